@@ -215,10 +215,11 @@ def examples(folder: Path) -> Iterator[Job]:
 def light(folder: Path) -> Iterator[Job]:
     import onnx.backend.test
 
-    from flopwise.readers.onnx.signature import signature
+    from flopwise.readers.onnx.read import opened_onnx
+    from flopwise.readers.onnx.signature import declared
 
     for path in sorted((Path(onnx.backend.test.__file__).parent / "data" / "light").glob("*.onnx")):
-        names = [(i.name, i.dims) for i in signature(path).inputs if i.dims and len(i.dims) == 4]
+        names = [(i.name, i.dims) for i in declared(opened_onnx(path).model.graph) if i.dims and len(i.dims) == 4]
         opened = {names[0][0]: ("N", names[0][1][1], "H", "W")}
         fixed = {names[0][0]: ("N", *names[0][1][1:])}
         one = {names[0][0]: (1, names[0][1][1], "H", "W")}

@@ -24,9 +24,11 @@ ROOT = Path(__file__).parents[1]
 FILE = """
 import json, sys, time
 import flopwise, flopwise.api.formula, flopwise.readers.onnx.read
-from flopwise.readers.onnx.signature import signature
+from flopwise.readers.onnx.read import opened_onnx
+from flopwise.readers.onnx.signature import declared
 flopwise.profile("examples/tiny_resnet.onnx")
-names = dict.fromkeys(d for i in signature(sys.argv[1]).inputs for d in i.dims or () if isinstance(d, str))
+inputs = declared(opened_onnx(sys.argv[1]).model.graph)
+names = dict.fromkeys(d for i in inputs for d in i.dims or () if isinstance(d, str))
 sizes = {n: 64 for n in names}
 start = time.process_time()
 flopwise.profile(sys.argv[1], dims=sizes)

@@ -1,12 +1,14 @@
 """The shapes of all tensors inside whole models, beside those that onnxruntime makes: python benchmarks/onnx_shapes.py.
 
-    python benchmarks/onnx_shapes.py [MODEL.onnx ...] [-v]
+    python benchmarks/onnx_shapes.py [MODEL.onnx ...] [--random N] [--inference]
 
 Each intermediate tensor of a model becomes an output, onnxruntime runs it on random inputs, and every shape that
 flopwise gives is compared with the one that came out: *right*, *wrong*, *bound* (the data decide, and what came out is
 no larger; counted apart), or *unknown*. Without arguments the models are those of ``examples`` and those that the tests
-make and export: detectors' selections, shape arithmetic, and what PyTorch's exporters write. Ends with 1 when a shape
-is wrong, or a bound too small.
+make and export: detectors' selections, shape arithmetic, and what PyTorch's exporters write, and the light models of
+the onnx package. With --random they are so many random graphs of shape arithmetic among 1,000 further operators, whose
+small elements are compared as well. With --inference the shapes of the light models and of onnx's operator tests stand
+beside those that onnx infers. Ends with 1 when a shape is wrong, or a bound too small.
 """
 
 from __future__ import annotations
@@ -140,7 +142,11 @@ def _within(shape: tuple[int, ...], most: Any) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("models", nargs="*", type=Path)
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="so many random graphs")
+    parser.add_argument("--inference", action="store_true", help="beside what onnx infers")
     arguments = parser.parse_args()
+    if arguments.random or arguments.inference:
+        return _random(arguments.random) if arguments.random else _inferred()
     chosen: Iterator[tuple[str, onnx.ModelProto, dict[str, tuple[int, ...]]]]
     chosen = ((p.name, onnx.load(p), {}) for p in arguments.models) if arguments.models else _all()
     total: Counter[str] = Counter()
@@ -157,6 +163,76 @@ def main() -> int:
             print(f"  wrong: {line}")
     print(f"| all | {' | '.join(str(total[v]) for v in VERDICTS)} |")
     return 1 if total["wrong"] else 0
+
+
+def _random(number: int) -> int:
+    """Random graphs of shape arithmetic; 1 if anything is wrong."""
+    from tests.sizes.arithmetic import Arithmetic, compared
+
+    told: Counter[str] = Counter()
+    for seed in range(number):
+        right, elements, wrong = compared(Arithmetic(seed).model(40 + seed % 200, padding=1000))
+        told += Counter(right=right, elements=elements, wrong=len(wrong))
+        for line in wrong:
+            print(f"  wrong: seed {seed}: {line}")
+    print(
+        f"{number} graphs: {told['right']:,} shapes and {told['elements']:,} small tensors right, {told['wrong']} wrong"
+    )
+    return 1 if told["wrong"] else 0
+
+
+def _inferred() -> int:
+    """The models of the onnx package beside onnx's own inference; 1 if a shape is another one."""
+    from tests.onnx_suite import cases
+
+    from flopwise.readers.onnx.read import resolve_onnx
+
+    models = [(case.name, case.model) for case in cases.made()]
+    models += [(case.name, case.model) for kind in cases.STORED for case in cases.stored(kind)]
+    models += [(path.name, onnx.load(path)) for path in _light()]
+    told: Counter[str] = Counter()
+    for name, model in models:
+        if model.functions:
+            continue
+        try:
+            shapes = resolve_onnx(model.SerializeToString()).shapes
+        except flopwise.FlopwiseError:
+            told["refused"] += 1
+            continue
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        made = {o for node in model.graph.node for o in node.output}
+        for value in (*inferred.graph.value_info, *inferred.graph.output):
+            tensor = value.type.tensor_type
+            if value.name not in made or not value.type.HasField("tensor_type") or not tensor.HasField("shape"):
+                continue
+            theirs = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+            fact = shapes.of(value.name)
+            ours = fact.extents
+            if None in theirs:
+                told["only ours" if ours is not None else "open in both"] += 1
+            elif ours is None:
+                told["only theirs"] += 1
+            elif list(ours) == theirs:
+                told["equal"] += 1
+            elif fact.bound and _within(tuple(theirs), ours):
+                told["bound"] += 1
+            else:
+                told["different"] += 1
+                print(f"  different: {name}: {value.name}: {ours}, onnx infers {theirs}")
+    print(", ".join(f"{count:,} {verdict}" for verdict, count in told.items()))
+    return 1 if told["different"] else 0
+
+
+def _light() -> list[Path]:
+    from tests.onnx_suite.cases import DATA
+
+    return sorted((DATA / "light").glob("*.onnx"))
+
+
+def light() -> Iterator[tuple[str, onnx.ModelProto, dict[str, tuple[int, ...]]]]:
+    """Known networks in the onnx package, whose weights are all one number."""
+    for path in _light():
+        yield path.name, onnx.load(path), {}
 
 
 def exports() -> Iterator[tuple[str, onnx.ModelProto, dict[str, tuple[int, ...]]]]:
@@ -180,6 +256,7 @@ def exports() -> Iterator[tuple[str, onnx.ModelProto, dict[str, tuple[int, ...]]
 
 def _all() -> Iterator[tuple[str, onnx.ModelProto, dict[str, tuple[int, ...]]]]:
     yield from examples()
+    yield from light()
     yield from made_by_tests()
     yield from exports()
 

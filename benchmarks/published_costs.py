@@ -66,8 +66,9 @@ def main() -> None:
                 write(name, lines)
             done = [line for line in lines if line.reproduced]
             print(f"{name}: {len(done)} of {len(lines)} reproduced", flush=True)
+    installed = {d.metadata["Name"]: d.version for d in metadata.distributions()}
     packages = ("torch", "torchvision", "timm", "open_clip_torch")
-    print("versions:", "; ".join(f"{package} {metadata.version(package)}" for package in packages))
+    print("versions:", "; ".join(f"{name} {installed[name]}" for name in packages if name in installed))
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ def poison(folder: Path) -> None:
     random.Random(1).shuffle(lines)
     (folder / "poison.txt").write_text("\n".join(lines))
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        built = zoo.build(str(folder / "poison.txt"), output=place, jobs=2, seconds=10, memory=1 << 30)
+        built = zoo.build(str(folder / "poison.txt"), output=place, jobs=2, seconds=10, memory=1 << 30, trust_code=True)
         good = zoo.query(place, "SELECT count(*) FROM models")[1][0][0]
     print(f"{built.models} models: {good} of 20 good ones profiled, {len(built.failures)} failed")
     print(f"{built.seconds:.1f} s; load {load()}\n")

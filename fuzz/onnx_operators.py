@@ -2,8 +2,7 @@
 
 Each version of each operator gets random nodes in turn: inputs that are missing, untyped, not tensors, of any rank and
 element type, stored tensors whose elements do not fit, attributes of any value and type. With more than a minute, the
-models of onnx's own operator tests are changed in the same way. This proves which operators onnx's C++ inference may
-see in this process (:mod:`flopwise.readers.onnx.native.proven`). A crash ends the process; the model lies in
+models of onnx's own operator tests are changed in the same way. A crash ends the process; the model lies in
 FOLDER/current then.
 """
 

@@ -7,10 +7,13 @@ import json
 import pickle
 import struct
 import zipfile
+from pathlib import Path
 
 import numpy
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def onnx_models() -> list[bytes]:
@@ -42,6 +45,15 @@ def onnx_models() -> list[bytes]:
     outside.external_data.add(key="location", value="w.bin")
     external = _model([helper.make_node("Add", ["x", "w"], ["y"])], [outside])
     return [m.SerializeToString() for m in (plain, branch, calls, external)]
+
+
+def published_models() -> list[bytes]:
+    """The models of onnx's own tests and those of the examples, the larger ones several times."""
+    from tests.onnx_suite import cases
+
+    large = [*sorted((cases.DATA / "light").glob("*.onnx")), *sorted(EXAMPLES.glob("*.onnx"))]
+    small = [case.model for case in (*cases.made(), *(case for kind in cases.STORED for case in cases.stored(kind)))]
+    return [*(model.SerializeToString() for model in small), *[path.read_bytes() for path in large] * 10]
 
 
 def _model(nodes: list[onnx.NodeProto], stored: list[TensorProto]) -> onnx.ModelProto:
@@ -158,6 +170,11 @@ def configurations() -> list[bytes]:
             }
         ).encode()
     ]
+
+
+def choices() -> list[bytes]:
+    """Choices of a function, and of one or two of its parameters with a value for each."""
+    return [bytes([0, function, function, 3 * function % 32, 1, function]) for function in range(0, 80, 5)]
 
 
 def lies() -> list[bytes]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import fuzz.seeds as seeds
-from flopwise.errors import FlopwiseError
+from flopwise.errors import FlopwiseError, InputError, ModelError
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,60 @@ def _onnx_profile(data: bytes) -> None:
 
     with contextlib.suppress(FlopwiseError):
         flopwise.profile(data, assume={"*": 4}).to_dict()
+
+
+#: What reading a damaged model of ordinary size may take: seconds of the processor, and bytes of memory.
+LONGEST, LARGEST = 1.0, 256 << 20
+
+
+def _onnx_damaged(data: bytes) -> None:
+    """A damaged model is refused, or read, in little time and memory, and nothing else runs for it."""
+    import flopwise
+
+    began, most = time.process_time(), _memory()
+    with _alone(), contextlib.suppress(ModelError, InputError):
+        flopwise.profile(data, assume={"*": 4}).to_dict()
+    seconds, more = time.process_time() - began, _memory() - most
+    if seconds > LONGEST or more > LARGEST:
+        raise AssertionError(f"takes {seconds:.2f} s and {more >> 20} MB")
+
+
+def _memory() -> int:
+    """The most memory that this process has had, in bytes; 0 where nobody says."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+#: What starts a process, or loads a library.
+_STARTING = {"subprocess.Popen", "os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.system", "ctypes.dlopen"}
+
+#: What was started while nothing should be; None while anything may be.
+_started: list[str] | None = None
+
+
+@functools.cache
+def _watch() -> None:
+    def note(event: str, arguments: tuple[object, ...]) -> None:
+        if _started is not None and event in _STARTING:
+            _started.append(event)
+
+    sys.addaudithook(note)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Fail if anything in the block starts a process, or loads a library."""
+    global _started
+    _watch()
+    _started = []
+    try:
+        yield
+        assert not _started, f"it starts {', '.join(_started)}"
+    finally:
+        _started = None
 
 
 def _onnx_weights(data: bytes) -> None:
@@ -81,6 +138,13 @@ def _server(data: bytes) -> None:
     files = [(seeds.onnx_models()[0], False), (seeds.safetensors()[0], True), (seeds.archives()[0], True)]
     file, weights = files[data[0] % len(files) if data else 0]
     with_lies(file, read, data[1:])
+
+
+def _arguments(data: bytes) -> None:
+    """Arguments of wrong kinds for a public function; the bytes choose both."""
+    from fuzz.arguments import run
+
+    run(data)
 
 
 def _text(parse: Callable[[str], object]) -> Callable[[bytes], None]:
@@ -125,6 +189,7 @@ def _texts(*seeds_: str) -> Callable[[], list[bytes]]:
 TARGETS: dict[str, Target] = {
     "onnx_walk": Target(_onnx_walk, seeds.onnx_models),
     "onnx_profile": Target(_onnx_profile, seeds.onnx_models),
+    "onnx_damaged": Target(_onnx_damaged, seeds.published_models),
     "onnx_weights": Target(_onnx_weights, seeds.onnx_models),
     "prototxt": Target(_read("net.prototxt"), seeds.prototxts),
     "caffemodel": Target(_read("net.caffemodel"), seeds.onnx_models),
@@ -137,6 +202,7 @@ TARGETS: dict[str, Target] = {
     "checkpoint": Target(_read("m.pth", weights=True), seeds.checkpoints),
     "program": Target(_read("m.pt2", weights=True), seeds.programs),
     "server": Target(_server, seeds.lies),
+    "arguments": Target(_arguments, seeds.choices),
     "config": Target(_read("config.json"), seeds.configurations),
     "input": Target(_text(_input), _texts("x:f32:1x3x224x224", "input:0:i64:2:1,2", "x:Nx3")),
     "at": Target(_text(_at), _texts("batch=1,2,4 seq=128:4096:128")),
@@ -145,4 +211,4 @@ TARGETS: dict[str, Target] = {
 }
 
 #: Those that may load a framework, and are slow for it.
-SLOW: frozenset[str] = frozenset({"checkpoint", "program", "config", "hdf5", "server"})
+SLOW: frozenset[str] = frozenset({"onnx_damaged", "checkpoint", "program", "config", "hdf5", "server", "arguments"})

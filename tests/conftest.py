@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +17,11 @@ settings.load_profile("busy")
 
 #: pytest-xdist runs several processes, and in each of them PyTorch would start a thread for every core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+#: Children import the engines and jobs of tests; what is not named here they do not take from the current folder.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")))
+)
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background jobs ignore it, and so would our children
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -34,3 +41,18 @@ def _no_garbage_is_left() -> Iterator[None]:
     """Models that a file of tests made are gone after it: in thousands of tests they would fill the memory."""
     yield
     gc.collect()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which command installs the packages that skipped tests need."""
+    reasons = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ())]
+    found = re.findall(r"import '([\w.]+)'|(?:^|: )(\S+) is not inst", "\n".join(reasons), re.MULTILINE)
+    names = sorted({(one or other).removeprefix("tests.").partition(".")[0] for one, other in found})
+    pinned = re.sub("[-_]", "", (Path(__file__).parents[1] / "constraints.txt").read_text())
+    commands = {
+        "pip install -c constraints.txt -e '.[test]'": [n for n in names if n.lower().replace("_", "") in pinned],
+        "no part of the test environment": [n for n in names if n.lower().replace("_", "") not in pinned],
+    }
+    for command, packages in commands.items():
+        if packages:
+            terminalreporter.write_line(f"skipped for want of {', '.join(packages)}: {command}")

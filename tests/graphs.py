@@ -27,7 +27,7 @@ class Sketch:
             return tuple(None if t == "_" else self.tensors[t] for t in text.split())
 
         modules = tuple(Module(*(m.split(":") if ":" in m else (m, ""))) for m in scope.split())
-        self.nodes.append(Node(op, name, named(inputs), named(outputs), scope=modules, origin=op, within=within))
+        self.nodes.append(Node(op, name, named(inputs), named(outputs), modules=modules, origin=op, within=within))
 
     def graph(self, inputs: str = "x", outputs: str = "y") -> Graph:
         """The graph as it is now."""

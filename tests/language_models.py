@@ -30,12 +30,40 @@ WINDOW: dict[str, Any] = {
 #: Its scores are capped by a tanh, so that its attention is no fused operator.
 UNFUSED: dict[str, Any] = {**LLAMA, "model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"]}
 
+#: The same with a window of 8 tokens in the first layer.
+UNFUSED_WINDOW: dict[str, Any] = {
+    **UNFUSED,
+    "sliding_window": 8,
+    "layer_types": ["sliding_attention", "full_attention"],
+}
+
+#: It adds a bias of its own to the scores, and says nothing of its mask.
+UNSAID: dict[str, Any] = {
+    "model_type": "bloom",
+    "architectures": ["BloomForCausalLM"],
+    "vocab_size": 320,
+    "hidden_size": 64,
+    "n_layer": 2,
+    "n_head": 4,
+}
+
 MIXTURE: dict[str, Any] = {
     **LLAMA,
     "model_type": "mixtral",
     "architectures": ["MixtralForCausalLM"],
     "num_local_experts": 8,
     "num_experts_per_tok": 2,
+}
+
+#: Each of its experts has biases, of which a token takes those of its own.
+BIASED_EXPERTS: dict[str, Any] = {
+    **LLAMA,
+    "model_type": "gpt_oss",
+    "architectures": ["GptOssForCausalLM"],
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "sliding_window": 8,
+    "layer_types": ["sliding_attention", "full_attention"],
 }
 
 LATENT: dict[str, Any] = {
@@ -54,6 +82,22 @@ LATENT: dict[str, Any] = {
     "n_group": 2,
     "topk_group": 1,
     "moe_intermediate_size": 32,
+}
+
+#: Encoders, which keep nothing between calls.
+ENCODERS: dict[str, dict[str, Any]] = {
+    "bert": {**SMALL, "model_type": "bert", "architectures": ["BertForMaskedLM"]},
+    "xlm-roberta": {**SMALL, "model_type": "xlm-roberta", "architectures": ["XLMRobertaModel"]},
+    "modernbert": {
+        **SMALL,
+        "model_type": "modernbert",
+        "architectures": ["ModernBertForMaskedLM"],
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "cls_token_id": 1,
+        "sep_token_id": 2,
+    },
 }
 
 STATE_SPACE: dict[str, Any] = {

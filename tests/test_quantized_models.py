@@ -14,9 +14,8 @@ import onnx
 import pytest
 
 import flopwise
-from flopwise.graph.dtypes import BITS
+from flopwise.graph.dtypes import BITS, DTYPES
 from flopwise.operators.tables import OPERATORS
-from flopwise.readers.onnx.file.skeleton import DTYPES
 
 pytest.importorskip("onnxruntime.quantization")
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import sys
-from collections.abc import Iterator
-from typing import Any
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
 
 
 class TooMuchWork(BaseException):
@@ -37,3 +42,59 @@ def calls_at_most(limit: int) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(before)
+
+
+def lines(work: Callable[[], object]) -> Counter[str]:
+    """How often some work executes each line of flopwise's own code, in all threads that it starts.
+
+    A loop that calls nothing is seen as well.
+    """
+    tally: Counter[tuple[CodeType, int]] = Counter()
+
+    def inside(frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            tally[frame.f_code, frame.f_lineno] += 1
+        return inside
+
+    def enters(frame: FrameType, event: str, argument: Any) -> Any:
+        return inside if _is_ours(frame.f_code) else None
+
+    before = sys.gettrace()
+    threading.settrace(enters)
+    sys.settrace(enters)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+        threading.settrace(before)  # type: ignore[arg-type] # none is None
+    return Counter({f"{code.co_filename}:{line} {code.co_name}": times for (code, line), times in tally.items()})
+
+
+@functools.cache
+def _is_ours(code: CodeType) -> bool:
+    return f"{os.sep}flopwise{os.sep}" in code.co_filename
+
+
+class Growth(NamedTuple):
+    """How some work grows where its size doubles: 2 for linear work, 4 for quadratic."""
+
+    #: Of all lines together.
+    whole: float
+    #: Lines that are executed more than three times as often, whatever their part is.
+    steep: list[str]
+
+
+def growth(work: Callable[[int], object], size: int) -> Growth:
+    """How the work grows from the second of three sizes, each twice the one before, to the third.
+
+    What does not grow is taken off, by the difference between sizes.
+
+    Args:
+        work: does the work of a size.
+        size: the smallest of the three.
+    """
+    work(size)  # what is made at the first use alone is made
+    one, two, four = (lines(functools.partial(work, size * times)) for times in (1, 2, 4))
+    whole = (four.total() - two.total()) / max(two.total() - one.total(), 1)
+    steep = [line for line in four if four[line] - two[line] > max(3 * (two[line] - one[line]), 8 * size)]
+    return Growth(whole, steep)

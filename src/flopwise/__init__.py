@@ -1,15 +1,15 @@
 """flopwise says what a neural network costs, exactly, in every published counting convention.
 
-Importing flopwise imports no framework: each name is loaded when it is first used.
+Importing flopwise imports no framework: each name is loaded when it is first used. Nothing of Python's own library is
+imported either, because ``python -m flopwise`` still has the current folder on its path here.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
 
 from flopwise._version import __version__
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from flopwise._limits import limits
     from flopwise.analyses.compare.comparison import Comparison
     from flopwise.analyses.formula.formula import Formula
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from flopwise.operators.operator import Operator
     from flopwise.operators.tables import OPERATORS
     from flopwise.profiles.profile import Profile
+    from flopwise.readers.inputs import Value
     from flopwise.readers.options import CaffeOptions, OnnxOptions, TorchOptions
     from flopwise.report.commands.profile import render
     from flopwise.rows import Row, Sum
@@ -67,6 +68,7 @@ __all__ = [
     "Sum",
     "Tensor",
     "TorchOptions",
+    "Value",
     "Weights",
     "__version__",
     "bench",
@@ -107,6 +109,7 @@ _HOMES = {
     "Operator": "operators.operator",
     "Profile": "profiles.profile",
     "Sparsity": "analyses.sparsity.result",
+    "Value": "readers.inputs",
     "Weights": "analyses.weights.result",
     "limits": "_limits",
     "render": "report.commands.profile",
@@ -116,7 +119,7 @@ _HOMES = {
 _MODULES = {"zoo": "api.zoo"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     from importlib import import_module
 
     value: Any

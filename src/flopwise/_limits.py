@@ -1,4 +1,4 @@
-"""What a model may cost to read before it is refused: each limit has a default here, and is an option.
+"""Limits on the cost of reading a model: each has a default here, and is an option.
 
 In Python ``with flopwise.limits(request_seconds=600): ...``, on the command line
 ``flopwise --limit request_seconds=600 COMMAND ...``.
@@ -17,7 +17,7 @@ from flopwise.errors import InputError, ModelError
 class Limits(NamedTuple):
     """The limits in force; bytes and counts are whole numbers."""
 
-    #: Seconds for one request over the network, from the connection to the last byte.
+    #: Seconds for one request over the network, from the connection to the last byte, with its redirects and tries.
     request_seconds: float = 300.0
     #: Seconds that a server may stay silent.
     silent_seconds: float = 30.0
@@ -68,7 +68,7 @@ def limits(**values: float | str) -> Iterator[Limits]:
 
 
 def within_limit(name: str, value: float, what: str, unit: str = "bytes") -> None:
-    """Nothing, where a value is within a limit.
+    """Raise ModelError if a value exceeds a limit.
 
     Args:
         name: of the limit.
@@ -89,7 +89,7 @@ _PACKED = 64
 
 
 def within_unpacking(packed: int, unpacked: int, what: str) -> None:
-    """Nothing, where an array that is unpacked as a whole does not get much longer than it is stored.
+    """Raise ModelError if an array that is unpacked as a whole gets much longer than it is stored.
 
     Args:
         packed: its bytes in the file.
@@ -108,9 +108,9 @@ def _checked(name: str, value: object) -> float:
     if name not in kinds:
         raise InputError(f"there is no limit {name!r}; there are {', '.join(kinds)}")
     try:
-        number = kinds[name](value)
+        number = 0 if isinstance(value, bool) else kinds[name](value)
     except (TypeError, ValueError, OverflowError):
         number = 0
     if not number > 0 or number == float("inf"):
         raise InputError(f"the limit {name} is {'a whole number' if kinds[name] is int else 'a number'} above 0")
-    return number  # type: ignore[no-any-return] # an int or a float
+    return number

@@ -16,7 +16,7 @@ class EndedError(ModelError):
 
 
 class _Printing:
-    """Where the user's code prints: on the command line standard output belongs to the report."""
+    """Settings for what the user's code prints: on the command line standard output belongs to the report."""
 
     def __init__(self) -> None:
         self.report_on_stdout = False
@@ -39,7 +39,7 @@ def command_line() -> Iterator[None]:
 
 
 def on_command_line() -> bool:
-    """Whether flopwise was started from the command line and not called from Python."""
+    """True where flopwise was started from the command line and not called from Python."""
     return _PRINTING.report_on_stdout
 
 
@@ -112,7 +112,7 @@ _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def is_own(file: str) -> bool:
-    """Whether a file of code is one of flopwise's."""
+    """True where a file of code is one of flopwise's."""
     return os.path.abspath(file).startswith(_OWN)
 
 

@@ -27,7 +27,7 @@ def escaped(character: str) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """How many of a thing there are, in words that fit one of them, too.
+    """A number of things in words, in the singular for one.
 
     >>> counted(1, "layer"), counted(2000, "layer")
     ('1 layer', '2,000 layers')
@@ -57,7 +57,7 @@ def did_you_mean(name: str, names: Iterable[str], lead: str = "; ") -> str:
 
 
 def entry(table: Mapping[str, T], key: str, what: str = "column", others: Iterable[str] = (), name: str = "") -> T:
-    """What a table holds under a key.
+    """The value that a table holds under a key.
 
     Args:
         table: what there is.

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from flopwise.errors import counted
 from flopwise.graph import Node
+from flopwise.graph.construction import record
 from flopwise.memory.traffic import traffic
 from flopwise.operators.counts import FLOPS, Counts, total
+
+#: Why a row has no count: there is no rule for its operator, or the rule lacks a fact about its node.
+Missing: TypeAlias = Literal["", "rule", "fact"]
 
 #: Figures that rows and sums both have, by name.
 FIGURES: tuple[str, ...] = (
@@ -38,7 +42,7 @@ _ADDED = (*(figure for figure in FIGURES if figure not in _FOUND), "unknown", "b
 _NONE = Counts()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Row:
     """One layer: a node and its figures. A figure that cannot be known is None, never zero."""
 
@@ -70,7 +74,7 @@ class Row:
     #: The control flow around the layer, outermost first: row name of the operator and which of its graphs.
     within: tuple[str, ...] = ()
     #: Why there is no count: there is no rule for the operator, or the rule lacks a fact about this node.
-    missing: Literal["", "rule", "fact"] = ""
+    missing: Missing = ""
     #: The same in words.
     note: str = ""
     #: Whether the figures are upper bounds, because the data decide how much work there is or how large a tensor is.

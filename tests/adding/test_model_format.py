@@ -44,6 +44,13 @@ def test_the_section_works(tmp_path: Path) -> None:
     both = json.loads(_run(package, "profile", "models", "-f", "json"))
     assert [one["totals"]["macs"] for one in both["models"]] == [30, 30]
 
+    for option, value in (("-b", "64"), ("-i", "x:f32:64x3"), ("--dim", "N=64")):
+        for command in ("profile", "weights", "memory", "bound"):
+            error = _run(package, command, "models/net.graph.json", option, value, code=2)
+            assert f"net.graph.json: {option} does not apply to graphs as JSON, whose sizes are fixed" in error
+    error = _run(package, "compare", "models/net.graph.json", "-b", "1,8", code=2)
+    assert "net.graph.json: -b does not apply to graphs as JSON" in error
+
     assert ".graph.json" in " ".join(_run(package, "profile", "--help").split())
     (models / "text").write_text("hello")
     assert ".graph.json" in _run(package, "profile", "models/text", code=2)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -65,6 +67,30 @@ def test_the_model_is_never_written_over(run: Run, folder: Path, name: str) -> N
     assert sorted(os.listdir()) == files
 
 
+@pytest.mark.parametrize("name", ["m.onnx", "./m.onnx", "link.onnx", "hard.onnx"])
+def test_standard_output_is_not_appended_to_the_model(tmp_path: Path, name: str) -> None:
+    model = tmp_path / "m.onnx"
+    shutil.copyfile(EXAMPLES / "tiny_resnet.onnx", model)
+    (tmp_path / "link.onnx").symlink_to(model)
+    os.link(model, tmp_path / "hard.onnx")
+    before = model.read_bytes()
+    with open(model, "ab") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "flopwise", "profile", name],
+            cwd=tmp_path,
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, model.read_bytes()) == (2, before)
+    assert "standard output would overwrite the file that is read" in done.stderr
+    with open(tmp_path / "report", "wb") as file:
+        assert (
+            subprocess.run([sys.executable, "-m", "flopwise", "table", "."], cwd=tmp_path, stdout=file).returncode == 0
+        )
+
+
 @pytest.mark.parametrize(
     ("arguments", "place"),
     [
@@ -84,6 +110,7 @@ def test_the_model_is_never_written_over(run: Run, folder: Path, name: str) -> N
         (["profile", "solver.prototxt"], "net.prototxt"),
         (["profile", "model/config.json"], "model/model.safetensors"),
         (["profile", "model/config.json"], "model/generation_config.json"),
+        (["profile", "model/config.json"], "model/modeling_own.py"),
         (["weights", "parts.safetensors.index.json"], "part-1.safetensors"),
         (["compare", "m.onnx", "-i", "a:f32:1:@data.npy|a:f32:1:@more.npy"], "more.npy"),
         (["bound", "m.onnx"], "times.db"),
@@ -125,6 +152,40 @@ def test_external_data_is_part_of_the_model(run: Run, folder: Path) -> None:
         assert (code, out) == (2, "")
         assert "would overwrite" in err
     assert Path("big.data").read_bytes() == before
+
+
+def test_figures_and_plots(run: Run, folder: Path) -> None:
+    before = (folder / "m.onnx").read_bytes()
+    os.symlink(folder / "m.onnx", "folder/overview.png")
+    for line in (
+        ["weights", "m.onnx", "--figures", "folder"],
+        ["formula", "m.onnx", "-i", "image:f32:N,3,64,64", "--at", "N=1,2", "--plot", "folder/overview.png"],
+    ):
+        code, _, err = run(*line)
+        assert (code, err.count("\n")) == (2, 1)
+        assert f"folder/overview.png: {line[-2]} would overwrite" in err
+    assert (folder / "m.onnx").read_bytes() == before
+
+
+def test_old_figures_below_the_models_are_replaced(run: Run, folder: Path) -> None:
+    Path("folder/figures").mkdir()
+    for name in ("overview.png", "Conv_stem.png"):
+        Path("folder/figures", name).write_bytes(b"old")
+    code, _, err = run("weights", ".", "--layers", "*conv*", "--figures", "folder/figures")
+    assert (code, err) == (0, "")
+    assert Path("folder/figures/overview.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_code_that_a_module_imports(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(folder)
+    Path("own_blocks.py").write_text("import torch\ndef make(): return torch.nn.Linear(4, 2)\n")
+    Path("own_net.py").write_text("from own_blocks import make\n")
+    before = Path("own_blocks.py").read_text()
+    line = ["formula", "own_net.py:make", "-i", "N,4", "--source", "python", "-o"]
+    code, _, err = run(*line, "own_blocks.py")
+    assert (code, err) == (2, "flopwise: own_blocks.py: --output would overwrite code that the model needs\n")
+    assert Path("own_blocks.py").read_text() == before
+    assert run(*line, "formula.py").code == 0
 
 
 def test_two_outputs_are_two_files(run: Run, folder: Path) -> None:

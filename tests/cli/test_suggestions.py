@@ -28,12 +28,21 @@ TINY = str(EXAMPLES / "tiny_resnet.onnx")
         (("conventions", "fvcor"), "did you mean 'fvcore'?"),
         (("operators", "Linaer"), "did you mean Linear"),
         (("bound", TINY, "--columns", "flosp"), "did you mean 'flops'?"),
+        (("explain", "Conf", "-c", "molchanov"), "'Conf' is neither a file nor an operator that has a rule"),
     ],
 )
 def test_mistyped(run: Run, line: tuple[str, ...], message: str) -> None:
     done = run(*line)
     assert done.code == 2
     assert message in done.err
+
+
+@pytest.mark.parametrize("command", ["flops", "profile"])
+@pytest.mark.parametrize("format", ["dot", "dott"])
+def test_no_format_is_suggested_that_the_command_does_not_write(run: Run, command: str, format: str) -> None:
+    done = run(command, TINY, "-f", format)
+    assert done.code == 2
+    assert "did you mean" not in done.err
 
 
 @pytest.mark.parametrize("name", ["exmples/tiny_resnet.onnx", "exmples/tiny_resnt.onnx", "examples/tiny_resnt.onnx"])

@@ -146,5 +146,5 @@ def test_without_parameters() -> None:
 def test_refuses(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         calflops.calculate_flops(Net(), **options)
-    with pytest.raises(InputError, match="is not a torch"):
+    with pytest.raises(InputError, match="expected a torch Module"):
         calflops.calculate_flops(len, (1,))  # type: ignore[arg-type]

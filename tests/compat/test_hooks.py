@@ -180,7 +180,7 @@ def test_ptflops_has_no_result_where_the_module_fails(capsys: pytest.CaptureFixt
 def test_ptflops_refuses() -> None:
     with pytest.raises(InputError, match="input_res must be a tuple"):
         ptflops.get_model_complexity_info(Net(), [3, 16, 16])  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="is not a torch"):
+    with pytest.raises(InputError, match="expected a torch Module"):
         ptflops.get_model_complexity_info(len, (3, 16, 16))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="use the backend pytorch"):
         ptflops.get_model_complexity_info(Net(), (3, 16, 16), backend="aten", custom_modules_hooks={1: print})
@@ -297,12 +297,11 @@ def test_torchstat() -> None:
         assert found == without_durations(said)
 
 
-@pytest.mark.parametrize("levels", [1, 2])
-def test_torchstat_with_durations_of_a_real_run(levels: int) -> None:
+def test_torchstat_with_durations_of_a_real_run() -> None:
     model = Net().train()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    _, plain = printed(torchstat.stat, model, (3, 16, 16), levels)
-    _, timed = printed(torchstat.stat, model, (3, 16, 16), levels, True)
+    _, plain = printed(torchstat.stat, model, (3, 16, 16))
+    _, timed = printed(torchstat.stat, model, (3, 16, 16), timed=True)
     assert without_durations(timed) == plain
     shares = [float(share) for share in re.findall(r"(\d+\.\d\d)%", timed)]
     assert sum(shares[:-1]) == pytest.approx(shares[-1], abs=0.1)
@@ -314,20 +313,10 @@ def test_torchstat_with_durations_of_a_real_run(levels: int) -> None:
         torchstat.stat(Failing(), (3, 16, 16), 1, True)
 
 
-def test_torchstat_of_modules_with_levels() -> None:
-    _, text = printed(torchstat.stat, Net(), (3, 16, 16), 2)
-    rows = {line.split()[1]: line for line in text.splitlines() if re.match(r"\d+ ", line)}
-    assert list(rows) == ["features", "blocks.0", "blocks.1", "blocks.2", "shared", "unused", "gate", "pool", "fc"]
-    _, leaves = printed(torchstat.stat, Net(), (3, 16, 16))
-    assert [line for line in text.splitlines() if line.startswith("Total MAdd")] == [
-        line for line in leaves.splitlines() if line.startswith("Total MAdd")
-    ]
-
-
 def test_torchstat_refuses() -> None:
     with pytest.raises(InputError, match="three numbers"):
         torchstat.stat(Net(), (16, 16))
-    with pytest.raises(InputError, match="query_granularity is at most 4"):
-        torchstat.stat(Net(), (3, 16, 16), 9)
+    with pytest.raises(InputError, match="query_granularity above 1"):
+        torchstat.stat(Net(), (3, 16, 16), 2)
     with pytest.raises(FlopwiseError, match="torchstat fails at the module '0'"):
         torchstat.stat(nn.Sequential(nn.Linear(4, 4)), (3, 4, 4))

@@ -121,6 +121,21 @@ def test_resnet_50_in_training_as_the_page_prints_it() -> None:
     assert ours.get_model_complexity_info(module.eval(), (3, 224, 224))["flops_str"] == "4.112G"
 
 
+class Product(torch.nn.Module):  # type: ignore[misc] # torch may be missing
+    """A product of two tensors in one argument."""
+
+    def forward(self, both: Any) -> Any:
+        left, right = both.values() if isinstance(both, dict) else both
+        return left @ right
+
+
+@pytest.mark.parametrize("inputs", [[torch.ones(4, 4)] * 2, {"x": torch.ones(4, 4), "y": torch.ones(4, 4)}])
+def test_what_is_no_tuple_is_one_argument(inputs: Any) -> None:
+    assert ours.get_model_complexity_info(Product(), inputs=inputs)["flops"] == 64
+    tool = pytest.importorskip("fvcore.nn").FlopCountAnalysis
+    assert ours.FlopAnalyzer(Product(), inputs).total() == tool(Product(), inputs).total() == 64
+
+
 @pytest.mark.parametrize("width", ["60", "160"])
 @pytest.mark.parametrize("name", [*NETS, "resnet18", "vit_b_16"])
 def test_mmengine_itself(name: str, width: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ class Net:
         return self.add("Relu", name, origin="ReLU")
 
     def graph(self) -> Graph:
-        return Graph(self.name, "caffe", "", (self.data,), (self.top,), tuple(self.nodes))
+        return Graph(self.name, "caffe", "", (self.data,), (self.top,), tuple(self.nodes), caffe=True)
 
 
 def product(dims: Shape | Sequence[int]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flopwise.graph import Graph, Module, Node
+from flopwise.graph import Graph, Module, Node, Program
 from flopwise.graph.names import layer_kind, layer_names
 
 
@@ -12,7 +12,7 @@ def exported(name: str, path: str, op: str = "Relu", origin: str = "aten.relu.de
     """A node as PyTorch's exporter writes it down."""
     parts = path.split(".") if path else []
     scope = (Module("", "Net"), *(Module(".".join(parts[: i + 1]), "M") for i in range(len(parts))))
-    return Node(op, name, (), (), scope=scope, origin=origin)
+    return Node(op, name, (), (), modules=scope, origin=origin)
 
 
 def test_numbered_nodes_go_by_the_path_of_their_module() -> None:
@@ -42,7 +42,7 @@ def test_numbered_nodes_go_by_the_path_of_their_module() -> None:
 
 def test_other_names_stay() -> None:
     nodes = [
-        Node("Conv", "/conv1/Conv", (), (), scope=(Module("conv1", ""),)),
+        Node("Conv", "/conv1/Conv", (), (), modules=(Module("conv1", ""),)),
         Node("Conv", "", (), ()),
         Node("Relu", "node_x", (), ()),  # nothing says which module it is in
         Node("Add", "stem", (), ()),
@@ -66,5 +66,5 @@ def test_other_names_stay() -> None:
 )
 def test_kinds_in_the_words_of_the_framework(origin: str, kind: str) -> None:
     node = Node("Op", "x", (), (), origin=origin)
-    assert layer_kind(node, Graph("m", "torch", "", (), (), (node,))) == kind
+    assert layer_kind(node, Graph("m", "torch", "", (), (), (node,), program=Program())) == kind
     assert layer_kind(node, Graph("m", "onnx", "", (), (), (node,))) == "Op"

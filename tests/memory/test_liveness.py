@@ -10,7 +10,7 @@ import pytest
 from tests.graphs import Sketch, sketch
 
 import flopwise
-from flopwise.graph import Body, Graph, Node, Shape, Tensor
+from flopwise.graph import Body, Graph, Node, Program, Shape, Tensor
 from flopwise.memory.liveness import live_bytes, liveness, peak_activation_bytes
 from flopwise.operators.folding import fold
 
@@ -167,7 +167,10 @@ def test_a_step_for_the_start_and_each_operator() -> None:
     assert found.steps == (None, 0, 1)
     assert live_bytes(found.graph) == list(found.alive) == [40, 120, 100]
     assert (found.peak, found.peak_step) == (120, 1)
-    assert [(b.name, b.maker, b.user, b.kept) for b in found.at(1)] == [("t1", 0, 1, False), ("t0", None, 0, False)]
+    assert [(b.name, b.maker, b.user, b.kept) for b in found.alive_at(1)] == [
+        ("t1", 0, 1, False),
+        ("t0", None, 0, False),
+    ]
     assert found.buffers[-1].kept
 
 
@@ -219,7 +222,7 @@ def torch_line(*origins: str) -> Graph:
         Node("Relu" if "relu" in origin else origin, "", (a,), (b,), origin=origin)
         for a, b, origin in zip(tensors, tensors[1:], origins, strict=False)
     ]
-    return Graph("line", "torch", "", tuple(tensors[:1]), tuple(tensors[-1:]), tuple(nodes))
+    return Graph("line", "torch", "", tuple(tensors[:1]), tuple(tensors[-1:]), tuple(nodes), program=Program())
 
 
 @pytest.mark.parametrize(

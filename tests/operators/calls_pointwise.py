@@ -241,11 +241,26 @@ def activations() -> Iterator[Call]:
     yield call("elu_scaled", lambda x: torch.ops.aten.elu(x, 1.5, 2.0, 3.0), elu, x)
 
 
+def close(a: Number, b: Number) -> Number:
+    return abs(a - b) <= 1e-8 + 1e-5 * abs(b)
+
+
+def every(flags: Any) -> Any:
+    """Whether all of some flags are set; the accumulator starts from true."""
+    result = True
+    for flag in flags.flat:
+        result = flag.does("bit", float(bool(flag.value) and bool(getattr(result, "value", result))))
+    return result
+
+
 def relations() -> Iterator[Call]:
     x, y = both(), real(2, 4)
     equal = Input(x.array.copy())
     yield call("ne", torch.ne, each(lambda a, b: a.does("cmp", a.value != b.value)), x, equal)
-    yield call("isclose", torch.isclose, each(lambda a, b: abs(a - b) <= 1e-8 + 1e-5 * abs(b)), x, equal)
+    yield call("isclose", torch.isclose, each(close), x, equal)
+    same = each(lambda a, b: a.does("cmp", float(a.value == b.value)))
+    yield call("equal", lambda x, y: torch.tensor(torch.equal(x, y)), lambda x, y: every(same(x, y)), x, equal)
+    yield call("allclose", lambda x, y: torch.tensor(torch.allclose(x, y)), lambda x, y: every(each(close)(x, y)), x, y)
     yield call("isin", torch.isin, among, x, Input(np.array([0.4, 7.0, 0.0, 1.2, 5.0])))
     yield call("signbit", torch.signbit, each(function("bit", lambda v: math.copysign(1.0, v) < 0)), x)
     yield call("copysign", torch.copysign, each(lambda a, b: a.does("bit", math.copysign(a.value, b.value))), x, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -85,6 +86,8 @@ def tensordot(x: Any, y: Any, of_x: list[int], of_y: list[int]) -> Any:
     """Two arrays with some axes of one summed against some of the other."""
     kept_x = [a for a in range(x.ndim) if a not in of_x]
     kept_y = [a for a in range(y.ndim) if a not in of_y]
+    if not of_x:
+        return np.array([[a * b for b in y.ravel()] for a in x.ravel()], object).reshape(x.shape + y.shape)
     inner = math.prod(x.shape[a] for a in of_x)
     left, right = x.transpose(kept_x + of_x).reshape(-1, inner), y.transpose(of_y + kept_y).reshape(inner, -1)
     return matmul(left, right).reshape([x.shape[a] for a in kept_x] + [y.shape[a] for a in kept_y])
@@ -94,8 +97,11 @@ def bilinear(x: Any, y: Any, w: Any, b: Any = None) -> Any:
     out = np.empty((len(x), len(w)), object)
     for n, o in np.ndindex(out.shape):
         total: Any = 0.0
-        for i, j in np.ndindex(w.shape[1:]):
-            total = mac(total, x[n, i] * w[o, i, j], y[n, j])
+        for j in range(w.shape[2]):
+            inner: Any = 0.0
+            for i in range(w.shape[1]):
+                inner = mac(inner, x[n, i], w[o, i, j])
+            total = mac(total, inner, y[n, j])
         out[n, o] = total if b is None else total + b[o]
     return out
 
@@ -187,6 +193,7 @@ def products() -> Iterator[Call]:
     )
     holes = Input(np.array([[0.0, 1.5, 0.0], [2.0, 0.0, 0.0], [0.5, -1.0, 3.0]]))
     yield call("flex_attention", flexible, attention, real(1, 2, 3, 4), real(1, 2, 5, 4), real(1, 2, 5, 6), whole=False)
+    yield call("ragged_attention", jagged, ragged, real(8, 2, 3), real(8, 2, 3), real(8, 2, 3), whole=False)
     yield call("_sparse_mm", torch.sparse.mm, sparse, holes, real(3, 2), prepare=lambda a, b: [a.to_sparse(), b])
 
 
@@ -194,6 +201,28 @@ def flexible(q: Any, k: Any, v: Any) -> Any:
     from torch.nn.attention.flex_attention import flex_attention
 
     return flex_attention(q, k, v)
+
+
+#: Where the sequences of ``jagged`` begin and end.
+BORDERS = (0, 3, 8)
+
+
+def jagged(q: Any, k: Any, v: Any) -> Any:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    borders = torch.tensor(BORDERS)
+    heads = [torch.nested.nested_tensor_from_jagged(x, borders).transpose(1, 2) for x in (q, k, v)]
+    with sdpa_kernel(SDPBackend.MATH):
+        return F.scaled_dot_product_attention(*heads).transpose(1, 2).values()
+
+
+def ragged(q: Any, k: Any, v: Any) -> Any:
+    """(tokens, heads, width), each sequence of tokens by itself."""
+    sequences = [
+        attention(*(x[start:end].transpose(1, 0, 2)[None] for x in (q, k, v)))[0].transpose(1, 0, 2)
+        for start, end in itertools.pairwise(BORDERS)
+    ]
+    return np.concatenate(sequences)
 
 
 def narrow() -> Iterator[Call]:

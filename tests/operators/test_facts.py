@@ -16,6 +16,7 @@ import pytest
 from flopwise.operators.inputs import DATA, Input
 from flopwise.operators.late import Late
 from flopwise.operators.operator import Operator
+from flopwise.operators.shape import Typed
 from flopwise.operators.tables import ROWS
 
 PAGE = Path(__file__).with_name("facts.txt")
@@ -44,6 +45,8 @@ def name_of(function: Callable[..., Any]) -> str:
     """What a rule is called."""
     if isinstance(function, Late):
         return function.name
+    if isinstance(function, Typed):
+        return name_of(function.rule)
     return function.__qualname__.replace(".<locals>", "").replace(".<lambda>", "")
 
 
@@ -64,6 +67,11 @@ def others(row: Operator) -> Iterator[str]:
         yield f"needed {name_of(row.needed)}"
     if row.shape:
         yield f"shape {name_of(row.shape)}"
+    if row.value:
+        needs = "" if row.value.needs == "all" else f" if {row.value.needs} are known"
+        yield f"{name_of(row.value.rule)}{needs}"
+    if row.dtype:
+        yield f"type {name_of(row.dtype) if callable(row.dtype) else row.dtype}"
 
 
 def line(op: str, row: Operator) -> str:

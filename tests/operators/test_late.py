@@ -11,6 +11,7 @@ import pytest
 import flopwise.operators
 from flopwise.operators.late import Late
 from flopwise.operators.operator import Operator
+from flopwise.operators.shape import Typed
 from flopwise.operators.tables import ROWS
 
 ROOM = Path(flopwise.operators.__file__).parent
@@ -19,7 +20,12 @@ ROOM = Path(flopwise.operators.__file__).parent
 def references(row: Operator) -> Iterator[Late]:
     """What a row names."""
     gradient = row.gradient
-    for part in (row.shape, *((gradient.rule, gradient.keeps, gradient.again) if gradient else ())):
+    for part in (
+        row.shape.rule if isinstance(row.shape, Typed) else row.shape,
+        row.dtype,
+        row.value and row.value.rule,
+        *((gradient.rule, gradient.keeps, gradient.again) if gradient else ()),
+    ):
         if isinstance(part, Late):
             yield part
 
@@ -39,7 +45,7 @@ def test_a_gradient_says_what_it_computes(op: str) -> None:
     assert gradient.formula.strip() == gradient.formula != ""
 
 
-@pytest.mark.parametrize("room", ["gradients", "shapes"])
+@pytest.mark.parametrize("room", ["elements", "gradients", "shapes"])
 def test_every_function_is_named_by_a_row_or_used_beside_one(room: str) -> None:
     sources = {path.stem: path.read_text("utf-8") for path in (ROOM / room).glob("*.py")}
     idle = []

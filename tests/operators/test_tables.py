@@ -55,7 +55,10 @@ ROWS: list[Row] = [
     ("MatMul", [(8, 1, 64, 64), (1, 8, 64, 64)], [(8, 8, 64, 64)], {}, Counts(mac=16_777_216)),
     ("MatMul", [(64, 64), (64,)], [(64,)], {}, Counts(mac=4096)),
     ("Einsum", [(8, 64, 64), (8, 64, 64)], [(8, 64, 64)], {"equation": "...ij,...jk"}, Counts(mac=2_097_152)),
-    ("Einsum", [(2, 3), (3, 4), (4, 5)], [(2, 5)], {"equation": "ij, jk, kl -> il"}, Counts(mac=120, mul=120)),
+    ("Einsum", [(2, 3), (3, 4), (4, 5)], [(2, 5)], {"equation": "ij, jk, kl -> il"}, Counts(mac=24 + 40)),
+    ("Einsum", [(2, 3), (3, 4), (4, 5)], [(2, 5)], {"equation": "ij,jk,kl->il", "path": [1, 2, 0, 1]}, Counts(mac=90)),
+    ("Einsum", [(64,), (16,)], [(64, 16)], {"equation": "i,j->ij"}, Counts(mul=1024)),
+    ("Einsum", [(9, 10), (11,)], [(11,)], {"equation": "ij,k->k"}, Counts(add=90, mul=11)),
     ("Einsum", [(4, 4)], [()], {"equation": "ii"}, Counts(add=4)),
     ("Einsum", [(4, 5)], [(4, 5)], {"equation": "ij"}, Counts()),
     (

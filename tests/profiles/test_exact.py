@@ -10,7 +10,7 @@ from tests.readers.models import model, node
 
 import flopwise
 from flopwise.conventions import CONVENTIONS
-from flopwise.graph import Body, Graph, Tensor
+from flopwise.graph import Body, Graph, Program, Tensor
 from flopwise.profiles.count import profile_graph
 
 
@@ -39,9 +39,22 @@ def one(op: str, bound: bool = False, body: Body | None = None, shape: tuple[int
         (one("Relu", body=Body(0, "then_branch", 1, True)), ["it"], False),
         (one("Relu", shape=None), [], False),
         (one("my::Thing"), [], False),
-        (replace(one("Relu"), guessed=True), [], False),
+        (replace(one("Relu"), program=Program(guessed=True)), [], False),
+        (replace(one("Relu"), stated=frozenset({"y"})), [], False),
     ],
-    ids=["plain", "rule", "shape", "no work", "loop", "open loop", "branch", "unresolved", "unknown", "made up"],
+    ids=[
+        "plain",
+        "rule",
+        "shape",
+        "no work",
+        "loop",
+        "open loop",
+        "branch",
+        "unresolved",
+        "unknown",
+        "made up",
+        "stated",
+    ],
 )
 def test_exact(graph: Graph, bounded: list[str], exact: bool) -> None:
     found = profile_graph(graph, CONVENTIONS["flops"])

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import onnx
 import pytest
+from onnx import helper
 from tests.graphs import sketch
 
 from flopwise.api.profile import profile
@@ -114,7 +117,10 @@ def test_a_shape_that_nobody_could_resolve() -> None:
     assert found.unresolved == ("b",)
     assert not found.exact
     assert found.peak_activation_bytes is None
-    assert "unresolved: 1 tensor has no shape; totals are lower bounds" in found.notes
+    assert "unresolved: 1 tensor has no shape, from Relu at 'odd' on; totals are lower bounds" in found.notes
+    origin = "from my::Thing at 'odd' on: give it a rule with shape= (flopwise.Operator)"
+    own = counted(mystery(shape=None), rules={"my::Thing": lambda node: Counts()})
+    assert f"unresolved: 1 tensor has no shape, {origin}; totals are lower bounds" in own.notes
 
 
 def broken(error: Exception) -> Callable[[Node], Counts]:
@@ -177,6 +183,25 @@ def test_what_is_no_fault_of_the_model_is_not_hidden(error: Exception, monkeypat
 def test_a_mistake_in_a_rule_of_the_user_is_not_the_model_s(rule: Any, told: str) -> None:
     with pytest.raises(FlopwiseError, match=rf"^test_profile\.py: (the rule of my::Thing )?{told}"):
         counted(mystery(), rules={"my::Thing": rule})
+
+
+@pytest.mark.parametrize("rule", [print, lambda call: "x", lambda call: 5, lambda call: [5]])
+def test_a_shape_rule_of_the_user_returns_shapes(rule: Any) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", 1, [2])],
+        [onnx.ValueInfoProto(name="y")],
+    )
+    rules = {"Relu": Operator(lambda node: Counts(), shape=rule)}
+    with pytest.raises(FlopwiseError, match=r"the shape rule of Relu returned .*, not a shape for each output"):
+        profile(helper.make_model(graph).SerializeToString(), rules=rules)
+
+
+def test_a_convention_of_the_user_lists_rows() -> None:
+    own = replace(get("flops"), name="own", listing=lambda *given: None)  # type: ignore[arg-type]
+    with pytest.raises(FlopwiseError, match="the convention own does not list the layers"):
+        counted(mystery(), convention=own)
 
 
 def test_a_rule_of_the_user_may_lack_a_shape() -> None:

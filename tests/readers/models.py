@@ -108,6 +108,28 @@ def fields(number: int, *contents: bytes | str) -> bytes:
     return b"".join(_field(number, c.encode() if isinstance(c, str) else c) for c in contents)
 
 
+#: A group that nobody knows, with a number, a group and a text inside.
+UNKNOWN_GROUP = b"\xa3\x38\x08\x05\x2b\x08\x07\x2c\x4a\x05words\xa4\x38"
+
+
+def with_groups(message: Any) -> bytes:
+    """A message with unknown groups before, between and behind its fields, and those of what it holds."""
+    parts = [UNKNOWN_GROUP]
+    for field, content in message.ListFields():
+        is_repeated = hasattr(content, "extend")
+        if field.message_type is not None:
+            parts += [fields(field.number, with_groups(one)) for one in (content if is_repeated else [content])]
+        else:
+            alone = type(message)()
+            if is_repeated:
+                getattr(alone, field.name).extend(content)
+            else:
+                setattr(alone, field.name, content)
+            parts.append(alone.SerializeToString())
+        parts.append(UNKNOWN_GROUP)
+    return b"".join(parts)
+
+
 def number(field: int, content: int) -> bytes:
     """A varint field, written by hand."""
     return _varint(field << 3) + _varint(content & (1 << 64) - 1)

@@ -111,10 +111,10 @@ def transformer(layers: int = 2, tokens: int = 5) -> Graph:
         up_scope = scope(*mlp, f"model.layers.{i}.mlp.up:Linear")
         down_scope = scope(*mlp, f"model.layers.{i}.mlp.down:Linear")
         nodes += [
-            Node("MatMul", f"{path}/mlp/up/MatMul", (h, up), (a,), scope=up_scope),
-            Node("Gelu", f"{path}/mlp/act/Gelu", (a,), (g,), scope=scope(*mlp)),
-            Node("MatMul", f"{path}/mlp/down/MatMul", (g, down), (b,), scope=down_scope),
-            Node("Add", f"{path}/Add", (h, b), (s,), scope=scope(*block)),
+            Node("MatMul", f"{path}/mlp/up/MatMul", (h, up), (a,), modules=up_scope),
+            Node("Gelu", f"{path}/mlp/act/Gelu", (a,), (g,), modules=scope(*mlp)),
+            Node("MatMul", f"{path}/mlp/down/MatMul", (g, down), (b,), modules=down_scope),
+            Node("Add", f"{path}/Add", (h, b), (s,), modules=scope(*block)),
         ]
         h = s
     y = tensor("y", (1, tokens, 8))
@@ -140,7 +140,7 @@ def nasty() -> Graph:
     for i, name in enumerate(NASTY):
         out = tensor(f"{name}{i}", (1, 4))
         op = "Relu" if i else f"acme::{NASTY[5]}"
-        nodes.append(Node(op, name, (h,), (out,), scope=(Module(name, name),) * (i % 2)))
+        nodes.append(Node(op, name, (h,), (out,), modules=(Module(name, name),) * (i % 2)))
         h = out
     return graph(nodes, [x], [h], NASTY[5] + NASTY[4])
 

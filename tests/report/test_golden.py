@@ -14,7 +14,7 @@ from flopwise.report.commands.flops import classes_report
 from flopwise.report.commands.layers import layers_report
 from flopwise.report.commands.profile import render
 from flopwise.report.report import as_text
-from flopwise.report.sheet.sheet import Look
+from flopwise.report.sheet.values import Look
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -18,11 +18,11 @@ from flopwise.report.commands.flops import classes_report
 from flopwise.report.commands.layers import layers_report
 from flopwise.report.commands.profile import profile_report, render
 from flopwise.report.formats.format import format_for_path, formats_of
+from flopwise.report.formats.terminal import cells
 from flopwise.report.report import Report, as_text
 from flopwise.report.sheet.columns import COLUMNS
 from flopwise.report.sheet.listing import GROUPINGS, Choice, listing
-from flopwise.report.sheet.sheet import Look
-from flopwise.report.sheet.text import cells
+from flopwise.report.sheet.values import Look
 
 PROFILES = {
     "mystery": mystery(),

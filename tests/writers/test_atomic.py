@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from flopwise.writers.atomic import whole
+from flopwise.writers.atomic import atomic_file
 
 
 def write(path: Path, *parts: bytes) -> None:
-    with whole(str(path)) as file:
+    with atomic_file(str(path)) as file:
         for part in parts:
             file.write(part)
 
 
 def test_appears_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    with whole(str(path)) as file:
+    with atomic_file(str(path)) as file:
         file.write(b"new")
         assert not path.exists()
     assert path.read_bytes() == b"new"
@@ -31,7 +31,7 @@ def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
     path.write_bytes(b"old")
 
     def fail() -> None:
-        with whole(str(path)) as file:
+        with atomic_file(str(path)) as file:
             file.write(b"new")
             raise KeyboardInterrupt
 

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flopwise._arguments import checked
 from flopwise.analyses.timing.bound import Bound
+from flopwise.api import places
 from flopwise.api.bound import as_text, digests, engine_options, this_environment
 from flopwise.api.profile import profile
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
 from flopwise.readers.formats import format_of
-from flopwise.readers.options import options_of
+from flopwise.readers.options import Keywords, options_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from flopwise.analyses.timing.benchmark import Session
     from flopwise.analyses.timing.engines import Options
     from flopwise.analyses.timing.store import Record
-    from flopwise.readers.options import Keywords
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Benched:
     unsaved: str = ""
 
 
+@checked
 def bench(
     model: object,
     inputs: Any = None,
@@ -80,6 +82,7 @@ def bench(
     from flopwise.analyses.timing import bench as benches
     from flopwise.analyses.timing.store import Store
 
+    places.check({"store=": store}, model, inputs)
     options = engine_options(engine, optimization, threads)
     seconds = benches.SECONDS if seconds is None else seconds
     sizes: dict[str, Any] = {"dims": dims, "batch_size": batch_size}
@@ -87,29 +90,29 @@ def bench(
     counted = profile(model, inputs, progress=progress, **sizes, **keywords)
     with _as_file(model, counted, keywords, progress) as path:
         file = counted if format_of(model).name == "onnx" else profile(path)
-        kept, trouble = None, ""
+        records, trouble = None, ""
         try:
-            kept = Store(store)
+            records = Store(store)
         except InputError as error:  # a measurement is shown all the same
             trouble = str(error)
-        with kept or contextlib.nullcontext():
-            wanted = this_environment(engine, options)
-            record = kept.find(*digests(counted), wanted) if kept else None
+        with records or contextlib.nullcontext():
+            environment = this_environment(engine, options)
+            record = records.find(*digests(counted), environment) if records else None
             skip = dict(record.failed) if record and not retry else {}
             nodes = record.nodes if record else ()
             chosen = None
             if missing and record:
                 chosen = [n.key for n in nodes if (n.key, "hot") not in record.best]
             if only is not None:
-                chosen = _of_operator(only, nodes, chosen, engine, path, file, options, progress)
+                chosen = _operator_keys(only, nodes, chosen, engine, path, file, options, progress)
             session = benches.bench(
                 file, path, engine, options, seconds, skip, chosen, report=progress, identity=counted
             )
             stored = None
-            if kept is not None:
+            if records is not None:
                 try:
-                    kept.put(session)
-                    stored = kept.find(session.model, session.inputs, wanted)
+                    records.put(session)
+                    stored = records.find(session.model, session.inputs, environment)
                 except InputError as error:
                     trouble = str(error)
     return Benched(session, bound_of(counted, stored or record_of(session), threads), trouble)
@@ -129,12 +132,12 @@ def measure_device(
 
     measured = list(peaks.measured_peaks(progress))
     try:
-        with Store(store) as kept:
+        with Store(store) as records:
             machine = peaks.machine_id()
-            here = {i: e for i, e in kept.environments().items() if peaks.is_here(e, machine)}
+            here = {i: e for i, e in records.environments().items() if peaks.is_here(e, machine)}
             single = [i for i, e in here.items() if e.facts["engine"].get("threads") == 1]
-            measured += peaks.reached(kept.rates(single), this_cpu().cores)
-            kept.put_peaks(machine, measured, peaks.now_text())
+            measured += peaks.reached(records.rates(single), this_cpu().cores)
+            records.put_peaks(machine, measured)
     except InputError as error:
         return str(error)
     return ""
@@ -167,7 +170,7 @@ def record_of(session: Session) -> Record:
     )
 
 
-def _of_operator(
+def _operator_keys(
     only: str,
     nodes: Any,
     chosen: list[str] | None,
@@ -231,22 +234,31 @@ def _exported(module: Any, traced: Profile, folder: str) -> str:
 
     import torch
 
-    made: dict[str, Any] = {}
+    from flopwise.readers.torch.runs.building import exporting
+
+    arguments: dict[str, Any] = {}
+    chance = torch.Generator().manual_seed(0)
     for tensor in traced.graph.inputs:
         dtype = getattr(torch, tensor.dtype or "float32")
         shape = [int(d) for d in tensor.dims]
-        made[tensor.name] = (
-            torch.randn(shape, dtype=dtype) if dtype.is_floating_point else torch.ones(shape, dtype=dtype)
-        )
-    named = made.keys() <= inspect.signature(module.forward).parameters.keys()
+        if dtype.is_floating_point:
+            arguments[tensor.name] = torch.randn(shape, dtype=dtype, generator=chance)
+        else:
+            arguments[tensor.name] = torch.ones(shape, dtype=dtype)
+    named = arguments.keys() <= inspect.signature(module.forward).parameters.keys()
     path = os.path.join(folder, "model.onnx")
     try:
-        with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        with (
+            exporting(module),
+            torch.no_grad(),
+            contextlib.redirect_stdout(io.StringIO()),
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore")  # of the exporter, about itself
             if named:
-                torch.onnx.export(module.eval(), (), path, kwargs=made, dynamo=True, verbose=False)
+                torch.onnx.export(module, (), path, kwargs=arguments, dynamo=True, verbose=False)
             else:
-                torch.onnx.export(module.eval(), tuple(made.values()), path, dynamo=True, verbose=False)
+                torch.onnx.export(module, tuple(arguments.values()), path, dynamo=True, verbose=False)
     except Exception as error:  # the exporter raises whatever it meets
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(f"PyTorch cannot export the module to ONNX: {first}") from error

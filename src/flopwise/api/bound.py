@@ -11,12 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flopwise._arguments import checked
 from flopwise.analyses.timing.bound import Bound, physical_bound
 from flopwise.analyses.timing.device import Device
-from flopwise.api.profile import profile
+from flopwise.api.profile import given_profile, profile
 from flopwise.errors import InputError
 from flopwise.graph.dtypes import BITS, canonical
 from flopwise.profiles.profile import Profile
+from flopwise.readers.options import Keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
     from flopwise.analyses.timing.engines import Options
     from flopwise.analyses.timing.environment import Environment
     from flopwise.analyses.timing.store import Record, Store
-    from flopwise.readers.options import Keywords
 
 
+@checked
 def bound(
     model: object,
     inputs: Any = None,
@@ -43,7 +45,7 @@ def bound(
     batch_size: int | None = None,
     **keywords: Unpack[Keywords],
 ) -> Bound:
-    """How long a model takes at least on a device, row by row and in all; nothing runs.
+    """The least time that a model takes on a device, row by row and in all; nothing runs.
 
     Of this machine's CPU the store may hold what an engine's own nodes took: then the bound also has that engine's
     floor and the measured whole (see ``flopwise.bench``).
@@ -75,9 +77,10 @@ def bound(
     chosen = device if isinstance(device, Device) else machine.named(device)
     if threads is not None and (threads < 1 or (chosen.cores is not None and threads > chosen.cores)):
         raise InputError(f"{threads} threads: {chosen.name} has {chosen.cores or 'no known number of'} cores")
-    counted = model
-    if not isinstance(counted, Profile):
-        counted = profile(model, inputs, dims=dims, batch_size=batch_size, progress=progress, **keywords)
+    reading: dict[str, Any] = {"inputs": inputs, "dims": dims, "batch_size": batch_size, **keywords}
+    counted = (
+        given_profile(model, reading) if isinstance(model, Profile) else profile(model, progress=progress, **reading)
+    )
     progress("comparing with the device")
     if engine is not None and chosen.id != "cpu":
         raise InputError(f"--engine measures this machine's CPU and not {chosen.name}: leave --device out")
@@ -98,15 +101,15 @@ def _measured(device: Device, path: str | os.PathLike[str] | None) -> Device:
     if device.id != "cpu":
         return device
     try:
-        kept = open_store(path)
+        records = open_store(path)
     except InputError:
         return device
-    if kept is None:
+    if records is None:
         return device
     from flopwise.analyses.timing.peaks import machine_id
 
-    with kept:
-        return device.with_peaks(kept.peaks(machine_id()))
+    with records:
+        return device.with_peaks(records.peaks(machine_id()))
 
 
 def _record(
@@ -119,15 +122,15 @@ def _record(
     """
     try:
         options = engine_options(engine, level, threads)
-        kept = open_store(path)
+        records = open_store(path)
     except InputError as error:
         if file:
             raise
         return None, f"from the device's figures alone: {error}"
     record = None
-    if kept is not None:
-        with kept:
-            record = kept.find(*digests(counted), this_environment(engine, options))
+    if records is not None:
+        with records:
+            record = records.find(*digests(counted), this_environment(engine, options))
     if record is None:
         return (
             None,
@@ -136,6 +139,7 @@ def _record(
     return record, ""
 
 
+@checked
 def devices(name: str | None = None, *, store: str | os.PathLike[str] | None = None) -> tuple[Device, ...]:
     """This machine's devices and those of the tables; with a name, the one device of that name.
 
@@ -178,7 +182,7 @@ def this_environment(engine: str, options: Options) -> Environment:
 
 
 def digests(counted: Profile) -> tuple[str, str]:
-    """What identifies a model and its inputs in the store."""
+    """Digests of a model and of its inputs, which identify them in the store."""
     from flopwise.analyses.timing.bench import inputs_digest, model_digest
 
     return model_digest(counted.graph), inputs_digest(counted.graph)

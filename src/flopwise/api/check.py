@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flopwise.analyses.budget.budget import THOUSAND, Budget, Limit, of_mapping, read_budget
+from flopwise._arguments import checked
+from flopwise.analyses.budget.budget import THOUSAND, Budget, Limit, budget_from_mapping, read_budget
 from flopwise.analyses.budget.checking import Verdict, check_profiles
 from flopwise.api import profile
 from flopwise.conventions import Convention
+from flopwise.graph import Graph
+from flopwise.operators.own import Rules
 from flopwise.profiles.profile import Profile
 
-if TYPE_CHECKING:
-    from flopwise.operators.own import Rules
 
-
+@checked
 def check(
     model: object,
     budget: str | os.PathLike[str] | Mapping[str, Any] | Budget,
@@ -49,22 +50,23 @@ def check(
     limits = budget_of(budget)
     settings = limits.settings
     name = os.fspath(model) if isinstance(model, str | os.PathLike) else type(model).__name__
-    chosen = limits.of(name)  # before the work
+    chosen = limits.for_model(name)  # before the work
     default = convention or settings.convention or "flops"
-    seen: list[Any] = [model]
+    reading: dict[str, Any] = {
+        "inputs": settings.inputs if inputs is None else inputs,
+        "batch_size": settings.batch_size if batch_size is None else batch_size,
+        "dims": {**(settings.dims or {}), **(dims or {})} or None,
+        **others,
+    }
+    graphs: list[Graph] = []
 
     def profiled(other: str) -> Profile:
-        result = profile.profile(
-            seen[0],
-            settings.inputs if inputs is None else inputs,
-            convention=other or default,
-            rules=rules,
-            batch_size=settings.batch_size if batch_size is None else batch_size,
-            dims={**(settings.dims or {}), **(dims or {})} or None,
-            progress=progress,
-            **others,
-        )
-        seen[0] = result.graph  # read once for all conventions
+        arguments: dict[str, Any] = {"convention": other or default, "rules": rules, "progress": progress}
+        if graphs:  # read once for all conventions
+            counting = {name: value for name, value in others.items() if name in profile.COUNTING}
+            return profile.profile(graphs[0], **arguments, **counting)
+        result = profile.profile(model, **arguments, **reading)
+        graphs.append(result.graph)
         return result
 
     return check_profiles(name, chosen, profiled, _time)
@@ -91,4 +93,4 @@ def budget_of(budget: str | os.PathLike[str] | Mapping[str, Any] | Budget) -> Bu
     """
     if isinstance(budget, Budget):
         return budget
-    return of_mapping(budget) if isinstance(budget, Mapping) else read_budget(budget)
+    return budget_from_mapping(budget) if isinstance(budget, Mapping) else read_budget(budget)

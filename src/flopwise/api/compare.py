@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flopwise._arguments import checked
 from flopwise.analyses.compare.comparison import Comparison, compare_profiles
 from flopwise.api import profile
 from flopwise.conventions import Convention
 from flopwise.errors import InputError
+from flopwise.operators.own import Rules
 from flopwise.profiles.profile import Profile
 
-if TYPE_CHECKING:
-    from flopwise.operators.own import Rules
 
-
+@checked
 def compare(
     *models: object,
     inputs: Any = None,
@@ -45,20 +45,25 @@ def compare(
     """
     used = [convention] if isinstance(convention, str | Convention) else list(convention)
     sizes = [batch_size] if batch_size is None or isinstance(batch_size, int) else list(batch_size)
+    if not (models and used and sizes):
+        raise InputError("nothing to compare: give models, conventions or batch sizes")
     if sum(len(several) > 1 for several in (models, used, sizes)) > 1:
         raise InputError("one thing at a time: several models, or one model with several conventions or batch sizes")
     profiles: list[Profile] = []
     for model in models:
         for size in sizes:
+            reading: dict[str, Any] = {"inputs": inputs, "batch_size": size, **others}
             if isinstance(model, Profile):
-                profiles.append(model)
+                counted = {"rules": rules, "convention": None if used == ["flops"] else convention}
+                profiles.append(profile.given_profile(model, {**reading, **counted}))
                 continue
-            graph: Any = model
-            for chosen in used:
-                arguments = {"inputs": inputs, "batch_size": size, "progress": progress, **others}
-                result = profile.profile(graph, convention=chosen, rules=rules, **arguments)
-                graph = result.graph  # read once for all conventions
-                profiles.append(result)
+            first = profile.profile(model, convention=used[0], rules=rules, progress=progress, **reading)
+            counting = {name: value for name, value in others.items() if name in profile.COUNTING}
+            profiles.append(first)
+            profiles += [  # read once for all conventions
+                profile.profile(first.graph, convention=other, rules=rules, progress=progress, **counting)
+                for other in used[1:]
+            ]
     if labels is None and len(sizes) > 1:
         labels = [f"batch {size}" for size in sizes]
     return comparison(profiles, labels)

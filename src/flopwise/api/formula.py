@@ -11,19 +11,20 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from flopwise import conventions
+from flopwise._arguments import checked
 from flopwise.analyses.formula.derivation.derive import derive
 from flopwise.analyses.formula.derivation.first import unknown_loops
 from flopwise.analyses.formula.dim import dim, recording
-from flopwise.analyses.formula.facts import ModelFacts, facts_of
-from flopwise.analyses.formula.following.nets import NetFacts
+from flopwise.analyses.formula.extras.lengths import FEW, Lengths
+from flopwise.analyses.formula.following.files import File
+from flopwise.analyses.formula.following.followed import Followed
 from flopwise.analyses.formula.following.program import followed
 from flopwise.analyses.formula.formula import Formula
 from flopwise.analyses.formula.guards import Guards
-from flopwise.analyses.formula.lengths import FEW, Lengths
-from flopwise.analyses.formula.propagation.engine import Explain
+from flopwise.analyses.formula.points import OpenShape, Point
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.formula.sizes import OpenInputs, closed_model, open_inputs
-from flopwise.analyses.formula.subject import OpenShape, Point, Reading, Sizes, Subject
+from flopwise.analyses.formula.subject import Request, Subject
 from flopwise.analyses.formula.terms.evaluation import substituted
 from flopwise.analyses.formula.terms.polynomial import symbol
 from flopwise.api.read import read
@@ -33,15 +34,16 @@ from flopwise.graph import Graph
 from flopwise.operators.own import Rules, own_rows, using
 from flopwise.readers.formats import format_of
 from flopwise.readers.inputs import InputSpec
-from flopwise.readers.options import CaffeOptions, OnnxOptions, TorchOptions, options_of
+from flopwise.readers.options import CaffeOptions, Keywords, OnnxOptions, Options, TorchOptions, options_of
 from flopwise.readers.source.location import is_callable, shown
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from flopwise.readers.options import Keywords, Options
+    from flopwise.readers.onnx.read import Resolved
 
 
+@checked
 def formula(
     model: object,
     inputs: Any = None,
@@ -56,7 +58,7 @@ def formula(
     progress: Callable[[str], None] = lambda step: None,
     **keywords: Unpack[Keywords],
 ) -> Formula:
-    """What a model costs as closed formulas in the open dimensions of its inputs.
+    """The cost of a model as closed formulas in the open dimensions of its inputs.
 
     The formulas are compared with profiles at several sizes before they are handed over.
 
@@ -146,37 +148,34 @@ class _Request:
 
 def _file(request: _Request, options: OnnxOptions) -> Subject:
     """An ONNX model, which is read once for each point."""
-    from flopwise.readers.onnx.read import graph_of, resolve_onnx
-    from flopwise.readers.onnx.signature import signature
+    from flopwise.readers.onnx.read import opened_onnx, resolved_at
+    from flopwise.readers.onnx.signature import declared, has_loops
 
     request.progress("reading the inputs")
     if options.past is not None or options.new is not None:
         return _exported_steps(request, options)
-    file = signature(request.model)
-    opened = request.opened(file.inputs, request.inputs)
-    loops: list[str] = []
-    named: list[Graph] = []  # with the names of modules, which the lighter form lacks
+    model, loops = opened_onnx(request.model, options), list[str]()
+    inputs = declared(model.model.graph)
+    opened = request.opened(inputs, request.inputs)
 
-    def at(point: Mapping[str, int]) -> Reading:
+    def resolved(point: Point) -> Resolved:
         trips = {**(options.trips or {}), **{name: point[name] for name in loops}}
-        try:
-            resolved = resolve_onnx(
-                file.model if named else request.model,
-                opened.at(point),
-                batch_size=request.batch_size,
-                options=replace(options, trips=trips),
-            )
-            graph = graph_of(resolved)
-        except FlopwiseError as error:
-            raise type(error)(str(error).partition(": ")[2] or str(error)) from error
-        named[:] = named or [graph]
-        return Reading(graph, facts_of(resolved, graph.weights)).in_modules(named[0])
+        own = replace(options, trips=trips)
+        return resolved_at(model, opened.at(point), batch_size=request.batch_size, options=own)
 
-    subject = Subject(opened.symbols, at, opened.hints, opened.shapes)
-    if file.loops:
+    file = File(resolved, {one.name: one.dims for one in inputs})
+    trips = dict(options.trips or {})
+    subject = Subject(
+        opened.symbols,
+        file.at,
+        lambda own: file.follow(replace(own, trips={**trips, **own.trips})),
+        opened.hints,
+        opened.shapes,
+    )
+    if has_loops(model.model.graph):
         loops += unknown_loops(subject)
     if not opened.symbols and not loops:
-        raise InputError(closed_model(file.inputs))
+        raise InputError(closed_model(inputs))
     return replace(subject, names=(*opened.symbols, *loops), loops=loops)
 
 
@@ -195,16 +194,16 @@ def _net(request: _Request, options: CaffeOptions) -> Subject:
     if not opened.symbols:
         raise InputError(closed_model(declared))
 
-    def at(point: Mapping[str, int]) -> Reading:
-        return Reading(net.graph({spec.name: spec.shape for spec in opened.at(point)}), ModelFacts())
+    def graph_at(point: Point) -> Graph:
+        return net.graph({spec.name: spec.shape for spec in opened.at(point)})
 
-    def follow(point: Mapping[str, int], sizes: Sizes, explain: Explain | None, fixed: bool) -> Reading:
+    def follow(own: Request) -> Followed:
         guards = Guards()
         with recording(guards):
-            graph = net.graph(dict(sizes), reached=lambda layer: setattr(guards, "reason", layer))
-        return Reading(at(point).graph, NetFacts(graph, guards))
+            graph = net.graph(dict(own.sizes), reached=lambda layer: setattr(guards, "reason", layer))
+        return Followed(graph_at(own.point), graph, guards)
 
-    return Subject(opened.symbols, at, opened.hints, opened.shapes, follow=follow)
+    return Subject(opened.symbols, graph_at, follow, opened.hints, opened.shapes, runs=True)
 
 
 def _module(request: _Request, options: TorchOptions) -> Subject:
@@ -222,20 +221,20 @@ def _module(request: _Request, options: TorchOptions) -> Subject:
     mode = options.mode or ("train" if request.train else None)
 
     def arguments(point: Mapping[str, int]) -> Any:
-        """What ``flopwise.read`` would pass: some tools count by the first positional argument."""
+        """The arguments that ``flopwise.read`` would pass: some tools count by the first positional argument."""
         specs = {spec.name: spec for spec in opened.at(point)}
         if request.inputs is None or isinstance(request.inputs, Mapping):
             return specs
         first = [specs.pop(name) for name in list(takewhile(specs.__contains__, parameters_of(module)))]
         return (first, specs) if first else specs
 
-    def at(point: Mapping[str, int]) -> Reading:
-        return Reading(read(module, arguments(point), mode=mode, grad=request.train), ModelFacts())
+    def graph_at(point: Point) -> Graph:
+        return read(module, arguments(point), mode=mode, grad=request.train)
 
-    def follow(point: Mapping[str, int], sizes: Sizes, explain: Explain | None, fixed: bool) -> Reading:
-        return followed(lambda: at(point).graph, sizes, explain, fixed)
+    def follow(own: Request) -> Followed:
+        return followed(lambda: graph_at(own.point), own)
 
-    return Subject(opened.symbols, at, opened.hints, opened.shapes, follow=follow)
+    return Subject(opened.symbols, graph_at, follow, opened.hints, opened.shapes, runs=True)
 
 
 def _beginning(subject: Subject, counting: Counting, progress: Callable[[str], None], failed: FlopwiseError) -> Formula:
@@ -270,20 +269,22 @@ def _steps(request: _Request, options: TorchOptions) -> Subject:
     from flopwise.readers.torch.language.state import carry, longest_context, step, windows
 
     def subject(lengths: Lengths, shapes: Sequence[OpenShape], start: Point | None) -> Subject:
-        def follow(point: Point, sizes: Sizes, explain: Explain | None, fixed: bool) -> Reading:
+        def follow(own: Request) -> Followed:
+            point = own.point
             arguments = step(request.model, **lengths.at(point)).inputs
             past = [name for kind, name in lengths.symbols.items() if kind == "past"]
             carry(arguments, {point[name]: dim(point[name], symbol(name)) for name in past})
-            return followed(lambda: graph_of(arguments), sizes, explain, fixed)
+            return followed(lambda: graph_of(arguments), own)
 
-        def at(point: Point) -> Reading:
+        def graph_at(point: Point) -> Graph:
             return reading(**lengths.at(point))
 
-        return Subject(tuple(lengths.symbols.values()), at, lengths.hints, shapes, follow=follow, start=start)
+        names = tuple(lengths.symbols.values())
+        return Subject(names, graph_at, follow, lengths.hints, shapes, runs=True, start=start)
 
     @functools.cache
-    def reading(past: int, new: int, batch: int) -> Reading:
-        return Reading(graph_of(step(request.model, past, new, batch).inputs), ModelFacts())
+    def reading(past: int, new: int, batch: int) -> Graph:
+        return graph_of(step(request.model, past, new, batch).inputs)
 
     def graph_of(arguments: Mapping[str, Any]) -> Graph:
         return read(request.model, dict(arguments), mode=options.mode)
@@ -295,10 +296,10 @@ def _steps(request: _Request, options: TorchOptions) -> Subject:
         shapes: Sequence[OpenShape] = [
             (name, dtype, tuple(substituted(size, fixed) for size in dims))
             for name, dtype, dims in main.shapes
-            if sizes["past"] or name not in few
+            if sizes["past"] or name not in short_state
         ]
         if not sizes["past"] and {name for name, _, _ in shapes} != step(request.model, **sizes).inputs.keys():
-            shapes = own.shapes(reading(**sizes).graph.inputs)  # an encoder reads, whose output is there later
+            shapes = own.shapes(reading(**sizes).inputs)  # an encoder reads, whose output is there later
         return subject(own, shapes, {name: point[name] for name in own.symbols.values()})
 
     lengths = request.lengths(options, longest_context(request.model))
@@ -306,36 +307,36 @@ def _steps(request: _Request, options: TorchOptions) -> Subject:
         reading(**lengths.at(lengths.hints))
     except ModelError:
         lengths = replace(lengths, small=True)
-    few: Mapping[str, Sequence[int]] = {}
-    many: Mapping[str, Sequence[int | None]] = {}
+    short_state: Mapping[str, Sequence[int]] = {}
+    long_state: Mapping[str, Sequence[int | None]] = {}
     if "past" in lengths.symbols:
         first = step(request.model, FEW, 1, 1)
-        few = {name: tuple(map(int, tensor.shape)) for name, tensor in first.state.items()}
+        short_state = {name: tuple(map(int, tensor.shape)) for name, tensor in first.state.items()}
         wide = [size for size in windows(first.inputs) if size > lengths.apart["past"]]
         if wide:
             after = max(wide) + FEW
             state = step(request.model, after, 1, 1).state
-            many = {n: [None if int(size) == after else int(size) for size in t.shape] for n, t in state.items()}
-    inputs = reading(**lengths.at(lengths.hints)).graph.inputs
-    main = subject(lengths, lengths.shapes(inputs, few, many), None)
+            long_state = {n: [None if int(size) == after else int(size) for size in t.shape] for n, t in state.items()}
+    inputs = reading(**lengths.at(lengths.hints)).inputs
+    main = subject(lengths, lengths.shapes(inputs, short_state, long_state), None)
     return replace(main, way=way, tried=lengths.tried)
 
 
 def _exported_steps(request: _Request, options: OnnxOptions) -> Subject:
     """The same of an exported language model, whose state is among its inputs."""
-    from flopwise.readers.onnx.read import graph_of, resolve_onnx
+    from flopwise.readers.onnx.read import opened_onnx, resolved_at
+    from flopwise.readers.onnx.signature import declared
 
-    lengths = request.lengths(options)
+    lengths, model = request.lengths(options), opened_onnx(request.model, options)
 
-    def at(point: Mapping[str, int]) -> Reading:
+    def resolved(point: Point) -> Resolved:
         sizes = lengths.at(point)
         own = replace(options, past=sizes["past"], new=sizes["new"])
-        resolved = resolve_onnx(request.model, None, request.dims, sizes["batch"], own)
-        graph = graph_of(resolved)
-        return Reading(graph, facts_of(resolved, graph.weights))
+        return resolved_at(model, None, request.dims, sizes["batch"], own)
 
-    shapes = lengths.shapes(at(lengths.hints).graph.inputs)
-    return Subject(tuple(lengths.symbols.values()), at, lengths.hints, shapes)
+    file = File(resolved, {one.name: one.dims for one in declared(model.model.graph)})
+    shapes = lengths.shapes(file.at(lengths.hints).inputs)
+    return Subject(tuple(lengths.symbols.values()), file.at, file.follow, lengths.hints, shapes)
 
 
 @contextlib.contextmanager

@@ -10,15 +10,19 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from flopwise._arguments import checked
+from flopwise._kinds import described
 from flopwise.analyses.llm.capacity import largest_batch, largest_context
 from flopwise.analyses.llm.inference import Inference, inference
 from flopwise.analyses.llm.on_device import on_device
 from flopwise.analyses.llm.program import Call
-from flopwise.analyses.llm.rewrites import REWRITES
 from flopwise.analyses.llm.sharding import Sharding
-from flopwise.analyses.llm.training import CHECKPOINTING, Checkpointing, TrainingStep, run_of, training_step
+from flopwise.analyses.llm.training import Checkpointing, TrainingStep, run_of, training_step
+from flopwise.analyses.needed.latents import REWRITES
+from flopwise.analyses.timing.quantities import stored_numbers
 from flopwise.api.profile import profile
 from flopwise.conventions import Convention
 from flopwise.conventions import get as get_convention
@@ -41,8 +45,15 @@ KV_DTYPES: dict[str, Fraction] = {
     "int4": Fraction(1, 2),
 }
 
-#: Arguments that divide a training step among ranks.
-_SHARES = {"dp", "fsdp", "tp", "pp", "ep"}
+#: What these names stand for.
+_KV_TYPES = {
+    "fp32": "float32",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp8": "float8e4m3fn",
+    "int8": "int8",
+    "int4": "int4",
+}
 
 
 @overload
@@ -57,8 +68,8 @@ def llm(
     kv_dtype: str | None = None,
     device: str | None = None,
     curve: bool = False,
-    rewrites: Sequence[str] = (),
-    conventions: Sequence[str | Convention] = (),
+    rewrites: str | Sequence[str] = (),
+    conventions: str | Convention | Sequence[str | Convention] = (),
     trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference: ...
@@ -86,6 +97,7 @@ def llm(
 ) -> TrainingStep: ...
 
 
+@checked
 def llm(
     model: object,
     *,
@@ -98,7 +110,7 @@ def llm(
     progress: Callable[[str], None] = lambda step: None,
     **settings: Any,
 ) -> Inference | TrainingStep:
-    """What a request to a language model costs: the prompt, each token after it, the cache, and what must fit.
+    """The cost of a request to a language model: the prompt, each token after it, the cache, and what must fit.
 
     With ``train=True``, what a training step costs, on one device and on one rank of many. transformers builds the
     model and its cache on tensors without memory; no weights are read.
@@ -138,44 +150,23 @@ def llm(
             nothing for a rewrite, or something does not divide.
         TypeError: an argument of a request is given for a training step, or the other way round.
     """
-    run = _training_step if train else _request
-    if foreign := settings.keys() - inspect.signature(run).parameters.keys() - (_SHARES if train else set()):
+    run: Callable[..., Inference | TrainingStep] = _training_step if train else _request
+    if foreign := settings.keys() - inspect.signature(run).parameters.keys():
         what = "a training step" if train else "a request"
         raise TypeError(f"llm() got an unexpected keyword argument {min(foreign)!r} for {what}")
-    prompt, batch = _whole("prompt", prompt), _whole("batch", batch)
-    settings |= {name: _whole(name, settings[name]) for name in {"generate", *_SHARES} & settings.keys()}
-    for name, text in {"dtype": dtype, "device": device, "kv_dtype": settings.get("kv_dtype")}.items():
-        if text is not None and not isinstance(text, str):
-            raise InputError(f"{name} {text!r}: must be a name, as text")
-    common: dict[str, Any] = {
-        "batch": batch,
-        "dtype": dtype,
-        "device": device,
-        "trust_code": trust_code,
-        "progress": progress,
-    }
-    if not train:
-        return _request(model, prompt=prompt, **common, **settings)
-    shares = {way: settings.pop(way) for way in _SHARES & settings.keys()}
-    sharding = Sharding(**shares) if shares else None
-    return _training_step(model, sequence=prompt, sharding=sharding, **common, **settings)
+    return run(
+        model,
+        prompt=operator.index(prompt),
+        batch=operator.index(batch),
+        dtype=dtype,
+        device=device,
+        trust_code=trust_code,
+        progress=progress,
+        **settings,
+    )
 
 
-def _whole(name: str, number: Any) -> int:
-    """An argument as a plain number.
-
-    Raises:
-        InputError: it is not a whole number.
-    """
-    try:
-        plain = operator.index(number)
-    except TypeError:
-        plain = None
-    if plain is None or isinstance(number, bool):
-        raise InputError(f"{name} {number!r}: must be a whole number")
-    return plain
-
-
+@partial(checked, name="llm")
 def _request(
     model: object,
     *,
@@ -188,11 +179,13 @@ def _request(
     generate: int = 256,
     kv_dtype: str | None = None,
     curve: bool = False,
-    rewrites: Sequence[str] = (),
-    conventions: Sequence[str | Convention] = (),
+    rewrites: str | Sequence[str] = (),
+    conventions: str | Convention | Sequence[str | Convention] = (),
 ) -> Inference:
-    """What a request costs; see ``llm``."""
-    chosen = [get_convention(name) for name in ([conventions] if isinstance(conventions, str) else conventions)]
+    """The cost of a request; see ``llm``."""
+    chosen = [
+        get_convention(name) for name in ([conventions] if isinstance(conventions, str | Convention) else conventions)
+    ]
     rewrites = [rewrites] if isinstance(rewrites, str) else rewrites
     for name in rewrites:
         if name not in REWRITES:
@@ -207,7 +200,7 @@ def _request(
     result = inference(
         program,
         prompt=prompt,
-        generate=generate,
+        generate=operator.index(generate),
         batch=batch,
         kv_dtype=kv_dtype,
         curve=curve,
@@ -216,7 +209,8 @@ def _request(
         progress=progress,
     )
     bounds = None if where is None else on_device(result, where, _largest(program, result, where, progress))
-    return replace(result, device=bounds, renderer=_as_text)
+    assumed = () if bounds is None else bounds.notes
+    return replace(result, device=bounds, renderer=_as_text, notes=(*result.notes, *assumed))
 
 
 def _largest(
@@ -230,26 +224,32 @@ def _largest(
     return largest_batch(program, result, have), largest_context(program, result, have)
 
 
+@partial(checked, name="llm")
 def _training_step(
     model: object,
     *,
-    sequence: int,
+    prompt: int,
     batch: int,
     dtype: str | None,
     device: str | None,
     trust_code: bool,
     progress: Callable[[str], None],
-    sharding: Sharding | None,
     optimizer: str = "adamw",
     checkpointing: Checkpointing = "none",
+    dp: int | None = None,
+    fsdp: int | None = None,
+    tp: int | None = None,
+    pp: int | None = None,
+    ep: int | None = None,
     tokens_per_second: float | None = None,
 ) -> TrainingStep:
-    """What a training step costs; see ``llm``."""
-    for name, number in (("batch", batch), ("prompt", sequence)):
+    """The cost of a training step; see ``llm``."""
+    for name, number in (("batch", batch), ("prompt", prompt)):
         if number < 1:
             raise InputError(f"{name} {number}: must be at least 1")
-    if checkpointing not in CHECKPOINTING:
-        raise InputError(f"unknown checkpointing {checkpointing!r}; known: {', '.join(CHECKPOINTING)}")
+    ways = {"dp": dp, "fsdp": fsdp, "tp": tp, "pp": pp, "ep": ep}
+    shares = {way: operator.index(ranks) for way, ranks in ways.items() if ranks is not None}
+    sharding = Sharding(**shares) if shares else None
     if sharding is not None:
         sharding.check(batch)
     if (tokens_per_second is None) != (device is None):
@@ -261,24 +261,24 @@ def _training_step(
     module = _module(model, dtype, trust_code)
 
     def trained(sequences: int, again: bool) -> Profile:
-        progress(f"a step of {sequences} × {sequence} tokens")
-        return _trained(module, sequences, sequence, optimizer, again)
+        progress(f"a step of {sequences} × {prompt} tokens")
+        return _trained(module, sequences, prompt, optimizer, again)
 
     full = checkpointing == "full"
-    whole = trained(batch, full)
+    step = trained(batch, full)
     text = isinstance(model, (str, os.PathLike))
     result = training_step(
-        whole,
+        step,
         name=type(module).__name__,
         source=os.fsdecode(model) if text else type(module).__name__,  # type: ignore[arg-type]
         dtype=str(next(module.parameters()).dtype).removeprefix("torch."),
         batch=batch,
-        sequence=sequence,
+        sequence=prompt,
         optimizer=optimizer,
         checkpointing=checkpointing,
         plain=trained(batch, False) if full else None,
         sharding=sharding,
-        shard=trained(batch // sharding.batches, full) if sharding and sharding.batches > 1 else whole,
+        shard=trained(batch // sharding.batches, full) if sharding and sharding.batches > 1 else step,
         plan=getattr(module, "_tp_plan", None) or {},
     )
     if where is not None and tokens_per_second is not None:
@@ -348,7 +348,10 @@ def _module(model: object, dtype: str | None, trust_code: bool) -> nn.Module:
         return language_model(model, dtype, trust_code)
     config = getattr(model, "config", None)
     if not hasattr(config, "model_type"):
-        raise InputError(f"{type(model).__name__} is not a model of transformers, which makes the cache")
+        raise InputError(
+            f"llm(model=...): expected a model of transformers, which makes the cache, or the path or name of one, "
+            f"not {described(model)}"
+        )
     return model  # type: ignore[return-value]
 
 
@@ -357,7 +360,7 @@ class _Program:
 
     def __init__(self, module: Any, model: object, kv_dtype: str | None) -> None:
         from flopwise.readers.torch.language.model import head_notes
-        from flopwise.readers.torch.language.state import encoder_length, longest_context
+        from flopwise.readers.torch.language.state import encoder_length, keeps_state, longest_context
         from flopwise.readers.torch.language.widths import stored_widths
 
         text = isinstance(model, (str, os.PathLike))
@@ -370,14 +373,17 @@ class _Program:
         self.dtype = str(next(module.parameters()).dtype).removeprefix("torch.")
         stored = stored_widths(module, model)
         self.widths: Mapping[str, Fraction] = stored.elements
+        self.types: Mapping[str, str] = stored_numbers(stored.types)
+        self.state_type = _KV_TYPES[kv_dtype] if kv_dtype else None
         self.longest: int | None = longest_context(module)
         self.encodes = bool(getattr(module.config, "is_encoder_decoder", False))
         self.encoder_length: int | None = encoder_length(module)
+        self.keeps_state = keeps_state(module)
         named = head_notes(module, model) if text else ()  # type: ignore[arg-type]
-        self.notes: tuple[str, ...] = (*named, *stored.notes, *self._of_encoder())
+        self.notes: tuple[str, ...] = (*named, *stored.notes, *self._encoder_notes())
 
-    def _of_encoder(self) -> Iterator[str]:
-        """What a reader should know about the encoder."""
+    def _encoder_notes(self) -> Iterator[str]:
+        """Notes on the encoder."""
         if self.encoder_length is not None:
             yield (
                 f"the encoder always reads {self.encoder_length:,} positions, which stand for the prompt; the decoder "

@@ -7,24 +7,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flopwise import conventions
+from flopwise._arguments import checked
 from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import InputError
-from flopwise.graph import Graph
+from flopwise.operators.gradient import BackwardRule
 from flopwise.operators.own import Rules, own_rows, using
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.notes import Masked
 from flopwise.profiles.profile import Profile
 from flopwise.readers.formats import format_of
-from flopwise.readers.options import TorchOptions, options_of
+from flopwise.readers.options import Keywords, Options, TorchOptions, is_given, options_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from flopwise.operators.gradient import BackwardRule
-    from flopwise.readers.options import Keywords, Options
+
+#: The arguments of ``profile`` that say how a graph is counted; the others say how the model is read.
+COUNTING = frozenset({"convention", "rules", "fold", "train", "optimizer", "masked", "backward_rules"})
 
 
+@checked
 def profile(
     model: object,
     inputs: Any = None,
@@ -42,10 +45,10 @@ def profile(
     progress: Callable[[str], None] = lambda step: None,
     **keywords: Unpack[Keywords],
 ) -> Profile:
-    """What a model costs, per layer and in total.
+    """The cost of a model, per layer and in total.
 
     Args:
-        model: as in ``flopwise.read``, or a Graph.
+        model: as in ``flopwise.read``.
         inputs: as in ``flopwise.read``.
         convention: how operations are added up: a name from ``flopwise.CONVENTIONS`` or a Convention.
         rules: your own operators: name -> function from Node to Counts, or a whole ``flopwise.Operator`` with its
@@ -70,19 +73,12 @@ def profile(
     """
     if (optimizer is not None or backward_rules) and not train:
         raise InputError("an optimizer and rules for gradients are for a training step: train=True, or --train")
-    if masked not in ("executed", "needed"):
-        raise InputError(f"masked={masked!r}: give 'executed' or 'needed'")
     chosen = conventions.get(convention)
-    if isinstance(model, Graph):
-        graph = model
-    else:
-        if train and format_of(model).options is TorchOptions:
-            own = options_of(TorchOptions, options, keywords)
-            options, keywords = replace(own, mode=own.mode or "train", grad=True), {}
-        with using(own_rows(rules)):
-            graph = read(
-                model, inputs, dims=dims, batch_size=batch_size, options=options, progress=progress, **keywords
-            )
+    if train and format_of(model).options is TorchOptions:
+        own = options_of(TorchOptions, options, keywords)
+        options, keywords = replace(own, mode=own.mode or "train", grad=True), {}
+    with using(own_rows(rules)):
+        graph = read(model, inputs, dims=dims, batch_size=batch_size, options=options, progress=progress, **keywords)
     progress("counting")
     result = profile_graph(graph, chosen, rules, fold, train, masked)
     if train:
@@ -90,6 +86,22 @@ def profile(
 
         result = with_training(result, optimizer, backward_rules)
     return replace(result, renderer=_as_text, html_renderer=_as_html)
+
+
+def given_profile(profile: Profile, arguments: Mapping[str, Any]) -> Profile:
+    """A profile that is given in place of a model.
+
+    Args:
+        profile: the profile.
+        arguments: those of ``profile`` that are given beside it.
+
+    Raises:
+        InputError: one of them says how to read or count the model.
+    """
+    for name, value in arguments.items():
+        if is_given(value):
+            raise InputError(f"{name}= does not apply to a profile, which is counted already; give the model")
+    return profile
 
 
 def _as_text(profile: Profile) -> str:

@@ -30,7 +30,7 @@ class Checked:
 
     @property
     def same(self) -> bool:
-        """Whether the outcome is the recorded one, or is not known."""
+        """True where the outcome is the recorded one, or is not known."""
         return bool(self.obstacle) or (self.now.way, self.now.count) == (self.figure.way, self.figure.count)
 
 
@@ -54,12 +54,14 @@ def check(figures: Sequence[Figure], progress: Callable[[str], None] = lambda st
             binary = all("binary" in way.options for way in ways)
             ways = (Way("params", options=("binary",)) if binary else PARAMETERS,)
         try:
-            yield Checked(figure, _counted(figure, source, ways, counts))
+            yield Checked(figure, _check_figure(figure, source, ways, counts))
         except FlopwiseError as error:
             yield Checked(figure, figure, str(error))
 
 
-def _counted(figure: Figure, source: Source, ways: Sequence[Way], counts: dict[tuple[str, str, Way], int]) -> Figure:
+def _check_figure(
+    figure: Figure, source: Source, ways: Sequence[Way], counts: dict[tuple[str, str, Way], int]
+) -> Figure:
     """The figure with the first way that agrees; else with the count of the first way.
 
     Raises:

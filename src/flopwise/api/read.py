@@ -6,18 +6,17 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from flopwise._arguments import checked
 from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.readers.formats import format_of
-from flopwise.readers.options import Options, options_of
+from flopwise.readers.options import Keywords, Options, options_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from flopwise.readers.options import Keywords
 
-
-def whole(batch_size: Any) -> int | None:
+def checked_batch_size(batch_size: Any) -> int | None:
     """A batch size as a plain number.
 
     Raises:
@@ -30,10 +29,11 @@ def whole(batch_size: Any) -> int | None:
     except TypeError:
         number = -1
     if isinstance(batch_size, bool) or number < 0:
-        raise InputError(f"batch_size={batch_size!r}: give a whole number")
+        raise InputError(f"batch_size={batch_size!r}: give a whole number from 0 on")
     return number
 
 
+@checked
 def read(
     model: object,
     inputs: Any = None,
@@ -52,8 +52,8 @@ def read(
             makes one (``package.module:callable``, ``file.py:callable``), an exported program or a TorchScript file;
             path of a file with weights and no graph (.safetensors, its index, .gguf, .npz, .npy, a checkpoint of
             PyTorch's), whose operations stay unknown; a ``config.json``, a directory with one, or ``hf:org/name`` of a
-            language model. In place of a path, a URL: only the ranges that are needed come
-            over the network.
+            language model. In place of a path, a URL: only the ranges that are needed come over the network. A Graph is
+            handed back as it is.
         inputs: shapes by input name (``{"x": (1, 3, 224, 224)}``), one shape when there is one input, or texts of the
             form ``name:dtype:shape[:data]``. Needed where the file leaves a shape open. An array in place of a shape
             carries its elements, which may decide shapes; a list of shapes or arrays is a sequence, None an empty
@@ -71,7 +71,7 @@ def read(
 
     Raises:
         ModelError: the model cannot be read.
-        InputError: a shape is missing or does not fit, or an option is for another format.
+        InputError: a shape is missing or does not fit, or an argument is for other formats.
     """
-    format, batch_size = format_of(model), whole(batch_size)
-    return format.read(model, inputs, dims, batch_size, progress, options_of(format.options, options, keywords))
+    format, batch_size = format_of(model), checked_batch_size(batch_size)
+    return format.graph(model, inputs, dims, batch_size, progress, options_of(format.options, options, keywords))

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flopwise import conventions
+from flopwise._arguments import checked
+from flopwise.api import places
 from flopwise.errors import InputError
 from flopwise.operators.own import Rules, own_rows, using
 from flopwise.profiles.count import profile_graph
@@ -16,6 +18,7 @@ from flopwise.readers.options import OnnxOptions
 from flopwise.writers.onnx.write import Written, write_onnx
 
 
+@checked
 def write_shapes(
     model: object,
     path: str | os.PathLike[str],
@@ -38,7 +41,7 @@ def write_shapes(
 
     Args:
         model: as in ``flopwise.read``.
-        path: the file to write, ending in ``.onnx``; it may be the one that is read.
+        path: the file to write, ending in ``.onnx``; none that is read.
         inputs: as in ``flopwise.read``; these shapes are written into the inputs.
         tensors: names of hidden tensors that become outputs.
         weights: whether stored tensors keep their elements. Without them, each becomes a Constant operator whose sparse
@@ -59,8 +62,9 @@ def write_shapes(
 
     Raises:
         ModelError: the model cannot be read.
-        InputError: a shape is missing or does not fit, a tensor is unknown, or the file cannot be written.
+        InputError: a shape is missing or does not fit, a tensor is unknown, or the file is read or cannot be written.
     """
+    places.check({"path=": path}, model, inputs)
     format = format_of(model)
     if not format.writable:
         raise InputError(f"{model}: only ONNX models are written; without -o the shapes of {format.models} are listed")

@@ -1,26 +1,25 @@
-"""How sparse a model is, in one call: read it, count it, and read its weights once."""
+"""The sparsity of a model in one call: read it, count it, and read its weights once."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flopwise.analyses.sparsity.asking import SparsityQuery, sparsity_query
+from flopwise._arguments import checked
+from flopwise.analyses.sparsity.asking import Order, SparsityQuery, sparsity_query
 from flopwise.analyses.sparsity.model import sparsity_of, sparsity_of_stored
 from flopwise.analyses.sparsity.result import Sparsity
 from flopwise.errors import InputError, ModelError, UntrustedError
 from flopwise.profiles.profile import Profile
 from flopwise.readers.format import ends_in
 from flopwise.readers.formats import format_of, in_folder, open_stored
-from flopwise.readers.options import TorchOptions
+from flopwise.readers.options import TorchOptions, is_given
 from flopwise.readers.source.location import is_callable, shown
 
-if TYPE_CHECKING:
-    from flopwise.analyses.sparsity.asking import Order
 
-
+@checked
 def sparsity(
     model: object,
     inputs: Any = None,
@@ -59,15 +58,17 @@ def sparsity(
         ModelError: the model or a weight cannot be read.
         InputError: a block, a pattern or a threshold makes no sense, or a weight is not there.
     """
-    wanted = sparsity_query(blocks, patterns, min_size, min_ratio, tolerance, ranks, order)
+    if threads is not None and threads < 1:
+        raise InputError(f"{threads} threads: give 1 or more")
+    query = sparsity_query(blocks, patterns, min_size, min_ratio, tolerance, ranks, order)
     if isinstance(model, str | os.PathLike) and os.path.isdir(model):
         model = in_folder(os.fspath(model))
     format = format_of(model)
     if not isinstance(model, Profile) and not format.has_graph:
-        useless = [name for name, value in {"inputs": inputs, **options}.items() if value and name not in _ABOUT_COUNTS]
-        if useless:
-            raise InputError(f"{shown(str(model))}: holds tensors and no operators; {useless[0]} does not apply")
-        result = _of_stored(model, wanted, tensors, threads, progress, "the file holds no operators")
+        for name, value in {"inputs": inputs, **options}.items():
+            if is_given(value) and name not in _ABOUT_COUNTS:
+                raise InputError(f"{shown(str(model))}: holds tensors and no operators; {name} does not apply")
+        result = _stored_sparsity(model, query, tensors, threads, progress, "the file holds no operators")
     else:
         try:
             profile = _profile(model, inputs, options, progress)
@@ -75,15 +76,17 @@ def sparsity(
             # The net beside weights is often one for training on a database, and code is not run for its weights.
             if not isinstance(error, UntrustedError) and not ends_in(model, format.weights):
                 raise
-            result = _of_stored(model, wanted, tensors, threads, progress, f"its operators cannot be read ({error})")
+            result = _stored_sparsity(
+                model, query, tensors, threads, progress, f"its operators cannot be read ({error})"
+            )
         else:
-            result = sparsity_of(profile, wanted, tensors, threads, progress)
+            result = sparsity_of(profile, query, tensors, threads, progress)
     return replace(result, renderer=_as_text)
 
 
-def _of_stored(
+def _stored_sparsity(
     model: object,
-    wanted: SparsityQuery,
+    query: SparsityQuery,
     tensors: Sequence[str] | None,
     threads: int | None,
     progress: Callable[[str], None],
@@ -92,7 +95,7 @@ def _of_stored(
     """The zeros of a file whose tensors alone are looked at, for a reason."""
     with open_stored(model) as stored:
         weights = [tensor for tensor in stored.tensors if tensor.role == "weight"]
-        result = sparsity_of_stored(stored.model, stored.format, weights, why, wanted, tensors, threads, progress)
+        result = sparsity_of_stored(stored.model, stored.format, weights, why, query, tensors, threads, progress)
         return replace(result, notes=(*stored.notes_by_now(), *result.notes))
 
 
@@ -102,12 +105,10 @@ _ABOUT_COUNTS = frozenset({"convention", "rules", "fold"})
 
 def _profile(model: object, inputs: Any, options: dict[str, Any], progress: Callable[[str], None]) -> Profile:
     """The profile of a model whose weights can be read."""
-    if isinstance(model, Profile):
-        if inputs is not None or options:
-            raise InputError("the inputs of a profile are fixed; give the model to change them")
-        return model
-    from flopwise.api.profile import profile
+    from flopwise.api.profile import given_profile, profile
 
+    if isinstance(model, Profile):
+        return given_profile(model, {"inputs": inputs, **options})
     format = format_of(model)
     if is_callable(model) and format.module is not None:  # with the elements of its weights
         own = TorchOptions(arguments=options.pop("arguments", None))

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from flopwise._arguments import checked
 from flopwise.analyses.weights.result import Weights
 from flopwise.analyses.weights.weights import check_options, measured
-from flopwise.api.read import read
+from flopwise.api.read import checked_batch_size, read
 from flopwise.conventions import Convention, get
 from flopwise.graph import StoredTensor
 from flopwise.graph.names import layer_names
 from flopwise.profiles.count import profile_graph
 from flopwise.readers.formats import open_stored
+from flopwise.readers.options import Keywords
 from flopwise.readers.weights.tensor import StoredTensors
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
+
+@checked
 def weights(
     model: object,
     *,
@@ -27,7 +33,10 @@ def weights(
     threads: int | None = None,
     progress: Callable[[str], None] | None = None,
     convention: str | Convention | None = None,
-    **options: Any,
+    inputs: Any = None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    **keywords: Unpack[Keywords],
 ) -> Weights:
     """Statistics and histograms of a model's weights, in a stream.
 
@@ -41,25 +50,31 @@ def weights(
         threads: how many run side by side; None for all cores.
         progress: called with what is being done.
         convention: the convention whose tool's names and types the layers get ("benanza"); None for flopwise's own.
-        options: further arguments of ``flopwise.read`` (``inputs``, ``batch_size``, ``arguments`` ...).
+        inputs: as in ``flopwise.read``, like ``dims`` and ``batch_size``.
+        dims: values of symbolic dimensions by name.
+        batch_size: first dimension of the inputs.
+        keywords: as in ``flopwise.read``.
 
     Raises:
         ModelError: the model cannot be read.
         InputError: an argument makes no sense, or no name matches.
     """
     check_options(by, bins, threads)
+    reading: dict[str, Any] = {"inputs": inputs, "dims": dims, "batch_size": checked_batch_size(batch_size), **keywords}
     if progress is not None:
-        options["progress"] = progress
-    with open_stored(model, **options) as stored:
+        reading["progress"] = progress
+    with open_stored(model, **reading) as stored:
         if convention is not None:
-            stored = _named(stored, model, get(convention), options)
+            stored = _with_tool_names(stored, model, get(convention), reading)
         result = measured(stored, by, bins, histogram, layers, threads, progress)
     return replace(result, renderer=_as_text)
 
 
-def _named(stored: StoredTensors, model: object, convention: Convention, options: dict[str, Any]) -> StoredTensors:
+def _with_tool_names(
+    stored: StoredTensors, model: object, convention: Convention, reading: dict[str, Any]
+) -> StoredTensors:
     """The stored tensors with the names and types that a convention's tool gives their layers."""
-    graph = read(model, **options)
+    graph = read(model, **reading)
     rows = {id(row.node): row for row in profile_graph(graph, convention).rows}
     pairs = zip(layer_names(graph.nodes), graph.nodes, strict=True)
     named = {name: rows[id(node)] for name, node in pairs if id(node) in rows}

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from flopwise._arguments import checked
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from flopwise.report.report import Report
 
 
+@checked
 def build(
     *sources: str,
     output: str | os.PathLike[str],
@@ -26,6 +28,7 @@ def build(
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     assume: Mapping[str, int] | None = None,
+    trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Built:
     """Profile the models of all sources into a data set.
@@ -48,6 +51,7 @@ def build(
         dims: sizes of symbolic dimensions by name; a model takes those of the dimensions that it has.
         batch_size: first dimension of the inputs.
         assume: sizes of dimensions of ONNX models that nothing else says, by name; "*" stands for all others.
+        trust_code: whether lists may name callables, and programs in files may run.
         progress: called with what is being done.
 
     Raises:
@@ -61,9 +65,8 @@ def build(
     from flopwise.analyses.zoo.build import build
     from flopwise.analyses.zoo.engines import Limits
 
-    return build(
-        sources, output, engine, jobs, Limits(seconds, memory), address, retry, progress, dims, batch_size, assume
-    )
+    limits = Limits(seconds, memory)
+    return build(sources, output, engine, jobs, limits, address, retry, progress, dims, batch_size, assume, trust_code)
 
 
 def _needs(package: str, what: str) -> None:
@@ -73,6 +76,7 @@ def _needs(package: str, what: str) -> None:
         raise InputError(f"{what} needs {package}: pip install 'flopwise[zoo]'")
 
 
+@checked
 def open(folder: str | os.PathLike[str]) -> Zoo:
     """A data set to ask: ``open(DIR).view("models").df()``, ``open(DIR).sql("SELECT ...").arrow()``.
 
@@ -86,6 +90,7 @@ def open(folder: str | os.PathLike[str]) -> Zoo:
     return Zoo(folder)
 
 
+@checked
 def report(folder: str | os.PathLike[str]) -> Report:
     """A data set to look at: ``as_text(report(DIR), "html")`` is a page of its costs, operators and unique layers.
 
@@ -100,6 +105,7 @@ def report(folder: str | os.PathLike[str]) -> Report:
     return overview_report(overview(folder))
 
 
+@checked
 def query(folder: str | os.PathLike[str], sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Columns and rows of a query over the views; see ``open``.
 
@@ -110,8 +116,9 @@ def query(folder: str | os.PathLike[str], sql: str) -> tuple[list[str], list[tup
         return zoo.rows(sql)
 
 
+@checked
 def summary(built: Built) -> Sequence[str]:
-    """What a build did, in lines."""
+    """A summary of a build, in lines."""
     fresh = built.models - built.kept
     rate = f" ({fresh / built.seconds:,.1f} models/s)" if fresh and built.seconds else ""
     return [

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from importlib import import_module
+from types import FrameType
 
 import click
 
-from flopwise import _limits
+from flopwise import _extensions, _limits
 from flopwise._user_code import command_line
 from flopwise._version import __version__
 from flopwise.cli import elsewhere
 from flopwise.cli.streams import emit, open_closed, say, silence
-from flopwise.errors import FlopwiseError, did_you_mean
+from flopwise.errors import FlopwiseError, InputError, did_you_mean
 
 #: Exit codes: the answer is "no", and bad usage or unreadable input.
 NO, BAD = 1, 2
@@ -82,18 +86,21 @@ class _Commands(click.Group):
     """A group that imports a command only when it is used, so that ``--help`` costs nothing."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *_installed_commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         cmd_name = elsewhere.COMMANDS.get(elsewhere.hyphens(cmd_name), cmd_name)
         if cmd_name not in COMMANDS:
-            return None
+            return _extensions.load("commands", cmd_name, click.Command) if cmd_name in _installed_commands() else None
         command: click.Command = import_module(f"flopwise.cli.commands.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+        if installed := _installed_commands():
+            with formatter.section("Commands of other packages"):
+                formatter.write_dl([(name, _about(name)) for name in installed])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -105,7 +112,7 @@ class _Commands(click.Group):
                 click.echo(ctx.get_help())
                 ctx.exit()
             return self.resolve_command(ctx, [args[1], "--help"])
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in COMMANDS and not args[0].startswith("-") and args[0] not in _installed_commands():
             if meant := elsewhere.MEANT.get(args[0].lower()):
                 hint = f"; did you mean {meant!r}?"
             elif hint := did_you_mean(args[0], COMMANDS):
@@ -116,6 +123,19 @@ class _Commands(click.Group):
                 hint = f"; commands: {', '.join(COMMANDS)}"
             raise click.UsageError(f"no command {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _installed_commands() -> list[str]:
+    """The commands that other packages add."""
+    return [name for name in _extensions.names("commands") if name not in COMMANDS]
+
+
+def _about(name: str) -> str:
+    """One line about a command of another package; what is wrong with it, where it does not load."""
+    try:
+        return _extensions.load("commands", name, click.Command).get_short_help_str(80)
+    except InputError as error:
+        return str(error)
 
 
 @click.group(
@@ -138,7 +158,7 @@ class _Commands(click.Group):
 @click.version_option(__version__, "-V", "--version", message="flopwise %(version)s")
 @click.pass_context
 def cli(context: click.Context, limits: tuple[str, ...]) -> None:
-    """What a neural network costs, exactly, in every published counting convention."""
+    """The cost of a neural network, exactly, in every published counting convention."""
     context.with_resource(_limits.limits(**dict(text.partition("=")[::2] for text in limits)))
     if context.invoked_subcommand is None:
         emit(TOUR)
@@ -149,44 +169,69 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_closed()
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "critical")  # it warns of speed and of training, on stderr
     try:
-        with command_line():
+        with command_line(), _interrupts():
             result = cli.main(args=argv, prog_name="flopwise", standalone_mode=False)
     except FlopwiseError as error:
-        return _refused(str(error))
+        return _refuse(str(error))
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return BAD
     except click.NoSuchOption as error:
         where = error.ctx.command_path if error.ctx else "flopwise"
         near = did_you_mean(error.option_name, error.possibilities or ())
-        return _refused(f"{error.message.rstrip('.')}{near} (see {where} --help)")
+        return _refuse(f"{error.message.rstrip('.')}{near} (see {where} --help)")
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "flopwise"
-        return _refused(f"{error.format_message().rstrip('.')} (see {where} --help)")
+        return _refuse(f"{error.format_message().rstrip('.')} (see {where} --help)")
     except click.ClickException as error:
-        return _refused(error.format_message())
+        return _refuse(error.format_message())
     except (click.Abort, KeyboardInterrupt):
-        return _refused("interrupted", 130)
+        return _refuse("interrupted", 130)
     except BrokenPipeError:  # the reader of the pipe has seen enough
         silence(sys.stdout)
         return 0
     except SystemExit as error:
-        return _refused(f"code of the model ended the program with SystemExit({error.code!r})")
+        return _refuse(f"code of the model ended the program with SystemExit({error.code!r})")
     except MemoryError:
-        return _refused("out of memory")
+        return _refuse("out of memory")
     except RecursionError:
-        return _refused("the model is nested too deeply")
+        return _refuse("the model is nested too deeply")
     except Exception as error:  # 1 is an answer, and no crash may look like one
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF):
             silence(sys.stdout)
-            return _refused(f"standard output cannot be written ({error.strerror})")
+            return _refuse(f"standard output cannot be written ({error.strerror})")
         if os.environ.get(TRACEBACK):
             raise
         what = f"{type(error).__name__}: {error}"
-        return _refused(f"a bug in flopwise: {what}; {TRACEBACK}=1 shows where, please report it")
+        return _refuse(f"a bug in flopwise: {what}; {TRACEBACK}=1 shows where, please report it")
     return result if isinstance(result, int) else 0
 
 
-def _refused(message: str, code: int = BAD) -> int:
+@contextlib.contextmanager
+def _interrupts() -> Iterator[None]:
+    """Ctrl-C is itself, whatever error Python or a library that is cut off makes of it."""
+    happened = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal happened
+        happened = True
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    own = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
+    if own:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except BaseException as error:
+        if happened:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        if own:
+            signal.signal(signal.SIGINT, before)
+
+
+def _refuse(message: str, code: int = BAD) -> int:
     say(message)
     return code

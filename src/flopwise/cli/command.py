@@ -72,7 +72,7 @@ class Command(click.Command):
         return super().parse_args(ctx, elsewhere.translated(args, own, model))
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """What the command does, and what a model is."""
+        """Write the command's help, and the forms that a model may take."""
         super().format_help_text(ctx, formatter)
         if any(isinstance(p.type, places.Model) for p in self.params):
             from flopwise.readers.formats import FORMATS
@@ -115,23 +115,20 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, once it is clear that it writes over nothing that it reads."""
-        written = {
-            name: str(ctx.params[param.name])
-            for param in self.params
-            if isinstance(param.type, places.Written) and param.name and ctx.params.get(param.name) is not None
-            for name in [max(param.opts, key=len)]
-        }
-        read = [
-            str(value)
-            for param in self.params
-            if isinstance(param.type, places.Read) and param.name
-            for value in _values(ctx.params.get(param.name))
-        ]
-        if any(isinstance(p.type, places.Store) and ctx.params.get(p.name or "") is None for p in self.params):
+        from flopwise.api.places import check, check_folder, check_redirection
+
+        values = {param: ctx.params.get(param.name or "") for param in self.params}
+        read = [value for param, value in values.items() if isinstance(param.type, places.Read)]
+        if any(isinstance(param.type, places.Store) and value is None for param, value in values.items()):
             read.append(places.Store.default())
-        places.check(written, read)
+        check({_name(p): value for p, value in values.items() if isinstance(p.type, places.Written)}, *read)
+        check_redirection(*read)
+        for param, value in values.items():
+            if isinstance(param.type, places.WrittenFolder) and value is not None:
+                check_folder(_name(param), value, param.type.endings, *read)
         return super().invoke(ctx)
 
 
-def _values(value: Any) -> Sequence[Any]:
-    return () if value is None else value if isinstance(value, list | tuple) else (value,)
+def _name(param: click.Parameter) -> str:
+    """An option as messages call it."""
+    return max(param.opts, key=len)

@@ -1,4 +1,4 @@
-"""What a shell completes: names of conventions, columns and devices, one or several with commas between them."""
+"""Completion in a shell: names of conventions, columns and devices, one or several with commas between them."""
 
 from __future__ import annotations
 

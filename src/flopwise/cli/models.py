@@ -41,7 +41,7 @@ def find_stored(model: str) -> list[str]:
 
 
 def is_collection(model: str) -> bool:
-    """Whether MODEL is a directory of models, and not the directory of one model."""
+    """True where MODEL is a directory of models and not the directory of one model."""
     return os.path.isdir(model) and not LANGUAGE.match(model)
 
 
@@ -58,7 +58,7 @@ def refuse_directory(model: str, why: str) -> None:
 def each(
     models: Sequence[str], work: Callable[[str, Step, dict[str, int]], T], dims: Mapping[str, int] | None = None
 ) -> tuple[dict[int, T], list[str]]:
-    """What ``work`` gives for each model, by its place among them, and the errors of those that failed.
+    """The result of ``work`` for each model, by its place among them, and the errors of those that failed.
 
     With one model an error is raised at once.
 
@@ -76,7 +76,7 @@ def each(
 
     def result(place: int, model: str) -> T:
         label = f"{place + 1} of {len(models)}: {os.path.basename(model)}: " if len(models) > 1 else ""
-        return sizes.of(lambda taken: work(model, lambda step: progress(label + step), taken))
+        return sizes.call(lambda own: work(model, lambda step: progress(label + step), own))
 
     with Progress() as progress:
         for place, model in enumerate(models):
@@ -110,8 +110,8 @@ class _Sizes:
         self._taken: set[str] = set()
         self._dimensions: set[str] = set()
 
-    def of(self, read: Callable[[dict[str, int]], T]) -> T:
-        """What ``read`` gives for the sizes that its model takes.
+    def call(self, read: Callable[[dict[str, int]], T]) -> T:
+        """The result of ``read`` for the sizes that its model takes.
 
         Raises:
             UnknownDimensionError: there is one model, and it has no such dimension.
@@ -176,7 +176,7 @@ def load_rules(path: str | None) -> Mapping[str, Any] | None:
 
 
 def idle_rules(path: str | None, rules: Mapping[str, Any] | None, operators: Collection[str]) -> list[str]:
-    """What to say of rules for operators that neither the models have nor the tables know: their names may be wrong."""
+    """Warnings of rules for operators that neither the models have nor the tables know: a name may be wrong."""
     from flopwise.operators.tables import ROWS
 
     return [

@@ -9,7 +9,8 @@ import click
 
 from flopwise.cli.command import Choice, Group, caffe, counts, inputs, language, onnx, option, output, pytorch, shows
 from flopwise.cli.completion import COLUMN, COLUMNS, CONVENTION, Name
-from flopwise.cli.places import Model, Read, Store, Written
+from flopwise.cli.places import Model, Read, Store, Written, WrittenFolder
+from flopwise.report.formats.format import FIGURES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -312,10 +313,15 @@ def also(name: str, help: str) -> Callable[[F], F]:
 def figures(what: str) -> Callable[[F], F]:
     """``--figures`` and ``--figure-format``, for what a command draws into a directory."""
     return all_of(
-        output("--figures", type=click.Path(), metavar="DIR", help=f"Also draw {what}, into this directory."),
+        output(
+            "--figures",
+            type=WrittenFolder(*(f".{format}" for format in FIGURES)),
+            metavar="DIR",
+            help=f"Also draw {what}, into this directory.",
+        ),
         output(
             "--figure-format",
-            type=Choice(["png", "svg", "pdf"]),
+            type=Choice(FIGURES),
             default="png",
             show_default=True,
             help="Format of the figures.",

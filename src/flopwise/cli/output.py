@@ -1,39 +1,41 @@
-"""Where a report goes and in what format: the terminal, a pipe, or a file that is written whole or not at all."""
+"""The destination and the format of a report: the terminal, a pipe, or a file that is written whole or not at all."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from flopwise import _extensions
 from flopwise.cli import places
 from flopwise.cli.command import output as place
 from flopwise.cli.streams import emit
 from flopwise.errors import InputError, did_you_mean
 from flopwise.report.formats.format import (
     ALIASES,
-    FORMATS,
     Format,
     Kind,
+    aliases_of,
     endings_of,
     format_for_path,
+    format_named,
     formats_of,
 )
 
 if TYPE_CHECKING:
     from flopwise.report.report import Part, Report
-    from flopwise.report.sheet.sheet import Look
+    from flopwise.report.sheet.values import Look
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Output(NamedTuple):
-    """What ``-f``, ``-o``, ``--no-header`` and ``--human`` ask for."""
+    """The options ``-f``, ``-o``, ``--no-header`` and ``--human``."""
 
     format: Format
     path: str | None
@@ -42,11 +44,11 @@ class Output(NamedTuple):
 
     @property
     def look(self) -> Look:
-        """How a report should look at its destination.
+        """The look of a report at its destination.
 
         A terminal has a width; colour needs one that is not dumb and a user who does not mind: https://no-color.org.
         """
-        from flopwise.report.sheet.sheet import Look
+        from flopwise.report.sheet.values import Look
 
         if self.path is not None:
             return Look(self.human, self.header)
@@ -99,7 +101,6 @@ def writes(
         models: endings of ``-o`` that ask for a model instead of a report; then ``output`` is None, and ``path`` given.
         plain: an option with which the report is plain text, and the endings of files for that.
     """
-    names = [format.name for format in formats_of(kinds)]
 
     def decorate(command: F) -> F:
         @wraps(command)
@@ -114,7 +115,7 @@ def writes(
             if format_ is None and output is not None and not os.path.splitext(output)[1] and not _is_device(output):
                 choices = ", ".join((*models, *endings_of(kinds)))
                 raise InputError(f"{output}: has no ending to say the format; known: {choices}; or add -f FORMAT")
-            format = FORMATS[format_] if format_ else format_for_path(output or "", kinds, models)
+            format = format_named(format_, kinds) if format_ else format_for_path(output or "", kinds, models)
             if format.binary and output is None:
                 raise InputError(f"-f {format.name} is not text; give it a file with -o FILE{format.endings[0]}")
             return command(
@@ -131,7 +132,7 @@ def writes(
                 metavar="FILE",
                 help=f"Write to FILE; its ending decides the format ({', '.join([*models, *endings_of(kinds)])}).",
             ),
-            place("-f", "--format", "format_", type=_FormatName(names), help="Format; default: table."),
+            place("-f", "--format", "format_", type=_FormatName(kinds), help="Format; default: table."),
         ):
             decorated = each(decorated)
         return decorated  # type: ignore[no-any-return]
@@ -140,18 +141,24 @@ def writes(
 
 
 def _is_device(path: str) -> bool:
-    """Whether something is there that is no ordinary file: /dev/stdout, a pipe."""
+    """True where a path exists and is no ordinary file: /dev/stdout, a pipe."""
     return os.path.exists(path) and not os.path.isfile(path)
 
 
 class _FormatName(click.Choice[str]):
-    """The name of a format, or an ending that asks for it."""
+    """The name of a format that writes one of these kinds, or an ending that asks for it."""
+
+    def __init__(self, kinds: Collection[Kind]) -> None:
+        super().__init__([format.name for format in formats_of(kinds)])
+        self._kinds = kinds
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
             return super().convert(ALIASES.get(str(value).lower(), value), param, ctx)
         except click.BadParameter as error:
-            near = did_you_mean(str(value).lower(), [*self.choices, *ALIASES])
+            if str(value) in _extensions.names("report_formats"):
+                return format_named(str(value), self._kinds).name
+            near = did_you_mean(str(value).lower(), [*self.choices, *aliases_of(self.choices)])
             raise click.BadParameter(f"{error.message.rstrip('.')}{near}", ctx, param) from None
 
 
@@ -172,9 +179,10 @@ def write(content: str | bytes, path: str | None) -> None:
             with open(path, "wb") as device:  # a device or a pipe cannot be replaced
                 device.write(data)
             return
-        from flopwise.writers.atomic import whole
-
-        with whole(path) as file:
-            file.write(data)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+    from flopwise.api.places import check_code
+    from flopwise.writers import atomic
+
+    check_code("--output", path)
+    atomic.write(data, path)

@@ -1,4 +1,4 @@
-"""What a command does with one model or a directory of them: profile each, report each, say what failed."""
+"""Commands on one model or a directory of them: profile each, report each, say what failed."""
 
 from __future__ import annotations
 

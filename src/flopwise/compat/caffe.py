@@ -7,23 +7,25 @@ miscounts is in ``flopwise.conventions.tools.caffe``.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import flopwise
+from flopwise._arguments import checked
 from flopwise.conventions.tools.caffe import CONVENTION, caffe_type, layers_with_blobs, lists, params, percent
 from flopwise.errors import InputError
+from flopwise.graph import Graph
+from flopwise.rows import Row
 
 __all__ = ["get_flops"]
 
 #: The types of layers that the script counts.
 LAYERS = ("Convolution", "DepthwiseConvolution", "InnerProduct")
 
-_TITLES = ("layer name", "Filter Shape", "Output Size", "Params", "Flops", "Ratio")
-
 #: Cells of the columns but the first, which is one wider than the longest name, and the last, which ends the line.
 _WIDTHS = (16, 16, 8, 12)
 
 
+@checked
 def get_flops(
     deploy_file: str | os.PathLike[str], show_detail: bool = True, flop_layers: Sequence[str] = LAYERS
 ) -> tuple[int, int]:
@@ -47,32 +49,40 @@ def get_flops(
     if unknown:
         raise InputError(f"get_flops counts no layers of type {unknown[0]!r}, but {', '.join(LAYERS)}")
     graph = flopwise.read(deploy_file)
-    if graph.format != "caffe":
+    if not graph.caffe:
         raise InputError(f"{deploy_file}: is not a Caffe net")
     profile = flopwise.profile(graph, convention=CONVENTION)
     rows = [row for row in profile.rows if lists(row) and caffe_type(row, graph) in flop_layers]
-    figures = []
-    for row in rows:
-        weights = params(row, graph)
-        if row.count is None or not isinstance(weights, int):
-            raise InputError(f"{deploy_file}: {row.name} cannot be counted ({row.note or 'its shape is unknown'})")
-        figures.append((weights, row.count))
-    total = sum(count for _, count in figures)
+    figures = [_figures(deploy_file, row, graph) for row in rows]
+    weights, total = sum(weights for weights, _ in figures), sum(count for _, count in figures)
     print(deploy_file)
     if show_detail:
-        lines = [_TITLES]
-        for row, (weights, count) in zip(rows, figures, strict=True):
-            shapes = (_shape(row.node.input(1).dims), _shape(row.node.output().dims))
-            share = percent(100 * count / total if total else 0.0)
-            lines.append((row.name, *shapes, str(weights), str(count), share))
-        width = max([8, *(len(row.name) for row in rows)]) + 1
-        for cells in lines:
-            print(*(cell.ljust(room) for cell, room in zip(cells, (width, *_WIDTHS, 0), strict=True)))
+        print("\n".join(_lines(rows, graph, total)))
     print(f"Layers num: {layers_with_blobs(profile.rows)}")
-    print(f"Total number of parameters:  {sum(weights for weights, _ in figures)}")
+    print(f"Total number of parameters:  {weights}")
     print(f"Total number of FLOPs:  {total}")
-    return sum(weights for weights, _ in figures), total
+    return weights, total
 
 
-def _shape(dims: Sequence[object]) -> str:
-    return str(tuple(dims))
+def _figures(file: str | os.PathLike[str], row: Row, graph: Graph) -> tuple[int, int]:
+    """The weights and the count of a layer.
+
+    Raises:
+        InputError: one of them is unknown.
+    """
+    weights = params(row, graph)
+    if row.count is None or not isinstance(weights, int):
+        raise InputError(f"{file}: {row.name} cannot be counted ({row.note or 'its shape is unknown'})")
+    return weights, row.count
+
+
+def _lines(rows: Sequence[Row], graph: Graph, total: int) -> Iterator[str]:
+    """The titles and a line for each layer."""
+    table = CONVENTION.display.table
+    assert table is not None
+    widths = (max([8, *(len(row.name) for row in rows)]) + 1, *_WIDTHS, 0)
+    lines = [[table.name, *(column.title for column in table.columns)]]
+    for row in rows:
+        cells = [(column.show or str)(column.value(row, graph)) for column in table.columns[:-1]]
+        lines.append([row.name, *cells, percent(100 * (row.count or 0) / total if total else 0.0)])
+    return (" ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)

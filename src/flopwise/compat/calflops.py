@@ -7,9 +7,10 @@ module without parameters and a model of transformers without its tokenizer are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
+from flopwise._arguments import checked
 from flopwise.compat.hooks import kind_of, trained, watched, with_extra_repr
 from flopwise.conventions.convention import attempt
 from flopwise.conventions.emulation import modules, patched_functions
@@ -19,9 +20,13 @@ from flopwise.graph import Graph, Node
 from flopwise.operators.counts import Counts
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
 __all__ = ["calculate_flops", "flops_to_string", "macs_to_string", "params_to_string"]
+
+#: Text -> the names of the inputs of a model of transformers.
+Tokenizer: TypeAlias = Callable[..., Iterable[str]]
 
 _UNITS: dict[str, float] = {"T": 1e12, "G": 1e9, "M": 1e6, "K": 1e3, "": 1, "m": 1e-3, "u": 1e-6}
 
@@ -32,6 +37,7 @@ def _number_to_string(number: float, units: str | None, precision: int) -> str:
     return f"{round(number / _UNITS.get(units, 1), precision):g} {units}"
 
 
+@checked
 def flops_to_string(flops: float, units: str | None = None, precision: int = 2) -> str:
     """FLOPs in T, G, M or K.
 
@@ -41,6 +47,7 @@ def flops_to_string(flops: float, units: str | None = None, precision: int = 2) 
     return f"{_number_to_string(flops, units, precision)}FLOPS"
 
 
+@checked
 def macs_to_string(macs: float, units: str | None = None, precision: int = 2) -> str:
     """MACs in T, G, M or K.
 
@@ -50,6 +57,7 @@ def macs_to_string(macs: float, units: str | None = None, precision: int = 2) ->
     return f"{_number_to_string(macs, units, precision)}MACs"
 
 
+@checked
 def params_to_string(params_num: float, units: str | None = None, precision: int = 2) -> str:
     """Parameters in B, M or K.
 
@@ -60,12 +68,13 @@ def params_to_string(params_num: float, units: str | None = None, precision: int
     return _number_to_string(params_num, unit, precision).replace("G", "B").strip()
 
 
+@checked
 def calculate_flops(
     model: nn.Module,
     input_shape: tuple[int, ...] | None = None,
-    transformer_tokenizer: Any = None,
-    args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
+    transformer_tokenizer: Tokenizer | None = None,
+    args: Sequence[object] = (),
+    kwargs: Mapping[str, object] | None = None,
     forward_mode: str = "forward",
     include_backPropagation: bool = False,  # noqa: N803 - the tool's own name
     compute_bp_factor: float = 2.0,
@@ -98,15 +107,11 @@ def calculate_flops(
         InputError: no input is given, or both a shape and arguments are, or another mode is asked for.
         ModelError: the module fails.
     """
-    from torch import nn
-
-    if not isinstance(model, nn.Module):
-        raise InputError(f"{type(model).__name__} is not a torch.nn.Module")
     if forward_mode != "forward":
         raise InputError(
             f"forward_mode {forward_mode!r} is not supported; count one call of forward with its arguments"
         )
-    graph = _graph(model, input_shape, transformer_tokenizer, args, dict(kwargs or {}))
+    graph = _graph(model, input_shape, transformer_tokenizer, tuple(args), dict(kwargs or {}))
     figures = _Figures(model, graph, frozenset(ignore_modules or ()))
     flops, macs = figures.of(model).dot(patched_functions.FLOPS), figures.of(model).mac
     params = trained(model)
@@ -124,7 +129,13 @@ def calculate_flops(
     )
 
 
-def _graph(model: nn.Module, shape: Any, tokenizer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Graph:
+def _graph(
+    model: nn.Module,
+    shape: tuple[int, ...] | None,
+    tokenizer: Tokenizer | None,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+) -> Graph:
     if shape is None and not args and not kwargs and tokenizer is None:
         raise InputError("give input_shape, args or kwargs")
     if shape is not None and (args or kwargs):
@@ -136,18 +147,21 @@ def _graph(model: nn.Module, shape: Any, tokenizer: Any, args: Sequence[Any], kw
     return watched(model, [shape]) if shape is not None else watched(model, args, kwargs)
 
 
-def _tokens(tokenizer: Any, shape: tuple[int, ...]) -> dict[str, Any]:
+def _tokens(tokenizer: Tokenizer, shape: tuple[int, ...]) -> dict[str, torch.Tensor]:
     """The inputs that a tokenizer makes, of batch and length."""
     import torch
 
     if len(shape) != 2:
         raise InputError(f"input_shape of a model of transformers must be batch and length, not {shape!r}")
-    made = {name: torch.zeros(shape, dtype=torch.int64) for name in tokenizer("")}
+    names = tokenizer("")
+    if not isinstance(names, Iterable):
+        raise InputError(f"transformer_tokenizer returns {type(names).__name__} and no inputs by name")
+    made = {name: torch.zeros(shape, dtype=torch.int64) for name in names}
     return {name: torch.ones_like(t) if name.endswith("mask") else t for name, t in made.items()}
 
 
 class _Figures:
-    """What each module costs: the functions that are called in it, and what it holds."""
+    """The cost of each module: the functions that are called in it, and what it holds."""
 
     def __init__(self, model: nn.Module, graph: Graph, ignored: frozenset[type]) -> None:
         places = dict(model.named_modules())
@@ -175,7 +189,7 @@ class _Figures:
         return None
 
     def of(self, module: nn.Module) -> Counts:
-        """What a module costs with all that it holds."""
+        """The cost of a module with all that it holds."""
         total = self._own.get(id(module), Counts())
         for child in module.children():
             total += self.of(child)
@@ -185,7 +199,7 @@ class _Figures:
 def _lines(
     model: nn.Module, figures: _Figures, factor: float, detailed: bool, unit: str | None, precision: int
 ) -> Iterator[str]:
-    """What is printed."""
+    """The printed lines."""
     total = figures.of(model)
     flops, macs, params = total.dot(patched_functions.FLOPS), total.mac, trained(model)
     yield f"\n{' Calculate Flops Results ':-^99}"

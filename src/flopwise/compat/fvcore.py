@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
+from flopwise._arguments import checked
 from flopwise.compat.modules import above, parameter_count, parameter_count_table, pipes, rows, shapes, tree
 from flopwise.compat.traced import dropouts, read, values_of
 from flopwise.conventions.tools import fvcore as convention
@@ -37,13 +38,12 @@ __all__ = [
 ]
 
 
-class _Statistics:
-    """What one run found, by canonical name of a module."""
+class _Statistics(NamedTuple):
+    """The findings of one run, by canonical name of a module."""
 
-    def __init__(self, names: set[str]) -> None:
-        self.counts: dict[str, Counter[str]] = {}
-        self.unsupported: dict[str, Counter[str]] = {}
-        self.uncalled: set[str] = set(names)
+    counts: dict[str, Counter[str]]
+    unsupported: dict[str, Counter[str]]
+    uncalled: set[str]
 
 
 class _Analysis:
@@ -53,13 +53,14 @@ class _Analysis:
     """
 
     #: Operators of a trace that have a rule, and the rule.
-    _RULES: ClassVar[Mapping[str, Callable[[convention.Seen], Any]]] = {}
+    _RULES: ClassVar[Mapping[str, Callable[[convention.Traced], Any]]] = {}
 
+    @checked
     def __init__(self, model: nn.Module, inputs: Any) -> None:
         """
         Args:
             model: the module to count.
-            inputs: a tensor, or the tuple of its positional arguments.
+            inputs: the tuple of its positional arguments, or the only one.
         """
         self._model = model
         self._inputs = inputs
@@ -178,12 +179,12 @@ class _Analysis:
         return self
 
     def unsupported_ops_warnings(self, enabled: bool) -> Self:
-        """Whether operators without a rule are logged."""
+        """Log operators without a rule, or not."""
         self._warn_unsupported = enabled
         return self
 
     def uncalled_modules_warnings(self, enabled: bool) -> Self:
-        """Whether modules in which nothing ran are logged."""
+        """Log modules in which nothing ran, or not."""
         self._warn_uncalled = enabled
         return self
 
@@ -200,9 +201,8 @@ class _Analysis:
         return self._graph
 
     def _analyze(self) -> _Statistics:
-        statistics = _Statistics(set(self._aliases.values()))
-        for name in dict.fromkeys(self._aliases.values()):
-            statistics.counts[name], statistics.unsupported[name] = Counter(), Counter()
+        names = dict.fromkeys(self._aliases.values())
+        statistics = _Statistics({n: Counter() for n in names}, {n: Counter() for n in names}, set(names))
         applied: set[str] = set()
         for paths in dropouts(self._taken()):
             statistics.uncalled.difference_update(*self._places(paths))
@@ -217,7 +217,7 @@ class _Analysis:
                 if function in applied:
                     continue
                 applied.add(function)
-            for one in convention.seen(node):
+            for one in convention.trace_operators(node):
                 counts = self._counted(node, one)
                 for name in owners:
                     if counts is not None:
@@ -231,7 +231,7 @@ class _Analysis:
         scopes = [self._aliases.get(path, path) for path in paths] or [""]
         return scopes, set(scopes) if self._ancestors == "caller" else set(above(scopes[-1]))
 
-    def _counted(self, node: Node, one: convention.Seen) -> Counter[str] | None:
+    def _counted(self, node: Node, one: convention.Traced) -> Counter[str] | None:
         """The figures of one operator; None when it has no rule.
 
         Raises:
@@ -288,7 +288,7 @@ def _aliases(model: nn.Module) -> Iterator[tuple[str, str]]:
 
 
 def _has_forward(model: nn.Module, name: str) -> bool:
-    """Whether a module is one that is called: containers have no forward, and nothing runs in an Identity."""
+    """True for a module that is called: containers have no forward, and nothing runs in an Identity."""
     from torch import nn as modules
 
     forward = getattr(type(model.get_submodule(name)), "forward", None)
@@ -306,6 +306,7 @@ def _by_operator(
     return sums, analysis.unsupported_ops()
 
 
+@checked
 def flop_count(
     model: nn.Module, inputs: tuple[Any, ...], supported_ops: Mapping[str, Handle] | None = None
 ) -> tuple[defaultdict[str, float], Counter[str]]:
@@ -319,6 +320,7 @@ def flop_count(
     return _by_operator(FlopCountAnalysis(model, inputs), supported_ops, 1e9)
 
 
+@checked
 def activation_count(
     model: nn.Module, inputs: tuple[Any, ...], supported_ops: Mapping[str, Handle] | None = None
 ) -> tuple[defaultdict[str, float], Counter[str]]:
@@ -356,6 +358,7 @@ def _columns(
     return columns, uncalled
 
 
+@checked
 def flop_count_table(
     flops: FlopCountAnalysis,
     max_depth: int = 3,
@@ -373,6 +376,7 @@ def flop_count_table(
     return pipes(*table_of(flops, activations, max_depth, show_param_shapes))
 
 
+@checked
 def flop_count_str(flops: FlopCountAnalysis, activations: ActivationCountAnalysis | None = None) -> str:
     """The printed form of the model with parameters, flops and activations of each module.
 

@@ -1,11 +1,12 @@
-"""What the signatures of tools with hooks share: one run, calls of a user's own hooks, and printed figures."""
+"""For the signatures of tools with hooks: one run, calls of a user's own hooks, and printed figures."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flopwise.api.read import read
 from flopwise.conventions.emulation.layer import Layer, bare
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+#: A user's rule: module, positional arguments, result; it adds to an attribute of the module.
+Hook: TypeAlias = Callable[[Any, Any, Any], object]
 
-def watched(model: nn.Module, args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Graph:
+
+def watched(model: nn.Module, args: Iterable[object] = (), kwargs: Mapping[str, object] | None = None) -> Graph:
     """The graph of a module in eval mode, called with tensors, shapes or plain values.
 
     Raises:
@@ -26,7 +30,7 @@ def watched(model: nn.Module, args: Iterable[Any] = (), kwargs: Mapping[str, Any
 
 
 def kind_of(cls: type) -> str:
-    """What the conventions call a class: the bare name of one of PyTorch's own, else the whole one."""
+    """The conventions' name of a class: the bare name of one of PyTorch's own, else the whole one."""
     return bare(f"{cls.__module__}.{cls.__qualname__}")
 
 
@@ -42,8 +46,8 @@ def inside_first(model: nn.Module) -> Iterator[nn.Module]:
     yield model
 
 
-def hooked(hook: Callable[[Any, Any, Any], Any], module: nn.Module, layer: Layer, attribute: str, start: Any) -> Any:
-    """What a user's own hook adds to an attribute of the module in one call.
+def hooked(hook: Hook, module: nn.Module, layer: Layer, attribute: str, start: Any) -> Any:
+    """The value of an attribute of the module to which a user's own hook has added in one call.
 
     The hook is given a stand-in of the module, and tensors without elements; the module itself does not change.
 
@@ -77,20 +81,16 @@ def with_extra_repr(model: nn.Module, words: Callable[[nn.Module, str], str]) ->
         model: the module; afterwards it is as it was.
         words: the module and what it says of itself -> what it is to say.
     """
-    before: list[tuple[dict[str, Any], Any]] = []
-    try:
+    with contextlib.ExitStack() as stack:
         for module in model.modules():
-            attributes = vars(module)
-            before.append((attributes, attributes.get("extra_repr")))
-            attributes["extra_repr"] = _repr_of(module, module.extra_repr, words)
-        yield
-    finally:
-        for attributes, values in before:
-            if values is None:
-                attributes.pop("extra_repr", None)
+            attributes, own = vars(module), module.extra_repr
+            if "extra_repr" in attributes:
+                stack.callback(attributes.update, extra_repr=own)
             else:
-                attributes["extra_repr"] = values
+                stack.callback(attributes.pop, "extra_repr")
+            attributes["extra_repr"] = functools.partial(_said, words, module, own)
+        yield
 
 
-def _repr_of(module: nn.Module, own: Callable[[], str], words: Callable[[nn.Module, str], str]) -> Callable[[], str]:
-    return lambda: words(module, own())
+def _said(words: Callable[[nn.Module, str], str], module: nn.Module, own: Callable[[], str]) -> str:
+    return words(module, own())

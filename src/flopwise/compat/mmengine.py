@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from flopwise._arguments import checked
 from flopwise.compat.fvcore import (
     ActivationCountAnalysis,
     FlopCountAnalysis,
@@ -44,6 +45,7 @@ class ActivationAnalyzer(ActivationCountAnalysis):
     """Elements of the results of a module's convolutions, linear layers and matrix products."""
 
 
+@checked
 def complexity_stats_table(
     flops: FlopAnalyzer,
     max_depth: int = 3,
@@ -65,6 +67,7 @@ def complexity_stats_table(
 complexity_stats_str = flop_count_str
 
 
+@checked
 def parameter_count_table(model: nn.Module, max_depth: int = 3) -> str:
     """The parameters of a model, its modules and its parameters as a table in a frame.
 
@@ -90,19 +93,20 @@ def _framed(titles: Sequence[str], lines: Sequence[Sequence[str]], title: str | 
     return capture.get()
 
 
+@checked
 def get_model_complexity_info(
     model: nn.Module,
-    input_shape: tuple[int, ...] | tuple[tuple[int, ...], ...] | None = None,
-    inputs: Any = None,
+    input_shape: object = None,
+    inputs: object = None,
     show_table: bool = True,
     show_arch: bool = True,
 ) -> dict[str, int | str]:
-    """What a model costs: flops, activations and params as numbers and as short texts, the table and the tree.
+    """Flops, activations and params of a model as numbers and as short texts, the table and the tree.
 
     Args:
         model: the module, counted in the mode that it is in: batch normalisation costs more in training.
         input_shape: shape of the input without the batch, or a tuple of such shapes; the batch is 1.
-        inputs: the input itself, or the tuple of positional arguments.
+        inputs: the tuple of positional arguments, or the only one: a tensor, a list, a dict.
         show_table: whether to make "out_table"; else it is empty.
         show_arch: whether to make "out_arch"; else it is empty.
 
@@ -133,7 +137,7 @@ def get_model_complexity_info(
     }
 
 
-def _shaped(shape: Any) -> tuple[Any, ...]:
+def _shaped(shape: object) -> tuple[tuple[int, ...], ...]:
     """One shape with a batch of 1, or several."""
     if isinstance(shape, tuple) and all(isinstance(d, int) for d in shape):
         return ((1, *shape),)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from flopwise._arguments import checked
 from flopwise.conventions.tools.fvcore import size
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ Columns: TypeAlias = "Mapping[str, Mapping[str, int | float]]"
 
 @dataclass
 class Entries:
-    """What a table shows for each name: the text of each column that has one, and the names right below it."""
+    """The rows of a table by name: the text of each column that has one, and the names right below it."""
 
     texts: dict[str, dict[str, str]]
     children: dict[str, list[str]] = field(default_factory=dict)
@@ -211,6 +212,7 @@ def above(name: str) -> Iterator[str]:
     yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 
 
+@checked
 def parameter_count(model: nn.Module) -> defaultdict[str, int]:
     """Elements by name of a parameter, and of a module with all below it; "" is the model."""
     counts: defaultdict[str, int] = defaultdict(int)
@@ -247,6 +249,7 @@ def _short(number: int) -> str:
     return str(number)
 
 
+@checked
 def parameter_count_table(model: nn.Module, max_depth: int = 3) -> str:
     """The parameters of a model, its modules and its parameters as a Markdown table.
 

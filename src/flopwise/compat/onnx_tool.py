@@ -8,20 +8,26 @@ as nothing with a warning, where it stops; and ``exclude_ops`` holds for one cal
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import flopwise
+from flopwise._arguments import checked
+from flopwise.api import places
 from flopwise.conventions.tools.onnx_tool import CONVENTION, UNLISTED, size
 from flopwise.errors import InputError
 from flopwise.graph import STORED, Graph, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.counts import Counts
-from flopwise.writers.atomic import whole
+from flopwise.operators.tables import ROWS
+from flopwise.writers.atomic import write
 
 if TYPE_CHECKING:
+    import numpy
+
     from flopwise.rows import Row
 
 __all__ = [
@@ -47,14 +53,15 @@ TYPES = ("float16", "float32", "float64", "int32", "int8", "uint8")
 SHARED = 1024
 
 
+@checked
 def model_profile(
     m: Any,
     dynamic_shapes: Mapping[str, Any] | None = None,
     exclude_ops: Iterable[str] | None = None,
     hidden_ops: Iterable[str] | None = NoMacsOps,
     mcfg: Mapping[str, Any] | None = None,
-    save_profile: str | None = None,
-    save_model: str | None = None,
+    save_profile: str | os.PathLike[str] | None = None,
+    save_model: str | os.PathLike[str] | None = None,
     shape_only: bool = False,
     no_shape: bool = False,
 ) -> None:
@@ -73,14 +80,15 @@ def model_profile(
 
     Raises:
         ModelError: the model cannot be read.
-        InputError: an excluded operator does not exist, or a file cannot be written.
+        InputError: an excluded operator does not exist, or a file is read or cannot be written.
     """
+    places.check({"save_profile=": save_profile, "save_model=": save_model}, m)
     hidden = _hidden(hidden_ops, exclude_ops)
     convention = replace(CONVENTION, unlisted=hidden, overrides={**_FREE, **CONVENTION.overrides})
     graph = flopwise.read(m, dict(dynamic_shapes) if dynamic_shapes else None)
     profile = flopwise.profile(graph, convention=convention)
     sparse = _sparse(graph)
-    csv = save_profile is not None and ".csv" in save_profile
+    csv = save_profile is not None and ".csv" in os.fspath(save_profile)
     _warn_shared(graph)
     for row in profile.rows:
         if row.count is None:
@@ -92,8 +100,7 @@ def model_profile(
         text = (
             "".join(",".join(cells) + "\n" for cells in [header, *lines]) if csv else "\n".join(_table(header, lines))
         )
-        with whole(save_profile) as file:
-            file.write(text.encode())
+        write(text.encode(), save_profile)
     if save_model is not None and not no_shape:
         flopwise.write_shapes(m, save_model, dict(dynamic_shapes) if dynamic_shapes else None, weights=not shape_only)
 
@@ -102,10 +109,9 @@ _FREE = dict.fromkeys(NoMacsOps, lambda node, counts: Counts())
 
 
 def _hidden(hidden: Iterable[str] | None, excluded: Iterable[str] | None) -> frozenset[str]:
-    from onnx.defs import get_all_schemas
-
     wanted = frozenset(excluded or ())
-    unknown = sorted(wanted - {schema.name for schema in get_all_schemas()})
+    standard = {op.rpartition("::")[2] for op in ROWS if "::" not in op or op.startswith("ai.onnx.")}
+    unknown = sorted(wanted - standard)
     if unknown:
         raise InputError(f"Provided exclude op is not a valid onnx op: {unknown[0]}")
     return frozenset(hidden or ()) | wanted
@@ -271,6 +277,7 @@ class ShapeEngine:
         }
 
 
+@checked
 def model_shape_regress(
     m: Any, input_desc: Mapping[str, Sequence[int | str]], input_range: Mapping[str, tuple[int, int]]
 ) -> tuple[ShapeEngine, Graph]:
@@ -294,7 +301,8 @@ def model_shape_regress(
     return engine, flopwise.read(m, engine.generate_input())
 
 
-def narray_calc_sparsity(arr: Any) -> float:
+@checked
+def narray_calc_sparsity(arr: numpy.ndarray[Any, Any]) -> float:
     """The share of zeros of an array of rank 2 or 4; 0 for others, and for types that onnx-tool does not take.
 
     The zero of uint8 is 128.
@@ -307,7 +315,10 @@ def narray_calc_sparsity(arr: Any) -> float:
     return float(numpy.count_nonzero(arr == (128 if arr.dtype == numpy.uint8 else 0)) / arr.size)
 
 
-def search_sparse_blocksize(arr: Any, ratio: float, deltar_thres: float = 0.1) -> tuple[tuple[int, int], float]:
+@checked
+def search_sparse_blocksize(
+    arr: numpy.ndarray[Any, Any], ratio: float, deltar_thres: float = 0.1
+) -> tuple[tuple[int, int], float]:
     """The largest block in which the zeros of an array come, along its first two axes, and the share of zero blocks.
 
     Args:

@@ -11,24 +11,23 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from flopwise.compat.hooks import hooked, inside_first, kind_of, trained, watched, with_extra_repr
+from flopwise._arguments import checked
+from flopwise.compat.hooks import Hook, hooked, inside_first, kind_of, trained, watched, with_extra_repr
 from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.dispatcher import kernels
 from flopwise.conventions.emulation.layer import Layer
 from flopwise.conventions.tools import ptflops as convention
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
-from flopwise.operators.tables import count
+from flopwise.operators.tables import on_elements
 
 if TYPE_CHECKING:
     from torch import nn
 
 __all__ = ["FLOPS_BACKEND", "flops_to_string", "get_model_complexity_info", "params_to_string"]
-
-#: A user's rule: module, positional arguments, result; it adds to ``module.__flops__``.
-Hook: TypeAlias = "Callable[[Any, Any, Any], Any]"
 
 
 class FLOPS_BACKEND(Enum):  # noqa: N801 - the name that programs import
@@ -45,6 +44,7 @@ _MACS = ((9, "GMac"), (6, "MMac"), (3, "KMac"))
 _PARAMS = ((6, "M"), (3, "k"))
 
 
+@checked
 def flops_to_string(flops: float, units: str | None = None, precision: int = 2) -> str:
     """MACs in GMac, MMac or KMac, whichever leaves something before the point; plain below 1,000.
 
@@ -57,6 +57,7 @@ def flops_to_string(flops: float, units: str | None = None, precision: int = 2) 
     return f"{flops} Mac"
 
 
+@checked
 def params_to_string(params_num: float, units: str | None = None, precision: int = 2) -> str:
     """Parameters in M or k, whichever leaves something before the point; plain below 1,000. Units to ask for: M, K, B.
 
@@ -72,21 +73,22 @@ def params_to_string(params_num: float, units: str | None = None, precision: int
     return str(params_num) if exponent is None else f"{round(params_num / 10.0**exponent, precision)} {units}"
 
 
+@checked
 def get_model_complexity_info(
     model: nn.Module,
     input_res: tuple[int, ...],
     print_per_layer_stat: bool = True,
     as_strings: bool = True,
-    input_constructor: Callable[[tuple[int, ...]], Any] | None = None,
+    input_constructor: Callable[[tuple[int, ...]], object] | None = None,
     ost: TextIO | None = None,
     verbose: bool = False,
-    ignore_modules: Sequence[Any] = (),
-    custom_modules_hooks: Mapping[Any, Hook] | None = None,
+    ignore_modules: Sequence[object] = (),
+    custom_modules_hooks: Mapping[object, Hook] | None = None,
     backend: str | FLOPS_BACKEND = FLOPS_BACKEND.PYTORCH,
     flops_units: str | None = None,
     param_units: str | None = None,
     output_precision: int = 2,
-    backend_specific_config: Mapping[str, Any] | None = None,
+    backend_specific_config: Mapping[str, object] | None = None,
 ) -> tuple[str | int | None, str | int | None]:
     """MACs and trained parameters of a module; both None, after a printed traceback, where the module fails.
 
@@ -112,17 +114,19 @@ def get_model_complexity_info(
         InputError: ``input_res`` is no tuple, or rules for operators of the backend "aten" are given.
         ValueError: there is no such backend.
     """
-    from torch import nn
 
     if not isinstance(input_res, tuple) or not input_res:
         raise InputError(f"input_res must be a tuple with at least one number, not {input_res!r}")
-    if not isinstance(model, nn.Module):
-        raise InputError(f"{type(model).__name__} is not a torch.nn.Module")
+    if backend not in [one for known in FLOPS_BACKEND for one in (known, known.value)]:
+        raise ValueError(f"{backend!r} is not a valid FLOPS_BACKEND")
     aten = FLOPS_BACKEND(backend) is FLOPS_BACKEND.ATEN
     if aten and custom_modules_hooks:
         raise InputError("custom rules are not supported by the backend aten; use the backend pytorch")
     out = sys.stdout if ost is None else ost
-    texts = _Texts(flops_units, param_units, output_precision)
+    texts = _Texts(
+        partial(flops_to_string, units=flops_units, precision=output_precision),
+        partial(params_to_string, units=param_units, precision=output_precision),
+    )
     macs: float
     try:
         graph = _graph(model, input_res, input_constructor)
@@ -132,8 +136,7 @@ def get_model_complexity_info(
             run = _Run(model, graph, frozenset(ignore_modules), dict(custom_modules_hooks or {}))
             if verbose:
                 run.warn_of_unknown(out)
-            functional = (backend_specific_config or {}).get("count_functional", True)
-            macs, params = run.totals(functional)
+            macs, params = run.totals(bool((backend_specific_config or {}).get("count_functional", True)))
             if print_per_layer_stat:
                 run.show(macs, params, out, texts)
     except Exception as error:  # the tool's own rule: whatever fails is printed, and there is no result
@@ -146,20 +149,14 @@ def get_model_complexity_info(
     return (texts.macs(int(macs)), texts.params(params)) if as_strings else (int(macs), params)
 
 
-@dataclass(frozen=True)
-class _Texts:
-    flops_units: str | None
-    param_units: str | None
-    precision: int
+class _Texts(NamedTuple):
+    """The texts of MACs and of parameters."""
 
-    def macs(self, number: float) -> str:
-        return flops_to_string(number, self.flops_units, self.precision)
-
-    def params(self, number: float) -> str:
-        return params_to_string(number, self.param_units, self.precision)
+    macs: Callable[[float], str]
+    params: Callable[[float], str]
 
 
-def _graph(model: nn.Module, shape: tuple[int, ...], constructor: Callable[[tuple[int, ...]], Any] | None) -> Graph:
+def _graph(model: nn.Module, shape: tuple[int, ...], constructor: Callable[[tuple[int, ...]], object] | None) -> Graph:
     if constructor is None:
         return watched(model, [(1, *shape)])
     made = constructor(shape)
@@ -168,19 +165,19 @@ def _graph(model: nn.Module, shape: tuple[int, ...], constructor: Callable[[tupl
 
 @dataclass
 class _Run:
-    """What the backend "pytorch" finds in one run."""
+    """The findings of the backend "pytorch" in one run."""
 
     model: nn.Module
     graph: Graph
-    ignored: frozenset[Any]
-    own: dict[Any, Hook]
+    ignored: frozenset[object]
+    own: dict[object, Hook]
     #: MACs of all calls of a module for the whole batch, and its parameters, by the module's id.
     macs: dict[int, float] = field(default_factory=dict)
     params: dict[int, int] = field(default_factory=dict)
     batch: int = 1
 
     def __post_init__(self) -> None:
-        if not self.graph.calls[0].positional:
+        if not self.graph.program.calls[0].positional:
             print("Warning! No positional inputs found for a module, assuming batch size is 1.")
         self.batch = convention.batch(self.graph)
         places = dict(self.model.named_modules())
@@ -195,7 +192,7 @@ class _Run:
                 self.macs[id(module)] += self._counted(module, layer)
 
     def has_rule(self, module: nn.Module) -> bool:
-        """Whether there is a rule for the very class of a module."""
+        """True if there is a rule for the very class of a module."""
         return type(module) in self.own or kind_of(type(module)) in convention.HOOKS
 
     def _counted(self, module: nn.Module, layer: Layer) -> float:
@@ -207,7 +204,7 @@ class _Run:
         """Names the classes that count nothing."""
         from torch import nn
 
-        mentioned: set[type] = {nn.Sequential, nn.ModuleList, *self.ignored}
+        mentioned: set[object] = {nn.Sequential, nn.ModuleList, *self.ignored}
         for module in inside_first(self.model):
             if not self.has_rule(module) and type(module) not in mentioned:
                 mentioned.add(type(module))
@@ -224,7 +221,7 @@ class _Run:
         total: float = self.within(self.model, self.macs) / self.batch
         if functional:
             for node in self.graph.nodes:
-                counted = convention.of_functions(node)
+                counted = convention.function_counts(node)
                 if counted is None:
                     raise ModelError(f"ptflops fails at {node.origin} of {node.module!r}")
                 total += float(counted)
@@ -249,12 +246,12 @@ class _Run:
             print(repr(self.model), file=out)
 
 
-def _by_operator(graph: Graph, ignored: Sequence[Any], show: bool, out: TextIO, texts: _Texts) -> tuple[int, int]:
-    """What the backend "aten" finds: MACs of operators, in the model and in the modules right in it."""
+def _by_operator(graph: Graph, ignored: Sequence[object], show: bool, out: TextIO, texts: _Texts) -> tuple[int, int]:
+    """MACs and parameters by the backend "aten": those of operators, in the model and in the modules right in it."""
     without = {str(operator) for operator in ignored}
     sums: dict[str, dict[str, int]] = {}
     for node in graph.nodes:
-        for kernel in kernels(node, count(node), fused=True) or ():
+        for kernel in kernels(node, on_elements(node), fused=True) or ():
             name = f"aten.{kernel.name}"
             if name in without:
                 print(f"Warning: {name} operation is ignored", file=out)

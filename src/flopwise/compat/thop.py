@@ -7,22 +7,20 @@ as it was, while thop leaves buffers of its own in it. Nothing here needs ``dist
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
-from flopwise.compat.hooks import hooked, inside_first, kind_of, watched
+from flopwise._arguments import checked
+from flopwise.compat.hooks import Hook, hooked, inside_first, kind_of, watched
 from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.layer import Layer
 from flopwise.conventions.tools import thop as convention
-from flopwise.errors import ModelError
+from flopwise.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from torch import nn
 
 __all__ = ["clever_format", "profile"]
-
-#: A user's rule: module, positional arguments, result; it adds to ``module.total_ops``.
-Hook: TypeAlias = "Callable[[Any, Any, Any], Any]"
 
 #: Name of a module -> MACs, parameters, and the same of what it holds.
 Layers: TypeAlias = "dict[str, tuple[float, float, Layers]]"
@@ -46,9 +44,10 @@ _NAMES: dict[str, str] = {
 }
 
 
+@checked
 def profile(
     model: nn.Module,
-    inputs: Iterable[Any],
+    inputs: Iterable[object],
     custom_ops: Mapping[type, Hook] | None = None,
     verbose: bool = True,
     ret_layer_info: bool = False,
@@ -143,7 +142,8 @@ def _added(
     return macs, parameters, layers
 
 
-def clever_format(nums: Any, format: str = "%.2f") -> str | tuple[str, ...]:
+@checked
+def clever_format(nums: float | Iterable[float], format: str = "%.2f") -> str | tuple[str, ...]:
     """Numbers in T, G, M or K where they are above one of it, else in B; one number gives one text.
 
     >>> clever_format([4133742592, 25557032]), clever_format(355)
@@ -155,6 +155,10 @@ def clever_format(nums: Any, format: str = "%.2f") -> str | tuple[str, ...]:
 
 
 def _short(number: float, form: str) -> str:
+    try:
+        form % number
+    except (TypeError, ValueError):
+        raise InputError(f"thop.clever_format(format=...): {form!r} takes no number") from None
     for power, letter in ((12, "T"), (9, "G"), (6, "M"), (3, "K")):
         if number > 10**power:
             return f"{form % (number / 10**power)}{letter}"

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flopwise._arguments import checked
 from flopwise.api.read import read
 from flopwise.conventions.tools import torchinfo as convention
 from flopwise.conventions.tools.torchinfo import Info
 from flopwise.errors import InputError
-from flopwise.graph import Graph
+from flopwise.graph import Graph, Program
 
 if TYPE_CHECKING:
     import torch
@@ -38,12 +39,15 @@ _TITLES: dict[str, str] = {
 #: Columns of what only a run shows.
 _RUN = frozenset({"input_size", "output_size", "mult_adds"})
 
+#: Characters that a column may have.
+WIDEST = 10_000
+
 _ROWS = ("depth", "var_names", "ascii_only", "hide_recursive_layers")
 
 
 @dataclass(frozen=True)
 class _Look:
-    """What the text shows."""
+    """The settings of the text."""
 
     depth: int
     verbose: int
@@ -55,7 +59,9 @@ class _Look:
 class ModelStatistics:
     """The lines and totals of a summary; its text is the table."""
 
-    def __init__(self, summary_list: Sequence[Info], input_size: Any, total_input: int | None, look: _Look) -> None:
+    def __init__(
+        self, summary_list: Sequence[Info], input_size: Sequence[list[int]], total_input: int | None, look: _Look
+    ) -> None:
         """
         Args:
             summary_list: the lines.
@@ -203,11 +209,11 @@ class _Table:
             yield self._row(self._indent(info.depth + 1) + name, cells)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return str(value) if value else "--"
 
 
-def _kernel(info: Info) -> Any:
+def _kernel(info: Info) -> object:
     kernel = info.module.options.get("kernel_size")
     return list(kernel) if isinstance(kernel, (tuple, list)) else kernel
 
@@ -218,21 +224,22 @@ def _trainable(info: Info) -> str:
     return "False" if not info.trainable else "True" if info.trainable == info.params else "Partial"
 
 
+@checked
 def summary(
     model: nn.Module,
-    input_size: Any = None,
-    input_data: Any = None,
+    input_size: object = None,
+    input_data: object = None,
     batch_dim: int | None = None,
     cache_forward_pass: bool | None = None,
     col_names: Iterable[str] | None = None,
     col_width: int = 25,
     depth: int = 3,
-    device: Any = None,
+    device: object = None,
     dtypes: list[torch.dtype] | None = None,
     mode: str | None = None,
     row_settings: Iterable[str] | None = None,
     verbose: int | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> ModelStatistics:
     """The layers of a module with shapes, parameters and mult-adds; printed unless ``verbose`` is 0.
 
@@ -258,39 +265,49 @@ def summary(
         ModelError: the module fails.
     """
     has_input = input_size is not None or input_data is not None
-    columns = (
-        tuple(col_names) if col_names is not None else ("output_size", "num_params") if has_input else ("num_params",)
-    )
-    rows = frozenset(row_settings) if row_settings is not None else frozenset({"depth"})
-    if verbose is None:
-        verbose = 0 if getattr(sys, "ps1", None) else 1
-    _check("column", columns, _TITLES)
-    _check("row setting", rows, _ROWS)
-    _check("mode", [mode or "eval"], ("train", "eval"))
-    _check("verbosity", [verbose], (0, 1, 2))
-    if col_width <= 0:
-        raise InputError(f"col_width must be above 0, not {col_width}")
     if input_size is not None and input_data is not None:
         raise InputError("give input_size or input_data, not both")
-    if not has_input and _RUN & set(columns):
-        raise InputError(f"the columns {', '.join(sorted(_RUN & set(columns)))} need input_size or input_data")
-    look = _Look(depth, verbose, columns, col_width, rows)
+    if verbose is None:
+        verbose = 0 if getattr(sys, "ps1", None) else 1
+    if col_names is None:
+        col_names = ("output_size", "num_params") if has_input else ("num_params",)
+    rows = frozenset({"depth"} if row_settings is None else row_settings)
+    look = _Look(depth, verbose, tuple(col_names), col_width, rows)
+    _check_look(look, has_input)
+    _check("mode", [mode or "eval"], ("train", "eval"))
     if not has_input:
         results = ModelStatistics(convention.lines(_not_run(model)), [], None, look)
     else:
-        data = _made(input_size, batch_dim, dtypes) if input_data is None else input_data
+        data = _inputs(input_size, batch_dim, dtypes) if input_data is None else input_data
         args, named = _arguments(data)
         graph = read(model, (args, {**named, **kwargs}), mode="train" if mode == "train" else "eval")
-        total = sum(map(_storage, _tensors((args, named))))
-        results = ModelStatistics(
-            convention.lines(graph, batch_dim), [list(t.shape) for t in _tensors((args, named))], total, look
-        )
+        tensors = _tensors((args, named))
+        total = sum(sys.getsizeof(tensor.untyped_storage()) for tensor in tensors)
+        results = ModelStatistics(convention.lines(graph, batch_dim), [list(t.shape) for t in tensors], total, look)
     if verbose:
         print(results)
     return results
 
 
-def _check(what: str, names: Iterable[Any], choices: Iterable[Any]) -> None:
+def _check_look(look: _Look, has_input: bool) -> None:
+    """Raise InputError if a setting is unknown, or a column needs a run and there is no input."""
+    _check("column", look.columns, _TITLES)
+    _check("row setting", look.rows, _ROWS)
+    _check("verbosity", [look.verbose], (0, 1, 2))
+    if not 0 < look.width <= WIDEST:
+        raise InputError(f"col_width must be above 0 and at most {WIDEST}, not {look.width}")
+    if not has_input and _RUN & set(look.columns):
+        raise InputError(f"the columns {', '.join(sorted(_RUN & set(look.columns)))} need input_size or input_data")
+
+
+def _tensors(data: object) -> list[torch.Tensor]:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    return [leaf for leaf in tree_leaves(data) if isinstance(leaf, torch.Tensor)]
+
+
+def _check(what: str, names: Iterable[object], choices: Iterable[object]) -> None:
     for one in names:
         if one not in choices:
             raise InputError(f"unknown {what} {one!r}; known: {', '.join(map(str, choices))}")
@@ -301,42 +318,35 @@ def _not_run(model: nn.Module) -> Graph:
     from flopwise.readers.torch.runs.modules import stored_tensors, submodules
 
     every = submodules(model, stored_tensors(model.named_modules()))
-    return Graph(type(model).__name__, "torch", "", (), (), (), modules=every)
+    return Graph(type(model).__name__, "torch", "", (), (), (), program=Program(every))
 
 
-def _made(size: Any, batch_dim: int | None, dtypes: Sequence[torch.dtype] | None) -> list[torch.Tensor]:
+def _inputs(size: Any, batch_dim: int | None, dtypes: Sequence[torch.dtype] | None) -> list[torch.Tensor]:
     """Inputs of the shapes."""
     import torch
 
     if not isinstance(size, (tuple, list)) or not size:
         raise InputError(f"input_size must be a shape or a list of shapes, not {size!r}")
-    shapes = [tuple(size)] if all(isinstance(d, int) for d in size) else [tuple(shape) for shape in size]
+    shapes = [tuple(size)] if all(isinstance(d, int) for d in size) else list(map(_shape, size))
     if any(not isinstance(d, int) or d <= 0 for shape in shapes for d in shape):
         raise InputError(f"input_size must be made of numbers above 0, not {size!r}")
     kinds = dtypes or [torch.float32] * len(shapes)
     made = [torch.zeros(shape, dtype=kind) for shape, kind in zip(shapes, kinds, strict=False)]
-    return made if batch_dim is None else [tensor.unsqueeze(batch_dim) for tensor in made]
+    if batch_dim is None:
+        return made
+    least = min(tensor.dim() for tensor in made)
+    if not -least - 1 <= batch_dim <= least:
+        raise InputError(f"batch_dim must be between {-least - 1} and {least}, not {batch_dim}")
+    return [tensor.unsqueeze(batch_dim) for tensor in made]
 
 
-def _arguments(data: Any) -> tuple[list[Any], dict[str, Any]]:
+def _shape(shape: object) -> tuple[object, ...]:
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        raise InputError(f"input_size must be a shape or a list of shapes; one of them is {shape!r}")
+    return tuple(shape)
+
+
+def _arguments(data: object) -> tuple[list[object], dict[str, object]]:
     if isinstance(data, Mapping):
         return [], dict(data)
     return (list(data), {}) if isinstance(data, (list, tuple)) else ([data], {})
-
-
-def _tensors(data: Any) -> Iterator[torch.Tensor]:
-    import torch
-
-    if isinstance(data, torch.Tensor):
-        yield data
-    elif isinstance(data, Mapping):
-        for part in data.values():
-            yield from _tensors(part)
-    elif isinstance(data, (list, tuple)):
-        for part in data:
-            yield from _tensors(part)
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    """Bytes that the storage of a tensor takes, with what Python needs for it."""
-    return sys.getsizeof(tensor.untyped_storage())

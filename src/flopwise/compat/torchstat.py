@@ -7,13 +7,18 @@ while torchstat leaves buffers in it and replaces the ``__call__`` of its classe
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
+from flopwise._arguments import checked
 from flopwise.compat.hooks import watched
 from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.layer import Layer
 from flopwise.conventions.tools import torchstat as convention
+from flopwise.conventions.tools.torchstat import Line
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
 
@@ -22,97 +27,70 @@ if TYPE_CHECKING:
 
 __all__ = ["stat"]
 
-
 #: Columns of numbers; the others are texts to pandas.
 _NUMERIC = frozenset({"params", "MemRead(B)", "MemWrite(B)", "MemR+W(B)"})
 
 
-class _Row(NamedTuple):
-    """One line of the table."""
-
-    name: str
-    input: Sequence[int]
-    output: Sequence[int]
-    params: float
-    memory: float
-    madd: float
-    flops: float
-    read: float
-    written: float
-    #: Seconds of its last call; 0 where no time was measured.
-    duration: float = 0.0
-
-    @property
-    def moved(self) -> float:
-        return self.read + self.written
-
-
+@checked
 def stat(model: nn.Module, input_size: Sequence[int], query_granularity: int = 1, timed: bool = False) -> None:
     """Prints shapes, parameters, memory, operations and bytes moved of each leaf module, and their sums.
 
     Args:
         model: the module, counted in eval mode.
         input_size: channels, height and width of one image.
-        query_granularity: 1 for leaf modules; above it, modules that hold so many levels, each with the sums of what
-            it holds (torchstat itself fails there).
+        query_granularity: 1, for leaf modules; torchstat fails above it.
         timed: whether the module also runs with its weights, on one random image, for the shares of its time.
 
     Raises:
-        InputError: ``input_size`` has not three numbers, or no module holds so many levels.
+        InputError: ``input_size`` has not three numbers, or ``query_granularity`` is above 1.
         ModelError: the module fails, or torchstat would.
     """
     if not isinstance(input_size, (tuple, list)) or len(input_size) != 3:
         raise InputError(f"input_size must be three numbers (channels, height, width), not {input_size!r}")
+    if query_granularity > 1:
+        raise InputError(f"torchstat fails for a query_granularity above 1, as {query_granularity} is")
     graph = watched(model, [(1, *input_size)])
-    for line in _unknown(model, graph):
-        print(line)
-    durations = _durations(model, input_size) if timed else {}
-    print(_report(_rows(graph, query_granularity, durations), timed))
+    for warning in _unsupported(model, graph):
+        print(warning)
+    durations = _durations(model, input_size) if timed else None
+    print(_report([_line(path, layer) for path, layer in convention.leaves(graph).items()], durations))
 
 
 def _durations(model: nn.Module, input_size: Sequence[int]) -> dict[str, float]:
     """The seconds that the last call of each module took in one run in eval mode; the module is as before."""
-    import time
-
     import torch
 
-    started: dict[str, float] = {}
-    taken: dict[str, float] = {}
+    starts: dict[str, float] = {}
+    durations: dict[str, float] = {}
+
+    def begin(path: str, module: nn.Module, inputs: object) -> None:
+        starts[path] = time.perf_counter()
+
+    def end(path: str, module: nn.Module, inputs: object, output: object) -> None:
+        durations[path] = time.perf_counter() - starts[path]
+
     parameter = next(model.parameters(), torch.zeros(0))
-    modes = {module: module.training for module in model.modules()}
-    handles: list[Any] = []
-    for path, module in model.named_modules():
-
-        def begin(module: nn.Module, inputs: Any, path: str = path) -> None:
-            started[path] = time.perf_counter()
-
-        def end(module: nn.Module, inputs: Any, output: Any, path: str = path) -> None:
-            taken[path] = time.perf_counter() - started[path]
-
-        handles += [module.register_forward_pre_hook(begin), module.register_forward_hook(end)]
-    try:
-        model.eval()
-        with torch.no_grad():
-            model(torch.rand(1, *input_size, dtype=parameter.dtype, device=parameter.device))
-    except Exception as error:  # whatever the user's module raises is the user's to see, on one line
-        raise ModelError(f"the module fails in a real run: {type(error).__name__}: {error}") from error
-    finally:
-        for handle in handles:
-            handle.remove()
-        for module, mode in modes.items():
-            module.training = mode
-    return taken
+    with contextlib.ExitStack() as stack, torch.no_grad():
+        for path, module in model.named_modules():
+            stack.callback(setattr, module, "training", module.training)
+            stack.callback(module.register_forward_pre_hook(partial(begin, path)).remove)
+            stack.callback(module.register_forward_hook(partial(end, path)).remove)
+        try:
+            model.eval()(torch.rand(1, *input_size, dtype=parameter.dtype, device=parameter.device))
+        except Exception as error:  # whatever the user's module raises is the user's to see, on one line
+            raise ModelError(f"the module fails in a real run: {type(error).__name__}: {error}") from error
+    return durations
 
 
-def _unknown(model: nn.Module, graph: Graph) -> Iterator[str]:
-    """What the tool says of classes that it has no rule for, at each of their calls, in the order in which they end."""
+def _unsupported(model: nn.Module, graph: Graph) -> Iterator[str]:
+    """torchstat's warnings about classes without a rule, at each of their calls, in the order in which they end."""
     leaves = {type(module) for module in model.modules() if not list(module.children())}
     places = dict(model.named_modules())
     layers = modules.layers(graph)
-    inner: dict[int | None, list[int]] = {}
-    for position, call in enumerate(graph.calls):
-        inner.setdefault(call.caller, []).append(position)
-    for position in _ended(inner, None):
+    callees: dict[int | None, list[int]] = {}
+    for position, call in enumerate(graph.program.calls):
+        callees.setdefault(call.caller, []).append(position)
+    for position in _in_order_of_ends(callees, None):
         layer = layers[position]
         if type(places[layer.path]) not in leaves:
             continue
@@ -121,94 +99,71 @@ def _unknown(model: nn.Module, graph: Graph) -> Iterator[str]:
                 yield f"[{title}]: {type(places[layer.path]).__name__} is not supported!"
 
 
-def _ended(inner: dict[int | None, list[int]], around: int | None) -> Iterator[int]:
-    for position in inner.get(around, []):
-        yield from _ended(inner, position)
+def _in_order_of_ends(callees: Mapping[int | None, Sequence[int]], caller: int | None) -> Iterator[int]:
+    for position in callees.get(caller, ()):
+        yield from _in_order_of_ends(callees, position)
         yield position
 
 
-def _row(path: str, layer: Layer | None, duration: float) -> _Row:
-    if layer is None:
-        return _Row(path, (0, 0, 0), (0, 0, 0), 0, 0, 0, 0, 0, 0)
-    import numpy
+def _line(path: str, layer: Layer | None) -> Line:
+    """The figures of a leaf module, zeros for one that is never called.
 
+    Raises:
+        ModelError: torchstat would fail.
+    """
+    if layer is None:
+        return Line(path, None)
     try:
-        line = convention.line(layer)
-        shapes: list[Any] = [layer.x.dims[1:], layer.y.dims[1:]]
+        return convention.line(layer)
     except (FlopwiseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ModelError(f"torchstat fails at the module {path!r} ({layer.kind}): {error}") from error
-    memory = float(numpy.float32(line.memory))
-    return _Row(
-        path, shapes[0], shapes[1], line.params, memory, line.madd, line.flops, line.read, line.written, duration
-    )
 
 
-def _rows(graph: Graph, granularity: int, durations: Mapping[str, float]) -> list[_Row]:
-    called = convention.leaves(graph).items()
-    leaves = {path: _row(path, layer, durations.get(path, 0.0)) for path, layer in called}
-    if granularity <= 1:
-        return list(leaves.values())
-    held = modules.children(graph)
-    depths: dict[str, int] = {}
-    for module in reversed(graph.modules):
-        depths[module.path] = 1 + max((depths[child.path] for child in held[module.path]), default=0)
-    rows = []
-    for module in graph.modules:
-        beside = max(depths[m.path] for m in held[modules.parent_of(module.path)]) if module.path else 0
-        depth = depths[module.path]
-        if depth == granularity or depth < granularity <= beside:
-            inside = [r for path, r in leaves.items() if path == module.path or path.startswith(f"{module.path}.")]
-            rows.append(_together(module.path or "root", inside or list(leaves.values())))
-    if not rows:
-        raise InputError(f"no module holds {granularity} levels: query_granularity is at most {depths['']}")
-    return rows
+def _report(lines: Sequence[Line], durations: Mapping[str, float] | None) -> str:
+    """The table and the totals; without durations, question marks."""
+    import numpy
 
-
-def _together(name: str, rows: Sequence[_Row]) -> _Row:
-    params, memory, madd, flops, read, written, duration = [sum(c) for c in list(zip(*rows, strict=True))[3:]]
-    return _Row(name, rows[0].input, rows[-1].output, params, memory, madd, flops, read, written, duration)
-
-
-def _report(rows: Sequence[_Row], timed: bool) -> str:
-    """The table and the totals."""
-    sums = [sum(column) for column in list(zip(*rows, strict=True))[3:]] if rows else [0.0] * 7
-    params, memory, madd, flops = sums[:4]
-    moved = sum(row.moved for row in rows)
-    last = rows[-1] if rows else _Row("", (), (), 0, 0, 0, 0, 0, 0)
-    parts = [row.duration / (sums[6] + 1e-7) for row in rows]
-    shares = [f"{part:.2%}" for part in [*parts, sum(parts)]]
+    params, madd, flops, read = ([getattr(line, n) for line in lines] for n in ("params", "madd", "flops", "read"))
+    written, moved = [line.written for line in lines], [line.read + line.written for line in lines]
+    memory = [float(numpy.float32(line.memory)) for line in lines]
+    shares = ["?"] * (len(lines) + 1)
+    if durations is not None:
+        seconds = [durations.get(line.path, 0.0) for line in lines]
+        parts = [second / (sum(seconds) + 1e-7) for second in seconds]
+        shares = [f"{part:.2%}" for part in [*parts, sum(parts)]]
     columns: list[tuple[str, list[str]]] = [
-        ("module name", [*(row.name for row in rows), " "]),
-        ("input shape", [*(_shape(row.input) for row in rows), " "]),
-        ("output shape", [*(_shape(row.output) for row in rows), " "]),
-        ("params", _numbers([*(row.params for row in rows), params])),
-        ("memory(MB)", [f"{number:.2f}" for number in [*(row.memory for row in rows), memory]]),
-        ("MAdd", [f"{float(number):,}" for number in [*(row.madd for row in rows), madd]]),
-        ("Flops", [f"{float(number):,}" for number in [*(row.flops for row in rows), flops]]),
-        ("MemRead(B)", _numbers([*(row.read for row in rows), last.read])),
-        ("MemWrite(B)", _numbers([*(row.written for row in rows), last.written])),
-        ("duration[%]", shares if timed else ["?"] * (len(rows) + 1)),
-        ("MemR+W(B)", _numbers([*(row.moved for row in rows), moved])),
+        ("module name", [*(line.path for line in lines), " "]),
+        ("input shape", [*(_shape(line.layer and line.layer.x.dims[1:]) for line in lines), " "]),
+        ("output shape", [*(_shape(line.layer and line.layer.y.dims[1:]) for line in lines), " "]),
+        ("params", _numbers([*params, sum(params)])),
+        ("memory(MB)", [f"{number:.2f}" for number in [*memory, sum(memory)]]),
+        ("MAdd", [f"{float(number):,}" for number in [*madd, sum(madd)]]),
+        ("Flops", [f"{float(number):,}" for number in [*flops, sum(flops)]]),
+        ("MemRead(B)", _numbers([*read, *(read or [0])[-1:]])),
+        ("MemWrite(B)", _numbers([*written, *(written or [0])[-1:]])),
+        ("duration[%]", shares),
+        ("MemR+W(B)", _numbers([*moved, sum(moved)])),
     ]
-    table = _table([*map(str, range(len(rows))), "total"], columns)
+    table = _table([*map(str, range(len(lines))), "total"], columns)
     width = len(table[0])
     return "\n".join(
         [
             *table,
             "=" * width,
-            f"Total params: {params:,}",
+            f"Total params: {sum(params):,}",
             "-" * width,
-            f"Total memory: {memory:.2f}MB",
-            f"Total MAdd: {_short(madd)}MAdd",
-            f"Total Flops: {_short(flops)}Flops",
-            f"Total MemR+W: {_short(moved, 1024.0)}B",
+            f"Total memory: {sum(memory):.2f}MB",
+            f"Total MAdd: {_short(sum(madd))}MAdd",
+            f"Total Flops: {_short(sum(flops))}Flops",
+            f"Total MemR+W: {_short(sum(moved), 1024.0)}B",
             "",
         ]
     )
 
 
-def _shape(dims: Sequence[int]) -> str:
-    return " ".join(f"{dim:>3d}" for dim in dims)
+def _shape(dims: Sequence[int] | None) -> str:
+    """A shape without its batch; that of a module that is never called is three zeros."""
+    return " ".join(f"{dim:>3d}" for dim in ((0, 0, 0) if dims is None else dims))
 
 
 def _numbers(values: Sequence[float]) -> list[str]:

@@ -12,56 +12,46 @@ from typing import TYPE_CHECKING, Any
 from flopwise.graph import Graph, Module, Node, Tensor
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
 
-class _Type:
-    """The type of a value."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._tensor = tensor
-
-    def sizes(self) -> list[int]:
-        """The shape."""
-        return list(self._tensor.dims)
-
-    def dim(self) -> int:
-        """How many dimensions."""
-        return len(self._tensor.dims)
-
-
-class _List:
-    """What made a list."""
-
-    def __init__(self, things: Sequence[Any]) -> None:
-        self._things = things
-
-    def inputs(self) -> list[Value]:
-        """The members."""
-        return [Value(thing) for thing in self._things]
-
-
 class Value:
-    """An input or output of an operator, with the methods of ``torch._C.Value`` that rules call."""
+    """An input or output of an operator, with the methods of ``torch._C.Value`` that rules call.
 
-    def __init__(self, thing: Any) -> None:
-        self._thing = thing
+    It stands for its type and for what made it as well, of which rules ask the shape and the members of a list.
+    """
+
+    def __init__(self, thing: object) -> None:
+        self._thing: Any = thing
 
     def isCompleteTensor(self) -> bool:  # noqa: N802 - the name that rules call
-        """Whether it is a tensor."""
+        """True for a tensor."""
         return isinstance(self._thing, Tensor)
 
-    def type(self) -> _Type:
-        """Its type, which knows the shape."""
-        return _Type(self._thing)
-
     def toIValue(self) -> Any:  # noqa: N802 - the name that rules call
-        """What it is, when it is not a tensor."""
+        """The thing itself; None for a tensor."""
         return None if isinstance(self._thing, Tensor) else self._thing
 
-    def node(self) -> _List:
-        """What made it, when it is a list."""
-        return _List(self._thing if isinstance(self._thing, (list, tuple)) else ())
+    def type(self) -> Value:
+        """Its type, which knows ``sizes`` and ``dim``."""
+        return self
+
+    def sizes(self) -> list[int]:
+        """The shape of a tensor."""
+        return list(self._thing.dims)
+
+    def dim(self) -> int:
+        """The number of dimensions of a tensor."""
+        return len(self._thing.dims)
+
+    def node(self) -> Value:
+        """The node that made it, which knows ``inputs``."""
+        return self
+
+    def inputs(self) -> list[Value]:
+        """The members of a list; none of anything else."""
+        return [Value(thing) for thing in self._thing] if isinstance(self._thing, (list, tuple)) else []
 
 
 def values_of(node: Node, kind: str) -> tuple[list[Value], list[Value]]:
@@ -93,19 +83,18 @@ def values_of(node: Node, kind: str) -> tuple[list[Value], list[Value]]:
     return [Value(thing) for thing in values], outputs
 
 
-def read(model: nn.Module, inputs: Any) -> Graph:
+def read(model: nn.Module, inputs: torch.Tensor | Sequence[object]) -> Graph:
     """The graph of a module, each of its modules in the mode that it is in.
 
     Args:
         model: the module.
-        inputs: a tensor, or the positional arguments.
+        inputs: the tuple of the positional arguments, or the only one: a tensor, a list, a dict.
     """
-    import torch
     from torch.nn.parallel import DataParallel, DistributedDataParallel
 
     from flopwise.readers.torch.read import read_torch
 
-    args = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+    args = inputs if isinstance(inputs, tuple) else (inputs,)
     if isinstance(model, (DataParallel, DistributedDataParallel)):
         return _wrapped(read_torch(model.module, (args, {}), mode="as-is"))
     return read_torch(model, (args, {}), mode="as-is")
@@ -113,12 +102,12 @@ def read(model: nn.Module, inputs: Any) -> Graph:
 
 def dropouts(graph: Graph) -> Iterator[list[str]]:
     """The modules around each call of a dropout layer, the layer last: in eval mode it leaves no node, but a trace."""
-    layers = {m.path for m in graph.modules if "torch.nn.modules.dropout._DropoutNd" in m.bases}
-    for call in graph.calls:
+    layers = {m.path for m in graph.program.modules if "torch.nn.modules.dropout._DropoutNd" in m.bases}
+    for call in graph.program.calls:
         if call.path in layers:
             around = [call.path]
             while call.caller is not None:
-                call = graph.calls[call.caller]
+                call = graph.program.calls[call.caller]
                 around.append(call.path)
             yield around[::-1]
 
@@ -132,9 +121,9 @@ def _wrapped(graph: Graph) -> Graph:
     def around(scope: Sequence[Module]) -> tuple[Module, ...]:
         return (Module("", ""), *(Module(inside(m.path), m.kind) for m in scope))
 
-    return replace(
-        graph,
-        nodes=tuple(replace(node, scope=around(node.scope)) for node in graph.nodes),
-        modules=tuple(module._replace(path=inside(module.path)) for module in graph.modules),
-        calls=tuple(call._replace(path=inside(call.path)) for call in graph.calls),
+    program = graph.program._replace(
+        modules=tuple(module._replace(path=inside(module.path)) for module in graph.program.modules),
+        calls=tuple(call._replace(path=inside(call.path)) for call in graph.program.calls),
     )
+    nodes = tuple(replace(node, modules=around(node.scope)) for node in graph.nodes)
+    return replace(graph, nodes=nodes, program=program)

@@ -1,10 +1,11 @@
-"""How published tools and texts add operations up: one file each, loaded when it is first asked for."""
+"""The conventions of published tools and texts: one file each, loaded when it is first asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
+from flopwise import _extensions
 from flopwise.conventions.convention import Convention, Display, Listing, Override, Whole
 from flopwise.errors import InputError, did_you_mean
 
@@ -40,18 +41,23 @@ _HOMES: dict[str, tuple[str, str]] = {
 
 
 class _Conventions(Mapping[str, Convention]):
-    """Conventions by name; each file is imported when one of its conventions is looked up."""
+    """Conventions by name, those of other installed packages last; each is imported when it is looked up."""
 
     def __getitem__(self, name: str) -> Convention:
+        if name not in _HOMES:
+            if name not in _extensions.names("conventions"):
+                raise KeyError(name)
+            return _extensions.load("conventions", name, Convention)
         file, attribute = _HOMES[name]
         convention: Convention = getattr(import_module(f"flopwise.conventions.{file}"), attribute)
         return convention
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_HOMES)
+        yield from _HOMES
+        yield from (name for name in _extensions.names("conventions") if name not in _HOMES)
 
     def __len__(self) -> int:
-        return len(_HOMES)
+        return sum(1 for _ in self)
 
 
 #: Every convention by name.

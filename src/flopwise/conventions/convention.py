@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 from flopwise.errors import FlopwiseError, RuleError
 from flopwise.graph import Graph, Node, Shape, Tensor
 from flopwise.operators.counts import FLOPS, MACS, Counts, words
-from flopwise.rows import Row
+from flopwise.rows import Missing, Row
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -29,7 +29,7 @@ Listing: TypeAlias = Callable[[Graph, Sequence[Row], Collection[str]], Sequence[
 
 
 class Whole(NamedTuple):
-    """What a convention that looks at more than one operator at a time sees in a whole model.
+    """Counts of a convention that looks at more than one operator at a time, for a whole model.
 
     Most are tools that count the modules, functions or kernels of a PyTorch program.
     """
@@ -77,7 +77,7 @@ class Total(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What a tool prints of a model."""
+    """The table that a tool prints of a model."""
 
     columns: tuple[Column, ...]
     #: Title of the column of names.
@@ -148,19 +148,24 @@ class Convention:
 
     @property
     def sees(self) -> Literal["operators", "programs"]:
-        """What is counted: of a file, the figure of a tool that counts PyTorch programs is an estimate."""
+        """The subject of the count: of a file, the figure of a tool that counts PyTorch programs is an estimate."""
         return "programs" if self.whole is not None and self.whole.programs else "operators"
 
     @property
     def plain(self) -> bool:
-        """Whether every operator is seen as flopwise counts it."""
+        """True where every operator is seen as flopwise counts it."""
         return self.others == "canonical" and not self.overrides and not self.unlisted and self.whole is None
+
+    @property
+    def counts_backward(self) -> bool:
+        """True where the convention has a count of backward passes."""
+        return self.plain or self.backward is not None
 
     def _op(self, node: Node) -> str:
         return node.op.rpartition("::")[2] if self.any_domain else node.op
 
     def lists(self, node: Node) -> bool:
-        """Whether the tool shows a node and adds it up."""
+        """True where the tool shows a node and adds it up."""
         return self._op(node) not in self.unlisted
 
     def view(self, node: Node, counts: Counts | None) -> Counts | None:
@@ -183,7 +188,7 @@ class Convention:
         return None if self.others == "unknown" else Counts()
 
     def describe(self, op: str) -> str:
-        """How this convention counts an operator, in words."""
+        """The count of an operator in this convention, in words."""
         if op in self.unlisted:
             return "neither listed nor counted"
         override = self.overrides.get(op)
@@ -229,7 +234,7 @@ def nothing(node: Node, counts: Counts | None) -> Counts:
 def per_input(
     table: Mapping[str, Counts], elements: Callable[[Tensor], int] = lambda tensor: tensor.numel
 ) -> dict[str, Override]:
-    """Rules that count so many operations for each element of the first input, as a tool sees its elements."""
+    """Rules that count a table's operations for each element of the first input, as a tool sees its elements."""
     return {
         op: described(lambda node, counts, once=once: once * elements(node.input(0)), f"numel(X) × {words(once)}")  # type: ignore[misc]
         for op, once in table.items()
@@ -239,7 +244,7 @@ def per_input(
 def per_output(
     table: Mapping[str, Counts], elements: Callable[[Tensor], int] = lambda tensor: tensor.numel
 ) -> dict[str, Override]:
-    """Rules that count so many operations for each element of the first output, as a tool sees its elements."""
+    """Rules that count a table's operations for each element of the first output, as a tool sees its elements."""
     return {
         op: described(lambda node, counts, once=once: once * elements(node.output()), f"numel(Y) × {words(once)}")  # type: ignore[misc]
         for op, once in table.items()
@@ -247,7 +252,7 @@ def per_output(
 
 
 def attempt(rule: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T | None:
-    """What a rule gives; None where a shape is missing or an attribute makes no sense."""
+    """The result of a rule; None where a shape is missing or an attribute makes no sense."""
     try:
         return rule(*args, **keywords)
     except (FlopwiseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -266,8 +271,17 @@ def renamed(graph: Graph, rows: Sequence[Row], names: Sequence[str]) -> list[Row
     return [row if row.name == (name := by_node[id(row.node)]) else replace(row, name=name) for row in rows]
 
 
-def guarded(rule: Callable[[], Counts | None], unknown: str) -> tuple[Counts | None, Literal["", "rule", "fact"], str]:
-    """What a rule gives, or None, what is missing, and in words: ``unknown``, or what is wrong with the node.
+def by_node(
+    rule: Callable[[Node, Counts | None], Counts | None],
+) -> Callable[[Graph, Sequence[Counts | None]], list[Counts | None]]:
+    """The counts of all nodes of a graph by a rule that takes a node and its canonical counts; see ``Whole.counts``."""
+    return lambda graph, canonical: [
+        attempt(rule, node, counts) for node, counts in zip(graph.nodes, canonical, strict=True)
+    ]
+
+
+def guarded(rule: Callable[[], Counts | None], unknown: str) -> tuple[Counts | None, Missing, str]:
+    """The counts of a rule, or None, with what is missing and the reason: ``unknown``, or what is wrong with the node.
 
     Raises:
         RuleError: a rule of the user's own is wrong, not the node.

@@ -1,11 +1,11 @@
-"""What every reader hands over: a graph of operators with resolved shapes. It imports no framework.
+"""The graph that every reader hands over: operators with resolved shapes. It imports no framework.
 
 Comes in: nothing. Goes out: Graph, Node, Tensor and StoredTensor, and the names of element types.
 """
 
 from __future__ import annotations
 
-from flopwise.graph.graph import STORED, Body, Call, Dim, Graph, Kind, Module, Node, Shape, Submodule, Tensor
+from flopwise.graph.graph import STORED, Body, Call, Dim, Graph, Kind, Module, Node, Program, Shape, Submodule, Tensor
 from flopwise.graph.stored import StoredTensor
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Kind",
     "Module",
     "Node",
+    "Program",
     "Shape",
     "StoredTensor",
     "Submodule",

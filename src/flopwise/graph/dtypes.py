@@ -36,6 +36,38 @@ BITS: dict[str, int] = {
     "string": 0,
 }
 
+#: ONNX's codes of element types, which attributes hold as well -> their names.
+DTYPES: dict[int, str] = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    8: "string",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    12: "uint32",
+    13: "uint64",
+    14: "complex64",
+    15: "complex128",
+    16: "bfloat16",
+    17: "float8e4m3fn",
+    18: "float8e4m3fnuz",
+    19: "float8e5m2",
+    20: "float8e5m2fnuz",
+    21: "uint4",
+    22: "int4",
+    23: "float4e2m1",
+    24: "float8e8m0",
+    25: "uint2",
+    26: "int2",
+    27: "float6e2m3",
+    28: "float6e3m2",
+}
+
 ALIASES: dict[str, str] = {
     "f64": "float64",
     "double": "float64",
@@ -76,7 +108,7 @@ def canonical(name: str) -> str:
 
 
 def has_width(name: str | None) -> bool:
-    """Whether all elements take the same number of bits: strings do not.
+    """True where all elements take the same number of bits; strings do not.
 
     >>> has_width("int4"), has_width("string")
     (True, False)
@@ -84,6 +116,11 @@ def has_width(name: str | None) -> bool:
     return name != "string"
 
 
+def is_complex(name: str | None) -> bool:
+    """True where the elements are complex numbers."""
+    return name is not None and name.startswith("complex")
+
+
 def is_float(name: str | None) -> bool:
-    """Whether the elements are floating-point numbers (4-bit and 8-bit ones included)."""
+    """True where the elements are floating-point numbers (4-bit and 8-bit ones included)."""
     return name is not None and (name.startswith("float") or name == "bfloat16")

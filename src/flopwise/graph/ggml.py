@@ -1,4 +1,4 @@
-"""How ggml stores tensors: types by number, many of them blocks of elements that share their scales.
+"""ggml's types of tensors by number, many of them blocks of elements that share their scales.
 
 GGUF files hold tensors of these types, and operators of onnxruntime take weights of them.
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Type(NamedTuple):
-    """How tensors of a type are stored."""
+    """The storage of tensors of a type."""
 
     #: flopwise's name of the element type, or of the blocks.
     name: str

@@ -1,4 +1,4 @@
-"""What every reader hands over: a graph of operators with resolved shapes, and no framework behind it.
+"""The graph that every reader hands over: operators with resolved shapes, and no framework behind it.
 
 Operators are named as in ONNX whatever the file was, because every front end already maps to that vocabulary.
 What has no ONNX name keeps its own domain (``com.microsoft::MatMulNBits``).
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from flopwise.errors import ShapeError, counted
-from flopwise.graph.construction import made_on_access
+from flopwise.graph.construction import record
 from flopwise.graph.dtypes import BITS, has_width
 from flopwise.graph.stored import StoredTensor
 
@@ -58,7 +58,7 @@ class Members(tuple["Tensor", ...]):
     """The members of a sequence, which many operators may take: what they add up to is worked out once."""
 
     @classmethod
-    def of(cls, items: tuple[Tensor, ...]) -> Members:
+    def from_tuple(cls, items: tuple[Tensor, ...]) -> Members:
         """The members in a tuple."""
         return items if isinstance(items, cls) else cls(items)
 
@@ -83,7 +83,7 @@ class Members(tuple["Tensor", ...]):
         return sum(t.nbytes for t in self)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tensor:
     """A value in the graph: its name, shape (None when unresolved), element type and what it is for."""
 
@@ -104,8 +104,8 @@ class Tensor:
 
     @property
     def resolved(self) -> bool:
-        """Whether the size is known: by the shape, or by the sizes of all members of a sequence."""
-        return self.shape is not None or (self.items is not None and Members.of(self.items).resolved)
+        """True where the size is known: by the shape, or by the sizes of all members of a sequence."""
+        return self.shape is not None or (self.items is not None and Members.from_tuple(self.items).resolved)
 
     @property
     def dims(self) -> Shape:
@@ -115,23 +115,21 @@ class Tensor:
             ShapeError: the shape is unresolved.
         """
         if self.shape is None:
-            raise ShapeError(
-                f"the shape of {self.name!r} is unresolved; give the input shapes with -i NAME:DTYPE:SHAPE"
-            )
+            raise ShapeError(f"the shape of {self.name!r} is unresolved")
         return self.shape
 
     @property
     def numel(self) -> int:
         """Number of elements (1 for a scalar); for a sequence, of all members."""
         if self.items is not None:
-            return Members.of(self.items).numel
+            return Members.from_tuple(self.items).numel
         return cast(int, math.prod(self.dims if self.shape is None else self.shape))
 
     @property
     def sized(self) -> bool:
-        """Whether the bytes are known: the size is, and the elements are not strings, which have no fixed width."""
+        """True where the bytes are known: the size is, and the elements are not strings, which have no fixed width."""
         if self.items is not None:
-            return Members.of(self.items).sized
+            return Members.from_tuple(self.items).sized
         return self.shape is not None and has_width(self.dtype)
 
     @property
@@ -141,11 +139,11 @@ class Tensor:
         Strings add nothing: ask ``sized`` first.
         """
         if self.items is not None:
-            return Members.of(self.items).nbytes
+            return Members.from_tuple(self.items).nbytes
         return (self.numel * BITS.get(self.dtype or "float32", 32) + 7) // 8
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Node:
     """One operator application. An omitted optional input or output is None."""
 
@@ -154,8 +152,8 @@ class Node:
     inputs: tuple[Tensor | None, ...]
     outputs: tuple[Tensor | None, ...]
     attrs: Mapping[str, Any] = field(default_factory=dict)
-    #: The modules around it, outermost first. A reader may hand over a function from the name to these.
-    scope: tuple[Module, ...] = ()
+    #: The modules around it, outermost first, or a function from the name to these, which many nodes share.
+    modules: tuple[Module, ...] | Callable[[str], tuple[Module, ...]] = ()
     #: What the file called the operator ("aten.conv2d.default", "InnerProduct").
     origin: str = ""
     #: Version of the operator set in force, because a few defaults changed (Softmax's axis). 0 = newest.
@@ -189,7 +187,7 @@ class Node:
         return cast(Tensor, self.outputs[index])
 
     def has_input(self, index: int) -> bool:
-        """Whether the index-th input is given."""
+        """True where the index-th input is given."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     @property
@@ -204,18 +202,20 @@ class Node:
 
     @property
     def times(self) -> int | None:
-        """How often the operator runs in one inference, whichever branches are taken; None when it is unknown."""
+        """Runs of the operator in one inference, whichever branches are taken; None when it is unknown."""
         trips = [body.trips for body in self.within]
         return None if None in trips else math.prod(cast("list[int]", trips))
 
     @property
+    def scope(self) -> tuple[Module, ...]:
+        """The modules around it, outermost first."""
+        return self.modules(self.name) if callable(self.modules) else self.modules
+
+    @property
     def module(self) -> str:
         """Dotted path of the innermost module ("" at the root)."""
-        return self.scope[-1].path if self.scope else ""
-
-
-# Long names make many modules, which most do not ask for.
-made_on_access(Node, "scope", lambda node, modules_of: modules_of(node.name))
+        scope = self.scope
+        return scope[-1].path if scope else ""
 
 
 class Submodule(NamedTuple):
@@ -256,6 +256,23 @@ class Call(NamedTuple):
     positional: int = 0
 
 
+class Program(NamedTuple):
+    """The facts of a model that is a program, beside its graph."""
+
+    #: Its modules in the order of its definition.
+    modules: tuple[Submodule, ...] = ()
+    #: The calls of them.
+    calls: tuple[Call, ...] = ()
+    #: Whether elements that were made up, as only shapes were given, may have decided what ran.
+    guessed: bool = False
+    #: Whether the graph was recorded while a program ran: its tensors know their gradients and storages.
+    recorded: bool = True
+
+
+#: Of a model that is no program.
+FILE = Program(recorded=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Graph:
     """A model: its inputs, outputs, operators in execution order, and its stored tensors.
@@ -272,11 +289,12 @@ class Graph:
     #: The stored tensors by name; nothing of their elements is read before somebody asks.
     weights: Mapping[str, StoredTensor] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    #: Of a program: its modules in the order of its definition, and the calls of them; () for a file.
-    modules: tuple[Submodule, ...] = ()
-    calls: tuple[Call, ...] = ()
-    #: Of a program: whether elements that were made up, as only shapes were given, may have decided what ran.
-    guessed: bool = False
+    #: What only a program has; empty for a file.
+    program: Program = FILE
+    #: Whether its nodes are layers of Caffe, which may write into their bottom, and ``Node.origin`` is their type.
+    caffe: bool = False
+    #: Names of the tensors whose size the data decide and the file alone states: it may be that of other data.
+    stated: frozenset[str] = frozenset()
     #: The user's own rows of operators by name (``flopwise.operators.operator.Operator``), which win over the tables.
     operators: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 

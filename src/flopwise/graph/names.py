@@ -1,9 +1,9 @@
-"""What layers are called: their names, and in the words of the framework that made them, their kinds."""
+"""Names of layers, and their kinds in the words of the framework that made them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from flopwise.graph.graph import Graph, Node
 
@@ -35,18 +35,66 @@ LAYERS = {
 }
 
 
+class FreshNames:
+    """Names that differ from each other and from those that are taken, in as many steps as there are names."""
+
+    def __init__(
+        self,
+        names: Iterable[str] = (),
+        form: Callable[[str, int], str] = lambda name, number: f"{name} ({number + 1})",
+        alike: Callable[[str], str] = lambda name: name,
+    ) -> None:
+        """
+        Args:
+            names: those that are no longer free.
+            form: what a name becomes that is taken, with a number from 1 on.
+            alike: what two names have in common that cannot both be taken.
+        """
+        self._taken = set(map(alike, names))
+        self._form, self._alike = form, alike
+        #: How many names a name has become so far.
+        self._numbers: Counter[str] = Counter()
+
+    def add(self, name: str) -> None:
+        """Take a name."""
+        self._taken.add(self._alike(name))
+
+    def is_free(self, name: str) -> bool:
+        """True where a name is not taken."""
+        return self._alike(name) not in self._taken
+
+    def fresh(self, name: str) -> str:
+        """The name, or one made of it if it is taken; it is taken now.
+
+        >>> names = FreshNames(["a"])
+        >>> names.fresh("a"), names.fresh("a"), names.fresh("b")
+        ('a (2)', 'a (3)', 'b')
+        """
+        fresh = name
+        while not self.is_free(fresh):
+            self._numbers[name] += 1
+            fresh = self._form(name, self._numbers[name])
+        self.add(fresh)
+        return fresh
+
+
+def primed(name: str, number: int) -> str:
+    """A name with a prime, and a number from the second on."""
+    return f"{name}'{number if number > 1 else ''}"
+
+
 def layer_names(nodes: Sequence[Node]) -> list[str]:
     """A name for each node: its own, or the operator in lower case with its running number (``conv_3``).
 
     What PyTorch's exporter numbered (``node_Conv_292``) goes by the path of its module.
     """
-    seen: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()
     paths = _paths(nodes) if any(_numbered(node) for node in nodes) else {}
     names: list[str] = []
     for position, node in enumerate(nodes):
-        seen[node.op] += 1
+        numbers[node.op] += 1
         name = paths.get(position) or node.name
-        names.append(name or f"{node.op.rpartition('::')[2].lower()}_{seen[node.op]}")
+        names.append(name or f"{node.op.rpartition('::')[2].lower()}_{numbers[node.op]}")
     return names
 
 
@@ -63,7 +111,7 @@ def _paths(nodes: Sequence[Node]) -> dict[int, str]:
             if node.op != "Constant":
                 functions.setdefault(node.module, set()).add(node.op)
             outer.update(module.path for module in node.scope[:-1])
-    taken = {node.name for node in nodes if not _numbered(node)}
+    other_names = {node.name for node in nodes if not _numbered(node)}
     used: Counter[str] = Counter()
     paths: dict[int, str] = {}
     for position, node in enumerate(nodes):
@@ -74,7 +122,7 @@ def _paths(nodes: Sequence[Node]) -> dict[int, str]:
             name = f"{name}.{_function(node)}".lstrip(".")
         used[name] += 1
         several = f"{name}:{used[name]}" if used[name] > 1 else name
-        paths[position] = node.name if several in taken else several
+        paths[position] = node.name if several in other_names else several
     return paths
 
 
@@ -93,13 +141,13 @@ def _bare(origin: str) -> str:
 
 
 def layer_kind(node: Node, graph: Graph) -> str:
-    """What people call a layer: Linear, LayerNorm, SDPA, silu in a program of PyTorch, elsewhere the operator.
+    """The usual name of a layer: Linear, LayerNorm, SDPA, silu in a program of PyTorch, elsewhere the operator.
 
     Args:
         node: the operator.
         graph: the model that it is a part of; the operators of an ONNX file go by their own names.
     """
-    if graph.format == "onnx" or not node.origin.startswith(("aten.", "aten::")):
+    if not graph.program.recorded or not node.origin.startswith(("aten.", "aten::")):
         return node.op
     function = _bare(node.origin)
     return LAYERS.get(function, function)

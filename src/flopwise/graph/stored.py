@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, Protocol
 
 from flopwise.errors import ModelError
+from flopwise.graph.construction import record
 
 #: Elements of a block.
 BLOCK = 1 << 18
@@ -27,7 +28,7 @@ class Storage(Protocol):
         """Close the file; arrays that look into it stay valid."""
 
     def network_summary(self) -> str:
-        """How much came over the network so far, in words; "" where nothing did."""
+        """The bytes that came over the network so far, in words; "" where none did."""
 
 
 class Stored(Protocol):
@@ -65,7 +66,7 @@ class Elements(ABC):
         """All elements as they are stored, in a view that cannot be written to; None where that cannot be."""
         return None
 
-    def whole(self) -> Any:
+    def array(self) -> Any:
         """All elements as one array of numbers, where they come at once; None where they come in blocks."""
         return None
 
@@ -78,14 +79,14 @@ class NoElements(Elements):
 
 
 class Packed(NamedTuple):
-    """What is packed into the words that a tensor stores."""
+    """The type and shape of the elements that are packed into the words of a stored tensor."""
 
     #: The type of an element ("int4", "nf4", "float4e2m1"), and their shape.
     dtype: str
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoredTensor:
     """A tensor that is stored with a model. Nothing is read before somebody asks for its elements."""
 
@@ -157,7 +158,7 @@ class StoredTensor:
         """
         import numpy
 
-        array, at = self.elements.whole(), 0
+        array, at = self.elements.array(), 0
         if array is not None and array.shape == self.shape:
             return array
         array = None

@@ -1,4 +1,4 @@
-"""What a model needs in memory: when each activation lives, where it can lie, and what moves while it runs."""
+"""The memory that a model needs: when each activation lives, where it can lie, and what moves while it runs."""
 
 from __future__ import annotations
 

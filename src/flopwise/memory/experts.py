@@ -10,8 +10,8 @@ from flopwise.operators.tables import row
 if TYPE_CHECKING:  # loaded at every start, used for few models
     from fractions import Fraction
 
-#: Products of groups of rows with one matrix of a stack for each group.
-GROUPED = frozenset({"aten::_grouped_mm", "aten::_scaled_grouped_mm"})
+#: The product of groups of rows with one matrix of a stack for each group.
+GROUPED = "aten::_grouped_mm"
 
 
 class Experts(NamedTuple):
@@ -43,13 +43,13 @@ class Experts(NamedTuple):
         return min(Fraction(1), Fraction(self.rows, max(tokens, 1) * self.matrices))
 
     def hold(self, tensor: Tensor) -> bool:
-        """Whether a stored tensor is divided among the experts."""
+        """True where a stored tensor is divided among the experts."""
         return self.matrices in tensor.dims
 
 
 def experts_of(layer: str, node: Node) -> Experts | None:
     """The stack of experts that an operator multiplies with; None for any other operator."""
-    if node.op not in GROUPED or not (node.has_input(0) and node.has_input(1)):
+    if node.op != GROUPED or not (node.has_input(0) and node.has_input(1)):
         return None
     rows, stack = node.input(0).shape, node.input(1).shape
     if rows is None or stack is None or len(stack) != 3:
@@ -69,7 +69,7 @@ def routing(graph: Graph) -> frozenset[int]:
     reaching: set[str] = set()
     for place in range(len(graph.nodes) - 1, selecting[0] - 1 if selecting else len(graph.nodes) - 1, -1):
         node = graph.nodes[place]
-        product = row(node.op).inputs.has_factors or node.op in GROUPED
+        product = row(node.op).inputs.has_factors or node.op == GROUPED
         if _of_experts(node) if product else any(t.name in reaching for t in node.known_outputs):
             reaching.update(t.name for t in node.known_inputs)
             if node.op == "TopK":
@@ -78,6 +78,6 @@ def routing(graph: Graph) -> frozenset[int]:
 
 
 def _of_experts(node: Node) -> bool:
-    """Whether a product is one with a stack of stored matrices."""
+    """True where a product is one with a stack of stored matrices."""
     stacks = [t for t in node.known_inputs if t.kind in STORED and t.shape is not None and len(t.shape) == 3]
-    return node.op in GROUPED or (node.op == "MatMul" and bool(stacks))
+    return node.op == GROUPED or (node.op == "MatMul" and bool(stacks))

@@ -35,7 +35,7 @@ class Buffer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Liveness:
-    """Which storage is alive at each step of an inference.
+    """The storage that is alive at each step of an inference.
 
     Step 0 is the start, when the inputs of the model are there. Each operator that runs is one step; one with bodies
     (If, Loop, Scan) is a second step after them.
@@ -73,8 +73,8 @@ class Liveness:
         """The first step at which the peak is reached; None when a size is missing."""
         return None if self.missing else self.alive.index(max(self.alive))
 
-    def at(self, step: int) -> tuple[Buffer, ...]:
-        """What is alive at a step, the largest first."""
+    def alive_at(self, step: int) -> tuple[Buffer, ...]:
+        """The buffers that are alive at a step, the largest first."""
         alive = [b for b in self.buffers if b.first <= step <= b.last]
         return tuple(sorted(alive, key=lambda b: -b.nbytes))
 
@@ -107,8 +107,8 @@ def liveness(graph: Graph, inplace: bool = False) -> Liveness:
             no input of the model and is not an output. What the format itself says to be in place always is.
     """
     folding = fold(graph)
-    made = (t for i, n in enumerate(graph.nodes) if i not in folding.positions for t in n.known_outputs)
-    missing = [t.name for t in (*graph.inputs, *made) if not t.sized or not isinstance(t.nbytes, int)]
+    results = (t for i, n in enumerate(graph.nodes) if i not in folding.positions for t in n.known_outputs)
+    missing = [t.name for t in (*graph.inputs, *results) if not t.sized or not isinstance(t.nbytes, int)]
     if missing:
         return Liveness(graph, (None,), (), tuple(dict.fromkeys(missing)))
     timeline = _Timeline(graph, folding)
@@ -201,16 +201,16 @@ class _Walk:
             born, views = timeline.born(position, node), self._shared(node)
             if position in overwritten:
                 views = {0: overwritten[position]}
-            for index, made in enumerate(node.outputs):
-                if made is None:
+            for index, result in enumerate(node.outputs):
+                if result is None:
                     continue
                 source = self.taken.get((position, views[index])) if index in views else None
                 if source is None:
-                    self._new(made, born, timeline.closes[position], position, len(node.within))
+                    self._new(result, born, timeline.closes[position], position, len(node.within))
                 else:
-                    source.tensors.append(made)
-                    self.storage[made.name] = source
-                self.results[position, index] = self.storage[made.name]
+                    source.tensors.append(result)
+                    self.storage[result.name] = source
+                self.results[position, index] = self.storage[result.name]
         self._hold_arguments()
         for tensor in graph.outputs:
             if tensor.name in self.storage and tensor.kind not in STORED:
@@ -223,15 +223,15 @@ class _Walk:
         self.storage[tensor.name] = piece
 
     def _shared(self, node: Node) -> dict[int, int]:
-        """What a node's results share with its inputs; a Caffe layer whose top is its bottom writes there."""
-        if self.graph.format == "caffe" and node.inputs and in_place_in_caffe(node):
+        """Place of a result -> the input whose storage it shares; a Caffe layer may write into its bottom."""
+        if self.graph.caffe and node.inputs and in_place_in_caffe(node):
             return {0: 0}
         return shared(node)
 
     def _hold_arguments(self) -> None:
         """Keep what a module of a program was called with until it returns: its caller still refers to it."""
         opens, ends = self.timeline.opens, self.timeline.closes
-        for call in self.graph.calls:
+        for call in self.graph.program.calls:
             last = next((ends[p] for p in range(call.last - 1, call.first - 1, -1) if p in opens), 0)
             for tensor in call.inputs:
                 if tensor.name in self.storage:
@@ -259,7 +259,7 @@ class _Walk:
         return places
 
     def _free(self, position: int, node: Node, index: int) -> bool:
-        """Whether this operator is the last that needs the storage of an input."""
+        """True where this operator is the last that needs the storage of an input."""
         piece, result = self.taken.get((position, index)), node.output()
         if piece is None or piece.kept or piece.maker is None or piece.depth != len(node.within):
             return False

@@ -1,4 +1,4 @@
-"""Where each activation can lie in one block of memory, so that nothing that is alive at once overlaps.
+"""A place for each activation in one block of memory, so that nothing that is alive at once overlaps.
 
 Where too many are alive at once for several orders to be tried, offsets come in the order of time, as an allocator
 hands them out: n log n.
@@ -123,7 +123,7 @@ def _size(buffers: Sequence[Buffer], offsets: Sequence[int]) -> int:
 
 
 def _pairs(lives: Liveness) -> int:
-    """How many pairs of buffers are alive at once."""
+    """The number of pairs of buffers that are alive at once."""
     steps = len(lives.steps)
     begin, end = [0] * (steps + 1), [0] * (steps + 1)
     for buffer in lives.buffers:
@@ -158,10 +158,10 @@ def _place(buffers: Sequence[Buffer], order: Sequence[int], alignment: int) -> l
 def _best_fit(
     beside: NDArray[np.int64], buffers: Sequence[Buffer], offsets: Sequence[int], nbytes: int, alignment: int
 ) -> int:
-    """The start of the smallest gap between the buffers alive at the same time that holds so many bytes."""
-    taken = sorted((offsets[i], offsets[i] + buffers[i].nbytes) for i in beside.tolist())
+    """The start of the smallest gap between the buffers alive at the same time that holds the bytes."""
+    spans = sorted((offsets[i], offsets[i] + buffers[i].nbytes) for i in beside.tolist())
     best, least, free = -1, -1, 0
-    for start, end in taken:
+    for start, end in spans:
         room = start - free
         if room >= nbytes and (least < 0 or room < least):
             best, least = free, room
@@ -206,7 +206,7 @@ class _Arena:
         self._ends: dict[int, int] = {}
 
     def take(self, nbytes: int) -> int:
-        """The offset of so many bytes: in the smallest gap that holds them, else at the end."""
+        """The offset for ``nbytes`` bytes: in the smallest gap that holds them, else at the end."""
         length = self._aligned(nbytes)
         at = bisect_left(self._gaps, (length, 0))
         if at < len(self._gaps):

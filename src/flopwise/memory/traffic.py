@@ -1,4 +1,4 @@
-"""How many bytes an operator reads and writes, and which results need no storage of their own."""
+"""The bytes that an operator reads and writes, and the results that need no storage of their own."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def shared(node: Node) -> dict[int, int]:
             return dict.fromkeys(range(len(node.outputs)), 0)
     view = row(node.op).view
     after = node.outputs[0] if view is not None and node.outputs else None
-    return {0: 0} if view and after is not None and _alike(node.input(0), after) and view(node) else {}
+    return {0: 0} if view and after is not None and _same_bytes(node.input(0), after) and view(node) else {}
 
 
 def in_place_in_caffe(node: Node) -> bool:
-    """Whether a Caffe layer writes into its first bottom: the reader calls what it makes there BOTTOM@LAYER."""
+    """True where a Caffe layer writes into its first bottom: the reader calls what it makes there BOTTOM@LAYER."""
     before, after = node.inputs[0], node.outputs[0] if node.outputs else None
     if before is None or after is None or before.shape != after.shape:
         return False
     return after.name == f"{before.name.partition('@')[0]}@{node.name}"
 
 
-def _alike(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors take the same bytes in the same type."""
+def _same_bytes(one: Tensor, other: Tensor) -> bool:
+    """True where two tensors take the same bytes in the same type."""
     if one.items is not None or other.items is not None or not (one.sized and other.sized):
         return False
     return one.dtype == other.dtype and one.nbytes == other.nbytes
@@ -73,20 +73,6 @@ def may_overwrite(node: Node) -> list[int]:
     ]
 
 
-#: Operators that look at the shape of their input only.
-_ASKS_SHAPE: frozenset[str] = frozenset({"Shape", "Size", "ConstantOfShape", "SequenceLength"})
-
-#: Operators that pick elements of their first input: they read as many of its bytes as they write.
-_PICKS: frozenset[str] = frozenset(
-    {"Gather", "GatherElements", "GatherND", "Slice", "Crop"}
-    | {f"com.microsoft::{op}" for op in ("GatherBlockQuantized", "GatherPacked")}
-)
-
-
-#: Products of tokens with the weights of the experts that they were routed to.
-_EXPERTS: frozenset[str] = GROUPED | {f"com.microsoft::{op}" for op in ("MoE", "QMoE", "MoEPacked")}
-
-
 class Traffic(NamedTuple):
     """Bytes moved by one run of an operator; None when a shape is missing."""
 
@@ -102,28 +88,29 @@ def traffic(node: Node) -> Traffic:
     modelled: what does not fit in them is moved more often, and what two neighbours share may be moved less.
     """
     if node.op == "If":
-        return Traffic(_bytes(node.known_inputs), 0)
+        return Traffic(_total_bytes(node.known_inputs), 0)
     outputs = node.known_outputs
     views = shared(node)
     if views and not node.origin.endswith("_"):  # what works in place writes what it has read
         outputs = tuple(t for i, t in enumerate(node.outputs) if t is not None and i not in views)
         if not outputs:
             return Traffic(0, 0)
-    written = _bytes(outputs)
-    if node.op in _ASKS_SHAPE:
+    written = _total_bytes(outputs)
+    effects = row(node.op).effects
+    if "shape query" in effects or node.op == "SequenceLength":
         return Traffic(0, written)
     inputs = {t.name: t for t in node.inputs if t is not None}
-    if node.op in _EXPERTS:
+    if "experts" in effects or node.op == GROUPED:
         return Traffic(_of_experts(node, inputs.values()), written)
-    if node.op not in _PICKS or not node.has_input(0):
-        return Traffic(_bytes(inputs.values()), written)
+    if "picks" not in effects or not node.has_input(0):
+        return Traffic(_total_bytes(inputs.values()), written)
     source = inputs.pop(node.input(0).name)
-    whole, others = _bytes([source]), _bytes(inputs.values())
-    if whole is None or others is None or written is None:
+    source_bytes, others = _total_bytes([source]), _total_bytes(inputs.values())
+    if source_bytes is None or others is None or written is None:
         return Traffic(None, written)
-    if "picks quantized" in row(node.op).effects:
+    if "picks quantized" in effects:
         return Traffic(picked_bytes(node, source) + others, written)
-    return Traffic(min(whole, written) + others, written)
+    return Traffic(min(source_bytes, written) + others, written)
 
 
 def picked_bytes(node: Node, source: Tensor) -> int:
@@ -132,7 +119,8 @@ def picked_bytes(node: Node, source: Tensor) -> int:
     return min(source.nbytes, -(-node.output().numel * source.nbytes // elements)) if elements else 0
 
 
-def _bytes(tensors: Iterable[Tensor]) -> int | None:
+def _total_bytes(tensors: Iterable[Tensor]) -> int | None:
+    """The sum of the tensors' bytes; None where one is unknown."""
     total = 0
     for tensor in tensors:
         if not tensor.sized:
@@ -149,13 +137,13 @@ def _of_experts(node: Node, tensors: Iterable[Tensor]) -> int | None:
     first, second = node.input(0).dims, node.input(1).dims
     if node.op.startswith("aten::"):
         if len(first) != 2 or len(second) != 3:  # every group has rows of its own
-            return _bytes(tensors)
+            return _total_bytes(tensors)
         experts, routed = second[0], first[0]
     else:
         tokens = node.input(0).numel // first[-1] if first and first[-1] else 0
         experts, routed = second[-1], tokens * int(node.attrs.get("k", 1))
     if not isinstance(experts, int) or not isinstance(routed, int):
-        return _bytes(tensors)
+        return _total_bytes(tensors)
     stacks = [t for t in tensors if len(t.dims) > 1 and t.dims[0] == experts and t.name != node.input(0).name]
     others = sum(t.nbytes for t in tensors if not any(t is stack for stack in stacks))
     touched: int = sum(t.nbytes // experts for t in stacks) * min(experts, routed) if experts else 0

@@ -61,38 +61,12 @@ def wider(one: Dim, other: Dim) -> Dim:
     return one if one == other or one != 1 else other  # sizes with expressions: equal ones ask nothing of them
 
 
-def smaller(one: int, other: int) -> int:
-    """The smaller extent; one that carries an expression says which of the two it is for every size."""
-    for extent, limit in ((one, other), (other, one)):
-        if type(extent) is not int and hasattr(extent, "at_most"):
-            return cast(int, extent.at_most(limit))
-    return min(one, other)
-
-
 def common_divisor(one: int, other: int) -> int:
     """The greatest common divisor of two extents, as an expression where one carries one."""
     for extent, divisor in ((one, other), (other, one)):
         if type(extent) is not int and hasattr(extent, "common_divisor"):
             return cast(int, extent.common_divisor(divisor))
     return math.gcd(one, other)
-
-
-def windows_rounded_up(extent: int, reach: int, stride: int, before: int, after: int) -> int:
-    """How many windows a pool lays along an axis when it rounds up: all that start in the image or the padding before.
-
-    A window behind these is dropped, so the padding after the image counts only as far as windows that start in it.
-
-    Args:
-        extent: of the image.
-        reach: from the first element of a window to its last, those that it skips included.
-        stride: from window to window.
-        before: padding before the image.
-        after: padding after it.
-
-    >>> windows_rounded_up(7, 3, 2, 0, 0), windows_rounded_up(6, 3, 2, 0, 0), windows_rounded_up(6, 2, 3, 0, 0)
-    (3, 3, 2)
-    """
-    return -(-(extent + before + smaller(after + stride - reach, 0)) // stride)
 
 
 def required(node: Node, name: str) -> Any:
@@ -106,7 +80,7 @@ def required(node: Node, name: str) -> Any:
     return node.attrs[name]
 
 
-def whole(node: Node, name: str, default: int | None = None) -> int:
+def integer(node: Node, name: str, default: int | None = None) -> int:
     """An attribute that counts something; what comes from a file may be of any type, and a list times a number is long.
 
     Raises:
@@ -118,7 +92,7 @@ def whole(node: Node, name: str, default: int | None = None) -> int:
     return value
 
 
-def wholes(node: Node, name: str) -> list[int]:
+def integers(node: Node, name: str) -> list[int]:
     """An attribute that is a list of whole numbers.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Which operators depend on weights and constants only: they run when a model is loaded, not in every inference.
+"""Operators that depend on weights and constants only: they run when a model is loaded, not in every inference.
 
 And the stored tensors that the others use, with their bytes.
 """
@@ -16,6 +16,9 @@ from flopwise.operators.tables import row
 
 #: Effects of operators that are never folded, whatever flows into them.
 _AGAIN: frozenset[Effect] = frozenset({"random", "bodies"})
+
+#: The attribute of an operator that writes into what it takes, so that it runs in every inference.
+WRITES = "writes"
 
 
 class Folding(NamedTuple):
@@ -39,11 +42,11 @@ class Folding(NamedTuple):
     def only(self, graph: Graph, chosen: Callable[[Node], bool]) -> Folding:
         """The folding of the chosen operators alone; the others become layers and own what they use."""
         positions = frozenset(p for p in self.positions if chosen(graph.nodes[p]))
-        made = {t.name for p in positions for t in graph.nodes[p].known_outputs}
-        return Folding(positions, {name: behind for name, behind in self.sources.items() if name in made})
+        results = {t.name for p in positions for t in graph.nodes[p].known_outputs}
+        return Folding(positions, {name: behind for name, behind in self.sources.items() if name in results})
 
     def varies(self, tensor: Tensor) -> bool:
-        """Whether a tensor changes from one inference to the next."""
+        """True where a tensor changes from one inference to the next."""
         return tensor.kind not in STORED and tensor.name not in self.sources
 
 
@@ -75,13 +78,13 @@ def fold(graph: Graph) -> Folding:
         elif not any_output or not entry.effects.isdisjoint(_AGAIN):
             continue
         else:
-            taken = False
+            foldable = False
             for tensor in node.inputs:
                 if tensor is not None:
-                    taken = tensor.kind in STORED or tensor.name in sources
-                    if not taken:
+                    foldable = tensor.kind in STORED or tensor.name in sources
+                    if not foldable:
                         break
-            if not taken:  # by something that varies, or there is no input
+            if not foldable or node.attrs.get(WRITES):  # something varies, nothing is taken, or a stored tensor changes
                 continue
             behind = folding.stored(node)
         positions.add(position)
@@ -95,19 +98,19 @@ def stored_tensors(graph: Graph) -> Iterator[Tensor]:
     Scalars and integers that only steer shapes are left out.
     """
     folding = fold(graph)
-    seen: set[str] = set()
+    names: set[str] = set()
     for position, node in enumerate(graph.nodes):
         if position in folding.positions:
             continue
         for tensor in folding.stored(node):
-            if tensor.name not in seen:
-                seen.add(tensor.name)
+            if tensor.name not in names:
+                names.add(tensor.name)
                 if occupies(tensor):
                     yield tensor
 
 
 def occupies(tensor: Tensor) -> bool:
-    """Whether a stored tensor counts as weight memory: all but scalars and the integers that only steer shapes."""
+    """True where a stored tensor counts as weight memory: all but scalars and the integers that only steer shapes."""
     return tensor.kind != "constant" or (is_float(tensor.dtype) and bool(tensor.shape))
 
 

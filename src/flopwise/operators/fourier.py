@@ -1,4 +1,4 @@
-"""What a fast Fourier transform executes: the counts behind every operator that has one.
+"""Counts of a fast Fourier transform, behind every operator that has one.
 
 A length is taken apart into its prime factors (Cooley and Tukey, "An Algorithm for the Machine Calculation of Complex
 Fourier Series", Mathematics of Computation 19, 1965). A factor p takes N / p butterflies; each turns p − 1 numbers by a
@@ -57,7 +57,7 @@ def half_spectrum(node: Node, bins: Dim) -> Counts:
 
 
 def lines(node: Node, tensor: Tensor, axis: int) -> int:
-    """How many lines a tensor has along an axis.
+    """The number of lines of a tensor along an axis.
 
     Raises:
         ShapeError: it has no such axis.
@@ -67,7 +67,7 @@ def lines(node: Node, tensor: Tensor, axis: int) -> int:
 
 
 def transform(length: int) -> Counts:
-    """A transform of so many complex numbers.
+    """A transform of ``length`` complex numbers.
 
     >>> transform(4096)
     Counts(mac=0, add=147456, mul=98304, div=0, cmp=0, exp=0, log=0, pow=0, sqrt=0, trig=0, tanh=0, erf=0, bit=0)

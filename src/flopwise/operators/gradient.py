@@ -10,14 +10,14 @@ from flopwise.operators.counts import Counts, Note, first_paragraph, text, words
 from flopwise.operators.late import Late
 
 #: Positions of a node's inputs whose gradient is asked for; never empty when a rule is called.
-Wanted: TypeAlias = frozenset[int]
+Wrt: TypeAlias = frozenset[int]
 
 #: What the backward pass of one operator executes, given the gradients of its outputs.
 #: Raises ShapeError when a shape it needs is unresolved.
-BackwardRule: TypeAlias = Callable[[Node, Wanted], Counts]
+BackwardRule: TypeAlias = Callable[[Node, Wrt], Counts]
 
 #: What the forward pass keeps for it: tensors of the node, or bytes of storage that only the backward pass sees.
-Keeps: TypeAlias = Callable[[Node, Wanted], "Iterable[Tensor | int]"]
+Keeps: TypeAlias = Callable[[Node, Wrt], "Iterable[Tensor | int]"]
 
 
 class Gradient(NamedTuple):
@@ -38,61 +38,61 @@ class Gradient(NamedTuple):
         return text(self.note) or first_paragraph(self.rule.target() if isinstance(self.rule, Late) else self.rule)
 
 
-def none(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """Nothing is kept."""
+def none(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
+    """No tensor is kept."""
     return ()
 
 
-def x(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def x(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """Input 0 is kept."""
     return (node.input(0),)
 
 
-def y(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def y(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """Output 0 is kept."""
     return (node.output(),)
 
 
-def both(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def both(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """Input 0 and output 0 are kept."""
     return node.input(0), node.output()
 
 
-def factors(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def factors(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """Of inputs 0 and 1 each is kept for the gradient of the other."""
-    return [node.input(1 - i) for i in sorted(wanted & {0, 1})]
+    return [node.input(1 - i) for i in sorted(wrt & {0, 1})]
 
 
-def inputs(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def inputs(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """All inputs are kept."""
     return node.known_inputs
 
 
-def all_of_it(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def all_of_it(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """All inputs and Y are kept."""
     return (*node.known_inputs, node.output())
 
 
-def at(*places: int) -> Keeps:
+def inputs_at(*places: int) -> Keeps:
     """The inputs at some places are kept, those of them that there are."""
 
-    def keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    def keeps(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
         return [node.input(i) for i in places if node.has_input(i)]
 
-    keeps.__qualname__ = f"at{places}"
+    keeps.__qualname__ = f"inputs_at{places}"
     return keeps
 
 
 #: Input 1, the indices, is kept.
-indices = at(1)
+indices = inputs_at(1)
 
 
-def first_two(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def first_two(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """Inputs 0 and 1 are kept, both in any case, as PyTorch keeps them for a convolution."""
     return node.known_inputs[:2]
 
 
-def picks(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def picks(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """Output 1, the places that were picked, is kept."""
     return [t for t in node.outputs[1:2] if t is not None]
 
@@ -102,7 +102,7 @@ def nothing(reason: str, keeps: Keeps | str = none) -> Gradient:
     return Gradient(_no_counts, _late(keeps), reason)
 
 
-def _no_counts(node: Node, wanted: Wanted) -> Counts:
+def _no_counts(node: Node, wrt: Wrt) -> Counts:
     return Counts()
 
 
@@ -132,16 +132,16 @@ def by(rule: BackwardRule | str, keeps: Keeps | str, again: str = "") -> Gradien
 def each(note: str, keeps: Keeps | str, /, from_result: bool = False, **classes: int) -> Gradient:
     """The gradient of a function of one tensor: the given operations for each element of Y."""
     once = Counts(**classes)
-    rule = lambda node, wanted: once * node.output().numel  # noqa: E731 # a function of its own is one more name
+    rule = lambda node, wrt: once * node.output().numel  # noqa: E731 # a function of its own is one more name
     formula = lambda: f"numel(Y) × {words(once)}: {note}"  # noqa: E731
     return Gradient(rule, _late(keeps), formula, from_result)
 
 
 def reduced(note: str, keeps: Keeps | str, per_element: Counts, per_result: Counts | None = None) -> Gradient:
-    """The gradient of a reduction: so much for each element of X, and so much for each of Y."""
+    """The gradient of a reduction: the given operations for each element of X, and for each of Y."""
     closing = per_result or Counts()
 
-    def rule(node: Node, wanted: Wanted) -> Counts:
+    def rule(node: Node, wrt: Wrt) -> Counts:
         return per_element * node.input(0).numel + closing * node.output().numel
 
     def formula() -> str:
@@ -162,11 +162,11 @@ def operands(note: str, keeps: Keeps, *of: Counts, once: Counts | None = None) -
     """
     common = once or Counts()
 
-    def rule(node: Node, wanted: Wanted) -> Counts:
+    def rule(node: Node, wrt: Wrt) -> Counts:
         per = common
-        for place in wanted:
+        for place in wrt:
             per += of[min(place, len(of) - 1)]
-        return per * node.output().numel + summed(node, wanted)
+        return per * node.output().numel + summed(node, wrt)
 
     def formula() -> str:
         parts = ", ".join([words(c) or "nothing" for c in of])
@@ -177,11 +177,11 @@ def operands(note: str, keeps: Keeps, *of: Counts, once: Counts | None = None) -
 
 
 def spread(node: Node, position: int) -> bool:
-    """Whether an input is repeated along an axis to reach the shape of Y."""
+    """True where an input is repeated along an axis to reach the shape of Y."""
     before, after = node.input(position).dims, node.output().dims
     return len(before) != len(after) or any(n != m for n, m in zip(before, after, strict=True))
 
 
-def summed(node: Node, wanted: Wanted) -> Counts:
+def summed(node: Node, wrt: Wrt) -> Counts:
     """numel(Y) add for each input that is broadcast: its gradient is the sum over where it was used."""
-    return Counts(add=node.output().numel * sum(node.has_input(i) and spread(node, i) for i in wanted))
+    return Counts(add=node.output().numel * sum(node.has_input(i) and spread(node, i) for i in wrt))

@@ -1,4 +1,4 @@
-"""What the inputs of an operator are for: factors of products, weights, statistics, settings, scales, states."""
+"""The roles of an operator's inputs: factors of products, weights, statistics, settings, scales, states."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Input(NamedTuple):
 
     @property
     def differentiable(self) -> bool:
-        """Whether it takes part in a gradient."""
+        """True where the input takes part in a gradient."""
         return self.trained or self.role not in _FIXED
 
 
@@ -71,23 +71,29 @@ class Inputs(NamedTuple):
 
     @property
     def has_factors(self) -> bool:
-        """Whether it multiplies inputs with each other."""
+        """True where the operator multiplies inputs with each other."""
         return any(one.factor for one in (*self.first, *self.repeated))
 
     @property
     def packed(self) -> bool:
-        """Whether any of them holds several elements in a byte."""
+        """True where an input holds several elements in a byte."""
         return any(one.packed for one in (*self.first, *self.repeated))
 
-    def at(self, place: int) -> Input:
+    @property
+    def kernel(self) -> int | None:
+        """The place of a convolution's weight, whose last extents are the kernel's; None for any other operator."""
+        layouts = [one.weight.layout if one.weight else "" for one in self.first]
+        return next((place for place, layout in enumerate(layouts) if layout.startswith("conv")), None)
+
+    def input(self, place: int) -> Input:
         """The input of a place; data where nothing is said about it."""
         if place < len(self.first):
             return self.first[place]
         return self.repeated[(place - len(self.first)) % len(self.repeated)] if self.repeated else DATA
 
     def places(self, number: int) -> Iterator[tuple[int, Input]]:
-        """Place and input for the first so many."""
-        return ((place, self.at(place)) for place in range(number))
+        """Place and input for the first ``number`` places."""
+        return ((place, self.input(place)) for place in range(number))
 
 
 DATA = Input()
@@ -110,7 +116,7 @@ NO_ROLES = Inputs()
 def inputs(*first: Input, repeated: tuple[Input, ...] = ()) -> Inputs:
     """The inputs of an operator, in the order of its signature.
 
-    >>> inputs(DATA, scale(0)).at(1).role
+    >>> inputs(DATA, scale(0)).input(1).role
     'scale'
     """
     return Inputs(first, repeated)
@@ -180,7 +186,7 @@ def _elements(node: Node, tensor: Tensor, packed: Packed) -> int:
 
 def packed_dtype(node: Node, place: int, places: Inputs) -> str | None:
     """The element type of an input that is packed into bytes; None for any other."""
-    packed = places.at(place).packed
+    packed = places.input(place).packed
     if packed is None or not node.has_input(place) or node.input(place).dtype not in ("uint8", "int8"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""How many pairs of a query and a key the masks of an attention leave.
+"""The number of pairs of a query and a key that the masks of an attention leave.
 
 A kernel that computes every score and masks some of them executes all pairs; the pairs that are left are needed.
 """

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
+from flopwise.operators import shape as shapes
+from flopwise.operators.complex import Complex
 from flopwise.operators.counts import Counts, Note, first_paragraph, text, words
 from flopwise.operators.inputs import NO_ROLES, Inputs
+from flopwise.operators.shape import Dtypes, ShapeRule, ValueRule
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from flopwise.operators.gradient import Gradient
-    from flopwise.operators.shape import ShapeRule
 
 #: What one application of an operator executes, from the shapes of its inputs and outputs and its attributes.
 #: Raises ShapeError when a shape it needs is unresolved.
@@ -29,9 +31,21 @@ Claim: TypeAlias = Literal["exact", "bound", "nothing", "unknown"]
 #: result is a constant once the input shapes are fixed. ``bodies``: runs graphs of its own, which may take tensors that
 #: are not among its inputs. ``no gradient``: its results do not change with small changes of its inputs.
 #: ``quantizes`` and ``dequantizes``: converts floating point to integers, or back; ``picks quantized``: dequantises the
-#: elements that it picks. ``strided``: in PyTorch the result reads the storage of the first input, in steps.
+#: elements that it picks. ``strided``: in PyTorch the result reads the storage of the first input, in steps. ``picks``:
+#: reads as many elements of the first input as it writes. ``updates``: writes some elements of a copy of the first
+#: input, which an engine does in place. ``experts``: a mixture of experts, k (an attribute) of them for each token.
 Effect: TypeAlias = Literal[
-    "random", "shape query", "bodies", "no gradient", "quantizes", "dequantizes", "picks quantized", "strided"
+    "random",
+    "shape query",
+    "bodies",
+    "no gradient",
+    "quantizes",
+    "dequantizes",
+    "picks quantized",
+    "strided",
+    "picks",
+    "updates",
+    "experts",
 ]
 
 #: What the first result holds of the first input: ``same``, each element at its place, perhaps in another type;
@@ -45,7 +59,7 @@ View: TypeAlias = Callable[[Node], bool]
 
 
 class Facts(TypedDict, total=False):
-    """What a row may say beside the count."""
+    """The facts of a row beside the count."""
 
     gradient: Gradient | None
     inputs: Inputs
@@ -55,9 +69,15 @@ class Facts(TypedDict, total=False):
     effects: frozenset[Effect]
     shape: ShapeRule | None
     needed: Rule | None
+    complex: Complex | None
+    value: ValueRule | None
+    dtype: Dtypes
 
 
 _NONE: frozenset[Effect] = frozenset()
+
+#: What most operators that pick elements do, and nothing else.
+PICKS: frozenset[Effect] = frozenset({"picks"})
 
 _NO_COUNTS = Counts()
 
@@ -81,10 +101,16 @@ class Operator(NamedTuple):
     in_place: bool = False
     carries: Carries = ""
     effects: frozenset[Effect] = _NONE
-    #: The types of its results, where onnx does not infer them.
+    #: The shapes of its results, or their types; None where nobody knows them.
     shape: ShapeRule | None = None
     #: Of an attention: the count of the pairs of queries and keys that its masks leave; None: as ``rule``.
     needed: Rule | None = None
+    #: The elements of small results.
+    value: ValueRule | None = None
+    #: The element types of results of which the shape rule says the shape alone; by default that of the first input.
+    dtype: Dtypes = 0
+    #: What it computes of complex numbers; None: as many real operations as its count of them takes, class by class.
+    complex: Complex | None = None
 
     @property
     def formula(self) -> str:
@@ -92,8 +118,13 @@ class Operator(NamedTuple):
         return text(self.note) or first_paragraph(self.rule)
 
     @property
+    def moves(self) -> bool:
+        """True where the operator only moves elements, so that an engine may do without a pass of its own."""
+        return self.claim == "nothing" and not self.in_place and "bodies" not in self.effects
+
+    @property
     def counted(self) -> bool:
-        """Whether there is a count of it."""
+        """True where the operator has a count."""
         return self.claim != "unknown"
 
 
@@ -108,10 +139,15 @@ def each(
     in_place: bool = False,
     carries: Carries = "",
     effects: frozenset[Effect] = _NONE,
-    shape: ShapeRule | None = None,
+    shape: ShapeRule | None = shapes.common,
+    value: ValueRule | None = None,
+    dtype: Dtypes = 0,
+    complex: Complex | None = None,
     **classes: int,
 ) -> Operator:
     """A row for a pointwise operator: the given operations for each element of output 0, and a remark if one is due.
+
+    Its result has the shape that its inputs are broadcast to, unless ``shape`` says otherwise.
 
     >>> each(mul=1, add=2).formula
     'numel(Y) × (2 add + 1 mul)'
@@ -124,7 +160,21 @@ def each(
     once = basis + Counts(**classes) if classes else basis
     rule = lambda node: once * node.output().numel  # noqa: E731 # a function of its own is one more name
     formula = lambda: f"numel(Y) × {words(once)}" + (f": {note}" if note else "")  # noqa: E731
-    return Operator(rule, formula, "exact", gradient, inputs, view, in_place, carries, effects, shape)
+    return Operator(
+        rule,
+        formula,
+        "exact",
+        gradient,
+        inputs,
+        view,
+        in_place,
+        carries,
+        effects,
+        shape,
+        value=value,
+        dtype=dtype,
+        complex=complex,
+    )
 
 
 def each_input(
@@ -134,7 +184,7 @@ def each_input(
     claim: Claim = "exact",
     **facts: Unpack[Facts],
 ) -> Operator:
-    """A row for so many operations for each element of input 0 and of output 0, and a remark if one is due.
+    """A row for the given operations for each element of input 0 and of output 0, and a remark if one is due.
 
     >>> each_input(Counts(add=1), Counts(div=1), "the sum, divided").formula
     'numel(X) × 1 add + numel(Y) × 1 div: the sum, divided'

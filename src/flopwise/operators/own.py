@@ -6,21 +6,22 @@ import contextlib
 import functools
 import numbers
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
 
 from flopwise._user_code import EndedError, is_own, place_of, user_code
 from flopwise.errors import FlopwiseError, RuleError
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.operator import Operator, Rule
+from flopwise.operators.shape import Call, Types
 
 if TYPE_CHECKING:
     from typing import Concatenate
 
 #: What a user says about operators: a row, or the rule of its count alone.
-Rules: TypeAlias = "Mapping[str, Rule | Operator]"
+Rules: TypeAlias = Mapping[str, Rule | Operator]
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -31,7 +32,30 @@ OWN: ContextVar[Mapping[str, Operator]] = ContextVar("OWN", default={})  # noqa:
 
 def own_rows(rules: Rules | None) -> dict[str, Operator]:
     """The whole rows among a user's rules."""
-    return {op: rule for op, rule in (rules or {}).items() if isinstance(rule, Operator)}
+    return {op: _with_own_shape(op, rule) for op, rule in (rules or {}).items() if isinstance(rule, Operator)}
+
+
+def _with_own_shape(op: str, row: Operator) -> Operator:
+    """A row of the user's whose shape rule returns shapes, or raises RuleError."""
+    rule = row.shape
+    code = getattr(rule, "__code__", None)
+    if rule is None or (code is not None and is_own(code.co_filename)):
+        return row
+    file = "rules" if code is None else os.path.basename(code.co_filename)
+
+    def shape(call: Call) -> Types:
+        with user_code(file, f"its rule found the shape of {op}"):
+            types = rule(call)
+        if isinstance(types, Sequence) and all(_is_type(one) for one in types):
+            return types
+        raise RuleError(f"{file}: the shape rule of {op} returned {types!r:.60}, not a shape for each output")
+
+    return row._replace(shape=shape)
+
+
+def _is_type(value: Any) -> bool:
+    """True where a rule may return the value for one output: a shape, a type, or None where it is unknown."""
+    return value is None or hasattr(value, "extents") or (isinstance(value, Sequence) and not isinstance(value, str))
 
 
 def count_rules(rules: Rules | None) -> dict[str, Rule]:
@@ -40,7 +64,7 @@ def count_rules(rules: Rules | None) -> dict[str, Rule]:
 
 
 def own_count(rule: Rule, node: Node) -> Counts | None:
-    """What a user's rule makes of a node; a mistake in it is not put down to the model.
+    """The counts of a node by a user's rule; a mistake in the rule is not put down to the model.
 
     Where a shape of the node is open or unresolved, what goes wrong may be for lack of it, and is raised as it is.
 
@@ -49,8 +73,8 @@ def own_count(rule: Rule, node: Node) -> Counts | None:
         FlopwiseError: as the rule raises it, for a shape that is unresolved.
     """
     inner = getattr(rule, "func", rule)  # of functools.partial
-    made = getattr(type(inner), "__call__", None)  # noqa: B004 # its code is wanted
-    code = getattr(inner, "__code__", None) or getattr(made, "__code__", None)
+    method = getattr(type(inner), "__call__", None)  # noqa: B004 # its code is wanted
+    code = getattr(inner, "__code__", None) or getattr(method, "__code__", None)
     if code is None or is_own(code.co_filename) or not _sized(node):
         return rule(node)
     who = f"{os.path.basename(code.co_filename)}: the rule of {node.op}"
@@ -76,7 +100,7 @@ def own_count(rule: Rule, node: Node) -> Counts | None:
 
 
 def _sized(node: Node) -> bool:
-    """Whether all sizes of a node are numbers."""
+    """True where all sizes of a node are numbers."""
     shapes = [t.shape for t in (*node.inputs, *node.outputs) if t is not None]
     return all(shape is not None and all(type(extent) is int for extent in shape) for shape in shapes)
 

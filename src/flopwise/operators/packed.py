@@ -63,10 +63,11 @@ class _Blocks(Packed):
 
 def elements(*factors: str | tuple[int, int]) -> Figure:
     """As many elements as the product of attributes and of extents, each by the place of an input and its axis."""
-    return lambda node: math.prod(_factor(node, factor) for factor in factors)
+    return lambda node: math.prod(_factor_value(node, factor) for factor in factors)
 
 
-def _factor(node: Node, factor: str | tuple[int, int]) -> int:
+def _factor_value(node: Node, factor: str | tuple[int, int]) -> int:
+    """The value of an attribute, or of an extent by the place of its input and its axis."""
     if isinstance(factor, str):
         return int(node.attrs[factor])
     tensor = node.inputs[factor[0]]

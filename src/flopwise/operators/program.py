@@ -1,4 +1,4 @@
-"""What a program has beside operators."""
+"""Rows of what a program has beside operators: functions with gradients of their own, unused weights."""
 
 from __future__ import annotations
 

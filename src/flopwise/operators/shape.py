@@ -1,31 +1,41 @@
-"""The shape rule in the row of an operator, and what it is handed: for operators that onnx infers no shapes of."""
+"""The rules in the row of an operator that say its results: their shapes, element types and, where small, elements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from flopwise.operators.late import Late
+from flopwise.operators.size import (
+    Dims,
+    Most,
+    UnresolvedError,
+    broadcast,
+)
 
 #: The type of a tensor, made by ``Call.tensor`` or taken from an input with ``Call.type``.
 Type: TypeAlias = Any
 
-#: The types of the results in order, None for those that nothing is known about.
-Types: TypeAlias = "Sequence[Type | None]"
+#: The results in order: a shape, of the element type that the row says, or a type; None where nothing is known.
+Types: TypeAlias = "Sequence[Type | Dims | None]"
 
-Dims: TypeAlias = "tuple[int, ...]"
-
-
-class UnresolvedError(ValueError):
-    """Something that the shape of a result needs is not known, or makes no sense."""
+#: The elements of small results in row-major order, None for those that are not known.
+Elements: TypeAlias = "Sequence[tuple[Any, ...] | None]"
 
 
 class Call(Protocol):
-    """One application of an operator, and what is known about its inputs."""
+    """One application of an operator, and what is known about its inputs.
 
-    @property
-    def op(self) -> str:
-        """Name of the operator, without its domain."""
+    Extents are numbers, or sizes of other kinds (see ``flopwise.operators.size``): compute with them, and do not
+    convert them. Whatever asks for something that is not known raises UnresolvedError.
+    """
+
+    #: Name of the operator, without its domain.
+    op: str
+    #: Version of its operator set.
+    version: int
+    #: How many outputs it has, those that are left out included.
+    outputs: int
 
     @property
     def inputs(self) -> int:
@@ -37,11 +47,18 @@ class Call(Protocol):
     def type(self, place: int) -> Type | None:
         """The type of an input, for a result that is like it."""
 
+    def whole_type(self, place: int) -> Type:
+        """The type of an input with its elements, for a result that is the input."""
+
     def type_of(self, name: str) -> Type | None:
         """The type of a tensor of the model by its name."""
 
-    def shape(self, place: int) -> Dims | None:
-        """The shape of an input; None when it is not known in numbers."""
+    def shape(self, place: int = 0) -> Dims:
+        """The shape of an input.
+
+        Raises:
+            UnresolvedError: it is not known.
+        """
 
     def ranked(self, place: int, *ranks: int) -> Dims:
         """The shape of an input that has one of these ranks.
@@ -50,18 +67,31 @@ class Call(Protocol):
             UnresolvedError: it is not known, or has another rank.
         """
         shape = self.shape(place)
-        if shape is None or (ranks and len(shape) not in ranks):
+        if ranks and len(shape) not in ranks:
             raise UnresolvedError
         return shape
 
     def dtype(self, place: int) -> str:
         """The element type of an input; float32 where it is unknown."""
 
-    def value(self, place: int) -> Any:
-        """The elements of a small input as a numpy array; None when they are not known."""
+    def elements(self, place: int) -> tuple[Any, ...]:
+        """The elements of a small input in row-major order, None for one that is not known.
+
+        Raises:
+            UnresolvedError: none of them is known.
+        """
+
+    def wholes(self, place: int) -> list[int]:
+        """The elements of an input that holds whole numbers, all of which are known."""
 
     def number(self, place: int) -> int | None:
         """The one element of an input; None when it is not known."""
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute as the file has it."""
+
+    def constant(self, name: str) -> Type | None:
+        """The type of a stored tensor in an attribute, with its elements where it is small."""
 
     def attribute(self, name: str, default: Any) -> Any:
         """An attribute, of the type of its default.
@@ -81,11 +111,54 @@ class Call(Protocol):
             raise UnresolvedError
         return count
 
+    def settings(self, name: str, place: int) -> list[int] | None:
+        """Whole numbers that are an attribute in some versions and an input in others; None where they are left out."""
+
+    def settings_or_open(self, name: str, place: int) -> list[int | None] | None:
+        """As ``settings``, with None for each that is not known.
+
+        Raises:
+            UnresolvedError: not even their number is known.
+        """
+
     def type_attribute(self, name: str, default: str) -> str:
         """An attribute that names an element type."""
 
-    def tensor(self, dtype: str, dims: Iterable[int] | None) -> Type | None:
-        """A tensor type; None for no shape, and for extents that no tensor has."""
+    def tensor(self, dtype: str | None, dims: Iterable[int] | None) -> Type | None:
+        """A tensor type.
+
+        Raises:
+            UnresolvedError: no tensor has such extents.
+        """
+
+    def known(self, dtype: str, dims: Dims, elements: Sequence[Any]) -> Type:
+        """The type of a tensor with its elements."""
+
+    def sequence(
+        self,
+        dtype: str | None,
+        members: Sequence[Type] | None,
+        kind: Any = "sequence",
+        item: Type | None = None,
+        bound: bool = False,
+        parts: Any = None,
+    ) -> Type:
+        """The type of a sequence or optional.
+
+        Args:
+            dtype: element type of its members.
+            members: its members; None where nobody knows how many there are.
+            kind: "sequence", "optional" or "optional sequence".
+            item: what holds for all members, where these are not known.
+            bound: whether there may be fewer members.
+            parts: the tensor of which the members are parts, where a size with an expression says how many.
+        """
+
+    def item(self, place: int) -> Type | None:
+        """What holds for all members of an input that is a sequence."""
+
+    def members(self, place: int) -> tuple[Type, ...] | None:
+        """The members of an input that is a sequence, or what an optional holds; None where they are not known."""
 
     def ask(
         self,
@@ -97,7 +170,7 @@ class Call(Protocol):
         more: Mapping[str, Any] | None = None,
         values: Sequence[Any] = (),
     ) -> Dims | None:
-        """The shape of the first result of a standard operator, as onnx infers it.
+        """The shape of the first result of a standard operator, by the rule in its row.
 
         Args:
             op: the standard operator.
@@ -108,7 +181,7 @@ class Call(Protocol):
             values: elements of its inputs, None where they are not known.
 
         Raises:
-            UnresolvedError: onnx does not take these types.
+            UnresolvedError: it does not take these types.
         """
 
     def others(self, op: str) -> Iterable[Call]:
@@ -120,8 +193,35 @@ class Call(Protocol):
         return False
 
 
-#: The types of an operator's results.
+#: The results of an operator.
 ShapeRule: TypeAlias = Callable[[Call], Types]
+
+#: Element types of results: a name, the place of an input that has the same, a rule, or one of these for each result,
+#: the last for all that follow.
+Dtypes: TypeAlias = "str | int | Callable[[Call], Sequence[str | None]] | tuple[str | int, ...]"
+
+
+class ValueRule(NamedTuple):
+    """The rule for the elements of small results."""
+
+    rule: Callable[[Call, Sequence[Dims]], Elements]
+    #: The inputs whose elements must be known: "all", "some" or "none" of them.
+    needs: str = "all"
+
+
+class Typed:
+    """A rule that says types, not shapes alone: where it gives up, the element types are not known either."""
+
+    def __init__(self, rule: ShapeRule) -> None:
+        self.rule = rule
+
+    def __call__(self, call: Call) -> Types:
+        return self.rule(call)
+
+
+def typed(rule: str) -> ShapeRule:
+    """The rule "module:function" of ``operators/shapes`` that says types, which is loaded at the first use."""
+    return Typed(by(rule))
 
 
 def by(rule: str) -> ShapeRule:
@@ -129,14 +229,48 @@ def by(rule: str) -> ShapeRule:
     return Late(f"shapes.{rule}")
 
 
+def dtypes(rule: str) -> Callable[[Call], Sequence[str | None]]:
+    """The rule "module:function" of ``operators/shapes`` for element types, which is loaded at the first use."""
+    return Late(f"shapes.{rule}")
+
+
+def elements(rule: str, needs: str = "all") -> ValueRule:
+    """The rule "module:function" of ``operators/elements``, which is loaded at the first use.
+
+    Args:
+        rule: the function; it takes the application and the shapes of the results.
+        needs: "all" where it is asked only if the elements of all inputs are known, "some" if those of one are, "none"
+            if it needs none.
+    """
+    return ValueRule(Late(f"elements.{rule}"), needs)
+
+
 def alike(call: Call) -> Types:
-    """The result is like the first input."""
-    return [call.type(0)]
+    """The result has the shape of the first input."""
+    return [call.shape(0)]
 
 
 def both_alike(call: Call) -> Types:
-    """Two results are like the first input."""
-    return [call.type(0), call.type(0)]
+    """Two results have the shape of the first input."""
+    return [call.shape(0)] * 2
+
+
+def common(call: Call) -> Types:
+    """The shape that all inputs are broadcast to; the first versions broadcast to the first input."""
+    if call.version < 7 and call.attr("broadcast"):
+        return [call.shape(0)]
+    return [broadcast(*[call.shape(place) for place in range(call.inputs) if call.has(place)])]
+
+
+def dtype_of(attribute: str, place: int | str = "float32") -> Callable[[Call], Sequence[str | None]]:
+    """The rule of an element type that an attribute names, else that of an input, or this one."""
+
+    def rule(call: Call) -> Sequence[str | None]:
+        if call.attr(attribute):
+            return [call.type_attribute(attribute, "float32")]
+        return [place if isinstance(place, str) else call.dtype(place)]
+
+    return rule
 
 
 def twin(
@@ -144,7 +278,6 @@ def twin(
     places: tuple[int, ...] = (0,),
     without: tuple[str, ...] = (),
     *,
-    steers: tuple[int, ...] = (),
     like: int = 0,
     dtype: str = "",
 ) -> ShapeRule:
@@ -154,27 +287,40 @@ def twin(
         op: the standard operator.
         places: places of its inputs among those of this operator.
         without: attributes of this operator that the standard one has not.
-        steers: which of these inputs steer and are not data.
         like: where the element type comes from: the place of an input.
         dtype: the element type where no input gives it.
     """
 
     def rule(call: Call) -> Types:
-        types = [_taken(call, place, place in steers) for place in places]
+        types = [call.type(place) if call.has(place) else None for place in places]
         return [call.tensor(dtype or call.dtype(like), call.ask(op, types, without=without))]
 
-    return rule
-
-
-def _taken(call: Call, place: int, steers: bool) -> Type | None:
-    """The type of an input in the form that onnx's rules take: they take no integers for many operators."""
-    if not call.has(place):
-        return None
-    shape = call.ranked(place)
-    if not steers:
-        return call.tensor("float32", shape)
-    return call.tensor("bool" if call.dtype(place) == "bool" else "int64", shape)
+    return Typed(rule)
 
 
 #: Attributes of an activation that is fused to an operator.
 ACTIVATION = ("activation", "activation_alpha", "activation_beta", "activation_gamma", "activation_params")
+
+__all__ = [
+    "ACTIVATION",
+    "Call",
+    "Dims",
+    "Dtypes",
+    "Elements",
+    "Most",
+    "ShapeRule",
+    "Type",
+    "Typed",
+    "Types",
+    "UnresolvedError",
+    "ValueRule",
+    "alike",
+    "both_alike",
+    "by",
+    "common",
+    "dtype_of",
+    "dtypes",
+    "elements",
+    "twin",
+    "typed",
+]

@@ -1,4 +1,4 @@
-"""What is known about each operator: one table per family, merged here.
+"""Facts about each operator: one table per family, merged here.
 
 A rule reads the node's shapes and attributes and returns ``flopwise.operators.counts.Counts``. The canonical
 count is what a plain, unfused kernel executes in the operator's own definition;
@@ -12,7 +12,9 @@ from importlib import import_module
 from typing import TypeVar
 
 from flopwise.graph import Node
+from flopwise.operators.complex import in_real_operations, takes_or_makes
 from flopwise.operators.counts import Counts
+from flopwise.operators.gradient import Wrt
 from flopwise.operators.operator import Effect, Operator, Rule, unknown
 from flopwise.operators.own import OWN, own_count
 
@@ -216,7 +218,51 @@ def count(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:
         ShapeError: a shape that the rule needs is unresolved.
         RuleError: a rule of the user's is wrong.
     """
+    if not takes_or_makes(node) or (rules and node.op in rules):
+        return on_elements(node, rules)
+    entry = _ROWS.row(node.op)
+    if entry is None or not entry.counted:
+        return None
+    return entry.complex.rule(node) if entry.complex else in_real_operations(node, entry.rule(node))
+
+
+def on_elements(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:
+    """Operations of one node on elements, as tools count them: one on complex numbers is one; else as ``count``.
+
+    Raises:
+        ShapeError: a shape that the rule needs is unresolved.
+        RuleError: a rule of the user's is wrong.
+    """
     if rules and node.op in rules:
         return own_count(rules[node.op], node)
     entry = _ROWS.row(node.op)
     return entry.rule(node) if entry and entry.counted else None
+
+
+def backward_on_elements(node: Node, wrt: Wrt) -> Counts | None:
+    """Operations of the gradients of one node on elements, as tools count them; else as ``backward``.
+
+    Raises:
+        ShapeError: a shape that the rule needs is unresolved.
+    """
+    gradient = row(node.op).gradient
+    return gradient.rule(node, wrt) if gradient else None
+
+
+def backward(node: Node, wrt: Wrt) -> Counts | None:
+    """Canonical operations of the gradients of one node; None when there is no rule for them.
+
+    Args:
+        node: the operator.
+        wrt: places of the inputs with respect to which gradients are taken.
+
+    Raises:
+        ShapeError: a shape that the rule needs is unresolved.
+    """
+    if not takes_or_makes(node):
+        return backward_on_elements(node, wrt)
+    entry = row(node.op)
+    if entry.complex is not None:
+        return entry.complex.gradient(node, wrt) if entry.complex.gradient else None
+    counts = backward_on_elements(node, wrt)
+    return None if counts is None else in_real_operations(node, counts)

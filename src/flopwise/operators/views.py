@@ -1,4 +1,4 @@
-"""Where the first result of an operator is its first input, element by element, and so may share its storage.
+"""Views: operators whose first result is their first input, element by element, and may share its storage.
 
 Each is asked only where both take the same bytes in the same element type. A copy may happen all the same where a
 runtime wants one; Split, Slice and Transpose are views in PyTorch, and copies in the runtimes of files.

@@ -1,4 +1,4 @@
-"""What a model costs: rows counted in a convention, grouped and summed.
+"""The cost of a model: rows counted in a convention, grouped and summed.
 
 Comes in: a Graph and a Convention. Goes out: a Profile.
 """

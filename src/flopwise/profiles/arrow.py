@@ -109,11 +109,11 @@ def stacked(parts: Sequence[tuple[str, bytes]]) -> bytes:
         contents.append(json.loads(table.schema.metadata[METADATA]))
         names = pa.array([printable(path)] * len(table), pa.string())
         tables.append(table.add_column(0, pa.field("model", pa.string()), names).replace_schema_metadata())
-    whole = pa.concat_tables(tables, promote_options="permissive")
-    if "times" in whole.column_names:  # models without control flow lack it: each layer runs once
-        place = whole.column_names.index("times")
-        whole = whole.set_column(place, "times", whole["times"].fill_null(1))
-    return _written(whole.replace_schema_metadata({METADATA: json.dumps(contents).encode()}))
+    joined = pa.concat_tables(tables, promote_options="permissive")
+    if "times" in joined.column_names:  # models without control flow lack it: each layer runs once
+        place = joined.column_names.index("times")
+        joined = joined.set_column(place, "times", joined["times"].fill_null(1))
+    return _written(joined.replace_schema_metadata({METADATA: json.dumps(contents).encode()}))
 
 
 def _written(table: pyarrow.Table) -> bytes:

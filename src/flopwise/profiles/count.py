@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from flopwise.conventions.convention import Convention, guarded
-from flopwise.graph import STORED, Graph, Node, Tensor
-from flopwise.graph.construction import constructor, no_search_for_garbage
+from flopwise.errors import RuleError
+from flopwise.graph import STORED, Graph, Node, Shape, Tensor
+from flopwise.graph.construction import no_search_for_garbage
 from flopwise.graph.dtypes import is_float
 from flopwise.graph.names import layer_names
 from flopwise.memory.experts import routing
+from flopwise.operators.complex import takes_or_makes
 from flopwise.operators.counts import Counts
 from flopwise.operators.folding import Folding, fold, occupies
 from flopwise.operators.inputs import unpacked
 from flopwise.operators.operator import Rule
 from flopwise.operators.own import Rules, count_rules, own_rows, with_rows_of_graph
-from flopwise.operators.tables import NOT_RULED, OPERATORS, count, needed
+from flopwise.operators.size import identities
+from flopwise.operators.tables import NOT_RULED, OPERATORS, count, needed, on_elements
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.control_flow import settle_control_flow
 from flopwise.profiles.notes import Masked, notes
 from flopwise.profiles.profile import Profile
-from flopwise.rows import Row
+from flopwise.rows import Missing, Row
 
 
 def profile_graph(
@@ -69,27 +72,26 @@ def _profiled(
     folds = convention.fold if folding is None else folding
     left_out = foldable if folds else foldable.only(graph, lambda node: not convention.lists(node))
     if training:
-        left_out = left_out.only(graph, lambda node: not any(map(_changes, foldable.stored(node))))
+        left_out = left_out.only(graph, lambda node: not any(map(trainable, foldable.stored(node))))
     if convention.whole and shared is None:
         shared = {}
     views = _views(graph, convention, rules, shared) if convention.whole and shared is not None else None
     repeats = len(graph.nodes) > MANY and convention.plain and not rules and views is None
     routes = routing(graph)
-    make = constructor(Row) if repeats else Row
-    counting = _Counting(convention, rules, left_out, masked, {} if repeats else None, make, shared)
+    counting = _Counting(convention, rules, left_out, masked, {} if repeats else None, shared)
     rows: list[Row] = []
     for position, (name, node) in enumerate(zip(layer_names(graph.nodes), graph.nodes, strict=True)):
         if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
             continue
-        seen = views[position] if views else _SEEN_ALONE
-        row = counting.row(name, node, seen)
+        view = views[position] if views else _SEEN_ALONE
+        row = counting.row(name, node, view)
         rows.append(replace(row, bound=any(t.bound for t in node.known_inputs)) if position in routes else row)
     if convention.listing is not None:
-        rows = list(convention.listing(graph, rows, rules))
+        rows = _listed(convention, convention.listing(graph, rows, rules))
     rows, branches = settle_control_flow(graph, rows)
     unknown = Counter(row.node.op for row in rows if row.missing == "rule")
-    made = (t for r in rows for t in r.node.outputs if t is not None and t.shape is None)
-    unresolved = dict.fromkeys(t.name for t in made if not t.resolved)
+    unresolved_results = (t for r in rows for t in r.node.outputs if t is not None and t.shape is None)
+    unresolved = dict.fromkeys(t.name for t in unresolved_results if not t.resolved)
     folded = len(foldable.positions) if folds else 0
     return Profile(
         graph=graph,
@@ -103,8 +105,20 @@ def _profiled(
     )
 
 
-def _changes(tensor: Tensor) -> bool:
-    """Whether training changes a stored tensor."""
+def _listed(convention: Convention, listed: Any) -> list[Row]:
+    """The rows that a convention lists.
+
+    Raises:
+        RuleError: a convention of the user's own lists something else.
+    """
+    rows: list[Any] = list(listed) if isinstance(listed, Iterable) else [listed]
+    if all(isinstance(row, Row) for row in rows):
+        return rows
+    raise RuleError(f"the convention {convention.name} does not list the layers as a sequence of Rows")
+
+
+def trainable(tensor: Tensor) -> bool:
+    """True where training changes a stored tensor: a weight in floating point."""
     return tensor.kind == "weight" and is_float(tensor.dtype)
 
 
@@ -117,24 +131,26 @@ _SEEN_ALONE = Counts(mac=-1)
 def _views(
     graph: Graph, convention: Convention, rules: Mapping[str, Rule], shared: dict[int, Canonical]
 ) -> Sequence[Counts | None]:
-    """What a convention that looks at the whole graph sees at each node.
+    """The counts at each node of a convention that looks at the whole graph.
 
     What the tool would have made of an operator without a rule is unknown in a file.
     """
     assert convention.whole is not None
-    seen = convention.whole.counts(graph, [_canonical(node, rules, shared).counts for node in graph.nodes])
-    if graph.modules:
-        return seen
+    views = convention.whole.counts(graph, [_canonical(node, rules, shared).on_elements for node in graph.nodes])
+    if graph.program.modules:
+        return views
     ruled = [n.op in OPERATORS or n.op in rules for n in graph.nodes]
-    return [view if has_rule else None for view, has_rule in zip(seen, ruled, strict=True)]
+    return [view if has_rule else None for view, has_rule in zip(views, ruled, strict=True)]
 
 
 class Canonical(NamedTuple):
-    """What is the same about a node in every convention."""
+    """The figures of a node that are the same in every convention."""
 
     #: Its operations; None where they are unknown, with what is missing and why.
     counts: Counts | None
-    missing: Literal["", "rule", "fact"]
+    #: Its operations on elements, as tools take them: those on complex numbers are one each.
+    on_elements: Counts | None
+    missing: Missing
     note: str
     #: Of attention, the operations that its masks leave.
     needed: Counts | None
@@ -149,14 +165,17 @@ class Canonical(NamedTuple):
 
 
 def _canonical(node: Node, rules: Mapping[str, Rule], shared: dict[int, Canonical] | None) -> Canonical:
-    """What is the same about a node in every convention; looked up among those that are shared, and added to them."""
+    """The figures of a node that are the same in every convention; looked up in ``shared``, and added to it."""
     if shared is not None and (same := shared.get(id(node))) is not None:
         return same
     entry, outputs = row_of(node.op), node.known_outputs
     counts, missing, note = guarded(lambda: count(node, rules), NOT_RULED.get(node.op, "no rule"))
+    is_complex = takes_or_makes(node)
+    elements = guarded(lambda: on_elements(node, rules), "")[0] if is_complex else counts
     left = None if counts is None or entry.needed is None else guarded(lambda: needed(node, rules), "")[0]
     same = Canonical(
         counts,
+        elements,
         missing,
         note,
         left,
@@ -176,17 +195,17 @@ _Sizes: TypeAlias = tuple[int, int, int, "int | None"]
 
 
 class _Pattern(NamedTuple):
-    """What the rows of all nodes of one kind have in common: the fields of ``Row`` in their order."""
+    """The fields of ``Row``, in their order, that the rows of all nodes of one kind have in common."""
 
     type: str
     #: From ``counts`` to ``count``.
-    counted: tuple[Any, ...]
+    counted: Any
     #: From ``params`` to ``input_bytes``, for a node that claims all that it takes; None where it is unknown.
     sizes: _Sizes | None
     #: Whether the node takes no stored tensor.
     alone: bool
     #: From ``output_bytes`` to ``bound``.
-    others: tuple[Any, ...]
+    others: Any
 
 
 @dataclass(slots=True)
@@ -201,41 +220,42 @@ class _Counting:
     #: The first row of each kind of node so far, as models repeat themselves: the operations follow from the operator,
     #: its attributes and the types of its tensors. None where they follow from more.
     like: dict[Any, _Pattern] | None
-    #: Makes a row.
-    make: Callable[..., Row]
     shared: dict[int, Canonical] | None
     #: Names of the stored tensors that a row has claimed.
     owned: set[str] = field(default_factory=set)
-    #: Whether the extents of a shape are numbers, by the identity of the shape, which many tensors share.
-    numeric: dict[int, bool] = field(default_factory=dict)
+    #: What stands for a shape, by the identity of the shape, which many tensors share.
+    shapes: dict[int, Any] = field(default_factory=dict)
 
-    def row(self, name: str, node: Node, seen: Counts | None) -> Row:
+    def row(self, name: str, node: Node, graph_view: Counts | None) -> Row:
         """The figures of one node.
 
         Args:
             name: what the row is called.
             node: the operator.
-            seen: what the convention sees here with the whole graph in view; _SEEN_ALONE when it goes node by node.
+            graph_view: the counts that the convention gives here with the whole graph in view; _SEEN_ALONE where it
+                looks at one node at a time.
         """
-        key = None if self.like is None else _kind(node, self.numeric)
+        key = None if self.like is None else _kind(node, self.shapes)
         if key is not None and self.like is not None and (pattern := self.like.get(key)) is not None:
             alike = pattern.sizes and ((pattern.alone and not self.folding.sources) or self._claims_alike(node))
             sizes = pattern.sizes if pattern.sizes and alike else self._sizes(node, {})
-            return self.make(name, pattern.type, node, *pattern.counted, *sizes, *pattern.others)
+            common: Any = (*pattern.counted, *sizes, *pattern.others)
+            return Row(name, pattern.type, node, *common)
         convention, claim = self.convention, row_of(node.op).claim
         same = _canonical(node, self.rules, self.shared)
-        counts, missing, note, left, packed, activations, output_bytes, bound_inputs, bound_outputs = same
+        counts, elements, missing, note, left, packed, activations, output_bytes, bound_inputs, bound_outputs = same
         if node.fault:
             counts, missing, note, left = None, "fact", node.fault, None
         if self.masked == "needed" and left is not None:
             counts = left
         view = counts
         if not node.fault and node.op not in self.rules and not (convention.plain and counts is not None):
-            look = (lambda: convention.view(node, counts)) if seen is _SEEN_ALONE else (lambda: seen)
+            tool_counts = elements if elements is not same.counts else counts
+            look = (lambda: convention.view(node, tool_counts)) if graph_view is _SEEN_ALONE else (lambda: graph_view)
             view, refused, why = guarded(look, f"{convention.name} cannot count it")
             if view is not None or not missing:
                 missing, note = refused, why
-        own_view = node.op in self.rules or seen is not _SEEN_ALONE or node.op in convention.overrides
+        own_view = node.op in self.rules or graph_view is not _SEEN_ALONE or node.op in convention.overrides
         upper = (claim == "bound" and not own_view) or bound_inputs
         bound = upper and view is not None and view != _NONE
         alike = key is not None and self._claims_alike(node, look=True)
@@ -259,16 +279,13 @@ class _Counting:
             bound=bound or bound_outputs,
         )
         if self.like is not None and key is not None and counts is not None and not packed and left is None:
-            counted, others = (
-                (counts, view, row.count),
-                (row.output_bytes, activations, 1, (), missing, note, row.bound),
-            )
             alone = not any(t.kind in STORED for t in node.known_inputs)
-            self.like[key] = _Pattern(row.type, counted, sizes if alike else None, alone, others)
+            others = (row.output_bytes, activations, 1, (), missing, note, row.bound)
+            self.like[key] = _Pattern(row.type, (counts, view, row.count), sizes if alike else None, alone, others)
         return row
 
     def _claims_alike(self, node: Node, look: bool = False) -> bool:
-        """Whether a node claims all stored tensors that it takes, each once, and takes nothing that is made of others.
+        """True where a node claims all stored tensors that it takes, each once, and takes no result of others.
 
         Then what it claims follows from the types of its inputs.
 
@@ -292,7 +309,7 @@ class _Counting:
         return True
 
     def _sizes(self, node: Node, packed: Mapping[str, int]) -> _Sizes:
-        """What a node reads, and the stored tensors that no row has claimed before it: see ``_Sizes``.
+        """The sizes of a node's inputs, and of the stored tensors that no row has claimed before it: see ``_Sizes``.
 
         Args:
             node: the operator.
@@ -314,22 +331,19 @@ class _Counting:
 #: Operators from which on it is worth while to look for those that repeat.
 MANY = 500
 
-#: The type of extents that are not expressions.
-_INTEGERS = frozenset({int})
 
-
-def _kind(node: Node, numeric: dict[int, bool]) -> Any:
+def _kind(node: Node, shapes: dict[int, Any]) -> Any:
     """All that the operations of a node follow from, but for the elements of its attributes, which readers share.
 
     None for a node that is looked at by itself.
 
     Args:
         node: the operator.
-        numeric: whether the extents of a shape are numbers, by the identity of the shape; completed.
+        shapes: what stands for a shape, by its identity; completed.
     """
     if node.fault:
         return None
-    parts: list[Any] = [node.op, id(node.attrs), node.version]
+    parts: list[Any] = [node.op, id(getattr(node.attrs, "shared", node.attrs)), node.version]
     for tensors in (node.inputs, node.outputs):
         for tensor in tensors:
             if tensor is None:
@@ -338,14 +352,21 @@ def _kind(node: Node, numeric: dict[int, bool]) -> Any:
             shape = tensor.shape
             if shape is None or tensor.items is not None:
                 return None
-            plain = numeric.get(id(shape))
-            if plain is None:
-                plain = numeric[id(shape)] = _INTEGERS.issuperset(map(type, shape))
-            if not plain:
-                return None  # expressions are not compared, as that would be a condition on their symbols
-            parts += shape, tensor.dtype, tensor.kind, tensor.bound
+            key = shapes.get(id(shape), 0)
+            if key == 0:
+                key = shapes[id(shape)] = _shape_key(shape)
+            if key is None:
+                return None
+            parts += key, tensor.dtype, tensor.kind, tensor.bound
         parts.append(...)
     return tuple(parts)
+
+
+def _shape_key(shape: Shape) -> Any:
+    """A shape as a key: expressions are not compared as numbers, as that would be a condition on their symbols."""
+    if all(isinstance(n, int) for n in shape):
+        return identities(cast("tuple[int, ...]", shape))
+    return None
 
 
 def _size(tensors: Sequence[Tensor]) -> tuple[int | None, int | None]:

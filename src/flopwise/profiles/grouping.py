@@ -61,7 +61,7 @@ def by_module(rows: Sequence[Row], depth: int | None = None, modules: Sequence[S
             if not module.path:  # the model itself
                 root.kind = root.kind or module.kind
                 continue
-            for path, kind in (*_between(branch.path, module.path, kinds), module[:2]):
+            for path, kind in (*_modules_between(branch.path, module.path, kinds), module[:2]):
                 branch = branch.children.setdefault(path, _Branch(path, kind))
                 places.setdefault(path, branch)
                 branch.rows.append(row)
@@ -71,7 +71,7 @@ def by_module(rows: Sequence[Row], depth: int | None = None, modules: Sequence[S
     return list(root.walk(0, depth))
 
 
-def _between(outer: str, inner: str, kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _modules_between(outer: str, inner: str, kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The modules between the inner and the outer one that are not called themselves: lists of modules."""
     start = len(outer) + 1 if outer else 0
     if outer and not inner.startswith(f"{outer}."):

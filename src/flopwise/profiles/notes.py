@@ -1,4 +1,4 @@
-"""What a reader of a profile should know, one line each: what is unknown, bounded, masked or left out."""
+"""Notes on a profile, one line each: what is unknown, bounded, masked or left out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 
 from flopwise.conventions.convention import Convention, guarded
 from flopwise.errors import counted
-from flopwise.graph import Graph
+from flopwise.graph import Graph, Tensor
+from flopwise.operators.complex import takes_or_makes
 from flopwise.operators.tables import count
 from flopwise.operators.tables import row as row_of
 from flopwise.rows import Row
@@ -25,40 +26,31 @@ def notes(
     masked: Masked,
     routes: frozenset[int],
 ) -> Iterator[str]:
-    """What a reader of the report should know, one line each."""
+    """Notes for the reader of the report, one line each."""
     yield from graph.warnings
     yield from convention.notes
     yield from convention.whole.remarks(graph) if convention.whole else ()
-    groups: dict[tuple[str, str], list[Row]] = {}
-    endless = [row for row in rows if row.times is None]
-    if endless:
-        those = f"{len(endless)} operators run" if len(endless) > 1 else f"{endless[0].node.op} runs"
-        yield f"uncounted: {those} an unknown number of times, first {endless[0].name!r}; totals are lower bounds"
-    for row in rows:
-        if row.missing and row.times is not None:
-            groups.setdefault((row.missing, row.node.op), []).append(row)
-    for (missing, op), alike in groups.items():
-        first, word = alike[0], "unknown" if missing == "rule" else "uncounted"
-        more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
-        yield f"{word}: {op} at {first.name!r}{more} ({first.note}); totals are lower bounds"
+    yield from _uncounted(rows)
     if unresolved:
-        those_have = "tensors have" if unresolved > 1 else "tensor has"
-        yield f"unresolved: {unresolved} {those_have} no shape; totals are lower bounds"
-    made = [t for row in rows for t in row.node.outputs if t is not None]
-    listed = (t for t in (*graph.inputs, *made) if t.dtype == "string" or t.items is not None)
-    texts = [t.name for t in listed if not t.sized and t.resolved]
-    if texts:
-        hold = f"{len(texts)} tensors hold strings" if len(texts) > 1 else "1 tensor holds strings"
-        yield f"unknown bytes: {hold}, the first is {texts[0]!r}; bytes are lower bounds"
-    bounded = [t.name for t in made if t.bound]
+        tensors = "tensors have" if unresolved > 1 else "tensor has"
+        yield f"unresolved: {unresolved} {tensors} no shape{_origin(rows)}; totals are lower bounds"
+    results = [t for row in rows for t in row.node.outputs if t is not None]
+    yield from _unsized([*graph.inputs, *results])
+    bounded = [t.name for t in results if t.bound]
     if bounded:
-        many = f"{len(bounded)} tensors are" if len(bounded) > 1 else "1 tensor is"
-        yield f"upper bounds: the data decide how large {many}; the first is {bounded[0]!r}"
+        tensors = f"{len(bounded)} tensors are" if len(bounded) > 1 else "1 tensor is"
+        yield f"upper bounds: the data decide how large {tensors}; the first is {bounded[0]!r}"
+    stated = [t.name for t in results if t.name in graph.stated]
+    if stated:
+        tensors = f"{len(stated)} tensors are" if len(stated) > 1 else "1 tensor is"
+        yield f"stated: the data decide how large {tensors}, and the file alone says it; the first is {stated[0]!r}"
     yield from _masks(rows, convention, masked)
+    yield from _orders(rows, convention)
+    yield from _complex(rows, convention)
     if folded:
         run, are = ("runs", "is") if folded == 1 else ("run", "are")
-        those = f"{counted(folded, 'operator')} on weights, constants and shapes alone"
-        yield f"{those} {run} once and {are} not counted (--no-fold)"
+        operators = f"{counted(folded, 'operator')} on weights, constants and shapes alone"
+        yield f"{operators} {run} once and {are} not counted (--no-fold)"
     positions = {id(graph.nodes[place]) for place in routes}
     ops = {row.node.op for row in rows if not positions or id(row.node) not in positions}
     bounds = sorted(op for op in ops if row_of(op).claim == "bound")
@@ -66,8 +58,66 @@ def notes(
         yield f"upper bounds, because the work depends on the data: {', '.join(bounds)}"
 
 
+def _origin(rows: Sequence[Row]) -> str:
+    """A note on the origin of the first tensor without a shape, and on what would give it one."""
+    for row in rows:
+        node = row.node
+        if all(t is None or t.resolved for t in node.outputs):
+            continue
+        if not all(t.resolved for t in node.known_inputs):
+            return "; give the input shapes with -i NAME:DTYPE:SHAPE"
+        own = "" if row_of(node.op).shape is not None else ": give it a rule with shape= (flopwise.Operator)"
+        return f", from {node.op} at {row.name!r} on{own}"
+    return ""
+
+
+def _uncounted(rows: Sequence[Row]) -> Iterator[str]:
+    """A line for the operators that run an unknown number of times, and one for each kind that has no figure."""
+    endless = [row for row in rows if row.times is None]
+    if endless:
+        operators = f"{len(endless)} operators run" if len(endless) > 1 else f"{endless[0].node.op} runs"
+        yield f"uncounted: {operators} an unknown number of times, first {endless[0].name!r}; totals are lower bounds"
+    kinds: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row.missing and row.times is not None:
+            kinds.setdefault((row.missing, row.node.op), []).append(row)
+    for (missing, op), alike in kinds.items():
+        first, word = alike[0], "unknown" if missing == "rule" else "uncounted"
+        more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
+        yield f"{word}: {op} at {first.name!r}{more} ({first.note}); totals are lower bounds"
+
+
+def _unsized(tensors: Sequence[Tensor]) -> Iterator[str]:
+    """A line for the tensors whose elements have no size: texts, and what is held by sequences of them."""
+    texts = [t.name for t in tensors if (t.dtype == "string" or t.items is not None) and t.resolved and not t.sized]
+    if texts:
+        hold = f"{len(texts)} tensors hold strings" if len(texts) > 1 else "1 tensor holds strings"
+        yield f"unknown bytes: {hold}, the first is {texts[0]!r}; bytes are lower bounds"
+
+
+def _orders(rows: Sequence[Row], convention: Convention) -> Iterator[str]:
+    """In which order products of three operands and more are counted, in one line for each."""
+    if convention.whole or convention.others != "canonical" or "Einsum" in convention.overrides:
+        return
+    products = [row for row in rows if row.node.op == "Einsum" and len(row.node.inputs) > 2]
+    for has_path, words in ((False, "from left to right, as PyTorch and onnxruntime do"), (True, "as opt_einsum says")):
+        those = [row for row in products if ("path" in row.node.attrs) == has_path]
+        if those:
+            more = f" and {len(those) - 1} more multiply" if len(those) > 1 else " multiplies"
+            yield f"einsum: {those[0].name!r}{more} operands two at a time, {words}"
+
+
+def _complex(rows: Sequence[Row], convention: Convention) -> Iterator[str]:
+    """A line for the operators on complex numbers that compute something."""
+    complexes = [row for row in rows if takes_or_makes(row.node)]  # first: of others no count is asked whether it is 0
+    computing = [row for row in complexes if row.counts is not None and any(row.counts)]
+    if computing and convention.plain:
+        operators = counted(len(computing), "operator") + (" is" if len(computing) == 1 else " are")
+        yield f"complex numbers: {operators} counted in real operations (a product is 4 mul + 2 add)"
+
+
 def _masks(rows: Sequence[Row], convention: Convention, masked: Masked) -> Iterator[str]:
-    """What the masks of attention leave of its multiply-adds, in one line."""
+    """A note on how many of attention's multiply-adds its masks leave."""
     those = [row for row in rows if row.needed is not None and row.times != 0]
     all_scores = [guarded(lambda row=row: count(row.node), "")[0] for row in those]  # type: ignore[misc]
     executed = sum(c.mac * (row.times or 0) for c, row in zip(all_scores, those, strict=True) if c is not None)

@@ -57,7 +57,7 @@ def precision(row: Row, behind: dict[str, str]) -> str:
     node = row.node
     operator = row_of(node.op)
     if operator.effects & _DEQUANTIZES or (row.counts is not None and row.times != 0 and not any(row.counts)):
-        return _of_output(node)
+        return _output_dtype(node)
     if "quantizes" in operator.effects:
         return _dtype(node.known_inputs[0]) if node.known_inputs else UNKNOWN
     if operator.inputs.has_factors:
@@ -69,7 +69,7 @@ def precision(row: Row, behind: dict[str, str]) -> str:
         quantized = [behind.get(t.name) for t in operands]
         types = [t for t in quantized if t] if all(quantized) else [_dtype(t) for t in operands[:1]]
     if not types:
-        return _of_output(node)
+        return _output_dtype(node)
     done_before = all(is_float(t.dtype) and t.name in behind for t in operands)
     factors = [t for t in types if t != _BIAS] if done_before else types
     return TIMES.join(dict.fromkeys(factors or types)) + (QDQ if done_before else "")
@@ -104,7 +104,7 @@ def quantized_before(nodes: Iterable[Node]) -> dict[str, str]:
 
 def _type_of_factor(node: Node, place: int, behind: dict[str, str]) -> str:
     tensor, roles = node.input(place), row_of(node.op).inputs
-    return roles.at(place).inside or packed_dtype(node, place, roles) or behind.get(tensor.name) or _dtype(tensor)
+    return roles.input(place).inside or packed_dtype(node, place, roles) or behind.get(tensor.name) or _dtype(tensor)
 
 
 def _operands(node: Node) -> list[Tensor]:
@@ -115,7 +115,7 @@ def _operands(node: Node) -> list[Tensor]:
     return [*first, *(t for t in others if is_float(t.dtype) and t.kind != "constant")]
 
 
-def _of_output(node: Node) -> str:
+def _output_dtype(node: Node) -> str:
     return _dtype(node.known_outputs[0]) if node.known_outputs else UNKNOWN
 
 

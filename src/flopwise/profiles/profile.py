@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from flopwise._arguments import checked
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError, counted, did_you_mean
 from flopwise.graph import Graph, Tensor
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """What a model costs in one convention, for the input shapes in ``graph.inputs``."""
+    """The cost of a model in one convention, for the input shapes in ``graph.inputs``."""
 
     graph: Graph
     convention: Convention
@@ -64,29 +65,37 @@ class Profile:
     @functools.cached_property
     def own(self) -> dict[str, int]:
         """Totals that the convention's tool defines in its own way, by name ("params")."""
-        whole = self.convention.whole
-        return {} if whole is None else {name: of(self.graph) for name, of in whole.totals.items()}
+        view = self.convention.whole
+        return {} if view is None else {name: of(self.graph) for name, of in view.totals.items()}
 
     @property
     def estimated(self) -> bool:
-        """Whether the convention's tool counts PyTorch programs, and this is a file: its own count may differ."""
-        return self.convention.sees == "programs" and not self.graph.modules
+        """True where the convention's tool counts PyTorch programs and this is a file: its own count may differ."""
+        return self.convention.sees == "programs" and not self.graph.program.modules
 
     @functools.cached_property
     def bounded(self) -> tuple[str, ...]:
         """Names of the layers whose figures are upper bounds, because they depend on the data."""
         return tuple(dict.fromkeys(row.name for row in self.rows if row.bound and row.times != 0))
 
+    @functools.cached_property
+    def stated(self) -> tuple[str, ...]:
+        """Names of the tensors whose size the data decide and the file alone states."""
+        results = (t for row in self.rows if row.times != 0 for t in row.node.known_outputs)
+        return tuple(dict.fromkeys(t.name for t in results if t.name in self.graph.stated)) if self.graph.stated else ()
+
     @property
     def exact(self) -> bool:
-        """Whether the totals are neither lower nor upper bounds, nor one of several possible answers.
+        """True where the totals are neither lower nor upper bounds, nor one of several possible answers.
 
-        Every row has a count and every tensor a shape; no count or shape is an upper bound, no branch or loop is left
-        to the data, and no elements were made up that may have decided what ran.
+        Every row has a count and every tensor a shape; no count or shape is an upper bound, no shape that the data
+        decide is taken from the file, no branch or loop is left to the data, and no elements were made up that may
+        have decided what ran.
         """
         gaps = any(row.unknown for row in self.rows) or self.unresolved
-        return not (gaps or self.bounded or self.graph.guessed)
+        return not (gaps or self.bounded or self.stated or self.graph.program.guessed)
 
+    @checked
     def total(self, figure: str) -> int:
         """The model's sum of one figure; a lower bound unless ``exact``.
 
@@ -101,6 +110,7 @@ class Profile:
         value: int = getattr(self.sum, figure)
         return value
 
+    @checked
     def by(self, key: str, depth: int | None = None) -> list[Sum]:
         """Rows grouped and summed.
 
@@ -122,11 +132,11 @@ class Profile:
         if key == "dtype":
             return grouping.by_dtype(self.rows, self.graph)
         if key == "module":
-            return grouping.by_module(self.rows, depth, self.graph.modules)
+            return grouping.by_module(self.rows, depth, self.graph.program.modules)
         raise InputError(f"cannot group by {key!r}; choose layer, op, dtype or module")
 
-    def seen(self, figure: str) -> bool:
-        """Whether any row has a figure of ``Row``, so that its sum is meaningful."""
+    def _seen(self, figure: str) -> bool:
+        """True where any row has a figure of ``Row``, so that its sum is meaningful."""
         return not self.rows or any(getattr(row, figure) is not None for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -136,7 +146,7 @@ class Profile:
         """
         model, sums = self.graph, self.sum
         counted = not self.rows or sums.unknown < len(self.rows)
-        has_counts = self.seen("counts")
+        has_counts = self._seen("counts")
         return {
             "schema": "flopwise.profile/1",
             "model": {"name": model.name, "source": model.source, "format": model.format},
@@ -151,8 +161,8 @@ class Profile:
                 "params": sums.params,
                 "buffers": sums.buffers,
                 "weight_bytes": sums.weight_bytes,
-                "activations": sums.activations if self.seen("activations") else None,
-                "output_bytes": sums.output_bytes if self.seen("output_bytes") else None,
+                "activations": sums.activations if self._seen("activations") else None,
+                "output_bytes": sums.output_bytes if self._seen("output_bytes") else None,
                 "peak_activation_bytes": self.peak_activation_bytes,
                 **({"state_bytes": self.state_bytes} if self.state_bytes else {}),
                 **({"own": self.own} if self.own else {}),
@@ -165,6 +175,7 @@ class Profile:
                 "unknown": dict(self.unknown),
                 "unresolved": list(self.unresolved),
                 "bounded": list(self.bounded),
+                "stated": list(self.stated),
             },
             "notes": list(self.notes),
         }
@@ -199,7 +210,7 @@ class Profile:
         return self.renderer(self) if self.renderer else repr(self)
 
     def _repr_html_(self) -> str | None:
-        """How a notebook shows the profile; None leaves it to ``repr``."""
+        """The profile in HTML for a notebook; None leaves it to ``repr``."""
         return self.html_renderer(self) if self.html_renderer else None
 
 

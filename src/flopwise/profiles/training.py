@@ -1,4 +1,4 @@
-"""What a training step takes beside the forward pass: the optimizer, and the memory from forward to step.
+"""The cost of a training step beside the forward pass: the optimizer, and the memory from forward to step.
 
 Optimizers are counted as PyTorch 2.13 writes them (torch/optim, the loop over tensors). Coefficients that do not change
 with the step (1 − β₁) are constants; what is left at its default does not run (no weight decay except in AdamW, no
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flopwise.graph import Tensor
+from flopwise.graph.dtypes import is_complex
 from flopwise.operators.counts import FLOPS, Counts, words
 from flopwise.rows import Row, Sum
 
@@ -40,8 +41,9 @@ class Optimizer:
         return f"{once}{also}: {self.equations}"
 
     def step(self, weight: Tensor) -> Counts:
-        """Operations of one step for one weight."""
-        return self.each * weight.numel + self.tensor
+        """Operations of one step for one weight; PyTorch's optimizers take complex numbers for two real ones each."""
+        parts = 2 if is_complex(weight.dtype) else 1
+        return self.each * (weight.numel * parts) + self.tensor
 
     def state(self, weight: Tensor) -> int:
         """Bytes that are kept from step to step for one weight."""
@@ -50,7 +52,7 @@ class Optimizer:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What a training step takes besides the rows: the optimizer, and the memory that lasts from forward to step."""
+    """The cost of a training step beside the rows: the optimizer, and the memory that lasts from forward to step."""
 
     optimizer: Optimizer | None
     #: The weights that are trained, each once.

@@ -45,14 +45,14 @@ def read_npy(path: str, most: int) -> Held:
     Raises:
         InputError: the file is not there, is damaged or no such file, or holds Python objects.
     """
-    with _opened(path) as file:
+    with _open_array_file(path) as file:
         return _array(file, path, os.fstat(file.fileno()).st_size, most)
 
 
 def read_npz(path: str, most: int) -> dict[str, Held]:
     """The arrays in an archive, by name; arguments and errors as for `read_npy`."""
     arrays: dict[str, Held] = {}
-    with _opened(path) as file, zipfile.ZipFile(file) as archive:
+    with _open_array_file(path) as file, zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
             if member.filename.endswith(".npy"):
                 refuse_rare_compression(member, path)
@@ -63,7 +63,8 @@ def read_npz(path: str, most: int) -> dict[str, Held]:
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[IO[bytes]]:
+def _open_array_file(path: str) -> Iterator[IO[bytes]]:
+    """The open file; whatever NumPy raises about it becomes an InputError of one line."""
     if not os.path.isfile(path):
         what = "no such file" if not os.path.exists(path) else "not a regular file"
         raise InputError(f"{path}: {what}")
@@ -79,7 +80,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
 
 
 def _array(file: IO[bytes], what: str, size: int, most: int) -> Held:
-    """The array at the start of a stream of so many bytes."""
+    """The array at the start of a stream of ``size`` bytes."""
     version = npy.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"format version {version}")

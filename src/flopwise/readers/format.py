@@ -1,17 +1,22 @@
-"""What flopwise knows about a format of models: what its files are called, who reads them, what they can be asked."""
+"""The facts about a format of models: what its files are called, who reads them, what they can be asked."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flopwise.readers.options import Options
-from flopwise.readers.source.location import ending_of
+from flopwise._user_code import on_command_line
+from flopwise.errors import InputError, UnknownDimensionError
+from flopwise.readers.options import Options, is_given
+from flopwise.readers.source.location import ending_of, shown
 
 if TYPE_CHECKING:
     from flopwise.graph import Graph
     from flopwise.readers.weights.tensor import StoredTensors
+
+#: The arguments that choose the sizes of a model, and the options of the command line.
+_OPTIONS = {"inputs": "-i", "batch_size": "-b", "dims": "--dim"}
 
 
 class Format(NamedTuple):
@@ -30,7 +35,9 @@ class Format(NamedTuple):
     endings: tuple[str, ...] = ()
     #: Whether a model is one of these; None: by the endings alone.
     matches: Callable[[object], bool] | None = None
-    #: The class of the options that it takes, besides inputs, dims and batch_size.
+    #: Which of "inputs", "dims" and "batch_size" it takes; a format whose sizes are fixed in the file takes none.
+    takes: tuple[str, ...] = ()
+    #: The class of the options that it takes besides.
     options: type[Options] = Options
     #: ``stored(model, inputs, dims, batch_size, options)`` -> its stored tensors; None: those of its graph.
     stored: Callable[..., StoredTensors] | None = None
@@ -46,13 +53,66 @@ class Format(NamedTuple):
     formulas: bool = False
     writable: bool = False
 
+    def graph(
+        self,
+        model: object,
+        inputs: Any,
+        dims: Mapping[str, int] | None,
+        batch_size: int | None,
+        progress: Callable[[str], None],
+        options: Options,
+    ) -> Graph:
+        """The graph of a model at the sizes that are asked for.
+
+        Raises:
+            InputError: the format does not take what is given.
+        """
+        self._check(model, inputs=inputs, batch_size=batch_size, dims=dims)
+        return self.read(model, inputs, dims, batch_size, progress, options)
+
+    def tensors(
+        self,
+        model: object,
+        inputs: Any,
+        dims: Mapping[str, int] | None,
+        batch_size: int | None,
+        progress: Callable[[str], None],
+        options: Options,
+    ) -> StoredTensors:
+        """The stored tensors of a model, whose graph is at these sizes.
+
+        Raises:
+            InputError: the format does not take what is given.
+        """
+        self._check(model, inputs=inputs, batch_size=batch_size, dims=dims)
+        if self.stored is not None:
+            return self.stored(model, inputs, dims, batch_size, options)
+        from flopwise.readers.weights.graphs import stored_in_graph
+
+        return stored_in_graph(self.read(model, inputs, dims, batch_size, progress, options))
+
+    def _check(self, model: object, **sizes: Any) -> None:
+        """Raise InputError if sizes are given that the format does not take."""
+        for name, value in sizes.items():
+            if name in self.takes or not is_given(value):
+                continue
+            where = f"{shown(os.fsdecode(model))}: " if isinstance(model, (str, os.PathLike)) else ""
+            why = "whose sizes are fixed"
+            if not self.has_graph:
+                why = "which hold tensors and no operators"
+            elif self.takes:
+                why = "which have no such sizes" if name != "dims" else "whose dimensions have no names"
+            option = _OPTIONS[name] if on_command_line() else f"{name}="
+            message = f"{where}{option} does not apply to {self.models}, {why}"
+            raise UnknownDimensionError(message, next(iter(value))) if name == "dims" else InputError(message)
+
     def match(self, model: object) -> bool:
-        """Whether a model is one of these; a file is looked into only where its name leaves that open."""
+        """True where a model has this format; a file is looked into only where its name leaves that open."""
         if self.matches is not None:
             return self.matches(model)
         return ends_in(model, self.endings)
 
 
 def ends_in(model: object, endings: tuple[str, ...]) -> bool:
-    """Whether a model is given by a path or URL with one of these endings."""
+    """True where a model is given by a path or URL with one of these endings."""
     return isinstance(model, (str, os.PathLike)) and bool(endings) and ending_of(os.fsdecode(model)).endswith(endings)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from flopwise import _extensions
 from flopwise.errors import ModelError, OtherFormatError
 from flopwise.graph import Graph
 from flopwise.readers.caffe.format import CAFFE
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Every format. The first that matches reads a model, and in a directory its weights are sought in this order.
+#: Every format of flopwise's own. The first that matches reads a model; the weights of a directory are sought in this
+#: order.
 FORMATS: tuple[Format, ...] = (
     weights.SAFETENSORS_INDEX,
     weights.CHECKPOINT_INDEX,
@@ -43,15 +44,29 @@ FORMATS: tuple[Format, ...] = (
 )
 
 
+#: A graph that was read before.
+GRAPH = Format("graph", "graphs that were read before", lambda model, *_: model)
+
+
+def every_format() -> tuple[Format, ...]:
+    """The formats of the table, and then those that other installed packages add."""
+    return (*FORMATS, *_extensions.loaded("formats", Format))
+
+
 def format_of(model: object) -> Format:
     """The format of a model. What no format knows by its name is read as ONNX, or the names that are known are said."""
+    if isinstance(model, Graph):
+        return GRAPH
     for format in (ONNX, CAFFE):
         if ends_in(model, format.endings):
             return format  # no other format has to look at it
-    return next((format for format in FORMATS if format.match(model)), _UNNAMED)
+    own = next((format for format in FORMATS if format.match(model)), None)
+    return own or next((format for format in _extensions.loaded("formats", Format) if format.match(model)), _UNNAMED)
 
 
 def _or_known_names(read: Callable[..., T]) -> Callable[..., T]:
+    """A reader whose error for a file of another format lists the endings that are known."""
+
     def reading(*arguments: Any) -> T:
         try:
             return read(*arguments)
@@ -80,25 +95,18 @@ def open_stored(
         dims: as there.
         batch_size: as there.
         progress: called with the name of each step.
-        keywords: options of formats; those that the model's does not take are left aside.
+        keywords: options of formats, as there.
 
     Raises:
         ModelError: the model cannot be read.
+        InputError: an argument is for another format.
     """
-    from flopwise.readers.weights.graphs import of_graph
-
-    if isinstance(model, Graph):
-        return of_graph(model)
     name = os.fsdecode(model) if isinstance(model, (str, os.PathLike)) else ""
     with naming(name):
         if name and os.path.isdir(name):
             model = in_folder(name)  # of a language model too: its weights lie beside its configuration
         format = format_of(model)
-        own = {field.name for field in fields(format.options)}
-        options = options_of(format.options, None, {key: value for key, value in keywords.items() if key in own})
-        if format.stored is not None:
-            return format.stored(model, inputs, dims, batch_size, options)
-        return of_graph(format.read(model, inputs, dims, batch_size, progress, options))
+        return format.tensors(model, inputs, dims, batch_size, progress, options_of(format.options, None, keywords))
 
 
 def in_folder(folder: str) -> str:
@@ -111,7 +119,7 @@ def in_folder(folder: str) -> str:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise ModelError(f"{folder}: cannot be read ({error.strerror or error})") from error
-    for ending in (e for format in FORMATS for e in (*format.weights, *format.in_directories)):
+    for ending in (e for format in every_format() for e in (*format.weights, *format.in_directories)):
         files = [f for f in names if f.lower().endswith(ending) and not f.startswith(".")]
         if len(files) == 1:
             return os.path.join(folder, files[0])
@@ -143,13 +151,13 @@ def models_in(folder: str) -> list[str]:
 
 
 def _in_directories() -> tuple[str, ...]:
-    """What the names of the models in a directory end in, each once."""
-    return tuple(dict.fromkeys(ending for format in FORMATS for ending in format.in_directories))
+    """The endings of the names of models in a directory, each once."""
+    return tuple(dict.fromkeys(ending for format in every_format() for ending in format.in_directories))
 
 
 def _nothing_in(folder: str) -> ModelError:
     """The error that says what was looked for in a directory, in the order of the help: models, then weights."""
-    own = {*_in_directories(), *(ending for format in FORMATS for ending in format.weights)}
+    own = {*_in_directories(), *(ending for format in every_format() for ending in format.weights)}
     expected = ", ".join([*(ending for ending in endings() if ending in own), *sorted(own.difference(endings()))])
     return ModelError(f"{folder}: no model and no weights in this directory (looked for files ending in {expected})")
 
@@ -166,7 +174,7 @@ def stored_in(folder: str) -> list[str]:
     if LANGUAGE.match(folder):
         return [folder]
     endings = _in_directories()
-    weights_endings = tuple(ending for format in FORMATS for ending in format.weights)
+    weights_endings = tuple(ending for format in every_format() for ending in format.weights)
     models: list[str] = []
     tensors: list[str] = []
     for path, _, names in os.walk(folder):
@@ -186,11 +194,11 @@ def stored_in(folder: str) -> list[str]:
 
 def _ending(file: str) -> str:
     """The longest ending of files with weights that the name of a file has."""
-    endings = (ending for format in FORMATS for ending in format.weights if file.lower().endswith(ending))
+    endings = (ending for format in every_format() for ending in format.weights if file.lower().endswith(ending))
     return max(endings, key=len, default="")
 
 
 def endings() -> tuple[str, ...]:
-    """What the names of model files end in, those of files with operators first."""
-    ordered = sorted(FORMATS, key=lambda format: (not format.has_graph, format is not ONNX))
+    """The endings of the names of model files, those of files with operators first."""
+    ordered = sorted(every_format(), key=lambda format: (not format.has_graph, format is not ONNX))
     return tuple(dict.fromkeys(ending for format in ordered for ending in format.endings))

@@ -1,16 +1,16 @@
-"""What the user says about a model's inputs: ``name:dtype:shape[:data]``."""
+"""Inputs of a model as the user gives them: ``name:dtype:shape[:data]``."""
 
 from __future__ import annotations
 
 import math
 import operator
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy
-
+from flopwise._kinds import described
 from flopwise.errors import InputError
 from flopwise.graph.dtypes import ALIASES, BITS, canonical
 
@@ -49,8 +49,24 @@ def dtype_of(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Value:
+    """An argument of a program that is handed over as it is, where a sequence of whole numbers would be a shape.
+
+    >>> import flopwise
+    >>> flopwise.Value([(1, 8, 8)])
+    Value(value=[(1, 8, 8)])
+    """
+
+    value: Any
+
+
+#: What stands in front of a value in a text: ``img_shapes:value:[(1, 8, 8)]``.
+VALUE = "value:"
+
+
+@dataclass(frozen=True, slots=True)
 class InputSpec:
-    """What the user says about one input. A dim may be a symbol; what is None stays as the model has it."""
+    """One input as the user gives it. A dim may be a symbol; None stands for what the model has."""
 
     name: str
     shape: tuple[int | str, ...]
@@ -78,7 +94,7 @@ def parse(text: str, names: Sequence[str], symbols: Collection[str] = ()) -> Inp
     >>> parse("input:0:f32:1x3x8x8", ["input:0"])
     InputSpec(name='input:0', shape=(1, 3, 8, 8), dtype='float32', value=None, items=None)
     """
-    name, description = _named(text, names)
+    name, description = _split_name(text, names)
     dtype = None
     head, colon, tail = description.partition(":")
     if colon and is_dtype(head):
@@ -97,11 +113,13 @@ def parse(text: str, names: Sequence[str], symbols: Collection[str] = ()) -> Inp
     if ":" in data and dtype != "string":
         raise InputError(f"cannot understand {text!r}; write {FORM}")
     values = _data(data, dtype, text)
+    import numpy
+
     dims = _shape(shape, text, len(values), symbols)
     return InputSpec(name, dims, dtype, numpy.array(values).reshape([int(d) for d in dims]))
 
 
-def _named(text: str, names: Sequence[str]) -> tuple[str, str]:
+def _split_name(text: str, names: Sequence[str]) -> tuple[str, str]:
     """The input that a text names, and the rest of the text."""
     heads = [n for n in names if text.startswith(n + ":")]
     if heads:
@@ -110,7 +128,7 @@ def _named(text: str, names: Sequence[str]) -> tuple[str, str]:
     head, colon, _ = text.partition(":")
     if len(names) == 1 and (not colon or is_dtype(head) or text.startswith("@")):
         return names[0], text
-    raise InputError(f"no input is named as in {text!r}; the inputs are {_listed(names)}; write {FORM}")
+    raise InputError(f"no input is named as in {text!r}; the inputs are {_names_text(names)}; write {FORM}")
 
 
 def input_specs(inputs: Any, names: Sequence[str], symbols: Collection[str] = ()) -> list[InputSpec]:
@@ -128,50 +146,58 @@ def input_specs(inputs: Any, names: Sequence[str], symbols: Collection[str] = ()
         InputError: the form is none of these, a name is unknown, or an input is given twice.
     """
     specs = _specs(inputs, names, symbols)
-    seen: set[str] = set()
+    names_given: set[str] = set()
     for spec in specs:
         if spec.name not in names:
-            raise InputError(f"the model has no input {spec.name!r}; its inputs are {_listed(names)}")
-        if spec.name in seen:
+            raise InputError(f"the model has no input {spec.name!r}; its inputs are {_names_text(names)}")
+        if spec.name in names_given:
             raise InputError(f"input {spec.name!r} is given twice")
-        seen.add(spec.name)
+        names_given.add(spec.name)
     return specs
 
 
 def _specs(inputs: Any, names: Sequence[str], symbols: Collection[str]) -> list[InputSpec]:
+    """The inputs as specs, from any form in which Python callers give them; not checked against the names."""
     if inputs is None:
         return []
     if isinstance(inputs, str):
-        return _parsed(inputs, names, symbols)
+        return _described_inputs(inputs, names, symbols)
     if isinstance(inputs, Mapping):
-        return [_one(name, value, names, symbols) for name, value in inputs.items()]
+        return [_input_spec(name, value, names, symbols) for name, value in inputs.items()]
     if hasattr(inputs, "shape"):
-        return [_one(_only(names), inputs, names, symbols)]
+        return [_input_spec(_only(names), inputs, names, symbols)]
     if isinstance(inputs, Iterable):
         items = list(inputs)
         if all(isinstance(i, InputSpec) for i in items):
             return items
         texts = all(isinstance(i, str) for i in items)
         if texts and (len(items) == 1 or not all(_SYMBOL.fullmatch(i) for i in items)):
-            return [spec for i in items for spec in _parsed(i, names, symbols)]
+            return [spec for i in items for spec in _described_inputs(i, names, symbols)]
         if not any(isinstance(i, InputSpec) or (isinstance(i, Iterable) and not isinstance(i, str)) for i in items):
-            return [_one(_only(names), tuple(items), names, symbols)]
-    raise InputError(f"cannot understand inputs={inputs!r}; give a shape, or a mapping from input name to shape")
+            return [_input_spec(_only(names), tuple(items), names, symbols)]
+    raise InputError(
+        f"cannot understand inputs={described(inputs)}; give a shape, or a mapping from input name to shape"
+    )
 
 
-def _parsed(text: str, names: Sequence[str], symbols: Collection[str]) -> list[InputSpec]:
+def _described_inputs(text: str, names: Sequence[str], symbols: Collection[str]) -> list[InputSpec]:
     """The inputs that a text describes: one, or all in an archive."""
     if text.startswith("@") and text.endswith(".npz"):
         from flopwise.readers.arrays import read_npz
 
-        held = read_npz(text[1:], FEW)
-        return [InputSpec(name, one.shape, _dtype(one.dtype, name), one.value) for name, one in held.items()]
+        arrays = read_npz(text[1:], FEW)
+        return [InputSpec(name, one.shape, _dtype(one.dtype, name), one.value) for name, one in arrays.items()]
     return [parse(text, names, symbols)]
 
 
-def _one(name: str, value: Any, names: Sequence[str], symbols: Collection[str]) -> InputSpec:
+def _input_spec(name: str, value: Any, names: Sequence[str], symbols: Collection[str]) -> InputSpec:
+    """The spec of one input from a shape, an array, a text or None."""
     if isinstance(value, InputSpec):
         return value
+    if isinstance(value, Value):
+        raise InputError(
+            f"input {name!r} is a tensor here, and takes no value; values are arguments of PyTorch modules"
+        )
     if isinstance(value, str):
         return parse(value if value.startswith(f"{name}:") else f"{name}:{value}", names, symbols)
     if value is None:
@@ -179,15 +205,21 @@ def _one(name: str, value: Any, names: Sequence[str], symbols: Collection[str]) 
     shape = getattr(value, "shape", value)
     if not isinstance(shape, Iterable):
         raise InputError(f"the shape of input {name!r} is not a sequence: {shape!r}")
-    if shape is value and any(isinstance(v, (list, tuple, numpy.ndarray)) or getattr(v, "shape", ()) for v in value):
-        items = tuple(_one(name, part, names, symbols) for part in value)
+    if shape is value and any(isinstance(v, (list, tuple)) or _is_array(v) for v in value):
+        items = tuple(_input_spec(name, part, names, symbols) for part in value)
         values = [item.value for item in items]
         return InputSpec(name, (), items[0].dtype, None if any(v is None for v in values) else values, items)
-    dims = tuple(d if isinstance(d, str) else _whole(d, f"input {name!r}") for d in shape)
+    dims = tuple(d if isinstance(d, str) else _checked_dim(d, f"input {name!r}") for d in shape)
     dtype = getattr(value, "dtype", None)
     if dtype is None:
         return InputSpec(name, dims)
     return InputSpec(name, dims, _dtype(dtype, name), _elements(value, dims, name))
+
+
+def _is_array(value: object) -> bool:
+    """True where a value is an array and not a number of a library that has arrays."""
+    numpy = sys.modules.get("numpy")  # where there are arrays it has been imported
+    return bool(getattr(value, "shape", ())) or (numpy is not None and isinstance(value, numpy.ndarray))
 
 
 def _dtype(dtype: Any, name: str) -> str | None:
@@ -208,6 +240,8 @@ def _elements(value: Any, dims: tuple[int | str, ...], name: str) -> Any:
     """The elements of an array as far as they may decide shapes; None when they cannot be had."""
     if not hasattr(value, "__array__") or math.prod(d for d in dims if isinstance(d, int)) > FEW:
         return None
+    import numpy
+
     try:
         array = numpy.array(value)
     except Exception:  # tensors without memory, or of types that numpy has not, raise what they like
@@ -217,7 +251,7 @@ def _elements(value: Any, dims: tuple[int | str, ...], name: str) -> Any:
     return array
 
 
-def _whole(value: Any, where: str) -> int:
+def _checked_dim(value: Any, where: str) -> int:
     try:
         dim = operator.index(value)
     except TypeError:
@@ -229,37 +263,37 @@ def _whole(value: Any, where: str) -> int:
 
 def _only(names: Sequence[str]) -> str:
     if len(names) != 1:
-        raise InputError(f"the model has {len(names)} inputs ({_listed(names)}); give a shape for each by name")
+        raise InputError(f"the model has {len(names)} inputs ({_names_text(names)}); give a shape for each by name")
     return names[0]
 
 
 def is_dtype(text: str) -> bool:
-    """Whether a text is the name of an element type."""
+    """True where a text is the name of an element type."""
     return text.lower() in BITS or text.lower() in ALIASES
 
 
-def _from_file(name: str, dtype: str | None, dims: Sequence[int | str] | None, data: str, whole: str) -> InputSpec:
+def _from_file(name: str, dtype: str | None, dims: Sequence[int | str] | None, data: str, text: str) -> InputSpec:
     """An input whose data is in a file: ``@file.npy``."""
     from flopwise.readers.arrays import read_npy
 
-    held = read_npy(data[1:], FEW)
-    stored = _dtype(held.dtype, name)
+    array = read_npy(data[1:], FEW)
+    stored = _dtype(array.dtype, name)
     width = -(-BITS[dtype] // 8) if dtype else 0
-    if dtype and stored != dtype and (stored is not None or held.dtype.itemsize != width):
-        raise InputError(f"{whole!r} asks for {dtype}, but the file holds {stored or held.dtype}")
-    if dims is not None and not _fits(dims, held):
-        wanted, has = ("x".join(map(str, d)) or "()" for d in (dims, held.shape))
-        raise InputError(f"{whole!r} asks for the shape {wanted}, but the file holds {has}")
-    return InputSpec(name, held.shape, dtype or stored, held.value)
+    if dtype and stored != dtype and (stored is not None or array.dtype.itemsize != width):
+        raise InputError(f"{text!r} asks for {dtype}, but the file holds {stored or array.dtype}")
+    if dims is not None and not _fits(dims, array):
+        expected, has = ("x".join(map(str, d)) or "()" for d in (dims, array.shape))
+        raise InputError(f"{text!r} asks for the shape {expected}, but the file holds {has}")
+    return InputSpec(name, array.shape, dtype or stored, array.value)
 
 
-def _fits(dims: Sequence[int | str], held: Held) -> bool:
-    if len(dims) != len(held.shape):
+def _fits(dims: Sequence[int | str], array: Held) -> bool:
+    if len(dims) != len(array.shape):
         return False
-    return all(isinstance(d, str) or d in (-1, n) for d, n in zip(dims, held.shape, strict=True))
+    return all(isinstance(d, str) or d in (-1, n) for d, n in zip(dims, array.shape, strict=True))
 
 
-def _dims(text: str, whole: str, symbols: Collection[str]) -> list[int | str]:
+def _dims(text: str, description: str, symbols: Collection[str]) -> list[int | str]:
     plain = _NUMBERS.fullmatch(text) and ("x" not in symbols or not text)
     parts = (re.split(r"[x,]", text) if text else []) if plain else _symbolic(text, symbols)
     dims: list[int | str] = []
@@ -269,20 +303,20 @@ def _dims(text: str, whole: str, symbols: Collection[str]) -> list[int | str]:
         elif _SYMBOL.fullmatch(part) or part in symbols:
             dims.append(part)
         else:
-            raise InputError(f"{part!r} in {whole!r} is not a dimension; write {FORM}")
+            raise InputError(f"{part!r} in {description!r} is not a dimension; write {FORM}")
     return dims
 
 
-def _shape(text: str, whole: str, values: int | None, symbols: Collection[str]) -> tuple[int | str, ...]:
+def _shape(text: str, description: str, values: int | None, symbols: Collection[str]) -> tuple[int | str, ...]:
     """The dims of a text; one may be -1 where it is known how many values there are."""
-    dims = _dims(text, whole, symbols)
+    dims = _dims(text, description, symbols)
     product = math.prod(d for d in dims if isinstance(d, int) and d != -1)
     if values is not None and dims.count(-1) == 1 and product and values % product == 0:
         dims[dims.index(-1)] = values // product
     if any(isinstance(d, int) and not 0 <= d < LARGEST_DIM for d in dims):
-        raise InputError(f"a dimension in {whole!r} is negative or too large; write {FORM}")
+        raise InputError(f"a dimension in {description!r} is negative or too large; write {FORM}")
     if values is not None and (not all(isinstance(d, int) for d in dims) or values != math.prod(map(int, dims))):
-        raise InputError(f"{whole!r} gives {values} values for the shape {text or '()'}")
+        raise InputError(f"{description!r} gives {values} values for the shape {text or '()'}")
     return tuple(dims)
 
 
@@ -306,7 +340,7 @@ def _at_symbols(text: str, symbols: Collection[str]) -> list[str]:
     return []
 
 
-def _data(text: str, dtype: str | None, whole: str) -> list[Any]:
+def _data(text: str, dtype: str | None, description: str) -> list[Any]:
     """The values in a text."""
     if dtype == "string":
         return text.split(",")
@@ -314,14 +348,14 @@ def _data(text: str, dtype: str | None, whole: str) -> list[Any]:
     try:
         return [words[v] if v in words else _number(v) for v in re.split("[,x]", text.lower())]
     except ValueError:
-        raise InputError(f"{text!r} in {whole!r} is not a list of numbers; write {FORM}") from None
+        raise InputError(f"{text!r} in {description!r} is not a list of numbers; write {FORM}") from None
 
 
 def _number(text: str) -> int | float:
     return float(text) if re.search(r"[.e]|inf|nan", text) else int(text)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _names_text(names: Sequence[str]) -> str:
     if not names:
         return "none"
     return ", ".join(repr(n) for n in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, TypeVar
 
@@ -114,6 +114,16 @@ OWNERS: dict[str, tuple[type[Options], ...]] = {
 Chosen = TypeVar("Chosen", bound=Options)
 
 
+def is_given(value: object) -> bool:
+    """Whether an argument says something: None, False and what is empty do not."""
+    if value is None or value is False:
+        return False
+    try:
+        return not isinstance(value, Collection) or len(value) > 0
+    except TypeError:  # an array without axes
+        return True
+
+
 def options_of(kind: type[Chosen], options: Options | None, keywords: Mapping[str, Any]) -> Chosen:
     """The options of a format, from an object, from keywords, or from both.
 
@@ -136,7 +146,7 @@ def options_of(kind: type[Chosen], options: Options | None, keywords: Mapping[st
     for name, value in keywords.items():
         if name not in OWNERS and name not in keys:
             raise TypeError(f"unexpected keyword argument {name!r}")
-        if value is None or value is False or (isinstance(value, Collection) and not value):
+        if not is_given(value):
             continue
         if name in keys:
             changes[name] = value
@@ -147,14 +157,20 @@ def options_of(kind: type[Chosen], options: Options | None, keywords: Mapping[st
     return replace(chosen, **changes)
 
 
-def tokens_of(option: str, value: int | str | None, dims: Mapping[str, int] | None) -> int | None:
+def tokens_of(option: str, value: int | str | None, size_of: Callable[[str], int | None]) -> int | None:
     """The number of tokens that an option stands for.
+
+    Args:
+        option: its name.
+        value: the number, or a name.
+        size_of: the size of a name; None where none is given.
 
     Raises:
         InputError: it is a name without a value.
     """
-    if isinstance(value, str):
-        if value not in (dims or {}):
-            raise InputError(f"{option} {value!r}: has no value; give --dim {value}=NUMBER, or ask for a formula")
-        return (dims or {})[value]
-    return value
+    if not isinstance(value, str):
+        return value
+    size = size_of(value)
+    if size is None:
+        raise InputError(f"{option} {value!r}: has no value; give --dim {value}=NUMBER, or ask for a formula")
+    return size

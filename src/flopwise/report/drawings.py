@@ -1,19 +1,20 @@
-"""What figures by matplotlib, the extra ``figures``, share: formats, style, the same bytes each time, files."""
+"""Figures by matplotlib, the extra ``figures``: formats, style, the same bytes each time, files."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from flopwise._current_folder import without
 from flopwise.errors import InputError
-from flopwise.writers.atomic import whole
+from flopwise.report.formats.format import FIGURES
+from flopwise.writers.atomic import write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-FORMATS = ("png", "svg", "pdf")
 
 #: Settings of matplotlib while figures are drawn.
 STYLE: Any = {
@@ -41,9 +42,26 @@ def require_matplotlib() -> None:
         InputError: matplotlib is missing.
     """
     try:
-        import matplotlib  # noqa: F401 - only whether it is there
+        with without("matplotlibrc"):  # versions before 3.11 evaluate what it says
+            import matplotlib  # noqa: F401 - only whether it is there
     except ImportError:
         raise InputError("figures need matplotlib: pip install 'flopwise[figures]'") from None
+
+
+@contextlib.contextmanager
+def styled(style: Mapping[str, Any] = STYLE) -> Iterator[None]:
+    """matplotlib with these settings and its own defaults, so that the same figure is the same file everywhere.
+
+    Raises:
+        InputError: matplotlib is missing.
+    """
+    require_matplotlib()
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(style)  # type: ignore[arg-type] # only some names are typed
+        yield
 
 
 def prepare(directory: str) -> None:
@@ -68,19 +86,6 @@ def as_bytes(figure: Figure, format: str) -> bytes:
     return file.getvalue()
 
 
-def write(content: bytes, path: str) -> None:
-    """Write a file whole or not at all.
-
-    Raises:
-        InputError: it cannot be written.
-    """
-    try:
-        with whole(path) as file:
-            file.write(content)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
-
-
 def write_all(
     figures: Iterable[tuple[str, Figure]], directory: str, format: str, style: Mapping[str, Any] = STYLE
 ) -> list[str]:
@@ -89,19 +94,17 @@ def write_all(
     Args:
         figures: name of the file without its ending, and figure; drawn when it is that one's turn.
         directory: where to; made where it is not there.
-        format: one of FORMATS.
+        format: one of FIGURES.
         style: settings of matplotlib.
 
     Raises:
         InputError: the format is unknown, matplotlib is missing, or a file cannot be written.
     """
-    if format not in FORMATS:
-        raise InputError(f"unknown format of figures {format!r}; known: {', '.join(FORMATS)}")
+    if format not in FIGURES:
+        raise InputError(f"unknown format of figures {format!r}; known: {', '.join(FIGURES)}")
     prepare(directory)
-    import matplotlib
-
     paths: list[str] = []
-    with matplotlib.rc_context(style):  # type: ignore[arg-type] # only some names are typed
+    with styled(style):
         for name, figure in figures:
             paths.append(os.path.join(directory, f"{name}.{format}"))
             write(as_bytes(figure, format), paths[-1])

@@ -9,11 +9,12 @@ from flopwise.conventions import CONVENTIONS, get
 from flopwise.operators.counts import Counts
 from flopwise.operators.onnx import early
 from flopwise.operators.tables import FAMILIES
-from flopwise.report.formats.json import fields
-from flopwise.report.formats.table import paint, render_sheet
+from flopwise.report.formats.json import Json, fields
+from flopwise.report.formats.table import render_sheet
+from flopwise.report.formats.terminal import paint, wrap
 from flopwise.report.report import Report
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, show
-from flopwise.report.sheet.text import wrap
+from flopwise.report.sheet.sheet import Head, Line, Sheet
+from flopwise.report.sheet.values import Look
 
 INDENT = "    "
 
@@ -27,7 +28,7 @@ def operators() -> list[dict[str, str]]:
     ]
 
 
-def conventions(name: str | None = None) -> list[dict[str, Any]]:
+def conventions(name: str | None = None) -> list[Json]:
     """Every convention, or one: name, unit, summary, source, the weights of the classes, and notes.
 
     Raises:
@@ -39,7 +40,7 @@ def conventions(name: str | None = None) -> list[dict[str, Any]]:
     ]
 
 
-def _sheet(rows: list[dict[str, Any]], short: tuple[str, ...], long: tuple[str, ...]) -> Sheet:
+def _sheet(rows: list[Json], short: tuple[str, ...], long: tuple[str, ...]) -> Sheet:
     heads = [Head(key, key, "text", rank, prose=key in long) for rank, key in enumerate((*short, *long))]
     return Sheet(tuple(heads), tuple(Line(tuple(row[h.key] for h in heads)) for row in rows))
 
@@ -76,7 +77,7 @@ def _paragraphs(sheet: Sheet, look: Look) -> Iterator[str]:
         if sheet.about:
             yield ""
     for line in sheet.lines:
-        cells = [(head, show(value, head, look)) for head, value in zip(sheet.heads, line.values, strict=True)]
+        cells = list(zip(sheet.heads, sheet.texts(line, look), strict=True))
         (_, title), *others = cells
         short = [text for head, text in others if text and not head.prose]
         yield paint(title, "bold", look) + (f"  {look.glyphs.dot.join(short)}" if short else "")

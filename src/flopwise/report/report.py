@@ -1,4 +1,4 @@
-"""A report before a format writes it: what a command has to say, in each form that a format may ask for."""
+"""A report before a format writes it: the result of a command, in each form that a format may ask for."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 from flopwise.errors import InputError
 from flopwise.report.formats.format import Format, Kind, format_named
-from flopwise.report.sheet.columns import Value
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet
+from flopwise.report.sheet.sheet import Head, Line, Sheet
+from flopwise.report.sheet.values import Look, Value
 
 #: One model's part of a report: a sheet that can be put below others, or what is written already.
 Part: TypeAlias = "Sheet | str | bytes"
 
 
 class Report(NamedTuple):
-    """What a command has to say; each form is made when a format asks for it."""
+    """The result of a command; each form is made when a format asks for it."""
 
     #: Its tables for a format: one below the other for people, and a single one for programs.
     sheets: Callable[[Format, Look], Sequence[Sheet]]
@@ -55,8 +55,8 @@ def part(report: Report, format: Format, look: Look) -> Part:
         return format.code.render_content(report.content(), look)  # type: ignore[no-any-return]
     sheets = report.sheets(format, look)
     if format.data:
-        return sheets[0]
-    return "\n\n".join(format.code.render_sheet(sheet, look).rstrip("\n") for sheet in sheets) + "\n"
+        return sheets[0].for_programs()
+    return "\n\n".join(format.code.render_sheet(sheet.for_people(), look).rstrip("\n") for sheet in sheets) + "\n"
 
 
 def combined(parts: Sequence[tuple[str, Part]], format: Format, look: Look) -> str | bytes:
@@ -67,8 +67,8 @@ def combined(parts: Sequence[tuple[str, Part]], format: Format, look: Look) -> s
     """
     sheets = [(path, part) for path, part in parts if isinstance(part, Sheet)]
     if sheets:
-        whole = sheets[0][1] if len(parts) == 1 else _stacked(sheets, look)
-        return format.code.render_sheet(whole, look)  # type: ignore[no-any-return]
+        sheet = sheets[0][1] if len(parts) == 1 else _stacked(sheets, look)
+        return format.code.render_sheet(sheet, look)  # type: ignore[no-any-return]
     written = [part for _, part in parts if not isinstance(part, Sheet)]
     if len(written) == 1:
         return written[0]

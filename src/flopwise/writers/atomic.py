@@ -9,9 +9,11 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO
 
+from flopwise.errors import InputError
+
 
 @contextlib.contextmanager
-def whole(path: str) -> Iterator[IO[bytes]]:
+def atomic_file(path: str) -> Iterator[IO[bytes]]:
     """A binary file to write to; it takes the place of ``path`` when the context ends without an error.
 
     A link stays a link, and a file that is replaced keeps its permissions.
@@ -31,6 +33,19 @@ def whole(path: str) -> Iterator[IO[bytes]]:
         with contextlib.suppress(OSError):
             os.unlink(draft)
         raise
+
+
+def write(content: bytes, path: str | os.PathLike[str]) -> None:
+    """Write a file whole or not at all.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    try:
+        with atomic_file(os.fspath(path)) as file:
+            file.write(content)
+    except OSError as error:
+        raise InputError(f"{os.fspath(path)}: cannot be written ({error.strerror})") from error
 
 
 def _umask() -> int:

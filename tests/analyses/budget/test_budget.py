@@ -158,9 +158,9 @@ def test_what_nobody_knows_is_broken() -> None:
 
 def test_models_by_name() -> None:
     text = '[models."tiny*.onnx"]\nparams = 1\n[models."*/examples/*"]\nmacs = 1\n[models."other*"]\nparams = 1\n'
-    assert [limit.figure for limit in parse(text).of(str(TINY))] == ["params", "macs"]
+    assert [limit.figure for limit in parse(text).for_model(str(TINY))] == ["params", "macs"]
     with pytest.raises(InputError, match=r"sets no limit for resnet\.onnx"):
-        parse(text).of("resnet.onnx")
+        parse(text).for_model("resnet.onnx")
 
 
 def test_settings_of_the_budget_and_of_the_caller() -> None:

@@ -10,7 +10,7 @@ from tests.analyses.timing.test_store import made
 from tests.cli.conftest import Run, run
 
 import flopwise
-from flopwise.analyses.budget.budget import of_mapping, read_budget
+from flopwise.analyses.budget.budget import budget_from_mapping, read_budget
 from flopwise.analyses.timing.store import Store
 from flopwise.api.bound import digests, engine_options, this_environment
 from flopwise.errors import InputError
@@ -64,12 +64,12 @@ def test_the_measured_time_over_the_floor(store: Path) -> None:
 )
 def test_limits_that_are_none(model: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        of_mapping({"model": model})
+        budget_from_mapping({"model": model})
 
 
 def test_layers_have_no_limits_of_time() -> None:
     with pytest.raises(InputError, match="unknown key 'roofline_us'"):
-        of_mapping({"layers": {"*": {"roofline_us": {"h100": 1}}}})
+        budget_from_mapping({"layers": {"*": {"roofline_us": {"h100": 1}}}})
 
 
 def test_on_the_command_line(tmp_path: Path, run: Run) -> None:

@@ -15,7 +15,7 @@ from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.report.commands.compare import comparison_report
 from flopwise.report.report import as_text
-from flopwise.report.sheet.sheet import Look
+from flopwise.report.sheet.values import Look
 
 SHAPE = {"x": (1, 3, 16, 16)}
 

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 import sympy
 from tests.analyses.formula import models
@@ -339,3 +340,11 @@ def test_there_are_no_conditions(make: Callable[[], bytes]) -> None:
     assert formula.exact
     assert not formula.conditions
     check(model, formula, 6)
+
+
+def test_elements_that_are_given_steer_shapes() -> None:
+    net = models.Net()
+    model = net.model(net.op("Exp", net.op("Squeeze", "x", "axes")), types={"axes": 7}, x=["A", "B"], axes=[1])
+    formula = flopwise.formula(model, {"x": ("A", "B"), "axes": numpy.array([0])})
+    assert [d.name for d in formula.domains if d.high == 1] == ["A"]
+    assert formula.exact

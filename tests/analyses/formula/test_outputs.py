@@ -16,7 +16,7 @@ from tests.analyses.formula import models
 from tests.analyses.formula.models import Net
 
 import flopwise
-from flopwise.analyses.formula.solve import Budget, budget, solve
+from flopwise.analyses.formula.extras.solve import Budget, budget, solve
 from flopwise.analyses.formula.terms.polynomial import symbol
 from flopwise.errors import InputError
 from flopwise.operators.counts import CLASSES

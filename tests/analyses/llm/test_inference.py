@@ -11,7 +11,21 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from tests.language_models import ENCODER_DECODER, LATENT, LLAMA, MIXTURE, PUBLISHED, SOUND, UNFUSED, WINDOW, written
+from tests.language_models import (
+    BIASED_EXPERTS,
+    ENCODER_DECODER,
+    ENCODERS,
+    LATENT,
+    LLAMA,
+    MIXTURE,
+    PUBLISHED,
+    SOUND,
+    UNFUSED,
+    UNFUSED_WINDOW,
+    UNSAID,
+    WINDOW,
+    written,
+)
 
 import flopwise
 
@@ -69,8 +83,25 @@ def test_attention_that_is_no_operator_of_its_own(tmp_path: Path) -> None:
     attention = 2 * 2 * 4 * 16
     assert result.prefill.attention_macs == 32 * 32 * attention
     assert result.decode.attention_macs == 33 * attention
+    assert result.prefill.needed_macs == result.prefill.macs - (32 * 32 - 32 * 33 // 2) * attention
+    assert result.decode.needed_macs == result.decode.macs
+
+
+def test_a_window_of_attention_that_is_no_operator_of_its_own(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, UNFUSED_WINDOW), prompt=32, generate=1)
+    pair = 2 * 4 * 16  # of one layer
+    full, window = 32 * 33 // 2, 8 * 9 // 2 + 24 * 8
+    assert result.prefill.macs - result.prefill.needed_macs == (2 * 32 * 32 - full - window) * pair
+
+
+def test_a_mask_of_which_nothing_is_known_is_needed_whole_and_causal_in_the_floor(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, UNSAID), prompt=32, generate=1, device="a100")
+    pair, logits = 2 * 2 * 4 * 16, 64 * 320
     assert result.prefill.needed_macs == result.prefill.macs
-    assert any("4 products of attention are operators of their own" in note for note in result.notes)
+    least = result.prefill.macs - (32 * 32 - 32 * 33 // 2) * pair - 31 * logits
+    assert sum(result.prefill.products.values()) == least
+    assert any("4 products of attention are operators of their own, of whose masks nothing" in n for n in result.notes)
+    assert any("masks that are not known leave no more than causal ones" in note for note in result.notes)
 
 
 def test_an_encoder_reads_the_prompt_once(tmp_path: Path) -> None:
@@ -122,14 +153,14 @@ def test_an_encoder_of_sound_reads_what_it_is_made_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"prompt": 1.5}, "prompt 1.5: must be a whole number"),
-        ({"prompt": "100"}, "prompt '100': must be a whole number"),
-        ({"batch": True}, "batch True: must be a whole number"),
-        ({"generate": None}, "generate None: must be a whole number"),
-        ({"train": True, "dp": 2.0}, "dp 2.0: must be a whole number"),
-        ({"dtype": 16}, "dtype 16: must be a name, as text"),
-        ({"kv_dtype": 8}, "kv_dtype 8: must be a name, as text"),
-        ({"device": 3}, "device 3: must be a name, as text"),
+        ({"prompt": 1.5}, "llm(prompt=...): expected a whole number, not 1.5"),
+        ({"prompt": "100"}, "llm(prompt=...): expected a whole number, not '100'"),
+        ({"batch": True}, "llm(batch=...): expected a whole number, not True"),
+        ({"generate": None}, "llm(generate=...): expected a whole number, not None"),
+        ({"train": True, "dp": 2.0}, "llm(dp=...): expected a whole number or None, not 2.0"),
+        ({"dtype": 16}, "llm(dtype=...): expected text or None, not 16"),
+        ({"kv_dtype": 8}, "llm(kv_dtype=...): expected text or None, not 8"),
+        ({"device": 3}, "llm(device=...): expected text or None, not 3"),
     ],
 )
 def test_arguments_of_other_kinds(tmp_path: Path, arguments: dict[str, Any], words: str) -> None:
@@ -186,6 +217,56 @@ def test_a_mixture_of_experts(tmp_path: Path) -> None:
     assert [e.touched for e in many.experts] == [6] * len(many.experts)
     assert result.decode.weights.most < many.expected < many.most
     assert any("mixture of experts: 2 of 8" in note for note in result.notes)
+
+
+def test_biases_of_experts_that_no_token_takes_are_not_read(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, BIASED_EXPERTS), prompt=16, generate=2)
+    expert = 3 * 64 * 96 + 2 * 96 + 64  # two products and their biases
+    assert result.params - result.active_params == 2 * 6 * expert
+    table = 320 * 64 - 64  # of the embedding one row
+    buffers = result.weight_bytes - 2 * result.params
+    assert result.decode.weights.most <= 2 * (result.active_params - table) + buffers
+    assert result.decode.weights.least == result.decode.weights.most
+
+
+def test_a_configuration_that_transformers_overrides_says_so(tmp_path: Path) -> None:
+    untied = {**ENCODER_DECODER, "tie_word_embeddings": False}
+    result = flopwise.llm(written(tmp_path, untied), prompt=8, generate=1)
+    assert any("tie_word_embeddings is false in the configuration, and transformers" in note for note in result.notes)
+    graph = flopwise.read(tmp_path, {"input_ids": (1, 8), "decoder_input_ids": (1, 1)})
+    assert any("tie_word_embeddings is false" in note for note in graph.warnings)
+    plain = flopwise.llm(written(tmp_path, LLAMA), prompt=8, generate=1)
+    assert not any("in the configuration, and transformers" in note for note in plain.notes)
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_an_encoder_alone_has_its_prompt_and_no_step(tmp_path: Path, kind: str) -> None:
+    folder = written(tmp_path, ENCODERS[kind])
+    result = flopwise.llm(folder, prompt=32, batch=2, device="h100", curve=True)
+    assert result.prefill.macs == flopwise.profile(folder, {"input_ids": (2, 32)}).total("macs")
+    assert result.decode is None
+    assert (result.generate, result.generated_macs, result.cache_bytes, result.final_cache_bytes) == (0, 0, 0, 0)
+    assert result.request_macs == result.prefill.macs
+    assert result.device is not None
+    assert result.device.fits
+    assert result.device.decode is None
+    assert result.device.prefill.seconds > 0
+    content = result.to_dict()
+    assert content["decode"] is None
+    assert content["device"]["decode"] is None
+    json.dumps(content)
+    assert any("keeps no state between calls, so there is no step" in note for note in result.notes)
+    assert "prefill, 32 tokens" in str(result)
+    assert all(point.decode is None for point in result.curve)
+
+
+def test_a_note_says_where_a_step_has_more_flops_than_twice_its_macs(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, LLAMA), prompt=256, generate=1)
+    assert result.decode is not None
+    scaled = 2 * 4 * 16 * (257 + 1)  # in both layers, of 4 heads of 16: the keys of 257 tokens, and the query
+    share = round(100 * scaled / result.decode.flops)
+    assert share >= 1
+    assert any(f"{share} % of a step's FLOPs scale queries and keys" in note for note in result.notes)
 
 
 def test_latents_are_absorbed_in_a_figure_of_their_own(tmp_path: Path) -> None:

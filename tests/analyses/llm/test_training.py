@@ -14,7 +14,7 @@ transformers = pytest.importorskip("transformers")
 from tests.language_models import LLAMA, MIXTURE, UNFUSED, written  # noqa: E402
 
 import flopwise  # noqa: E402
-from flopwise.analyses.llm.training import CHECKPOINTING, TrainingStep  # noqa: E402
+from flopwise.analyses.llm.training import TrainingStep  # noqa: E402
 
 
 def _step(folder: Path, **options: Any) -> TrainingStep:
@@ -118,7 +118,7 @@ def test_a_model_without_experts_has_none_to_divide(tmp_path: Path) -> None:
 def test_selective_checkpointing_says_that_it_keeps_no_less(tmp_path: Path) -> None:
     model = written(tmp_path, LLAMA)
     none, selective = (
-        flopwise.llm(model, train=True, prompt=32, batch=2, checkpointing=how) for how in CHECKPOINTING[:2]
+        flopwise.llm(model, train=True, prompt=32, batch=2, checkpointing=how) for how in ("none", "selective")
     )
     assert selective.saved_bytes == none.saved_bytes
     assert selective.flops > none.flops
@@ -164,8 +164,8 @@ def test_the_utilisation_of_a_run(tmp_path: Path) -> None:
     assert step.run.utilisation == pytest.approx(step.model_flops / (8 * 32) * 1e6 / 989.4e12, rel=1e-3)
     with pytest.raises(flopwise.InputError, match="needs both"):
         _step(tmp_path, tokens_per_second=1e6)
-    for rate in (0.0, float("nan"), float("inf")):
-        with pytest.raises(flopwise.InputError, match="must be a number above 0"):
+    for rate, words in ((0.0, "must be a number above 0"), (float("nan"), "not nan"), (float("inf"), "not inf")):
+        with pytest.raises(flopwise.InputError, match=words):
             _step(tmp_path, device="h100", tokens_per_second=rate)
 
 

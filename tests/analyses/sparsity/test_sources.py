@@ -88,6 +88,14 @@ def test_tensors_alone(tmp_path: Path, form: str) -> None:
         flopwise.sparsity(path, (1, 128))
 
 
+@pytest.mark.parametrize("arguments", [{"batch_size": 0}, {"inputs": numpy.zeros(2)}, {"inputs": numpy.zeros(())}])
+def test_nothing_that_is_said_of_sizes_is_swallowed(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    numpy.save(tmp_path / "a.npy", numpy.zeros((2, 2), "f"))
+    for function in (flopwise.sparsity, flopwise.profile):
+        with pytest.raises(InputError, match=r"holds? tensors and no operators"):
+            function(tmp_path / "a.npy", **arguments)
+
+
 def test_columns_of_tensors_alone(tmp_path: Path) -> None:
     weight = scattered((48, 128), 0.5)
     numpy.savez(tmp_path / "w.npz", w=weight, half=weight.astype(numpy.float16), bias=numpy.ones(3))

@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from flopwise.analyses.timing.benchmark import BenchmarkKey, Executed
+from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.engines import Options, Task, UnsupportedError
+from flopwise.analyses.timing.environment import digest
 from flopwise.analyses.timing.sampling import Clock
 
 #: The name that a session asks for it by, and what it says of itself.
@@ -46,7 +47,7 @@ class Simulated:
         executed = []
         for kernel in self.kernels:
             shape: dict[str, Any] = {k: kernel[k] for k in ("ns", "cold", "fault", "spec") if k in kernel}
-            key = BenchmarkKey(kernel["op"], "simulated", 1, shape, (), ()).id
+            key = digest([kernel["op"], shape])
             self._by_key.setdefault(key, kernel)
             kinds = ("macs", "flops", "nbytes", "rows", "dtypes", "needs")
             own: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in kernel.items() if k in kinds}

@@ -19,7 +19,7 @@ from flopwise.analyses.timing.device import Cache, Device, Peak
 from flopwise.analyses.timing.quantities import must_move
 from flopwise.analyses.timing.roofline import roofline
 from flopwise.errors import InputError
-from flopwise.graph import Graph, Node, Tensor
+from flopwise.graph import Graph, Node, Program, Tensor
 
 
 def peak(what: str, value: float, dtype: str | None = None, **others: Any) -> Peak:
@@ -149,7 +149,7 @@ def test_a_stack_of_experts_is_charged_the_tokens_that_are_routed() -> None:
     stack = Tensor("w", (8, 16, 32), "float32", "weight")
     ends, made = Tensor("ends", (8,), "int32", "input"), Tensor("y", (3, 32), "float32")
     product = Node("aten::_grouped_mm", "experts", (tokens, stack, ends), (made,), origin="aten._grouped_mm")
-    graph = Graph("m", "torch", "", (tokens, ends), (made,), (product,))
+    graph = Graph("m", "torch", "", (tokens, ends), (made,), (product,), program=Program())
     assert must_move(graph).weights == 3 * 16 * 32 * 4
 
 
@@ -177,9 +177,10 @@ def test_a_layer_without_a_count_leaves_a_floor_that_holds() -> None:
 
 def test_another_element_type_of_arithmetic() -> None:
     device = find("a100")
-    plain, fast = bound(chain(), device), bound(chain(), device, dtype="tfloat32")
-    assert plain.physical.compute_ns / fast.physical.compute_ns == pytest.approx(156 / 19.5)
-    assert any("TF32" in note for note in plain.notes)
+    plain, exact = bound(chain(), device), bound(chain(), device, dtype="float32")
+    assert exact.physical.compute_ns / plain.physical.compute_ns == pytest.approx(156 / 19.5)
+    assert "the floor assumes float32 in tfloat32, 156 TFLOP/s; no structured sparsity" in plain.notes
+    assert "the floor assumes float32, 19.5 TFLOP/s; no structured sparsity" in exact.notes
 
 
 def test_figures_that_nobody_checked_are_named() -> None:
@@ -221,11 +222,12 @@ def test_sparse_figures_are_never_used() -> None:
 @given(st.sampled_from(devices()), st.integers(1, 64), st.integers(1, 512))
 @settings(max_examples=40, deadline=None)
 def test_more_work_never_takes_less(device: Device, batch: int, size: int) -> None:
-    small = roofline(device, macs=batch * size * size, nbytes=size * size)
-    large = roofline(device, macs=2 * batch * size * size, nbytes=2 * size * size)
+    macs, nbytes = batch * size * size, size * size
+    small = roofline(device, {("float32",): macs}, nbytes)
+    large = roofline(device, {("float32",): 2 * macs}, 2 * nbytes)
     assert large.seconds == pytest.approx(2 * small.seconds)
     for level in ("l1", "l2", "llc"):
-        near = roofline(device, macs=batch * size * size, nbytes=size * size, level=level)
+        near = roofline(device, {("float32",): macs}, nbytes, level)
         assert near.seconds <= small.seconds
 
 

@@ -7,10 +7,13 @@ import sys
 from importlib.resources import files
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 from flopwise.analyses.timing import catalog
-from flopwise.analyses.timing.device import LEVELS, Device
+from flopwise.analyses.timing.device import LEVELS, Device, arithmetic, holders
+from flopwise.analyses.timing.roofline import fastest
 from flopwise.errors import InputError
 from flopwise.graph.dtypes import BITS
 
@@ -115,7 +118,8 @@ def test_narrower_types_and_nearer_memories_are_no_slower(device: Device) -> Non
     rates = {t: device.flops(t) for t in ("float64", "float32", "float16", "float8e4m3fn")}
     known = [p.value for t, p in rates.items() if p is not None and p.dtype == t]
     assert known == sorted(known)
-    levels = [p.value for level in LEVELS for p in device.peaks if p.what == level]
+    best = [max((p.value for p in device.peaks if p.what == level), default=None) for level in LEVELS]
+    levels = [value for value in best if value is not None]
     assert levels == sorted(levels, reverse=True)
 
 
@@ -124,6 +128,14 @@ def test_narrower_types_and_nearer_memories_are_no_slower(device: Device) -> Non
     [
         ("h100", "bfloat16", 989.4, 3350),  # some tables have 3,072 GB/s, with which a floor would be too high
         ("h20", "bfloat16", 148, 4000),  # 900 GB/s is its NVLink
+        ("h200", "bfloat16", 989.4, 4916.7),  # 3,201 MHz x 6,144 bits, above the 4.8 TB/s of the datasheet
+        ("b300", "bfloat16", 2250, 8000),
+        ("b300", "float8e4m3fn", 4500, 8000),
+        ("gb300", "bfloat16", 2500, 8000),
+        ("rtx-pro-6000", "bfloat16", 503.8, 1792),
+        ("rtx-pro-6000", "tfloat32", 251.9, 1792),
+        ("a10g", "bfloat16", 70, 600),
+        ("a10g", "float32", 35, 600),
         ("a100-sxm-40gb", "bfloat16", 312, 1555),
         ("a100-pcie-80gb", "float32", 19.5, 1935),
         ("h100-pcie", "float16", 756, 2039),
@@ -137,11 +149,103 @@ def test_narrower_types_and_nearer_memories_are_no_slower(device: Device) -> Non
 )
 def test_known_figures(name: str, dtype: str, tera: float, giga: float) -> None:
     device = catalog.find(name)
-    peak, memory = device.flops(dtype), device.bandwidth()
+    peak, memory = device.rated(dtype), device.bandwidth()
     assert peak is not None
     assert memory is not None
     assert peak.value == pytest.approx(tera * 1e12)
     assert memory.value == pytest.approx(giga * 1e9)
+
+
+#: GB/s of one lane or link, each way.
+WAYS = {
+    "PCIe 3.0": 1,
+    "PCIe 4.0": 2,
+    "PCIe 5.0": 4,
+    "NVLink 2.0": 25,
+    "NVLink 3.0": 25,
+    "NVLink 3.0 (GA102)": 14.0625,
+    "NVLink 4.0": 25,
+    "NVLink 5.0": 50,
+}
+
+
+@pytest.mark.parametrize("device", [d for d in DEVICES.values() if d.kind != "cpu"], ids=lambda d: d.id)
+def test_a_link_is_what_goes_one_way(device: Device) -> None:
+    for peak in device.peaks:
+        if peak.what == "link":
+            way, _, count = peak.via.rpartition(" x")
+            rate = WAYS[way] if way in WAYS else float(way.rpartition(" ")[2])
+            assert peak.value == pytest.approx(rate * int(count) * 1e9)
+
+
+#: Desktop cards and the A10G multiply bfloat16 at half the rate of float16 with a float16 sum.
+HALVED = re.compile(r"rtx-[2345]0\d0|a10g")
+
+
+@pytest.mark.parametrize("device", [d for d in DEVICES.values() if d.vendor == "nvidia"], ids=lambda d: d.id)
+def test_the_rates_of_tensor_cores_stand_in_their_proportions(device: Device) -> None:
+    dense = {p.dtype: p.value for p in device.peaks if p.what == "matrix" and p.dense and p.above_rated_mhz is None}
+    if "bfloat16" not in dense:
+        return
+    half = 2 if HALVED.match(device.id) else 1
+    assert dense["float16"] == pytest.approx(half * dense["bfloat16"], rel=0.02)
+    assert dense["bfloat16"] == pytest.approx(2 * dense["tfloat32"], rel=0.02)
+    if "float8e4m3fn" in dense:
+        assert dense["float8e4m3fn"] == pytest.approx(2 * dense["float16"], rel=0.04)
+
+
+@pytest.mark.parametrize("device", [d for d in DEVICES.values() if "GeForce" in d.name], ids=lambda d: d.id)
+def test_desktop_cards_have_figures_at_the_highest_clock(device: Device) -> None:
+    for dtype in ("float16", "float32"):
+        rated, highest = device.rated(dtype), device.flops(dtype)
+        assert rated is not None
+        assert highest is not None
+        assert highest.above_rated_mhz is not None
+        assert 1.1 < highest.value / rated.value < 1.4
+        assert " MHz in place of " in highest.source
+
+
+def test_a_type_is_computed_in_any_that_holds_it() -> None:
+    def best(device: str, dtype: str) -> str | None:
+        peak = DEVICES[device].flops(dtype)
+        return None if peak is None else peak.dtype
+
+    assert best("a100-sxm-80gb", "float8e4m3fn") in ("float16", "bfloat16")  # not int8, which does not hold it
+    assert best("gb300", "int8") == "float16"  # its own figure is the lower one
+    assert best("h100-sxm", "float4e2m1") == "float8e4m3fn"
+    assert best("b200", "int2") == "float4e2m1"
+    assert best("t4", "bfloat16") == "float16"  # the device does not have it
+    assert best("rtx-4090", "bfloat16") == "bfloat16"
+    assert best("a100-sxm-80gb", "float32") == "float32"
+    assert arithmetic(("float32",)) == ("float32", "tfloat32")
+    assert fastest(DEVICES["jetson-thor"], arithmetic(("float32",))).dtype == "tfloat32"  # type: ignore[union-attr]
+
+
+#: What the library of narrow types calls them.
+NARROW = {
+    "int8": np.int8,
+    "int4": ml_dtypes.int4,
+    "uint4": ml_dtypes.uint4,
+    "float4e2m1": ml_dtypes.float4_e2m1fn,
+    "float6e2m3": ml_dtypes.float6_e2m3fn,
+    "float8e4m3fn": ml_dtypes.float8_e4m3fn,
+    "float8e5m2": ml_dtypes.float8_e5m2,
+}
+
+
+@pytest.mark.parametrize("narrow", NARROW)
+def test_what_holds_a_type_holds_each_of_its_values(narrow: str) -> None:
+    codes = np.arange(1 << BITS[narrow], dtype=np.uint8)
+    values = codes.astype(NARROW[narrow]) if "int" in narrow else codes.view(NARROW[narrow])
+    numbers = values.astype(np.float32)[np.isfinite(values.astype(np.float32))]
+    numbers = numbers - 8 * (narrow == "uint4")  # a zero point
+    wide = {**NARROW, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
+    checked = [name for name in holders(narrow) if name in wide and name != narrow]
+    for name in checked:
+        if (narrow, name) != ("float8e5m2", "float8e4m3fn"):  # which the same units compute
+            scaled = numbers * (2 if (narrow, name) == ("float4e2m1", "int8") else 1)
+            assert (scaled.astype(wide[name]).astype(np.float32) == scaled).all(), name
+    assert "bfloat16" in checked
 
 
 def test_names_are_found_whatever_their_case_and_spaces() -> None:

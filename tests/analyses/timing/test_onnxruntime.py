@@ -108,6 +108,21 @@ def test_denormal_weights_are_named(tmp_path: Path) -> None:
     assert not session(chain(layers=1, size=16), tmp_path).notes
 
 
+def test_an_input_that_folding_leaves_behind_needs_no_data(tmp_path: Path) -> None:
+    """Files of early versions list stored tensors among their inputs, and engines leave those that are like others."""
+    nodes = [
+        *(helper.make_node("ConstantOfShape", [f"s{i}"], [f"w{i}"]) for i in range(3)),
+        *(helper.make_node("MatMul", [f"x{i}" if i else "x", f"w{i}"], [f"x{i + 1}"]) for i in range(3)),
+    ]
+    proto = onnx.load_model_from_string(model(nodes, {"x": (2, 4), "s0": (2,), "s1": (2,), "s2": (2,)}, ["x3"]))
+    proto.ir_version = 3
+    for i in range(3):
+        proto.graph.input[i + 1].CopyFrom(helper.make_tensor_value_info(f"s{i}", 7, [2]))
+        proto.graph.initializer.append(numpy_helper.from_array(np.array([4, 4]), f"s{i}"))
+    found = session(proto.SerializeToString(), tmp_path)
+    assert {m.status for m in found.measurements} == {"ok"}
+
+
 def test_control_flow_runs_alone_with_what_it_takes_from_outside(tmp_path: Path) -> None:
     body = helper.make_graph(
         [helper.make_node("Add", ["x", "x"], ["t"])], "then", [], [helper.make_tensor_value_info("t", 1, [2, 4])]

@@ -133,9 +133,9 @@ def test_figures_of_the_machine(path: Path) -> None:
         return Peak("vector", "float32", value, "FLOP/s", "measured", how, core=value)
 
     with Store(path) as store:
-        store.put_peaks("here", [peak(1e9, "one"), peak(3e9, "two")], "2026")
-        store.put_peaks("here", [peak(2e9, "three")], "2027")
-        store.put_peaks("there", [peak(9e9, "far")], "2027")
+        store.put_peaks("here", [peak(1e9, "one"), peak(3e9, "two")])
+        store.put_peaks("here", [peak(2e9, "three")])
+        store.put_peaks("there", [peak(9e9, "far")])
         (found,) = store.peaks("here")
         assert (found.value, found.source, found.kind) == (3e9, "two", "measured")
         store.put(made(best=50.0))
@@ -210,3 +210,57 @@ def test_the_identity_of_an_environment() -> None:
     assert len({e.id for e in (one, *changed)}) == 6
     assert not any(one.matches(e) for e in changed)
     assert Environment(json.loads(canonical(one.facts))).id == one.id
+
+
+#: What nobody of flopwise has written into a column of JSON.
+POISON = ["{", "", "null", "1", '"x"', "[null]", "[[", "NaN", "[" * 100_000, '[{"name": 1}]', '[{"strange": 1}]']
+POISON += ['{"machine": 1, "engine": 2}', '{"machine": {}}', '{"x": 1}', "[1]"]
+POISON += [
+    '[{"name": "a", "op": "b", "key": "c", "macs": "many"}]',
+    '[{"name": "a", "op": "b", "key": "c", "needs": 5}]',
+]
+
+
+@pytest.mark.parametrize("poison", POISON)
+@pytest.mark.parametrize("column", ["environment.facts", "program.nodes", "program.notes"])
+def test_a_poisoned_row_is_one_line(column: str, poison: str, path: Path, tmp_path: Path) -> None:
+    table, _, name = column.partition(".")
+    other = environment({**ENGINE, "threads": 2}, Facts(name="a CPU"))
+    with Store(path) as store:
+        store.put(made())
+        store.put(dataclasses.replace(made(), environment=other.facts))
+        with store.database:
+            store.database.execute(f"UPDATE {table} SET {name} = ?", (poison,))
+        asked = [lambda: store.find("m", "i", HERE)]
+        if table == "environment":
+            asked.append(store.environments)  # type: ignore[arg-type]
+        for ask in asked:
+            with pytest.raises(
+                InputError, match=rf"holds a row that no flopwise has written \({column}: .*\); move"
+            ) as error:
+                ask()
+            assert str(error.value).startswith(f"{path}: ")
+            assert "\n" not in str(error.value)
+            assert len(str(error.value)) < 500
+        rows = export(store)
+    with Store(tmp_path / "other.sqlite") as fresh:
+        with pytest.raises(InputError):
+            take(fresh, rows)
+        assert fresh.database.execute("SELECT count(*) FROM session").fetchone() == (0,)
+
+
+def test_a_poisoned_store_on_the_command_line(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tests.cli.conftest import EXAMPLES
+
+    from flopwise.cli import main
+
+    pytest.importorskip("onnxruntime")
+    model = str(EXAMPLES / "tiny_resnet.onnx")
+    assert main(["bench", model, "--time", "0.1", "--store", str(path)]) == 0
+    with Store(path) as store, store.database:
+        store.database.execute("UPDATE program SET nodes = '{'")
+    capsys.readouterr()
+    for command in (["bound", model], ["bench", model, "--missing", "--time", "0.1"]):
+        assert main([*command, "--store", str(path)]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"flopwise: {path}: holds a row that no flopwise has written (program.nodes: ")

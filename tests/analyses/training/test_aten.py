@@ -15,7 +15,7 @@ from tests.analyses.training.cases import normal, positive, small
 from tests.analyses.training.derivatives import cosine, sigmoid, sign, sine, sum_to
 from tests.operators.nodes import gradient_of
 from tests.operators.oracle import numbers, values
-from tests.operators.oracle.number import Number, exp, larger, log, pointwise, select
+from tests.operators.oracle.number import Number, exp, larger, log, mac, pointwise, select
 from tests.operators.oracle.reduction import add_up
 
 from flopwise.graph import Node, Tensor
@@ -158,16 +158,29 @@ def _weight_norm(g: Any, y: Any, wanted: Any, v: Any, scale: Any) -> dict[int, A
 
 
 def _bilinear(g: Any, y: Any, wanted: Any, a: Any, b: Any, w: Any, bias: Any) -> dict[int, Any]:
-    shapes = {0: a.shape, 1: b.shape, 2: w.shape}
-    found: dict[int, Any] = {i: np.full(shapes[i], 0.0, object) for i in wanted if i < 3}
-    for n, o, i, j in np.ndindex(a.shape[0], *w.shape):
-        terms = {0: ((n, i), b[n, j], w[o, i, j]), 1: ((n, j), a[n, i], w[o, i, j]), 2: ((o, i, j), a[n, i], b[n, j])}
-        for place, into in found.items():
-            at, left, right = terms[place]
-            into[at] = g.flat[0].does("mac", values(into[at]).item() + values(g[n, o] * left).item() * right.value)
+    """The two products of three factors, for one extent of ``out`` after the other."""
+    found: dict[int, Any] = {i: np.full(x.shape, 0.0, object) for i, x in enumerate((a, b, w)) if i in wanted}
+    for o, (rows, columns) in ((o, w.shape[1:]) for o in range(len(w))):
+        for n in range(len(a)):
+            for i in range(rows) if 0 in wanted else ():
+                terms = [(g[n, o] * w[o, i, j], b[n, j]) for j in range(columns)]
+                found[0][n, i] = found[0][n, i] + _dot(terms)
+            for j in range(columns) if 1 in wanted else ():
+                found[1][n, j] = found[1][n, j] + _dot([(a[n, i], w[o, i, j]) for i in range(rows)]) * g[n, o]
+        for i in range(rows) if 2 in wanted else ():
+            scaled = [a[n, i] * g[n, o] for n in range(len(a))]
+            for j in range(columns):
+                found[2][o, i, j] = _dot(list(zip(scaled, b[:, j], strict=True)))
     if 3 in wanted:
         found[3] = add_up(g, [0]).reshape(-1)
     return found
+
+
+def _dot(terms: list[tuple[Any, Any]]) -> Any:
+    total: Any = 0.0
+    for one, other in terms:
+        total = mac(total, one, other)
+    return total
 
 
 def _adaptive(g: Any, y: Any, wanted: Any, x: Any) -> dict[int, Any]:
@@ -372,12 +385,15 @@ CASES = [
         attrs={"axes": 2},
     ),
     *(Case("aten::cdist", _cdist, torch.cdist, (normal(3, 4), normal(2, 4)), w, {"p": 2.0}) for w in (_G, _BOTH)),
-    Case(
-        "aten::bilinear",
-        _bilinear,
-        F.bilinear,
-        (normal(3, 2), normal(3, 4), normal(5, 2, 4), normal(5)),
-        frozenset({0, 1, 2, 3}),
+    *(
+        Case(
+            "aten::bilinear",
+            _bilinear,
+            F.bilinear,
+            (normal(3, 2), normal(3, 4), normal(5, 2, 4), normal(5)),
+            frozenset(wanted),
+        )
+        for wanted in ({0}, {1}, {2}, {0, 1, 2, 3})
     ),
 ]
 

@@ -32,7 +32,7 @@ def trained(s: Sketch, outputs: str = "y", **given: object) -> Profile:
 
 def test_inputs_get_no_gradient_and_weights_do() -> None:
     way = gradients(two_layers().graph())
-    assert way.wanted == (frozenset({1}), frozenset({0}), frozenset({0, 1}))
+    assert way.wrt == (frozenset({1}), frozenset({0}), frozenset({0, 1}))
     assert [t.name for t in way.trained] == ["w", "v"]
 
 

@@ -30,6 +30,13 @@ def test_a_table_shows_the_backward_pass_and_its_share() -> None:
         assert any(line.startswith(title) for line in done.stdout.splitlines())
 
 
+def test_a_convention_without_a_backward_pass_is_shown_with_its_macs() -> None:
+    shown = flopwise.render(flopwise.profile(MODEL, train=True, convention="onnx-tool"))
+    header, total = (next(line for line in shown.splitlines() if line.startswith(word)) for word in ("layer", "Total"))
+    assert "backward MACs  backward MACs %" in header
+    assert "?" not in total
+
+
 def test_csv_and_json_agree() -> None:
     rows = list(csv.DictReader(io.StringIO(run("--train", "-f", "csv").stdout)))
     content = json.loads(run("--train", "-f", "json").stdout)

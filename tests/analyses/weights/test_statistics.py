@@ -14,7 +14,7 @@ from flopwise.analyses.weights import engine
 from flopwise.analyses.weights.ranges import Ruler
 from flopwise.analyses.weights.weights import measured, weights_of_arrays
 from flopwise.graph.stored import StoredTensor
-from flopwise.readers.weights.encoding import ArrayElements
+from flopwise.readers.weights.memory import ArrayElements
 from flopwise.readers.weights.tensor import StoredTensors
 
 ARRAYS = arrays()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,18 +55,45 @@ def reference(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_cluster_gives_the_same_rows(models: Path, reference: Path, tmp_path: Path, engine: str) -> None:
     """Two processes of the cluster write into the data set by a URL, and one of them is killed on the way."""
     needs(engine)
-    folder = f"dir::file://{tmp_path}/zoo"
+    folder, address = f"dir::file://{tmp_path}/zoo", None
     killed: list[int] = []
+    cluster: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+    if engine == "dask":  # by itself it starts none that could be killed
+        from distributed import LocalCluster
+
+        cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50)
 
     def kill_one(step: str) -> None:
         if " of " in step and not killed and int(step.split()[0]) >= 10 and (busy := _workers_of(engine)):
             killed.append(busy[0])  # between two models, none may be at work for a moment
             os.kill(killed[0], signal.SIGKILL)
 
-    built = zoo.build(str(models), output=folder, jobs=2, engine=engine, progress=kill_one)
+    with cluster:
+        if engine == "dask":
+            address = cluster.scheduler_address  # type: ignore[attr-defined]
+        built = zoo.build(str(models), output=folder, jobs=2, engine=engine, address=address, progress=kill_one)
     assert killed
     assert (built.models, len(built.failures)) == (MODELS, 1)
     assert same(folder, reference)
+
+
+def test_dask_by_itself_is_threads_of_this_process(models: Path, reference: Path, tmp_path: Path) -> None:
+    """An interrupt ends them and what they supervise; nothing is left on the path or of the processes."""
+    needs("dask")
+    import psutil
+
+    def interrupt(step: str) -> None:
+        if " of " in step and int(step.split()[0]) >= 10:
+            raise KeyboardInterrupt
+
+    path = list(sys.path)
+    with pytest.raises(KeyboardInterrupt):
+        zoo.build(str(models), output=tmp_path / "zoo", jobs=2, engine="dask", progress=interrupt)
+    assert not [p for p in psutil.Process().children(recursive=True) if "worker:serve" in " ".join(p.cmdline())]
+    assert sys.path == path
+    built = zoo.build(str(models), output=tmp_path / "zoo", jobs=2, engine="dask")
+    assert (10 <= built.kept < MODELS, len(built.failures)) == (True, 1)
+    assert same(tmp_path / "zoo", reference)
 
 
 def _workers_of(engine: str) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from dataclasses import replace
@@ -12,6 +13,9 @@ from flopwise._version import __version__
 from flopwise.analyses.zoo.published.figures import PREFIXES, Figure, Way, agrees, figures, scaled, sources
 from flopwise.conventions import CONVENTIONS
 from flopwise.errors import InputError
+
+#: A page at a commit or at a release.
+PINNED = re.compile(r"https://github\.com/[^/]+/[^/]+/blob/([0-9a-f]{40}|v\d+\.\d+\.\d+)/")
 
 EVERY = figures()
 OPERATIONS = [figure for figure in EVERY if figure.quantity == "operations"]
@@ -33,6 +37,13 @@ def test_pages_of_yolo_are_recorded_whole() -> None:
         assert len(models) == 5 * len(tasks) - 4 * ("pose-p6" in tasks)
 
 
+def test_timm_has_rows_of_every_size() -> None:
+    """Its table is sorted by speed; rows at even steps keep large models from being left out."""
+    operations = [float(figure.stated) for figure in figures("timm") if figure.quantity == "operations"]
+    for least in (0, 0.5, 1, 2, 4, 8, 16, 32, 64, 128):
+        assert sum(least <= stated < 2 * (least or 0.25) for stated in operations) >= 5, least
+
+
 def test_every_tower_of_openclip_is_recorded() -> None:
     assert len({figure.model for figure in figures("open_clip")}) == 2 * 82
 
@@ -42,7 +53,7 @@ def test_each_figure_says_where_it_stands(source: str) -> None:
     own = figures(source)
     assert own
     for figure in own:
-        assert figure.page.startswith("https://"), figure
+        assert PINNED.match(figure.page), f"{figure.page} may change: link the commit or the release that was read"
         assert figure.quantity in ("operations", "parameters"), figure
         assert figure.unit in ("", *PREFIXES), figure
         assert 2010 < figure.year < 2100, figure
@@ -58,7 +69,7 @@ def test_no_figure_stands_twice() -> None:
 def test_recorded_counts_round_to_what_is_stated() -> None:
     known = sources()
     for figure in EVERY:
-        way = Way.of(figure.way or "macs")
+        way = Way.from_text(figure.way or "macs")
         assert way.convention in (*CONVENTIONS, "params"), figure
         if figure.reproduced:
             assert figure.count is not None
@@ -87,21 +98,21 @@ def test_recorded_with_this_version() -> None:
 def test_half_of_the_last_digit(stated: str, unit: str, decimals: int | None, way: str, least: int, most: int) -> None:
     figure = replace(EVERY[0], stated=stated, unit=unit)
     source = replace(sources()["timm"], decimals=decimals)
-    assert agrees(figure, source, least, Way.of(way))
-    assert agrees(figure, source, most, Way.of(way))
-    assert not agrees(figure, source, least - 1, Way.of(way))
-    assert not agrees(figure, source, most + 1, Way.of(way))
+    assert agrees(figure, source, least, Way.from_text(way))
+    assert agrees(figure, source, most, Way.from_text(way))
+    assert not agrees(figure, source, least - 1, Way.from_text(way))
+    assert not agrees(figure, source, most + 1, Way.from_text(way))
 
 
 def test_ways_are_written_as_they_are_read() -> None:
     for text in {figure.way for figure in EVERY if figure.way}:
-        assert str(Way.of(text)) == text
+        assert str(Way.from_text(text)) == text
 
 
 def test_scaled() -> None:
     figure = replace(EVERY[0], unit="G")
-    assert scaled(figure, 2**30, Way.of("thop binary")) == 1
-    assert scaled(figure, 10**9, Way.of("2*macs")) == 2
+    assert scaled(figure, 2**30, Way.from_text("thop binary")) == 1
+    assert scaled(figure, 10**9, Way.from_text("2*macs")) == 2
 
 
 @pytest.mark.parametrize(("source", "models"), [("nowhere", ()), (None, ("no such model",))])

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flopwise import InputError, ModelError
+from flopwise import InputError, ModelError, zoo
 from flopwise.analyses.zoo.build import WHOLE, content_hash
 from flopwise.analyses.zoo.catalogues import year_of
 from flopwise.analyses.zoo.entry import Entry
 from flopwise.analyses.zoo.sources import entries, with_own_names
 from flopwise.cli import main
+from flopwise.readers.source.location import is_callable
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 MODEL = EXAMPLES / "tiny_resnet.onnx"
@@ -81,7 +83,7 @@ def test_a_program_is_sought_beside_its_list(tmp_path: Path, monkeypatch: pytest
     for where in (here, folder):
         (where / "net.py").write_text("class Net: ...")
         (where / "m.onnx").write_bytes(MODEL.read_bytes())
-        places = [entry.model for entry in entries([str(folder / "list.txt")])]
+        places = [entry.model for entry in entries([str(folder / "list.txt")], trust_code=True)]
         if where == here:
             assert places == ["net.py:Net", "m.onnx", "torch.nn:Linear"]
     assert places == [f"{folder / 'net.py'}:Net", str(folder / "m.onnx"), "torch.nn:Linear"]
@@ -149,3 +151,80 @@ def test_catalogues() -> None:
 def test_the_year_of_a_paper() -> None:
     assert year_of("https://arxiv.org/pdf/2103.14030.pdf") == 2021
     assert year_of("no paper", None, "") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("os:system --arg command=true", "os:system: is code"),
+        ("net.py:Net", "net.py:Net: is code"),
+        ("torchvision.models:resnet18", r"torchvision\.models:resnet18: is code"),
+        ("{model} --arg a=os:system", "--arg a=os:system: a value is"),
+        ("timm:resnet18 --arg checkpoint_path=../weights.pth", "--arg checkpoint_path=../weights.pth: a value is"),
+        ("timm:resnet18 --arg checkpoint_path=weights.pth", "--arg checkpoint_path=weights.pth: a value is"),
+    ],
+)
+def test_a_list_runs_no_code_unasked(line: str, message: str, tmp_path: Path, capsys: Any) -> None:
+    ran = tmp_path / "ran"
+    (tmp_path / "net.py").write_text(f"open({str(ran)!r}, 'w')")
+    (tmp_path / "list.txt").write_text(f"# models\n{line.format(model=MODEL)}\n")
+    assert main(["zoo", "build", str(tmp_path / "list.txt"), "-o", str(tmp_path / "zoo")]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert re.search(message, said)
+    assert "list.txt, line 2: " in said
+    assert "--trust-code" in said
+    assert not ran.exists()
+    assert not (tmp_path / "zoo").exists()
+    assert entries([str(tmp_path / "list.txt")], trust_code=True)
+
+
+def test_a_list_of_names(tmp_path: Path) -> None:
+    """Catalogues' names stand in lists as they do on the command line; their own arguments stay."""
+    pytest.importorskip("timm")
+    listed = tmp_path / "list.txt"
+    listed.write_text(
+        "timm:resnet18 --arg num_classes=10 --name small --tag a\ntimm:resnet[13]4 --family f -i 1x3x64x64\n"
+    )
+    small, *rest = entries([str(listed)])
+    assert (small.name, small.model, small.tags) == ("small", "timm:create_model", ("classification", "a"))
+    assert small.arguments == {"model_name": "resnet18", "num_classes": "10"}
+    assert [(entry.name, entry.family, entry.inputs) for entry in rest] == [("timm/resnet34", "f", ("1x3x64x64",))]
+    for line, message in (
+        ("timm:resnet18 --arg model_name=resnet34", "line 1: --arg model_name: is set by the catalogue"),
+        ("timm:resnet* --name one", "line 1: --name is for one model, and timm:resnet\\* has "),
+        ("timm:nothing", "line 1: timm:nothing: no model of timm has such a name"),
+    ):
+        listed.write_text(line)
+        with pytest.raises(InputError, match=message):
+            entries([str(listed)])
+
+
+def test_a_file_of_a_list_never_becomes_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even one with the name of a function, which is gone when its turn comes."""
+    monkeypatch.chdir(tmp_path)
+    Path("os:getcwd").write_bytes(MODEL.read_bytes())
+    Path("list.txt").write_text("os:getcwd\n")
+    (entry,) = entries(["list.txt"])
+    Path("os:getcwd").unlink()
+    assert not is_callable(entry.model)
+
+
+def test_programs_in_files_run_where_code_is_trusted(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("duckdb")
+    torch.jit.script(torch.nn.Linear(4, 4)).save(str(tmp_path / "net.pt"))
+    (tmp_path / "list.txt").write_text("net.pt -i 1x4\n")
+    listed, folder = str(tmp_path / "list.txt"), tmp_path / "zoo"
+    ((_, error),) = zoo.build(listed, output=folder).failures
+    assert "--trust-code" in error
+    built = zoo.build(listed, str(MODEL), output=folder, trust_code=True)
+    assert (built.models, built.kept, built.failures) == (2, 0, ())
+    assert zoo.build(str(MODEL), output=folder).kept == 1  # a file that holds no code is the same
+
+
+def test_an_argument_of_a_file_is_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    (tmp_path / "list.txt").write_text(f"{MODEL} --arg width=4\n")
+    ((_, error),) = zoo.build(str(tmp_path / "list.txt"), output=tmp_path / "zoo").failures
+    assert error.startswith("InputError: ")
+    assert "only for PyTorch modules" in error

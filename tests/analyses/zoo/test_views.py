@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from tests.analyses.zoo.made import made_zoo, random_layers
 
 from flopwise import InputError, zoo
-from flopwise.analyses.zoo.chains import LONGEST, with_chains
+from flopwise.analyses.zoo.chains import LONGEST, add_chains
 from flopwise.analyses.zoo.dataset import Dataset
 from flopwise.analyses.zoo.entry import Entry
+from flopwise.analyses.zoo.place import alone
 from flopwise.analyses.zoo.records import model_row, signature
 
 Layers = list[dict[str, Any]]
@@ -104,10 +105,11 @@ def test_unique_layers_and_census_of_made_models(tmp_path: Path) -> None:
 def test_layers_in_loops_count_once_for_each_run(tmp_path: Path) -> None:
     layers: Layers = [{"model": "m", "position": 0, "op": "MatMul", "macs": 30, "times": 3, "follower": None}]
     layers[0] |= {"view": False, "written": 0, "signature": signature(layers[0])}
-    with_chains(layers)
+    add_chains(layers)
     data = Dataset(tmp_path / "zoo")
-    data.put(model_row(Entry("m", "none"), "k", "0", status="ok", layers=1), layers)
-    data.gather()
+    with alone(data.place):
+        data.put(model_row(Entry("m", "none"), "0" * 32, "0", status="ok", layers=1), layers)
+        data.gather()
     assert zoo.query(tmp_path / "zoo", "SELECT macs_each, macs FROM unique_layers")[1] == [(10, 30)]
 
 
@@ -115,7 +117,7 @@ def test_what_a_data_set_hands_over(tmp_path: Path) -> None:
     made_zoo(tmp_path / "zoo", random.Random(1))
     with zoo.open(tmp_path / "zoo") as data:
         count = data.sql("SELECT count(*) FROM layers").fetchall()[0][0]
-        assert data.arrow("layers").num_rows == len(data.pandas("layers")) == len(data.polars("layers")) == count
+        assert len(data.view("layers").df()) == len(data.view("layers").pl()) == count
         assert data.view("models").columns[:2] == ["key", "name"]
         assert "unique_layers" in repr(data)
         with pytest.raises(InputError, match="no view 'nothing'; views: models"):
@@ -124,20 +126,130 @@ def test_what_a_data_set_hands_over(tmp_path: Path) -> None:
             data.sql("SELECT nothing")
 
 
-def test_queries_read_and_write_no_other_files(tmp_path: Path) -> None:
-    made_zoo(tmp_path / "zoo", random.Random(1))
-    other = tmp_path / "other.csv"
-    other.write_text("a,b\n1,2\n")
-    for sql in (
-        f"FROM read_csv('{other}')",
-        f"COPY layers TO '{tmp_path / 'copy.csv'}'",
-        "SET enable_external_access = true",
-        f"ATTACH '{tmp_path / 'new.db'}'",
-        "INSTALL httpfs",
-    ):
-        with pytest.raises(InputError, match="the query fails"):
-            zoo.query(tmp_path / "zoo", sql)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.csv", "zoo"]
+#: Statements that are no query; DIR is the data set, OUT the folder that it is in.
+NO_QUERIES = [
+    "COPY (SELECT 1 AS a) TO 'DIR/models/00000.parquet'",
+    "COPY layers TO 'OUT/copy.csv'",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO 'DIR/copy.csv'",
+    "ATTACH 'DIR/new.db'",
+    "EXPORT DATABASE 'DIR/export'",
+    "IMPORT DATABASE 'DIR'",
+    "CREATE TABLE t AS SELECT 1",
+    "CREATE TEMP TABLE t AS SELECT 1",
+    "DROP VIEW models",
+    "INSERT INTO models VALUES (1)",
+    "SET enable_external_access = true",
+    "PRAGMA database_list",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "CALL enable_logging(storage='file', storage_path='DIR/log')",
+    "PREPARE a AS SELECT 1",
+    "BEGIN",
+    "VACUUM",
+    "EXPLAIN SELECT 1",
+    "PIVOT census ON op USING sum(layers)",
+]
+
+#: Queries that ask for more than the files of the data set.
+OTHER_FILES = [
+    "FROM read_csv('OUT/other.csv')",
+    "FROM 'OUT/other.csv'",
+    "FROM read_text('DIR/../other.csv')",
+    "FROM read_text('DIR/link.csv')",
+    "FROM read_csv('DIR/notes.csv')",
+    "FROM glob('OUT/*')",
+    "FROM glob('DIR/*')",
+    "FROM read_blob('/etc/passwd')",
+    "FROM sniff_csv('/etc/passwd')",
+    "FROM read_text('http://127.0.0.1:1/x')",
+    "FROM enable_logging(storage='file', storage_path='OUT/log')",
+    "SELECT * FROM query('COPY (SELECT 1) TO ''OUT/copy.csv''')",
+    "FROM variable_of_this_test",
+]
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set with other files in it and beside it, at a path that looks like a pattern."""
+    beside = tmp_path_factory.mktemp("it") / "it's [a] place"
+    beside.mkdir()
+    made_zoo(beside / "zoo", random.Random(1), models=3)
+    (beside / "other.csv").write_text("a,b\n1,2\n")
+    (beside / "zoo" / "notes.csv").write_text("a,b\n1,2\n")
+    (beside / "zoo" / "link.csv").symlink_to(beside / "other.csv")
+    return beside / "zoo"
+
+
+def _content(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def _at(folder: Path, sql: str) -> str:
+    """A query about a folder."""
+    outer, inner = (str(path).replace("'", "''") for path in (folder.parent, folder))
+    return sql.replace("DIR", inner).replace("OUT", outer)
+
+
+@pytest.mark.parametrize("sql", NO_QUERIES)
+def test_what_is_no_query_is_refused(sql: str, guarded: Path) -> None:
+    before = _content(guarded.parent)
+    with zoo.open(guarded) as data:
+        for ask in (data.rows, data.sql):
+            with pytest.raises(InputError, match="only one query is run: a SELECT, or FROM with the name of a view"):
+                ask(_at(guarded, sql))
+        assert data.rows("SELECT count(*) FROM models")[1] == [(3,)]
+    assert _content(guarded.parent) == before
+
+
+@pytest.mark.parametrize("first", ["SELECT 1", "COPY (SELECT 1) TO 'OUT/copy.csv'"])
+@pytest.mark.parametrize("second", ["SELECT 2", "DROP VIEW models", "COPY (SELECT 1) TO 'OUT/copy.csv'"])
+def test_several_statements_are_refused(first: str, second: str, guarded: Path) -> None:
+    before = _content(guarded.parent)
+    with pytest.raises(InputError, match="only one query is run"):
+        zoo.query(guarded, _at(guarded, f"{first}; {second}"))
+    assert _content(guarded.parent) == before
+
+
+@pytest.mark.parametrize("sql", OTHER_FILES)
+def test_a_query_reads_the_files_of_its_data_set_alone(sql: str, guarded: Path) -> None:
+    import duckdb
+    import pyarrow
+
+    before = _content(guarded.parent)
+    variable_of_this_test = pyarrow.table({"a": [1]})
+    with zoo.open(guarded) as data:
+        with pytest.raises(InputError, match="the query fails") as error:
+            data.rows(_at(guarded, sql))
+        assert "\n" not in str(error.value)
+        with pytest.raises((InputError, duckdb.Error)):  # some relations are lazy
+            data.sql(_at(guarded, sql)).fetchall()
+    assert _content(guarded.parent) == before
+    assert variable_of_this_test.num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM models",
+        "SELECT count(*) FROM unique_layers;",
+        "WITH a AS (FROM layers) SELECT op FROM a -- of all",
+        "DESCRIBE models",
+        "SUMMARIZE models",
+        "SHOW TABLES",
+        "FROM chains_of(3)",
+        "FROM census PIVOT (sum(layers) FOR op IN ('a', 'b'))",
+    ],
+)
+def test_what_is_a_query_is_answered(sql: str, guarded: Path) -> None:
+    columns, rows = zoo.query(guarded, sql)
+    assert columns
+    assert rows
+
+
+def test_the_connection_only_reads(guarded: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with zoo.open(guarded) as data, pytest.raises(duckdb.Error, match="read-only"):
+        data.connection.execute("CREATE TABLE t AS SELECT 1")
 
 
 @pytest.mark.parametrize("table", ["models", "layers", "unique"])

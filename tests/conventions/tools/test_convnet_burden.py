@@ -15,7 +15,7 @@ from flopwise.conventions.tools.convnet_burden import memory, operations
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.report.commands.flops import classes_report
 from flopwise.report.report import as_text
-from flopwise.report.sheet.sheet import Look
+from flopwise.report.sheet.values import Look
 
 X = (2, 8, 6, 6)
 ONE = 8 * 6 * 6
@@ -31,7 +31,7 @@ def layer(op: str, x: tuple[int, ...], y: tuple[int, ...], *weights: tuple[int, 
     """A graph of one layer."""
     stored = [Tensor(f"w{i}", shape, "float32", "weight") for i, shape in enumerate(weights)]
     data, top = Tensor("x", x, "float32", "input"), Tensor("y", y, "float32")
-    return Graph("one", "caffe", "", (data,), (top,), (Node(op, "one", (data, *stored), (top,), attrs),))
+    return Graph("one", "caffe", "", (data,), (top,), (Node(op, "one", (data, *stored), (top,), attrs),), caffe=True)
 
 
 #: A layer on a batch of two; operations and feature bytes of one image.

@@ -32,7 +32,7 @@ def layer(op: str, x: tuple[int, ...], y: tuple[int, ...], *weights: tuple[int, 
     """A graph of one layer."""
     stored = [Tensor(f"w{i}", shape, "float32", "weight") for i, shape in enumerate(weights)]
     data, top = Tensor("x", x, "float32", "input"), Tensor("y", y, "float32")
-    return Graph("one", "caffe", "", (data,), (top,), (Node(op, "one", (data, *stored), (top,), attrs),))
+    return Graph("one", "caffe", "", (data,), (top,), (Node(op, "one", (data, *stored), (top,), attrs),), caffe=True)
 
 
 #: A layer, and macc, comp, add, div, exp, activation, param; a dash before it would be unknown.

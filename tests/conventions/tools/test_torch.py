@@ -95,6 +95,7 @@ def _function(inside: Any) -> Any:
         (F.scaled_dot_product_attention, ((2, 5, 8), (2, 7, 8), (2, 7, 8))),
         (F.scaled_dot_product_attention, ((2, 4, 5, 8), (2, 4, 7, 8), (2, 4, 7, 6))),
         (lambda x, y: torch.tensordot(x, y, 2), ((2, 3, 4), (3, 4, 5))),
+        (lambda x, y: torch.tensordot(x, y, 0), ((2, 3), (4,))),
         (lambda x, y: torch.einsum("ij,kj->ik", x, y), ((3, 4), (5, 4))),
         (lambda x, y: torch.einsum("i,j->ij", x, y), ((3,), (5,))),
         (lambda x, y: torch.einsum("ijk,jl->il", x, y), ((3, 4, 6), (4, 5))),

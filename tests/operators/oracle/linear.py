@@ -187,18 +187,38 @@ def gemm(a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float = 1.0
 
 
 def einsum(*operands: Any, equation: str) -> Any:
-    """The definition for explicit equations with plain letters and ``...``: a loop over all indices."""
+    """Explicit equations with plain letters and ``...``: a loop over all indices for each two from the left."""
     left, _, right = equation.replace(" ", "").partition("->")
-    names: list[list[str]] = []
+    named: list[tuple[list[str], Any]] = []
     for term, x in zip(left.split(","), operands, strict=True):
         before, _, after = term.partition("...")
-        names.append([*before, *map(str, range(len(before) + len(after) - x.ndim, 0)), *after])
+        named.append(([*before, *map(str, range(len(before) + len(after) - x.ndim, 0)), *after], x))
+    dots = sorted({label for labels, _ in named for label in labels if label[0] == "-"}, key=int)
+    out = [label for part in right.replace("...", ".") for label in (dots if part == "." else [part])]
+    result = named[0]
+    for place, operand in enumerate(named[1:], start=1):
+        needed = {*out, *(label for labels, _ in named[place + 1 :] for label in labels)}
+        one, other = alone(result, operand, needed), alone(operand, result, needed)
+        kept = [label for label in dict.fromkeys((*one[0], *other[0])) if label in needed]
+        result = kept, multiplied(one, other, kept)
+    labels, x = alone(result, (out, None), set(out))
+    return multiplied((labels, x), None, out)
+
+
+def alone(one: tuple[list[str], Any], other: tuple[list[str], Any], needed: set[str]) -> tuple[list[str], Any]:
+    """An operand summed over the labels that the other does not have and nobody needs."""
+    labels, x = one
+    kept = [label for label in dict.fromkeys(labels) if label in other[0] or label in needed]
+    return (labels, x) if set(kept) == set(labels) else (kept, multiplied(one, None, kept))
+
+
+def multiplied(one: tuple[list[str], Any], other: tuple[list[str], Any] | None, out: list[str]) -> Any:
+    """The product of two operands, or one operand, summed over all labels that the result does not have."""
+    operands = [one] if other is None else [one, other]
     extents: dict[str, int] = {}
-    for labels, x in zip(names, operands, strict=True):
+    for labels, x in operands:
         for label, n in zip(labels, x.shape, strict=True):
             extents[label] = max(n, extents.get(label, 1))
-    dots = sorted((label for label in extents if label[0] == "-"), key=int)
-    out = [label for part in right.replace("...", ".") for label in (dots if part == "." else [part])]
     summed = [label for label in extents if label not in out]
     y = np.empty([extents[label] for label in out], object)
     for at in np.ndindex(y.shape):
@@ -206,16 +226,12 @@ def einsum(*operands: Any, equation: str) -> Any:
         for inner in product(*(range(extents[label]) for label in summed)):
             where = dict(zip((*out, *summed), (*at, *inner), strict=True))
             terms = [
-                x[tuple(where[i] if n > 1 else 0 for i, n in zip(labels, x.shape, strict=True))]
-                for labels, x in zip(names, operands, strict=True)
+                x[tuple(where[i] if n > 1 else 0 for i, n in zip(names, x.shape, strict=True))] for names, x in operands
             ]
             if len(terms) == 1:
                 total = total + terms[0] if summed else terms[0]
-                continue
-            factor = terms[0]
-            for term in terms[1:-1]:
-                factor = factor * term
-            total = mac(total, factor, terms[-1])
+            else:
+                total = mac(total, *terms) if summed else terms[0] * terms[1]
         y[at] = total
     return y
 

@@ -329,18 +329,18 @@ def test_nonsense_is_told_in_one_line() -> None:
     assert read(build(CASES[0])).outputs[0].shape == (2, 3)
 
 
-@pytest.mark.parametrize(
-    ("case", "most"),
-    [
-        (Case("Unique", [ints(2, 1, 1, 3, 4, 3).astype(numpy.float32)], outputs=3), [(6,), (6,), (6,)]),
-        (Case("DynamicTimeWarping", [real(4, 6)]), [(2, 9)]),
-        (
-            Case("BifurcationDetector", [ints(1, 2, 3, 4), ints(1, 2), numpy.array(0), ints(1, 2, 9, 4, 5)], outputs=2),
-            [(7,), ()],
-        ),
-    ],
-    ids=str,
-)
+#: Cases of which the data decide the sizes, and the most that these may be.
+BOUNDS: list[tuple[Case, list[tuple[int, ...]]]] = [
+    (Case("Unique", [ints(2, 1, 1, 3, 4, 3).astype(numpy.float32)], outputs=3), [(6,), (6,), (6,)]),
+    (Case("DynamicTimeWarping", [real(4, 6)]), [(2, 9)]),
+    (
+        Case("BifurcationDetector", [ints(1, 2, 3, 4), ints(1, 2), numpy.array(0), ints(1, 2, 9, 4, 5)], outputs=2),
+        [(7,), ()],
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "most"), BOUNDS, ids=str)
 def test_sizes_that_the_data_decide_are_upper_bounds(case: Case, most: list[tuple[int, ...]]) -> None:
     outputs = profile(build(case)).graph.outputs
     assert [t.shape for t in outputs] == most

@@ -65,7 +65,7 @@ def b(*shape: int) -> Type:
 #: Operator, types of its inputs, attributes, number of outputs.
 CASES: list[tuple[str, list[Type | None], dict[str, Any], int]] = [
     ("NhwcConv", [f(1, 8, 8, 3), f(5, 3, 2, 4)], {"pads": [1, 0, 0, 1]}, 1),
-    ("NhwcFusedConv", [h(1, 8, 8, 4), h(5, 2, 3, 3)], {"group": 2, "strides": [2, 1]}, 1),
+    ("NhwcFusedConv", [h(1, 8, 8, 4), h(6, 2, 3, 3)], {"group": 2, "strides": [2, 1]}, 1),
     ("MulInteger", [u(2, 3), u(), u(3), u()], {}, 1),
     ("BiasSplitGelu", [f(1, 4, 8), f(8)], {}, 1),
     ("BiasAdd", [f(1, 4, 8), f(8), f(1, 4, 8)], {}, 1),

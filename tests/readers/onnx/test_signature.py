@@ -8,7 +8,8 @@ from onnx import TensorProto, helper
 
 import flopwise
 from flopwise.errors import ModelError
-from flopwise.readers.onnx.signature import Declared, signature
+from flopwise.readers.onnx.read import graph_of, opened_onnx, resolved_at
+from flopwise.readers.onnx.signature import Declared, declared, has_loops
 
 
 def model(op: str = "Relu") -> onnx.ModelProto:
@@ -31,24 +32,28 @@ def model(op: str = "Relu") -> onnx.ModelProto:
 
 @pytest.mark.parametrize("form", [lambda m: m, lambda m: m.SerializeToString()], ids=["proto", "bytes"])
 def test_inputs(form: object) -> None:
-    found = signature(form(model()))  # type: ignore[operator]
-    assert found.inputs == (Declared("x", "float32", ("n", None, 4)), Declared("free", "int64", None))
-    assert not found.loops
+    graph = opened_onnx(form(model())).model.graph  # type: ignore[operator]
+    assert declared(graph) == (Declared("x", "float32", ("n", None, 4)), Declared("free", "int64", None))
+    assert not has_loops(graph)
 
 
-def test_the_lighter_form_is_the_same_model() -> None:
-    given = {"x": (2, 3, 4), "free": (1,)}
-    light = signature(model()).model
-    one, two = (flopwise.profile(m, given) for m in (model(), light))
-    assert one.to_dict()["totals"] == two.to_dict()["totals"]
+def test_a_model_that_is_opened_once_is_resolved_at_several_sizes() -> None:
+    opened = opened_onnx(model())
+    for rows in (2, 5):
+        given = {"x": (rows, 3, 4), "free": (1,)}
+        one, two = flopwise.read(model(), given), graph_of(resolved_at(opened, given))
+        assert [t.shape for n in one.nodes for t in n.known_outputs] == [
+            t.shape for n in two.nodes for t in n.known_outputs
+        ]
 
 
 def test_control_flow_shows() -> None:
     body = helper.make_graph([], "b", [], [])
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])]
     node = helper.make_node("Loop", ["", "", "x"], ["y"], body=body)
-    assert signature(helper.make_model(helper.make_graph([node], "g", [], []))).loops
+    assert has_loops(opened_onnx(helper.make_model(helper.make_graph([node], "g", inputs, []))).model.graph)
 
 
 def test_what_is_no_model() -> None:
     with pytest.raises(ModelError, match="not an ONNX model but an HTML page"):
-        signature(b"<html>")
+        opened_onnx(b"<html>")

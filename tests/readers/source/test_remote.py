@@ -233,6 +233,18 @@ def test_a_server_that_takes_its_time(tmp_path: Path, web: Web, mode: int) -> No
         _refused(lambda: flopwise.profile(f"{web.url}/a.npy"), "(the limit silent_seconds)")
 
 
+def test_redirects_and_tries_share_the_time_of_a_request(tmp_path: Path, web: Web) -> None:
+    numpy.save(tmp_path / "a.npy", numpy.zeros(5000))
+    web.pause = 0.2
+    web.moved = {f"/{i}.npy": f"/{i + 1}.npy" for i in range(8)}
+    with flopwise.limits(request_seconds=0.5):
+        _refused(lambda: flopwise.profile(f"{web.url}/0.npy"), "longer than 0.5 seconds (the limit request_seconds)")
+        assert len(web.log) <= 4
+        web.mode, web.log[:] = HALF, []
+        _refused(lambda: flopwise.profile(f"{web.url}/a.npy"), "longer than 0.5 seconds (the limit request_seconds)")
+        assert len(web.log) <= 4
+
+
 def test_limits_on_the_command_line(tmp_path: Path, web: Web, capsys: pytest.CaptureFixture[str]) -> None:
     numpy.save(tmp_path / "a.npy", numpy.zeros(5000))
     web.mode = SLOW_HEADERS

@@ -133,8 +133,8 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         (OneWay(DATA), "<stream>: cannot seek in it; save it to a file first"),
         (closed, "cannot seek"),
         (memoryview(DATA)[::2], "<bytes>: cannot be read"),
-        (3, "cannot read a model from an int; give a path, bytes or an open binary file"),
-        (None, "cannot read a model from a NoneType"),
+        (3, "cannot read a model from 3; give a path, bytes or an open binary file"),
+        (None, "cannot read a model from None"),
     ):
         with pytest.raises(ModelError, match=told):
             open_source(thing).read(0, 3)

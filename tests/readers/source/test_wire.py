@@ -14,6 +14,7 @@ from flopwise.readers.source.wire import (
     LONGEST_READ,
     VARINT,
     Window,
+    fields,
     message,
     number_field,
     signed,
@@ -64,7 +65,7 @@ def test_a_number_may_be_longer_than_needed() -> None:
         (b"\x08" + b"\xff" * 11, "a number does not end"),
         (b"\xff" * 30, "a number does not end"),
         (b"\x00\x00", "field number 0"),
-        (b"\x0b", "wire type 3"),
+        (b"\x0c", "wire type 4"),
         (b"\x0e\x00", "wire type 6"),
         (b"\x0a\x05abc", "field 1 is 2 bytes longer than what holds it"),
         (b"\x0a" + varint((1 << 64) - 1), "field 1 is 18446744073709551615 bytes longer"),
@@ -74,6 +75,21 @@ def test_a_number_may_be_longer_than_needed() -> None:
 def test_damage(data: bytes, told: str) -> None:
     with pytest.raises(ModelError, match=f"m: truncated or damaged at byte 0 .{told}"):
         list(window(data).fields(0, len(data)))
+
+
+def test_groups_are_left_out() -> None:
+    group, field = b"\x0b\x08\x01\x13\x0a\x01a\x14\x0c", b"\x0a\x01a"
+    assert [f.tag for f in window(field + group + field).fields(0, 15)] == [0, 12]
+    assert [f.tag for f in window(field * 2 + group + field).fields(0, 18, run=10, longest=9)] == [0, 15]
+    whole = list(window(field + group + field).fields(0, 15, with_groups=True))
+    assert [(f.tag, f.start, f.end) for f in whole] == [(0, 2, 3), (3, 3, 12), (12, 14, 15)]
+    assert list(fields(field + group + field)) == [(10, 2, 3), (10, 14, 15)]
+    assert list(fields(field + group + field, with_groups=True)) == [(10, 2, 3), (11, 3, 12), (10, 14, 15)]
+    for damaged in (b"\x0b", b"\x0c", b"\x0b\x14", b"\x03\x04", b"\x0b" * 101 + b"\x0c" * 101):
+        with pytest.raises(ModelError, match="damaged"):
+            list(window(damaged).fields(0, len(damaged)))
+        with pytest.raises(ModelError, match="damaged"):
+            list(fields(damaged))
 
 
 def test_a_message_that_ends_after_the_file() -> None:

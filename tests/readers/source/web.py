@@ -36,6 +36,8 @@ class Web:
     mode: int = RANGES
     #: Path -> where a request for it is sent.
     moved: dict[str, str] = field(default_factory=dict)
+    #: Seconds before each answer.
+    pause: float = 0
     #: Bytes of bodies sent, and one line for each request.
     sent: int = 0
     log: list[str] = field(default_factory=list)
@@ -72,6 +74,7 @@ def serving(folder: Path, mode: int = RANGES) -> Iterator[Web]:
             asked = self.headers.get("Range", "")
             web.log.append(f"{path} {asked}")
             web.logins.append(self.headers.get("Authorization"))
+            time.sleep(web.pause)
             if path in web.moved:
                 return self.nothing(302, Location=web.moved[path])
             file = folder / path.lstrip("/")

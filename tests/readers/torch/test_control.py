@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
+from torch.autograd import forward_ad  # noqa: E402
 
 import flopwise  # noqa: E402
 
@@ -57,6 +58,12 @@ def forces(model: Any, x: Tensor) -> Any:
         return torch.autograd.grad(model.first(x).sum(), x)[0]
 
 
+def forwards(model: Any, x: Tensor) -> Any:
+    """The derivative in a direction: the product, and one with each of two tangents; those of the weights are zeros."""
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(model.first(forward_ad.make_dual(x, torch.ones_like(x)))).tangent
+
+
 #: What is done with 3 rows of 4 features -> multiply-adds, and the shape of the result.
 CASES: list[tuple[str, Callable[[Any, Tensor], Any], int, tuple[int, ...]]] = [
     ("a branch that is known", lambda m, x: branches(m, x, torch.tensor(4) > 5), 96, (3, 4)),
@@ -68,6 +75,8 @@ CASES: list[tuple[str, Callable[[Any, Tensor], Any], int, tuple[int, ...]]] = [
     ("vmap", lambda m, x: torch.vmap(m.first)(x), 48, (3, 4)),
     ("func.grad", lambda m, x: torch.func.grad(lambda y: m.first(y).sum())(x), 96, (3, 4)),
     ("autograd.grad", forces, 96, (3, 4)),
+    ("func.jvp", lambda m, x: torch.func.jvp(m.first, (x,), (torch.ones_like(x),))[1], 144, (3, 4)),
+    ("forward mode", forwards, 144, (3, 4)),
 ]
 
 

@@ -97,6 +97,21 @@ def test_modules_that_are_not_there() -> None:
         flopwise.profile("nowhere.py:net", (1, 4))
 
 
+def test_the_current_folder_has_what_is_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module there is found by its name, and takes no other's place."""
+    (tmp_path / "only_here.py").write_text("import beside_only_here\nfrom torch import nn\nNet = nn.Linear")
+    (tmp_path / "beside_only_here.py").write_text("")
+    for name in ("torchvision", "torch", "colorsys"):
+        (tmp_path / f"{name}.py").write_text("raise ValueError")
+    monkeypatch.chdir(tmp_path)
+    assert flopwise.profile("only_here:Net", (1, 4), arguments={"in_features": "4", "out_features": "3"})
+    assert flopwise.profile("torch.nn:ReLU", (1, 4))
+    with pytest.raises(ModelError, match="has no 'Net'"):
+        flopwise.profile("colorsys:Net", (1, 4))
+    with pytest.raises(ModelError, match="no module 'only_heer'; did you mean only_here:Net"):
+        flopwise.profile("only_heer:Net", (1, 4))
+
+
 def test_a_file_finds_the_modules_beside_it(tmp_path: Path) -> None:
     (tmp_path / "blocks_beside_it.py").write_text("from torch import nn\nBlock = nn.Linear")
     (tmp_path / "outer.py").write_text("from blocks_beside_it import Block\ndef net():\n    return Block(4, 3)")

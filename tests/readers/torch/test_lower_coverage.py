@@ -14,7 +14,9 @@ from flopwise.readers.torch.lower.operators import LOWERINGS  # noqa: E402
 #: Reason -> beginnings or names of operators.
 LEFT_OUT = {
     "gradients, which a forward pass does not call": ("backward",),
-    "questions about a tensor": ("sym_", "_local_scalar_dense", "equal"),
+    "questions about a tensor": ("sym_", "_local_scalar_dense"),
+    "comparisons that give no tensor, whose row has the operator's own name": ("equal",),
+    "checks, which compute nothing": ("_assert_",),
     "special functions, whose work is the library's choice": ("special_",),
 }
 

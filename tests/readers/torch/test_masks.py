@@ -110,3 +110,58 @@ def test_a_block_mask_of_flex_attention() -> None:
         index = torch.arange(256)
         rows = [rule(torch.tensor(b), 0, index[:, None], index[None]).expand(256, 256).sum() for b in range(2)]
         assert _needed(Flex(mask), *[(2, 3, 256, D)] * 3) == 3 * sum(rows) * 2 * D
+
+
+#: Borders of sequences that lie in a row, and the pairs within them.
+RAGGED = [([0, 3, 8], 9 + 25), ([0, 1, 8], 1 + 49), ([0, 8], 64), ([0, 0, 8], 64)]
+
+
+class Varlen(nn.Module):
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = options
+
+    def forward(self, q: Any, k: Any, v: Any, borders: Any) -> Any:
+        from torch.nn.attention.varlen import varlen_attn
+
+        return varlen_attn(q, k, v, borders, borders, 8, 8, **self.options)
+
+
+class Jagged(nn.Module):
+    def forward(self, q: Any, k: Any, v: Any, borders: Any) -> Any:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        heads = [torch.nested.nested_tensor_from_jagged(x, borders).transpose(1, 2) for x in (q, k, v)]
+        with sdpa_kernel(SDPBackend.MATH):
+            return scaled_dot_product_attention(*heads).transpose(1, 2).values()
+
+
+def _in_a_row(borders: Any, heads: int = H) -> list[Any]:
+    return [torch.rand(8, heads, D), torch.rand(8, heads, D), torch.rand(8, heads, D), borders]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("module", [Varlen(), Jagged()], ids=["varlen", "jagged"])
+@pytest.mark.parametrize(("borders", "pairs"), RAGGED)
+def test_sequences_in_a_row_attend_to_themselves_alone(module: Any, borders: list[int], pairs: int) -> None:
+    pytest.importorskip("torch.nn.attention.varlen")
+    profile = flopwise.profile(module, _in_a_row(torch.tensor(borders, dtype=torch.int32)))
+    assert profile.exact
+    assert profile.total("macs") == H * pairs * 2 * D
+
+
+def test_a_window_leaves_fewer_pairs_of_sequences_in_a_row() -> None:
+    pytest.importorskip("torch.nn.attention.varlen")
+    given = _in_a_row(torch.tensor([0, 3, 8], dtype=torch.int32))
+    profile = flopwise.profile(Varlen(window_size=(-1, 0)), given)
+    assert profile.total("macs") == H * (9 + 25) * 2 * D
+    assert profile.total("needed_macs") == H * (6 + 15) * 2 * D
+
+
+def test_sequences_of_unknown_lengths_are_uncounted_and_never_zero() -> None:
+    pytest.importorskip("torch.nn.attention.varlen")
+    shapes = {"q": (8, H, D), "k": (8, H, D), "v": (8, H, D), "borders": "i32:3"}
+    profile = flopwise.profile(Varlen(), shapes)
+    assert [row.counts for row in profile.rows] == [None]
+    assert not profile.exact
+    assert any(note.startswith("uncounted: aten::ragged_attention") for note in profile.notes)

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -21,7 +22,7 @@ GOLDEN = Path(__file__).parents[2] / "recorded" / "module_tools.json"
 
 #: Modules of the golden file whose multiply-adds its reference does not state as one number after "MAC".
 WORKED_OUT = {
-    "einsum ii->i... elementwise i,i->i [64]": 64,
+    "einsum ii->i... elementwise i,i->i [64]": 0,  # a product without a sum
     "MHA(64,4) batch_first [2,10,64] eval": 353_280,
     "TransformerEncoderLayer(64,4,128) [2,10,64] eval": 680_960,
     "LSTM(10,20,2 layers) seq-first [5,3,10]": 84_000,
@@ -193,7 +194,7 @@ def test_every_way_of_giving_inputs() -> None:
         ((1, 4, 8, 8), r"in 0 \(Conv2d\), given 1×4×8×8: RuntimeError: .*to have 3 channels, but got 4 channels"),
         ("y:1x3x8x8", "no input is named as in 'y:1x3x8x8'; the inputs are 'input'"),
         ("nx3x8x8", "'n' has no value; give --dim n=NUMBER"),
-        (object(), "cannot understand inputs of type object"),
+        (object(), "cannot understand inputs=an object"),
         ({"nope": (1, 3, 8, 8)}, "TypeError: .*nope"),
     ],
 )
@@ -201,6 +202,11 @@ def test_bad_input_is_one_line_that_names_the_place(inputs: Any, words: str) -> 
     with pytest.raises((ModelError, InputError), match=words) as caught:
         flopwise.profile(nn.Sequential(nn.Conv2d(3, 8, 3)), inputs)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("yes", [1, numpy.True_])
+def test_what_stands_for_true_is_true(yes: Any) -> None:
+    assert flopwise.read(nn.Linear(4, 2), (3, 4), grad=yes).nodes
 
 
 def test_modules_are_seen_with_their_calls() -> None:
@@ -217,11 +223,11 @@ def test_modules_are_seen_with_their_calls() -> None:
     profile = flopwise.profile(Twice(), (4, 8))
     assert profile.total("macs") == 2 * 4 * 64
     assert profile.total("params") == 72 + 18
-    assert [c.path for c in profile.graph.calls] == ["", "layer", "layer"]
-    assert [(m.path, m.also) for m in profile.graph.modules] == [("", ()), ("layer", ("again",)), ("never", ())]
+    assert [c.path for c in profile.graph.program.calls] == ["", "layer", "layer"]
+    assert [(m.path, m.also) for m in profile.graph.program.modules] == [("", ()), ("layer", ("again",)), ("never", ())]
     assert [row.name for row in profile.rows] == ["layer", "layer:2", "never"]
     assert [row.node.op for row in profile.rows][-1] == "torch::Unused"
-    assert profile.graph.modules[1].options["in_features"] == 8
+    assert profile.graph.program.modules[1].options["in_features"] == 8
 
 
 def test_unknown_operators_are_unknown_and_take_a_rule() -> None:
@@ -277,7 +283,7 @@ def test_modules_of_other_types() -> None:
     assert profile.graph.inputs[0].dtype == "float16"
     assert profile.sum.weight_bytes == 50
     numbers = nn.Linear(4, 5, dtype=torch.complex64)
-    assert flopwise.profile(numbers, torch.zeros(3, 4, dtype=torch.complex64)).total("macs") == 60
+    assert flopwise.profile(numbers, torch.zeros(3, 4, dtype=torch.complex64)).total("macs") == 240
 
 
 def test_flex_attention_and_what_it_does_to_the_scores() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import multiprocessing.pool
+import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402 - after the check that torch is there
 
 import flopwise  # noqa: E402
+from flopwise.readers.torch.runs import threads  # noqa: E402
 
 
 class Through(nn.Module):
@@ -126,6 +129,61 @@ def test_threads_that_the_program_starts_are_followed() -> None:
     profile = flopwise.profile(Threads(in_thread), (1, 16))
     assert (profile.total("macs"), profile.exact) == (768, True)
     assert [row.name for row in profile.rows] == ["layers.0", "layers.1", "layers.2"]
+
+
+def _mapped(function: Callable[[], Any]) -> Any:
+    with multiprocessing.pool.ThreadPool(2) as pool:
+        return sum(pool.map(lambda _: function(), range(2)))
+
+
+def _starmapped(function: Callable[[], Any]) -> Any:
+    with multiprocessing.pool.ThreadPool(2) as pool:
+        return sum(pool.starmap(lambda a, b: function(), [(1, 2), (3, 4)]))
+
+
+def _one_by_one(function: Callable[[], Any]) -> Any:
+    with multiprocessing.pool.ThreadPool(2) as pool:
+        return sum(pool.imap_unordered(lambda _: function(), range(2)))
+
+
+def _applied(function: Callable[[], Any]) -> Any:
+    with multiprocessing.pool.ThreadPool(2) as pool:
+        return pool.apply(function) + pool.apply_async(function).get()
+
+
+@pytest.mark.parametrize("run", [_mapped, _starmapped, _one_by_one, _applied], ids=lambda run: run.__name__)
+def test_the_older_pools_are_followed_without_waiting_for_their_own_threads(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[Any] = []
+    monkeypatch.setattr(threads, "_await", lambda thread, done: waits.append(thread))
+    profile = flopwise.profile(Threads(run), (1, 16))
+    assert (profile.total("macs"), profile.exact) == (1024, True)
+    assert [row.name for row in profile.rows if row.node.op == "Gemm"] == [
+        "layers.0",
+        "layers.1",
+        "layers.1:2",
+        "layers.2",
+    ]
+    assert not waits
+    assert not {"apply_async", "_guarded_task_generation"} & vars(multiprocessing.pool.ThreadPool).keys()
+
+
+def test_a_thread_that_waits_for_the_program_is_let_be_after_two_looks() -> None:
+    jobs: queue.Queue[Any] = queue.Queue()
+    looks: list[float] = []
+
+    class Done(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            looks.append(timeout or 0)
+            return super().wait(timeout)
+
+    thread = threading.Thread(target=jobs.get, daemon=True)
+    thread.start()
+    threads._await(thread, Done())
+    jobs.put(None)
+    thread.join()
+    assert len(looks) < 100  # of 200: it does not wait until its patience ends
 
 
 def test_pools_that_the_program_uses_are_followed() -> None:

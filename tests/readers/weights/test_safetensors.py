@@ -189,5 +189,5 @@ def test_the_profile_lists_tensors_and_says_that_it_knows_no_operations(tmp_path
     assert totals["params"] == sum(a.size for a in arrays.values())
     assert "holds weights and no operators" in profile.notes[0]
     assert [s.name for s in profile.by("module", depth=2)][-1] == "model.3"
-    with pytest.raises(InputError, match="has no inputs"):
+    with pytest.raises(InputError, match="does not apply to indexes of safetensors files, which hold"):
         flopwise.profile(str(tmp_path / "model.safetensors.index.json"), (1, 3))

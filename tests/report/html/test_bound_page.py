@@ -44,7 +44,7 @@ def test_the_page_holds_all_rows_and_the_roofs() -> None:
     text = page(found)
     data = data_of(text)
     assert data["layers"]["name"] == [row.name for row in found.rows]
-    assert {roof["label"] for roof in data["roofs"]} == {"float32", "L1", "memory"}
+    assert {roof["label"] for roof in data["roofs"]} == {"tfloat32", "L1", "memory"}
     assert data["waterfall"] == page_data(found)["waterfall"]
     assert "default-src" in text
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("transformers")
 
 from tests.cli.conftest import Run, run
-from tests.language_models import LLAMA, WINDOW, written
+from tests.language_models import ENCODERS, LLAMA, WINDOW, written
 from tests.report.html.browser import Page, data_of
 
 import flopwise
@@ -55,6 +55,16 @@ def test_in_a_browser(browser: Any, tmp_path: Path) -> None:
     assert "the whole request" in shown.run("return document.querySelector('#costs').textContent")
     assert shown.run("return document.documentElement.scrollWidth <= innerWidth")
     assert not shown.errors()
+
+
+def test_the_page_and_the_figures_of_an_encoder_alone(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    folder, page = tmp_path / "model", tmp_path / "page.html"
+    folder.mkdir()
+    command = ["llm", written(folder, ENCODERS["bert"]), "--prompt", "16", "--figures", tmp_path / "figures"]
+    assert run(*command).code == 0
+    assert run("llm", folder, "--prompt", "16", "-o", page).code == 0
+    assert '"decode_flops":null' in page.read_text().replace(": ", ":")
 
 
 def test_names_run_no_script(browser: Any, tmp_path: Path) -> None:

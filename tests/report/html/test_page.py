@@ -37,7 +37,7 @@ def chain(names: list[str], size: int = 8, paths: list[str] | None = None) -> Gr
         scope = tuple(Module(".".join(path[: k + 1]), "Block") for k in range(len(path))) if paths and paths[i] else ()
         weight = tensor(f"w{i}", size, size, kind="weight")
         nodes.append(
-            Node("MatMul", name, (tensor(f"t{i}", 1, size), weight), (tensor(f"t{i + 1}", 1, size),), scope=scope)
+            Node("MatMul", name, (tensor(f"t{i}", 1, size), weight), (tensor(f"t{i + 1}", 1, size),), modules=scope)
         )
     ends = (tensor("t0", 1, size),), (tensor(f"t{len(names)}", 1, size),)
     return Graph("chain", "hand", "models/chain.onnx", *ends, tuple(nodes))

@@ -22,7 +22,7 @@ from flopwise.analyses.zoo.records import model_row
 from flopwise.cli import main
 from flopwise.report.html.zoo import render_zoo
 from flopwise.report.report import as_text
-from flopwise.report.sheet.sheet import Look
+from flopwise.report.sheet.values import Look
 
 NAME = "</script><script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
 
@@ -34,8 +34,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made_zoo(folder, random.Random(7))
     data = Dataset(folder)
     figures = dict.fromkeys(("macs", "flops", "params", "peak_activation_bytes"), 12345)
-    data.put(model_row(Entry(NAME, NAME, family=NAME), "k-x", "0", status="ok", layers=0, **figures), [])
-    data.put(model_row(Entry("broken", NAME), "k-y", "0", status="failed", error=NAME), [])
+    data.put(model_row(Entry(NAME, NAME, family=NAME), "f" * 32, "0", status="ok", layers=0, **figures), [])
+    data.put(model_row(Entry("broken", NAME), "e" * 32, "0", status="failed", error=NAME), [])
     data.gather()
     return folder
 

@@ -6,7 +6,8 @@ import pytest
 from tests.report.graphs import conv_net, mystery, profiled, transformer, unresolved
 
 from flopwise.errors import InputError
-from flopwise.report.sheet.columns import COLUMNS, AtLeast, Item, cell, defaults, select
+from flopwise.report.sheet.columns import COLUMNS, Item, cell, defaults, select
+from flopwise.report.sheet.values import AtLeast
 from flopwise.report.sheet.zeros import KEYS
 
 

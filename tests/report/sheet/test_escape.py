@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -36,6 +37,53 @@ def test_markdown() -> None:
             assert {child.type for child in token.children} <= {"text", "text_special", "strong_open", "strong_close"}
             cells.append("".join(child.content for child in token.children))
     assert cells[::3] == [*SHOWN, "Total"]
+
+
+LIVE = (
+    "@octocat",
+    "by @org/team.",
+    "a@b.example",
+    "fix #1",
+    "GH-1",
+    "org/repo#12",
+    "https://evil.example/x",
+    "HTTP://evil.example/a|b`c",
+    "see www.evil.example",
+    "deadbeefdeadbeefdeadbeefdeadbeefdeadbeef",
+    "xmpp:a@b/c",
+    "`@octocat`",
+    "``@octocat",
+    "\\@octocat\\",
+    "(#1)[#2]<#3>",
+    "<!-- @octocat -->",
+    "&#64;octocat",
+)
+
+
+@pytest.mark.parametrize("name", LIVE)
+@pytest.mark.parametrize("place", ["| {} |", "- {}", "{}"])
+def test_nothing_in_markdown_is_a_link_or_a_mention(name: str, place: str) -> None:
+    """GitHub makes these of plain text, however it is escaped; in code they are inert."""
+    reader = pytest.importorskip("markdown_it").MarkdownIt("commonmark", {"html": True}).enable(["table"])
+    written = place.format(markdown.escape(name) if "|" in place else markdown.paragraph(name))
+    tokens = reader.parse(f"| a |\n| :-- |\n{written}\n" if "|" in place else written)
+    inner = [child for token in tokens for child in token.children or ()]
+    assert {child.type for child in inner} <= {"text", "text_special", "code_inline"}
+    plain = "".join(child.content if child.type != "code_inline" else " " for child in inner)
+    assert not re.search(r"@\w|#\d|GH-\d|://|www\.|[0-9a-f]{40}", plain.replace("&#64;", ""))
+    assert "".join(child.content for child in inner if child.content != "a").strip() == name
+
+
+@pytest.mark.parametrize("name", ["# x", "- x", "+ x", "> x", "1. x", "2) x", "=== x", "    x", "---"])
+def test_a_name_begins_nothing_but_a_paragraph(name: str) -> None:
+    reader = pytest.importorskip("markdown_it").MarkdownIt("commonmark")
+    assert [token.type for token in reader.parse(markdown.paragraph(name))][::2] == [
+        "paragraph_open",
+        "paragraph_close",
+    ]
+    net = profiled(nasty())
+    shown = render(replace(net, graph=replace(net.graph, name=name, source=name)), "markdown")
+    assert reader.parse(shown)[0].type == "paragraph_open"
 
 
 def test_csv() -> None:
@@ -78,7 +126,31 @@ def test_markdown_escapes_no_more_than_it_must(name: str, shown: str) -> None:
     assert markdown.escape(name) == shown
 
 
-@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\r="])
+#: What a spreadsheet may take for the beginning of a formula.
+BEGINNINGS = [
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t=",
+    "\r=",
+    "＝",
+    "＋",
+    "－",
+    "＠",
+    "−",
+    "﹢",
+    "﹣",
+    "﹦",
+    "﹫",
+    '"=',
+    " =",
+    ' " ＝',
+    "\u00a0=",
+]
+
+
+@pytest.mark.parametrize("begin", BEGINNINGS)
 def test_no_name_is_a_formula_in_a_spreadsheet(begin: str) -> None:
     """Names of layers and tensors, operators, the model's own name: nothing from a file begins as a formula does."""
     name = f'{begin}HYPERLINK("http://evil")'
@@ -90,7 +162,7 @@ def test_no_name_is_a_formula_in_a_spreadsheet(begin: str) -> None:
     for report in reports:
         for row in csv.reader(io.StringIO(as_text(report, "csv"), newline="")):
             for cell in row:
-                assert not cell.startswith(("=", "+", "-", "@", "\t", "\r")), cell
+                assert not cell.lstrip(' "').startswith(tuple("=+-@\t\r＝＋－＠−﹢﹣﹦﹫")), cell
 
 
 def test_numbers_stay_numbers() -> None:

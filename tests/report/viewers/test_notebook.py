@@ -45,5 +45,5 @@ def test_a_comparison_shows_the_differences() -> None:
     compared = flopwise.compare(one, two)
     html = comparison_html(compared)
     assert compared._repr_html_() == html
-    assert "128 (+100.0 %)" in text_of(html)
+    assert "parameters 64 128 64 100.0 " in " ".join(text_of(html).split())
     assert "<script" not in html

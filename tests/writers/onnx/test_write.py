@@ -10,7 +10,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.readers.models import LIGHT, conv_net, ints, model, node, number, value
+from tests.readers.models import LIGHT, UNKNOWN_GROUP, conv_net, ints, model, node, number, value, with_groups
 from tests.writers.onnx.writing import checked, shape, shapes, write
 
 import flopwise
@@ -66,6 +66,14 @@ def test_the_inputs_that_the_user_gave(tmp_path: Path, inputs: Any, options: dic
     assert shapes(net.graph)["x"] == expected
     assert shapes(net.graph)["n"] == (expected[0], 64, *expected[2:])
     assert shapes(net.graph)["y"] == (expected[0], 1000)
+
+
+@pytest.mark.parametrize("annotate", [False, True])
+def test_fields_that_nobody_knows_stay(annotate: bool, tmp_path: Path) -> None:
+    data = with_groups(conv_net())
+    net = write(data, tmp_path, annotate=annotate)
+    assert (tmp_path / "written.onnx").read_bytes().count(UNKNOWN_GROUP) >= data.count(UNKNOWN_GROUP)
+    assert shapes(net.graph) == shapes(write(conv_net(), tmp_path).graph)
 
 
 def test_symbols_become_numbers(tmp_path: Path) -> None:
@@ -269,15 +277,14 @@ def test_a_graph_in_several_messages(tmp_path: Path) -> None:
     assert len(written.graph.value_info) == 5
 
 
-def test_in_place_and_twice(tmp_path: Path) -> None:
-    path = tmp_path / "m.onnx"
-    onnx.save(conv_net(), path)
-    flopwise.write_shapes(path, path)
-    once = path.read_bytes()
-    flopwise.write_shapes(str(path), str(path))
-    assert path.read_bytes() == once
-    assert len(checked(path).graph.value_info) == 5
-    assert os.listdir(tmp_path) == ["m.onnx"]
+def test_twice(tmp_path: Path) -> None:
+    old, once, twice = (tmp_path / f"{name}.onnx" for name in ("old", "once", "twice"))
+    onnx.save(conv_net(), old)
+    flopwise.write_shapes(old, once)
+    flopwise.write_shapes(str(once), str(twice))
+    assert once.read_bytes() == twice.read_bytes()
+    assert len(checked(twice).graph.value_info) == 5
+    assert len(os.listdir(tmp_path)) == 3
 
 
 def test_a_source_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from flopwise.analyses.quantities import ALIASES, quantity
 from flopwise.analyses.quantities import FIGURES as OF_LAYERS
 from flopwise.conventions import get
 from flopwise.errors import InputError, did_you_mean
-from flopwise.readers.source.text import of_toml, text_of_file
+from flopwise.readers.source.text import parse_toml, text_of_file
 
 #: Figures that a model can be limited in, beside those of its layers too.
 FIGURES: tuple[str, ...] = (*OF_LAYERS, "peak_activation_bytes", "layers", "unknown", "roofline_us", "max_time_ratio")
@@ -61,14 +61,14 @@ class Limit:
     layers: str = ""
 
     def applies(self, source: str) -> bool:
-        """Whether it is for a model with this path."""
+        """True where the limit is for a model with this path."""
         path = source.replace(os.sep, "/")
         return any(fnmatch.fnmatchcase(name, self.models) for name in (path, path.rpartition("/")[2]))
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the models of a budget are profiled; what is None is not said."""
+    """The way the models of a budget are profiled; None where the budget says nothing."""
 
     convention: str | None = None
     batch_size: int | None = None
@@ -84,7 +84,7 @@ class Budget:
     limits: tuple[Limit, ...]
     settings: Settings = field(default_factory=Settings)
 
-    def of(self, source: str) -> tuple[Limit, ...]:
+    def for_model(self, source: str) -> tuple[Limit, ...]:
         """The limits for a model with this path.
 
         Raises:
@@ -122,16 +122,16 @@ def parse(text: str, source: str = "budget") -> Budget:
     if any(line.count(".") > _DOTS for line in text.splitlines()):  # each dot costs a walk over all before it
         raise InputError(f"{source}: a line has more than {_DOTS} dots")
     try:
-        content = of_toml(text)
+        content = parse_toml(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source}: is not TOML: {error}") from None
     try:
-        return of_mapping(content, source)
+        return budget_from_mapping(content, source)
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
 
 
-def of_mapping(content: Mapping[str, Any], source: str = "budget") -> Budget:
+def budget_from_mapping(content: Mapping[str, Any], source: str = "budget") -> Budget:
     """The budget in a mapping of the same form as the file.
 
     Raises:
@@ -158,6 +158,7 @@ def _layers(path: tuple[str, ...], table: Mapping[str, Any], models: str) -> Ite
 
 
 def _figures(path: tuple[str, ...], table: Mapping[str, Any], models: str, layers: str = "") -> Iterator[Limit]:
+    """The limits in a table of figures, those of each convention and device among them."""
     where, names = _where(path), OF_LAYERS if layers else FIGURES
     _refuse_unknown(where, table, (*names, *(alias for alias, figure in ALIASES.items() if figure in names)))
     for key, value in table.items():

@@ -1,4 +1,4 @@
-"""Whether models keep to a budget, and their figures of today as its new limits."""
+"""Models held against a budget, and their figures of today as its new limits."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ class Verdict:
 
     @property
     def missing(self) -> bool:
-        """Whether the limit is on layers, and the model has none of that name."""
+        """True where the limit is on layers and the model has none of that name."""
         return bool(self.limit.layers) and not self.layer
 
     @property
     def broken(self) -> bool:
-        """Whether the model has more, or may have more."""
+        """True where the model has more than the limit allows, or may have more."""
         return self.missing or self.value is None or not self.exact or self.value > self.limit.most
 
     @property
     def why(self) -> str:
-        """What is wrong, in words; "" when nothing is."""
+        """The reason why the limit is not kept; "" where it is."""
         if self.missing:
             return "no layer has such a name"
         if self.value is None:
@@ -89,11 +89,14 @@ def check_profiles(
             value, exact = timed(limit, profile)
             verdicts.append(Verdict(limit, source, "", value, exact, TIMES[limit.figure]))
             continue
-        verdicts.append(_of_layers(source, limit, profile) if limit.layers else _of_model(source, limit, profile))
+        verdicts.append(
+            _layers_verdict(source, limit, profile) if limit.layers else _model_verdict(source, limit, profile)
+        )
     return verdicts
 
 
-def _of_model(source: str, limit: Limit, profile: Profile) -> Verdict:
+def _model_verdict(source: str, limit: Limit, profile: Profile) -> Verdict:
+    """The verdict on a figure of the model as a whole."""
     figure, unit = limit.figure, _unit(limit, profile)
     if figure == "peak_activation_bytes":
         peak = profile.peak_activation_bytes
@@ -105,7 +108,7 @@ def _of_model(source: str, limit: Limit, profile: Profile) -> Verdict:
     return Verdict(limit, source, "", value, all(complete), unit)
 
 
-def _of_layers(source: str, limit: Limit, profile: Profile) -> Verdict:
+def _layers_verdict(source: str, limit: Limit, profile: Profile) -> Verdict:
     """The verdict on the layer that has the most; an unknown one is worse than any."""
     rows = [row for row in profile.rows if fnmatch.fnmatchcase(row.name, limit.layers)]
     unit = _unit(limit, profile)
@@ -188,6 +191,7 @@ def new_budget(profile: Profile, settings: Settings | None = None) -> str:
 
 
 def _settings(settings: Settings) -> list[str]:
+    """The settings as lines of TOML."""
     lines, text = [], json.dumps  # a basic string of TOML: JSON's escapes are among its own
     if settings.convention is not None:
         lines.append(f'convention = "{settings.convention}"')

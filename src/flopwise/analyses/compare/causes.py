@@ -1,4 +1,4 @@
-"""Why two conventions differ on a model: the causes in words, the largest first, which add up to the difference.
+"""Differences of two conventions on a model: the causes in words, the largest first, which add up to the difference.
 
 What a cause says is a fact about the two counts (one of them is 0, a ratio, so much for each output element), never a
 guess at what a tool had in mind.
@@ -33,7 +33,7 @@ FLOPS = {"FLOP": 1, "MAC": 2}
 
 
 class _Reason(NamedTuple):
-    """How the counts of a layer differ: the way, which of the two has less (0 or 1), and numbers that say how much."""
+    """A difference between the counts of a layer: the way, which of the two has less (0 or 1), and its numbers."""
 
     way: Way
     less: int = 0
@@ -60,23 +60,23 @@ class Cause:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """What each convention counts in these layers."""
+        """The counts of both conventions for these layers."""
         return self.first, self.other
 
     @property
     def unknown(self) -> bool:
-        """Whether one of the conventions cannot count some of these layers."""
+        """True where one of the conventions cannot count some of these layers."""
         return any(self.missing)
 
     @property
     def difference(self) -> int:
-        """How much more the other convention counts than the first, on what both can count."""
+        """The excess of the other convention's count over the first's, on what both can count."""
         return self.other - self.first
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where two conventions differ on one model: their totals in one unit, and the causes."""
+    """The difference of two conventions on one model: their totals in one unit, and the causes."""
 
     first: Profile
     other: Profile
@@ -92,7 +92,7 @@ class Difference:
 
     @property
     def exact(self) -> bool:
-        """Whether both totals are exact; the difference of lower bounds says nothing about the true one."""
+        """True where both totals are exact; the difference of lower bounds says nothing about the true one."""
         return not (self.first.sum.unknown or self.other.sum.unknown)
 
     @property
@@ -129,7 +129,7 @@ def common_unit(profiles: Sequence[Profile]) -> str:
 
 
 def factor(profile: Profile, unit: str) -> int:
-    """How many of a unit one of the profile's own is: 2 FLOP for each MAC.
+    """The factor from the profile's unit to another: 2 FLOP for each MAC.
 
     Raises:
         InputError: it is unknown how many.
@@ -143,7 +143,7 @@ def factor(profile: Profile, unit: str) -> int:
 
 
 def why(first: Profile, other: Profile) -> Difference:
-    """Why two conventions differ on a model.
+    """The difference of two conventions on a model, with its causes.
 
     Args:
         first: the model in one convention.
@@ -155,13 +155,13 @@ def why(first: Profile, other: Profile) -> Difference:
     unit = common_unit((first, other))
     scales = factor(first, unit), factor(other, unit)
     totals = first.sum.count * scales[0], other.sum.count * scales[1]
-    pairs = _together(list(_pairs(first, other, scales)))
-    seen = tuple({pair.node.op for pair in pairs if pair.counts[side]} for side in (0, 1))
+    pairs = _merge_attentions(list(_pairs(first, other, scales)))
+    ops = tuple({pair.node.op for pair in pairs if pair.counts[side]} for side in (0, 1))
     names = first.convention.name, other.convention.name
     groups: _Groups = {}
     for pair in pairs:
         if pair.differs:
-            groups.setdefault((pair.layers.words, _reason(pair, seen, 2 if unit == "FLOP" else 1)), []).append(pair)
+            groups.setdefault((pair.layers.words, _reason(pair, ops, 2 if unit == "FLOP" else 1)), []).append(pair)
     causes = [_cause(words, ways, names) for words, ways in _by_words(groups).items()]
     return Difference(first, other, unit, totals, tuple(sorted(causes, key=_size)))
 
@@ -205,36 +205,36 @@ def _pairs(first: Profile, other: Profile, scales: tuple[int, int]) -> Iterator[
         yield _Pair(node, layers_of(node, first.graph), every, (counts[0], counts[1]), (unknown[0], unknown[1]))
 
 
-def _together(pairs: list[_Pair]) -> list[_Pair]:
+def _merge_attentions(pairs: list[_Pair]) -> list[_Pair]:
     """The pairs, those of an attention as one where a convention counts the whole attention at one of its layers."""
     attentions: dict[str, list[_Pair]] = {}
     for pair in pairs:
         if pair.layers.attention:
             attentions.setdefault(pair.layers.attention, []).append(pair)
-    whole: dict[int, _Pair | None] = {}
+    merged_pairs: dict[int, _Pair | None] = {}
     for place, members in attentions.items():
         counted = [sum(1 for pair in members if pair.counts[side]) for side in (0, 1)]
         if min(counted) != 1 or max(counted) == 1:
             continue
         layers = Layers("multi-head attention", place, place)
         rows = tuple(row for pair in members for row in pair.rows)
-        whole.update({id(pair.node): None for pair in members})
-        whole[id(members[0].node)] = _Pair(members[0].node, layers, rows, *_summed(members), True)
-    return [merged for pair in pairs if (merged := whole.get(id(pair.node), pair)) is not None]
+        merged_pairs.update({id(pair.node): None for pair in members})
+        merged_pairs[id(members[0].node)] = _Pair(members[0].node, layers, rows, *_joint_counts(members), True)
+    return [merged for pair in pairs if (merged := merged_pairs.get(id(pair.node), pair)) is not None]
 
 
-def _summed(members: Sequence[_Pair]) -> tuple[tuple[int, int], tuple[bool, bool]]:
+def _joint_counts(members: Sequence[_Pair]) -> tuple[tuple[int, int], tuple[bool, bool]]:
     """The counts of layers together in both conventions, and whether one of them is unknown."""
     first, other = (sum(pair.counts[side] for pair in members) for side in (0, 1))
     return (first, other), (any(pair.unknown[0] for pair in members), any(pair.unknown[1] for pair in members))
 
 
-def _reason(pair: _Pair, seen: tuple[set[str], ...], product: int) -> _Reason:
-    """How the two counts of a layer differ.
+def _reason(pair: _Pair, ops: tuple[set[str], ...], product: int) -> _Reason:
+    """The difference between the two counts of a layer.
 
     Args:
         pair: the layer.
-        seen: the operators that each convention counts anywhere in the model.
+        ops: the operators that each convention counts anywhere in the model.
         product: what a multiply-accumulate is worth in the common unit.
     """
     if pair.unknown[0] != pair.unknown[1]:
@@ -242,7 +242,7 @@ def _reason(pair: _Pair, seen: tuple[set[str], ...], product: int) -> _Reason:
     one, two = pair.counts
     less = int(two < one)
     if 0 in (one, two):
-        return _Reason("here" if pair.node.op in seen[less] else "alone", less)
+        return _Reason("here" if pair.node.op in ops[less] else "alone", less)
     canonical, output = pair.rows[0].counts, pair.node.known_outputs[:1]
     elements = output[0].numel if output and output[0].resolved else 0
     gap = abs(two - one)
@@ -279,8 +279,9 @@ def _by_words(groups: _Groups) -> dict[str, dict[_Reason, list[_Pair]]]:
 
 
 def _cause(what: str, ways: dict[_Reason, list[_Pair]], names: tuple[str, str]) -> Cause:
+    """The cause that layers of one name have in common."""
     members = [pair for each in ways.values() for pair in each]
-    (first, other), missing = _summed(members)
+    (first, other), missing = _joint_counts(members)
     if any(reason.way == "bias" for reason in ways):  # the products are the same in both
         first, other = (sum(max(pair.counts[i] - pair.counts[1 - i], 0) for pair in members) for i in (0, 1))
     reasons = [(_words(reason, names, each), _number(each)) for reason, each in ways.items()]
@@ -296,12 +297,12 @@ def _cause(what: str, ways: dict[_Reason, list[_Pair]], names: tuple[str, str]) 
 
 
 def _number(members: Sequence[_Pair]) -> int:
-    """How many layers, the projections of an attention as one."""
+    """The number of layers, the projections of an attention as one."""
     return len({pair.layers.place or id(pair.node) for pair in members})
 
 
 def _words(reason: _Reason, names: tuple[str, str], members: Sequence[_Pair]) -> str:
-    """What the conventions do with the layers of a cause."""
+    """The conventions' treatment of the layers of a cause, in words."""
     less, more = names[reason.less], names[1 - reason.less]
     one = _number(members) == 1
     if reason.way == "unknown":
@@ -318,7 +319,7 @@ def _words(reason: _Reason, names: tuple[str, str], members: Sequence[_Pair]) ->
         return f"{less} counts {reason.numbers[0]} less for each output element"
     if reason.way == "element":
         return f"for each output element {names[0]} counts {reason.numbers[0]}, {names[1]} {reason.numbers[1]}"
-    (first, other), _ = _summed(members)
+    (first, other), _ = _joint_counts(members)
     return f"{names[1]} counts {_times(other, first)} what {names[0]} counts"
 
 
@@ -332,11 +333,11 @@ def _times(one: int, other: int) -> str:
     """
     if one == other:
         return "as much as"
-    about, ratio = _rounded(other, one) if 20 * one < other else _rounded(one, other)
+    about, ratio = _ratio_text(other, one) if 20 * one < other else _ratio_text(one, other)
     return f"{about}1/{ratio} of" if 20 * one < other else f"{about}{ratio} times"
 
 
-def _rounded(one: int, other: int) -> tuple[str, str]:
+def _ratio_text(one: int, other: int) -> tuple[str, str]:
     """A ratio with three digits, or more where they would say a whole number below 100; "about " where it is not
     exact.
     """

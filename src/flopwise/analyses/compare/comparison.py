@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from flopwise._arguments import checked
 from flopwise.analyses.compare.causes import Difference, common_unit, factor, why
 from flopwise.analyses.compare.matching import Match, Way, match
 from flopwise.analyses.quantities import FIGURES
@@ -23,7 +24,7 @@ Values = tuple["int | None", ...]
 
 
 class Change(NamedTuple):
-    """How a figure differs from that of the first model; None where nothing can be said."""
+    """The difference of a figure from that of the first model; None where nothing can be said."""
 
     difference: int | None
     percent: float | None
@@ -31,7 +32,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """What is compared in one line: the same layer, or the same operator, of each model."""
+    """One line of a comparison: the same layer, or the same operator, of each model."""
 
     #: The name in each model; None where there is none.
     names: tuple[str | None, ...]
@@ -46,7 +47,7 @@ class Group:
         return tuple(None if item is None else _value(item, figure) for item in self.items)
 
     def exact(self, figure: str) -> tuple[bool, ...]:
-        """Whether the figure of each model is exact, not a lower bound."""
+        """For each model, True where its figure is exact and not a lower bound."""
         return tuple(item is None or _exact(item, figure) for item in self.items)
 
     def subtracted(self, figure: str) -> Values:
@@ -56,12 +57,12 @@ class Group:
 
     @property
     def missing(self) -> bool:
-        """Whether a model has no such layer."""
+        """True where a model has no such layer."""
         return None in self.items
 
     @property
     def changed(self) -> bool:
-        """Whether a model has no such layer, or a figure is not the same in all."""
+        """True where a model has no such layer, or a figure is not the same in all."""
         return self.missing or any(len(set(self.values(figure))) > 1 for figure in FIGURES)
 
 
@@ -143,7 +144,7 @@ class Comparison:
 
     @functools.cached_property
     def convertible(self) -> bool:
-        """Whether the counts of all conventions can be said in one unit."""
+        """True where the counts of all conventions can be stated in one unit."""
         try:
             return bool(self._scales)
         except InputError:
@@ -151,10 +152,11 @@ class Comparison:
 
     @functools.cached_property
     def _scales(self) -> tuple[int, ...]:
-        """What one unit of each profile's count is worth in the common one."""
+        """The factors from one unit of each profile's count to the common unit."""
         unit = common_unit(self.profiles)
         return tuple(factor(profile, unit) for profile in self.profiles)
 
+    @checked
     def total(self, figure: str) -> Values:
         """A figure of each model; a lower bound where it is not ``exact``, None where it is unknown.
 
@@ -167,17 +169,20 @@ class Comparison:
             return tuple(p.peak_activation_bytes for p in self.profiles)
         return tuple(_value(p.sum, figure) for p in self.profiles)
 
+    @checked
     def exact(self, figure: str) -> tuple[bool, ...]:
-        """Whether a total is exact, not a lower bound, for each model."""
+        """For each model, True where its total is exact and not a lower bound."""
         if figure in OF_MODEL:
             return tuple(value is not None for value in self.total(figure))
         return tuple(_exact(p.sum, figure) for p in self.profiles)
 
+    @checked
     def comparable(self, figure: str) -> tuple[bool, ...]:
-        """Whether the figure of each model is in the unit of the first, or both are converted to one unit."""
+        """For each model, True where its figure is in the unit of the first, or both are converted to one unit."""
         units = [profile.convention.unit for profile in self.profiles]
         return tuple(figure != "count" or unit == units[0] or self.convertible for unit in units)
 
+    @checked
     def subtracted(self, figure: str) -> Values:
         """The total of each model as differences take it: None where it is a lower bound."""
         return tuple(
@@ -185,7 +190,7 @@ class Comparison:
         )
 
     def changes(self, figure: str, values: Values) -> list[Change]:
-        """How each model differs from the first; in FLOP where the counts are in different units.
+        """The differences of the models from the first; in FLOP where the counts are in different units.
 
         Args:
             figure: what is compared.
@@ -198,8 +203,15 @@ class Comparison:
             for model, alike in enumerate(self.comparable(figure))
         ]
 
+    @checked
     def difference(self, figure: str, model: int = 1) -> int | None:
-        """How much more a model has than the first; None when a figure is not exact, or the units differ."""
+        """The difference of a model from the first; None when a figure is not exact, or the units differ.
+
+        Raises:
+            InputError: there is no figure of that name, or no such model.
+        """
+        if not 0 <= model < len(self.profiles):
+            raise InputError(f"model {model}: there are {len(self.profiles)} models, the first of which is 0")
         return self.changes(figure, self.subtracted(figure))[model].difference
 
     def to_dict(self) -> dict[str, Any]:
@@ -210,8 +222,8 @@ class Comparison:
         return {
             "schema": "flopwise.compare/1",
             "models": [
-                {"label": label, **{key: whole[key] for key in ("model", "inputs", "convention", "coverage", "notes")}}
-                for label, whole in zip(self.labels, (p.to_dict() for p in self.profiles), strict=True)
+                {"label": label, **{key: data[key] for key in ("model", "inputs", "convention", "coverage", "notes")}}
+                for label, data in zip(self.labels, (p.to_dict() for p in self.profiles), strict=True)
             ],
             "totals": {
                 figure: _entry(self.total(figure), self.exact(figure), self.changes(figure, self.subtracted(figure)))
@@ -238,7 +250,7 @@ class Comparison:
         }
 
     def of_group(self, group: Group, figure: str) -> list[Change]:
-        """How a layer or operator of each model differs from that of the first; empty where neither has it."""
+        """The differences of a layer or operator of each model from that of the first; empty where neither has it."""
         changes = self.changes(figure, group.subtracted(figure))
         return [
             Change(None, None) if group.items[0] is None and item is None else change
@@ -249,7 +261,7 @@ class Comparison:
         return self.renderer(self) if self.renderer else repr(self)
 
     def _repr_html_(self) -> str | None:
-        """How a notebook shows the comparison; None leaves it to ``repr``."""
+        """The comparison in HTML for a notebook; None leaves it to ``repr``."""
         return self.html_renderer(self) if self.html_renderer else None
 
 
@@ -269,7 +281,7 @@ def _entry(values: Values, exact: Sequence[bool], changes: Sequence[Change]) -> 
 
 
 def difference(values: Values, model: int) -> int | None:
-    """How much more a model has than the first; None when one of them is not known."""
+    """The difference of a model from the first; None when one of them is not known."""
     first, other = values[0], values[model]
     return None if first is None or other is None else other - first
 
@@ -305,7 +317,7 @@ def compare_profiles(
 
 
 def _labels(profiles: Sequence[Profile]) -> list[str]:
-    """What tells profiles apart: the file, else the name, the convention, the input shapes; else a number."""
+    """A label for each profile: the file, else the name, the convention, the input shapes; else a number."""
     ways: list[Callable[[Profile], str]] = [
         lambda p: os.path.basename(p.graph.source) if not p.graph.source.startswith("<") else p.graph.name,
         lambda p: p.graph.source if p.graph.source and not p.graph.source.startswith("<") else p.graph.name,

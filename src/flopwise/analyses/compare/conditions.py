@@ -1,4 +1,4 @@
-"""What a comparison must not show: ``macs>+1%,params>0``."""
+"""Differences that make a comparison fail: ``macs>+1%,params>0``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Condition:
     percent: bool
 
     def holds(self, first: int, other: int) -> bool:
-        """Whether the difference is there."""
+        """True where the figures of the first and of another model differ as the condition says."""
         more: Fraction | float = Fraction(other - first)
         if self.percent and more:
             more = 100 * more / first if first else math.copysign(math.inf, more)
@@ -90,9 +90,9 @@ class Break:
     other: int | None
 
 
-def broken(comparison: Comparison, wanted: list[Condition]) -> Iterator[Break]:
+def broken(comparison: Comparison, conditions: list[Condition]) -> Iterator[Break]:
     """The conditions that hold or may hold, for each model but the first."""
-    for condition in wanted:
+    for condition in conditions:
         first, *others = comparison.subtracted(condition.figure)
         units = [p.convention.unit for p in comparison.profiles]
         comparable = [condition.figure != "count" or unit == units[0] for unit in units[1:]]

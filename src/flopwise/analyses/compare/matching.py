@@ -1,4 +1,4 @@
-"""Which layers of two models belong together: by name, then by structure, then by order."""
+"""Pairs of layers of two models that belong together: by name, then by structure, then by order."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def match(first: Sequence[Row], second: Sequence[Row]) -> list[Match]:
     )
     for way, key in keys:
         one, other = [key(r.node) for r in first], [key(r.node) for r in second]
-        taken = {b for b, _ in pairs.values()}
+        matched = {b for b, _ in pairs.values()}
         for left, right in _gaps(pairs, len(first), len(second)):
             a = [i for i in left if i not in pairs and one[i] is not None]
-            b = [i for i in right if i not in taken and other[i] is not None]
+            b = [i for i in right if i not in matched and other[i] is not None]
             for i, j in common([one[i] for i in a], [other[j] for j in b]):
                 pairs[a[i]] = (b[j], way)
     return [Match(a, b, way) for a, (b, way) in sorted(pairs.items())]
@@ -87,7 +87,7 @@ def _by_name(first: Sequence[Row], second: Sequence[Row]) -> list[tuple[int, int
     None where more layers are alike in another order than by their names: then the names are numbers that a layer
     more or less has shifted ("features.6").
     """
-    here, there = _named(first), _named(second)
+    here, there = _unique_names(first), _unique_names(second)
     pairs = [(position, there[name]) for name, position in here.items() if name in there]
     one = [_structure(first[i].node) for i in here.values()]
     other = [_structure(second[i].node) for i in there.values()]
@@ -95,7 +95,7 @@ def _by_name(first: Sequence[Row], second: Sequence[Row]) -> list[tuple[int, int
     return [] if len(common(one, other)) > DOUBT * agreeing + 1 else pairs
 
 
-def _named(rows: Sequence[Row]) -> dict[tuple[str, str], int]:
+def _unique_names(rows: Sequence[Row]) -> dict[tuple[str, str], int]:
     names = [(telling(r.node), _alike(r.node)) for r in rows]
     often = Counter(names)
     return {name: position for position, name in enumerate(names) if name[0] and often[name] == 1}
@@ -164,7 +164,7 @@ def common(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[tuple[int
     end = 0
     while end < min(len(one), len(other)) - start and one[-1 - end] == other[-1 - end]:
         end += 1
-    middle = _middle(one[start : len(one) - end], other[start : len(other) - end])
+    middle = _common_positions(one[start : len(one) - end], other[start : len(other) - end])
     return [
         *((i, i) for i in range(start)),
         *((i + start, j + start) for i, j in middle),
@@ -172,7 +172,8 @@ def common(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[tuple[int
     ]
 
 
-def _middle(one: Sequence[Hashable], other: Sequence[Hashable]) -> Iterable[tuple[int, int]]:
+def _common_positions(one: Sequence[Hashable], other: Sequence[Hashable]) -> Iterable[tuple[int, int]]:
+    """Positions of a longest common subsequence by rows of bits; none where both sequences are very long."""
     if not one or not other or len(one) * len(other) > MOST:
         return []
     places: dict[Hashable, int] = {}

@@ -1,4 +1,4 @@
-"""What layers of an operator are called in a sentence: convolutions, linear layers, attention's projections."""
+"""Layers of an operator in a sentence: convolutions, linear layers, attention's projections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flopwise.graph.names import layer_kind
 
 
 class Layers(NamedTuple):
-    """What layers are called, and where they lie."""
+    """A name for several layers, and the module in which they lie."""
 
     words: str
     #: The module that several of them are one of; "" where each is a layer of its own.
@@ -73,7 +73,7 @@ ATTENTION = "torch.nn.functional.multi_head_attention_forward"
 
 
 def layers_of(node: Node, graph: Graph) -> Layers:
-    """What the layers that a node is one of are called in a sentence; projections in an attention are set apart."""
+    """The name of the layers that a node is one of, for a sentence; projections in an attention are set apart."""
     words = PLURALS.get(node.op) or layer_kind(node, graph)
     if not (ATTENTION in node.via or (node.scope and node.scope[-1].kind.endswith("MultiheadAttention"))):
         return Layers(words)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.guards import Guard
-from flopwise.analyses.formula.subject import Point
+from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.terms.evaluation import substituted, symbols, value
 from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term, add_up, single, symbol
 

@@ -12,7 +12,7 @@ import functools
 import math
 import operator
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any, cast
@@ -20,6 +20,7 @@ from typing import Any, cast
 from flopwise.analyses.formula.guards import Guards, Relation
 from flopwise.analyses.formula.terms.bounds import largest, least
 from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, bits, floor, gcd
+from flopwise.operators.size import MisfitError, UnresolvedError
 
 _recording: ContextVar[Guards | None] = ContextVar("recording", default=None)
 
@@ -77,7 +78,78 @@ class Dim(int):
     (True, floor((H + 1)/2))
     """
 
+    #: How it stands among the kinds of sizes, see ``flopwise.operators.size``.
+    precedence = 1
     expression: Polynomial
+
+    @property
+    def identity(self) -> Polynomial:
+        """What tells it from sizes that are the same number at the hint."""
+        return self.expression
+
+    @staticmethod
+    def smaller(one: int, other: int) -> int:
+        """The smaller of two sizes."""
+        return smaller(one, other)
+
+    @staticmethod
+    def larger(one: int, other: int) -> int:
+        """The larger of two sizes."""
+        return larger(one, other)
+
+    @staticmethod
+    def same(one: int, other: int) -> int:
+        """The simpler of two sizes that must be one, which becomes a condition.
+
+        Raises:
+            MisfitError: they differ at the hint.
+        """
+        apart = term(one) - term(other)
+        if isinstance(apart, int) and apart == 0:
+            return one
+        if int(one) != int(other):
+            raise MisfitError(f"{int(one)} meets {int(other)}")
+        require(apart, "==")
+        return other if _simpler(other, one) else one
+
+    @staticmethod
+    def common(one: int, other: int) -> int:
+        """What two extents are broadcast to; that they are the same, or that one is 1, becomes a condition."""
+        if int(one) != int(other):
+            for extent, wide in ((one, other), (other, one)):
+                if int(extent) == 1:
+                    require(term(extent) - 1, "==")
+                    return wide
+        return Dim.same(one, other)
+
+    @staticmethod
+    def require(size: int, relation: Relation) -> None:
+        """Record how a size must stand to 0."""
+        require(size, relation)
+
+    @staticmethod
+    def settled(size: int) -> int:
+        """A size as the number that it is at the hint, which it must be elsewhere, too."""
+        require(term(size) - int(size), "==")
+        return int(size)
+
+    def require_size(self, extent: int | None) -> None:
+        """Record that it is a size in the target of a Reshape: 0 would stand for an extent, -1 for what is left.
+
+        Args:
+            extent: what 0 would stand for; None where it stands for itself.
+        """
+        require(self.expression if extent is None else _no_place(extent, self), ">=")
+
+    def scaled(self, scale: float) -> int:
+        """The size times a scale, rounded down; extents become 32 bits wide floats before they are scaled."""
+        require(_WHOLE["float32"] - self.expression, ">=")
+        product: Ratio = Ratio.of(self) * Ratio.of(scale, double=True)
+        return product.floor()
+
+    def ratio(self) -> Ratio:
+        """The size as a floating-point number."""
+        return Ratio.of(self)
 
     def __add__(self, other: Any) -> Any:
         if type(other) is Dim:
@@ -148,7 +220,8 @@ class Dim(int):
         return self // other, self % other
 
     def __truediv__(self, other: Any) -> Any:
-        return Ratio.of(self) / other if isinstance(other, int | float) else NotImplemented
+        plain = isinstance(other, int | float) and not _bounded(other)
+        return Ratio.of(self) / other if plain else NotImplemented
 
     def __rtruediv__(self, other: Any) -> Any:
         return Ratio.of(other) / self if isinstance(other, int | float) else NotImplemented
@@ -158,10 +231,6 @@ class Dim(int):
 
     def __rshift__(self, other: Any) -> Any:
         return self // (1 << int(other))
-
-    def at_most(self, other: int) -> int:
-        """The smaller of two sizes, see ``smaller``."""
-        return smaller(self, other)
 
     def common_divisor(self, other: int) -> int:
         """The greatest common divisor of two sizes."""
@@ -178,22 +247,22 @@ class Dim(int):
         return int.__float__(self)
 
     def __eq__(self, other: object) -> bool:
-        return _compared(self, other, "__eq__", "==", "!=")
+        return False if _bounded(other) else _compared(self, other, "__eq__", "==", "!=")
 
     def __ne__(self, other: object) -> bool:
-        return not _compared(self, other, "__eq__", "==", "!=") if isinstance(other, int) else True
+        return not self == other
 
     def __lt__(self, other: Any) -> bool:
-        return _ordered(other, self, 1)
+        return NotImplemented if _bounded(other) else _ordered(other, self, 1)
 
     def __le__(self, other: Any) -> bool:
-        return _ordered(other, self, 0)
+        return NotImplemented if _bounded(other) else _ordered(other, self, 0)
 
     def __gt__(self, other: Any) -> bool:
-        return _ordered(self, other, 1)
+        return NotImplemented if _bounded(other) else _ordered(self, other, 1)
 
     def __ge__(self, other: Any) -> bool:
-        return _ordered(self, other, 0)
+        return NotImplemented if _bounded(other) else _ordered(self, other, 0)
 
     def __bool__(self) -> bool:
         return not _compared(self, 0, "__eq__", "==", "!=")
@@ -204,8 +273,42 @@ class Dim(int):
         return dim, (int(self), self.expression)
 
 
+#: Element type -> up to which number it has all whole ones; beyond, what models round was rounded before.
+_WHOLE = {"float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8}
+
+
+def _simpler(one: int, other: int) -> bool:
+    """Whether the expression of a size is simpler than that of another one."""
+    if type(one) is not Dim or type(other) is not Dim:
+        return type(one) is int and type(other) is Dim
+    return len(str(one.expression)) < len(str(other.expression))
+
+
+def _no_place(extent: int, size: Dim) -> Term:
+    """What must not be negative for a size in a target to be one, where 0 would stand for this extent."""
+    if _times(extent, size) is not None:  # the extent is 0 where the size is
+        return 0
+    more = _times(size, extent)
+    return (size.expression if more is None else more) - 1
+
+
+def _times(product: int, factor: int) -> Term | None:
+    """By what a size is multiplied to be another one; None where that is no whole number."""
+    if type(factor) is not Dim:
+        return None
+    other = floor(term(product), factor.expression)
+    return other if term(product) - other * factor.expression == 0 else None
+
+
+def _bounded(other: Any) -> bool:
+    """Whether it is a size that the data decide, whose kind says what comes of both."""
+    return getattr(other, "precedence", 0) > Dim.precedence
+
+
 def _mixed(size: Dim, other: Any, operation: str) -> Any:
     """Arithmetic of a size with what is not a whole number: a ratio, while the other is one or a float."""
+    if _bounded(other):
+        return NotImplemented
     if isinstance(other, bool):
         return getattr(size, operation)(int(other))
     if isinstance(other, float | Ratio | Fraction):
@@ -297,6 +400,33 @@ class Ratio(float):
         return made
 
     @property
+    def identity(self) -> tuple[Term, int, int]:
+        """What tells it from ratios that are the same number at the hint."""
+        return self.over, self.by, self.apart
+
+    def rounded_to(self, way: Callable[[Any], int], dtype: str) -> int:
+        """The ratio made whole; that its element type has the whole numbers beside it becomes a condition.
+
+        Args:
+            way: how.
+            dtype: its element type.
+
+        Raises:
+            UnresolvedError: the type does not have them at the hint.
+        """
+        most = _WHOLE.get(dtype)
+        if most is not None:
+            most = most * 2 // 3 if self.rounded else most  # rounding stays away from the next whole number
+            if self.number * self.by > most:
+                raise UnresolvedError
+            require(most - self.over, ">=")
+        return way(self)
+
+    def ratio(self) -> Ratio:
+        """Itself."""
+        return self
+
+    @property
     def rounded(self) -> bool:
         """Whether floating-point arithmetic has no such number: it has those over powers of two."""
         return self.by & (self.by - 1) != 0
@@ -317,6 +447,8 @@ class Ratio(float):
         """
         if isinstance(size, Ratio):
             return size
+        if _bounded(size):
+            raise UnresolvedError
         if isinstance(size, int):
             return cls(Fraction(int(size)), term(size), 1)
         exact = Fraction(size)

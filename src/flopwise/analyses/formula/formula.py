@@ -8,17 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from flopwise import _arguments
 from flopwise.analyses.formula.alive import alive, peak_of, state_of
 from flopwise.analyses.formula.conditions import Conditions
-from flopwise.analyses.formula.content import content
 from flopwise.analyses.formula.domains import Domain
-from flopwise.analyses.formula.functions import Piece, checked, pieces
+from flopwise.analyses.formula.extras.content import content
+from flopwise.analyses.formula.extras.functions import Piece, checked, pieces
+from flopwise.analyses.formula.extras.plotting import drawn
+from flopwise.analyses.formula.extras.source import Way, source
 from flopwise.analyses.formula.groups import OF_MODEL, Group, grouped
-from flopwise.analyses.formula.plotting import drawn
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.expressions import Expressions, identifiers
 from flopwise.analyses.formula.terms.polynomial import Term
-from flopwise.analyses.formula.terms.source import Way, source
 from flopwise.analyses.formula.values import OutsideError, Values
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError, did_you_mean
@@ -93,6 +94,7 @@ class Formula:
         """Whether every layer has a formula and every tensor a shape, so that the totals are not lower bounds."""
         return self.whole.exact("count") and self.whole.exact("macs") and not self.unresolved
 
+    @_arguments.checked
     def total(self, figure: str) -> Any:
         """The model's sum of one figure as a sympy expression; a lower bound unless ``exact``.
 
@@ -114,6 +116,7 @@ class Formula:
             raise InputError(f"unknown figure {figure!r}; known: {', '.join((*group.terms, *OF_MODEL, *CLASSES))}")
         return group.term(figure)
 
+    @_arguments.checked
     def term(self, figure: str) -> Term | None:
         """The model's sum of one figure on the symbols' scales; None when no layer has it.
 
@@ -151,6 +154,7 @@ class Formula:
         """Bytes that the model hands on from call to call: caches of keys and values, states."""
         return state_of(self.sizes)
 
+    @_arguments.checked
     def value(self, figure: str, **sizes: int) -> int | None:
         """One figure of the model at one point; None when no layer has it.
 
@@ -198,6 +202,7 @@ class Formula:
             raise OutsideError("the program does not take these sizes", point)
         return self._places(point)
 
+    @_arguments.checked
     def named(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """The sizes by the model's own names of the symbols.
 
@@ -230,6 +235,7 @@ class Formula:
         with contextlib.suppress(OutsideError):
             self.own_point(sizes)
 
+    @_arguments.checked
     def lambdify(self, figure: str | None = None) -> Any:
         """Python functions of the symbols, which take whole numbers or numpy's arrays of them.
 
@@ -261,6 +267,7 @@ class Formula:
         """The functions of figures on this way alone; None: of all."""
         return pieces(self._chosen(figures), self.domains, [guard for guard, _, _ in self.guards.guards])
 
+    @_arguments.checked
     def source(self, language: str, figures: Sequence[str] | None = None) -> str:
         """Source code with a function of the symbols for each figure, and ``holds``: whether they are right there.
 
@@ -281,6 +288,7 @@ class Formula:
         about = "; ".join([*self.conditions, *([] if self.everywhere else [f"not everywhere: {WAYS}"])])
         return Way(self._chosen(figures), self.domains, [guard for guard, _, _ in self.guards.guards], about)
 
+    @_arguments.checked
     def without_formula(self, figures: Sequence[str] | None = None) -> list[str]:
         """Those of the figures (None: of those that every layer has) of which the model has no formula.
 
@@ -289,6 +297,7 @@ class Formula:
         """
         return [f for f in (self.whole.terms if figures is None else figures) if self.term(f) is None]
 
+    @_arguments.checked
     def at_least(self, figures: Sequence[str] | None = None) -> list[str]:
         """Those of the figures (None: of those that every layer has) whose formula is a lower bound.
 
@@ -302,6 +311,7 @@ class Formula:
         terms = {f: self.term(f) for f in (figures if figures is not None else (*self.whole.terms, *OF_MODEL))}
         return {figure: term for figure, term in terms.items() if term is not None}
 
+    @_arguments.checked
     def plot(self, symbol: str, sizes: Sequence[int], figures: Sequence[str] = ("macs",), **others: int) -> Any:
         """A figure of matplotlib with the cost against one symbol.
 
@@ -316,6 +326,7 @@ class Formula:
         """
         lines = {}
         for figure in figures:
+            self.term(figure)  # refuses what is no figure
             bound = "" if figure in OF_MODEL or self.whole.exact(figure) else "at least "
             lines[bound + figure] = [self.value(figure, **{**others, symbol: size}) for size in sizes]
         return drawn(symbol, sizes, lines, ", ".join(f"{n} = {s}" for n, s in others.items()) or self.graph.name)
@@ -330,6 +341,7 @@ class Formula:
         term = self.term_of(group, figure)
         return None if term is None else self.expressions.expression(term)
 
+    @_arguments.checked
     def by(self, key: str, depth: int | None = None) -> list[Group]:
         """Layers grouped.
 
@@ -372,6 +384,7 @@ class Formula:
         written = (*identifiers(names, code=True).items(), *identifiers(names).items())
         return {**{clean: name for name, clean in written}, **{n: n for n in names}}
 
+    @_arguments.checked
     def point(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """A size for each symbol, checked, on whichever way.
 
@@ -414,6 +427,7 @@ class Formula:
             raise OutsideError(message, point)
         return point
 
+    @_arguments.checked
     def at(self, **sizes: int) -> Values:
         """The totals at one point: each figure as an integer, None when no layer has it.
 

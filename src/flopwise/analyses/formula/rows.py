@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from flopwise.analyses.formula.subject import Point
+from flopwise.analyses.formula.dim import term
+from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.terms.evaluation import value
-from flopwise.analyses.formula.terms.polynomial import Polynomial, Term
+from flopwise.analyses.formula.terms.polynomial import Polynomial
 from flopwise.analyses.training.step import train as with_training
 from flopwise.conventions.convention import Convention
 from flopwise.graph import Graph
+from flopwise.operators.counts import Counts
 from flopwise.operators.own import Rules
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile
@@ -31,6 +34,9 @@ FIGURES = (
     "saved_bytes",
 )
 CLASSES = ("counts", "view", "backward_counts")
+
+#: All of them.
+_FIGURES = operator.attrgetter(*FIGURES, *CLASSES)
 
 #: The note of a row for which no expression was found.
 NO_FORMULA = "its cost follows no formula that was found"
@@ -58,6 +64,29 @@ class Known(NamedTuple):
     profile: Profile
 
 
+def termed(rows: Sequence[Row]) -> list[Row]:
+    """The rows with terms for sizes that carry them."""
+    known: dict[tuple[int, ...], dict[str, Any]] = {}  # many rows share their figures
+
+    def of(row: Row) -> dict[str, Any]:
+        figures: dict[str, Any] = {}
+        for key in FIGURES:
+            held = getattr(row, key)
+            figures[key] = None if held is None else term(held)
+        for key in CLASSES:
+            classes = getattr(row, key)
+            figures[key] = None if classes is None else Counts(*[cast(int, term(c)) for c in classes])
+        return figures
+
+    made = []
+    for row in rows:
+        shared = tuple(map(id, _FIGURES(row)))
+        if shared not in known:
+            known[shared] = of(row)
+        made.append(replace(row, **known[shared]))
+    return made
+
+
 def unknown_row(row: Row) -> Row:
     """The row with no figure known."""
     return with_figures(row, dict.fromkeys((*FIGURES, *CLASSES)), True)
@@ -79,8 +108,11 @@ def differing(rows: Sequence[Row], figures: Known, places: Point) -> set[int]:
     """
     atoms: dict[str, int] = {}
     values: dict[Polynomial, int] = {}
+    known: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # many rows have the same figures
 
-    def at(term: Term | None) -> int | None:
+    def at(term: Any) -> Any:
+        if isinstance(term, tuple):
+            return tuple(map(at, term))
         if not isinstance(term, Polynomial):
             return term
         if term not in values:
@@ -88,19 +120,13 @@ def differing(rows: Sequence[Row], figures: Known, places: Point) -> set[int]:
         return values[term]
 
     def same(row: Row, other: Row) -> bool:
-        lost = row.note == NO_FORMULA
-        for key in FIGURES:
-            one = getattr(row, key)
-            if at(one) != getattr(other, key) and not (lost and one is None):
-                return False
-        for key in CLASSES:
-            one, two = getattr(row, key), getattr(other, key)
-            if one is None or two is None:
-                if one is not two and not (lost and one is None):
-                    return False
-            elif any(at(a) != b for a, b in zip(one, two, strict=True)):
-                return False
-        return True
+        terms, there = _FIGURES(row), _FIGURES(other)
+        mine = known.get(terms)
+        if mine is None:
+            mine = known[terms] = at(terms)
+        if mine == there:
+            return True
+        return row.note == NO_FORMULA and all(a is None or a == b for a, b in zip(mine, there, strict=True))
 
     others = figures.profile.rows
     if [r.name for r in rows] != [r.name for r in others]:

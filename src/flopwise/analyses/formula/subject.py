@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Protocol
 
-from flopwise.analyses.formula.facts import ModelFacts
-from flopwise.analyses.formula.propagation.engine import Explain
-from flopwise.analyses.formula.terms.polynomial import Term
+from flopwise.analyses.formula.following.followed import Followed
+from flopwise.analyses.formula.points import OpenShape, Point, Sizes
 from flopwise.graph import Graph
-
-#: Symbol -> size.
-Point: TypeAlias = "Mapping[str, int]"
-
-#: Shapes of inputs by name, in sizes that may carry expressions.
-Sizes: TypeAlias = "Mapping[str, tuple[int, ...]]"
-
-#: Name, element type and shape of an input, in the sizes of the symbols.
-OpenShape: TypeAlias = "tuple[str, str | None, tuple[Term, ...]]"
+from flopwise.operators.size import Dims
 
 
-class Reading(NamedTuple):
-    """A model at one point: its graph, and what reading it says about values."""
+class Explain(Protocol):
+    """What knows the shapes of outputs at several points, by the node's position and the output's place."""
 
-    graph: Graph
-    facts: ModelFacts
+    def __call__(self, position: int, place: int, inputs: Sequence[Dims | None]) -> Dims | None:
+        """A shape in the extents of the inputs for which there is no rule."""
 
-    def in_modules(self, named: Graph) -> Reading:
-        """The reading with names and module paths of another graph of the model; as it is where the two differ."""
-        graph = self.graph
-        if graph is named or len(graph.nodes) != len(named.nodes) or not any(n.scope for n in named.nodes):
-            return self
-        pairs = zip(graph.nodes, named.nodes, strict=True)
-        nodes = tuple(replace(node, name=twin.name, scope=twin.scope, origin=twin.origin) for node, twin in pairs)
-        return self._replace(graph=replace(graph, nodes=nodes))
+    def agrees(self, position: int, place: int, shape: Dims) -> bool:
+        """Whether a shape is right at all points."""
+
+    def position(self, name: str) -> tuple[int, int] | None:
+        """The position of the node that makes a tensor, and the place of the output; None where none does."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """At which sizes a model is followed."""
+
+    #: The sizes as numbers.
+    point: Point
+    #: The shapes of the inputs.
+    sizes: Sizes
+    #: How often loops run whose number of iterations is a symbol.
+    trips: Mapping[str, int]
+    #: What finds shapes for which there is no rule; None: nothing does.
+    explain: Explain | None = None
+    #: Whether the loops of a program run as often as they do at the point.
+    fixed: bool = True
 
 
 @dataclass(frozen=True)
@@ -44,16 +48,17 @@ class Subject:
     #: The symbols.
     names: Sequence[str]
     #: Reads the model at a size of each symbol; raises FlopwiseError where the model cannot have these sizes.
-    read: Callable[[Point], Reading]
+    read: Callable[[Point], Graph]
+    #: Reads it with sizes that carry expressions.
+    follow: Callable[[Request], Followed]
     #: Sizes that the model is known to take.
     hints: Point = field(default_factory=dict)
     #: The open inputs.
     shapes: Sequence[OpenShape] = ()
     #: Those of the symbols that are numbers of trips of the loop of that name.
     loops: Sequence[str] = ()
-    #: Reads a program at a point with sizes that carry expressions, with what finds shapes for which there is no rule,
-    #: and perhaps with loops that run as often as they do there; None for a file, whose graph says it all.
-    follow: Callable[[Point, Sizes, Explain | None, bool], Reading] | None = None
+    #: Whether it is a program, which runs each time that it is followed.
+    runs: bool = False
     #: The point at which it is followed; None: the one that it takes best.
     start: Point | None = None
     #: The subject from a point on at which a program may take another way: the smallest sizes there are numbers in it.

@@ -1,4 +1,4 @@
-"""How large a request can be on a device: the most that still fits, by runs of the program itself."""
+"""The largest request that still fits on a device, by runs of the program itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAR = 1 << 40
 
 
 def largest_batch(program: Program, request: Inference, have: int) -> int | None:
-    """Sequences of the request's length that fit into so many bytes; None where a size is missing or nothing grows."""
+    """Sequences of the request's length that fit into ``have`` bytes; None where a size is missing or nothing grows."""
 
     def memory(batch: int) -> int | None:
         return _memory(program, request, request.prompt, batch)
@@ -33,9 +33,9 @@ def largest_context(program: Program, request: Inference, have: int) -> int | No
     its prompt token by token, which takes too long at such lengths."""
     if program.encoder_length is not None:
         return None
-    if "recurrent state" in program.state(step(program, request.prompt), request.batch):
-        few, more = (len(program.profile(prefill(program, tokens), request.batch).rows) for tokens in (4, 16))
-        if more > 2 * few:
+    if program.keeps_state and "recurrent state" in program.state(step(program, request.prompt), request.batch):
+        rows, longer = (len(program.profile(prefill(program, tokens), request.batch).rows) for tokens in (4, 16))
+        if longer > 2 * rows:
             return None
 
     def memory(prompt: int) -> int | None:
@@ -46,22 +46,24 @@ def largest_context(program: Program, request: Inference, have: int) -> int | No
 
 
 def _memory(program: Program, request: Inference, prompt: int, batch: int) -> int | None:
-    """What must fit of the request with another prompt or batch; None where the program does not take it."""
+    """Memory of the request with another prompt or batch, in bytes; None where the program does not take it."""
     try:
+        steps = [step(program, prompt)] if program.keeps_state else []
         alive = [
             (run.peak_activation_bytes, run.state_bytes)
-            for run in (program.profile(call, batch) for call in (prefill(program, prompt), step(program, prompt)))
+            for run in (program.profile(call, batch) for call in (prefill(program, prompt), *steps))
         ]
-        state = sum(program.state(step(program, prompt, request.generate), batch).values())
+        last = [step(program, prompt, request.generate)] if program.keeps_state else []
+        state = sum(sum(program.state(call, batch).values()) for call in last)
     except FlopwiseError:
         return None
     if any(peak is None for peak, _ in alive):
         return None
-    return request.weight_bytes + state + max((peak or 0) - held for peak, held in alive)
+    return request.weight_bytes + state + max((peak or 0) - state_bytes for peak, state_bytes in alive)
 
 
 def largest(memory: Callable[[int], int | None], have: int, start: int, at_start: int | None) -> int | None:
-    """The largest number of which the memory is at most so much; 0 where that of 1 is more.
+    """The largest number whose memory is at most ``have`` bytes; 0 where that of 1 is more.
 
     Args:
         memory: number -> bytes, which grow with it; None where that cannot be run.
@@ -98,7 +100,7 @@ def largest(memory: Callable[[int], int | None], have: int, start: int, at_start
 def _next(
     low: int, high: int, last: tuple[int, int], now: tuple[int, int | None], have: int, run: int
 ) -> tuple[int, tuple[int, int]]:
-    """Where to run next, and the last point with a size: on the line through two points, each fourth time halfway."""
+    """The next length to run, on a line through two points or each fourth time halfway; the last point with a size."""
     (before, old), (point, size) = last, now
     middle = (low + high) // 2 if high < FAR else 16 * point
     if size is None:

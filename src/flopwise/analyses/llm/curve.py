@@ -13,11 +13,12 @@ LENGTHS, BEYOND = 8, 4
 
 @dataclass(frozen=True)
 class Point:
-    """A length of the context: a prompt of so many tokens, and one step after it."""
+    """A length of the context: a prompt of as many tokens, and one step after it."""
 
     context: int
     prefill: Step
-    decode: Step
+    #: None for an encoder alone.
+    decode: Step | None
     #: Bytes of the state after so many tokens, and of weights that are in memory.
     cache_bytes: int
     weight_bytes: int
@@ -25,7 +26,7 @@ class Point:
     @property
     def activation_bytes(self) -> int | None:
         """Bytes of activations alive at once in the larger of the two; None when a size is missing."""
-        alive = [step.activation_bytes for step in (self.prefill, self.decode)]
+        alive = [step.activation_bytes for step in (self.prefill, self.decode) if step is not None]
         return None if None in alive else max(n for n in alive if n is not None)
 
     @property
@@ -40,7 +41,7 @@ class Point:
         return {
             "context": self.context,
             **{
-                f"{name}_{key}": getattr(step, key)
+                f"{name}_{key}": None if step is None else getattr(step, key)
                 for name, step in steps
                 for key in ("macs", "needed_macs", "flops", "bytes", "activation_bytes")
             },

@@ -21,21 +21,21 @@ def summed(cost: Callable[[int], tuple[int, ...]], first: int, last: int) -> tup
     """
     sums: dict[int, tuple[int, ...]] = {}
 
-    def at(length: int) -> tuple[int, ...]:
+    def cost_at(length: int) -> tuple[int, ...]:
         if length not in sums:
             sums[length] = cost(length)
         return sums[length]
 
     def stretch(start: int, end: int) -> list[int]:
-        low, high, steps = at(start), at(end), end - start
+        low, high, steps = cost_at(start), cost_at(end), end - start
         if steps <= 1:
             return [a + (b if steps else 0) for a, b in zip(low, high, strict=True)]
         middle = (start + end) // 2
-        centre = at(middle)
+        centre = cost_at(middle)
         straight = all((c - a) * steps == (b - a) * (middle - start) for a, b, c in zip(low, high, centre, strict=True))
         if straight:
             return [(a + b) * (steps + 1) // 2 for a, b in zip(low, high, strict=True)]
         left, right = stretch(start, middle), stretch(middle + 1, end)
         return [a + b for a, b in zip(left, right, strict=True)]
 
-    return tuple(stretch(first, last)) if last >= first else tuple(0 for _ in at(first))
+    return tuple(stretch(first, last)) if last >= first else tuple(0 for _ in cost_at(first))

@@ -1,4 +1,4 @@
-"""What a request to a language model costs: the prompt, each further token, the cache, and what must be in memory."""
+"""The cost of a request to a language model: the prompt, each further token, the cache, and the memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from flopwise.analyses.llm.curve import Point, lengths
 from flopwise.analyses.llm.on_device import OnDevice
 from flopwise.analyses.llm.program import Program, step
 from flopwise.analyses.llm.program import prefill as prefill_of
-from flopwise.analyses.llm.rewrites import ABSORB_MLA
 from flopwise.analyses.llm.runs import Runs
 from flopwise.analyses.llm.step import Step
+from flopwise.analyses.needed.latents import ABSORB_MLA
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError
 
@@ -32,12 +32,16 @@ class Inference:
     active_params: int
     weight_bytes: int
     prefill: Step
-    #: The first step after the prompt.
-    decode: Step
+    #: The first step after the prompt; None for an encoder alone, which has no steps.
+    decode: Step | None
     #: All steps after the prompt, one for each generated token; ``bytes`` are read, of weights and of the state.
     generated_macs: int
     generated_flops: int
     generated_bytes: int
+    #: The multiply-accumulates and bytes of them that no engine can do without; the first by the types that they may be
+    #: computed in.
+    generated_products: Mapping[tuple[str, ...], int]
+    least_generated_bytes: int
     #: Bytes of the state after the prompt, after the last token, and of one token more after the prompt.
     cache_bytes: int
     final_cache_bytes: int
@@ -74,8 +78,8 @@ class Inference:
 
     @property
     def memory_bytes(self) -> int | None:
-        """What must fit: the weights, the state after the last token, and the activations of the larger step."""
-        alive = [step.activation_bytes for step in (self.prefill, self.decode)]
+        """Bytes of the weights, of the state after the last token, and of the activations of the larger step."""
+        alive = [step.activation_bytes for step in (self.prefill, self.decode) if step is not None]
         if None in alive:
             return None
         return self.weight_bytes + self.final_cache_bytes + max(n for n in alive if n is not None)
@@ -85,13 +89,15 @@ class Inference:
         """2 N for each token: of the prompt, of the first step after it and of all steps, N the weights that a token is
         multiplied with. Those of an encoder are the ones that a step leaves out."""
         own, step = 2 * self.active_params, self.batch
+        if self.decode is None:
+            return own * self.prefill.tokens, 0, 0
         if self.decode.past == self.prefill.new:
             return own * self.prefill.tokens, own * step, own * step * self.generate
         encoder = 2 * max(self.prefill.weights.active - self.active_params, 0)
         return encoder * self.prefill.tokens + own * step, own * step, own * step * self.generate
 
     def _counted(self) -> dict[str, dict[str, int | str]]:
-        """What conventions count for each part of the request."""
+        """Each convention's counts of the parts of the request."""
         parts = ("unit", "prefill", "decode", "generate", "request")
         counts = self.conventions.items()
         return {name: dict(zip(parts, (*own, own[1] + own[3]), strict=True)) for name, own in counts}
@@ -115,7 +121,9 @@ class Inference:
                 "attention_macs": prefill.attention_macs,
                 "activation_bytes": prefill.activation_bytes,
             },
-            "decode": {
+            "decode": None
+            if decode is None
+            else {
                 "past": decode.past,
                 "macs": decode.macs,
                 "needed_macs": decode.needed_macs,
@@ -150,7 +158,7 @@ class Inference:
             **({"conventions": self._counted()} if self.conventions else {}),
             **({} if self.device is None else {"device": self.device.to_dict()}),
             **({"curve": [point.to_dict() for point in self.curve]} if self.curve else {}),
-            "exact": prefill.exact and decode.exact,
+            "exact": prefill.exact and (decode is None or decode.exact),
             "notes": list(self.notes),
         }
 
@@ -167,7 +175,7 @@ def inference(
     conventions: Sequence[Convention] = (),
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference:
-    """What a request costs: a prompt, and so many tokens after it.
+    """The cost of a request: a prompt, and the tokens generated after it.
 
     Args:
         program: the model.
@@ -189,13 +197,18 @@ def inference(
             raise InputError(f"{name} {number}: must be at least 1")
     prompt = program.encoder_length or prompt
     runs = Runs(program, batch, conventions, progress)
-    first, then = runs.at(prefill_of(program, prompt)), runs.at(step(program, prompt))
-    macs, flops, read, absorbed, *counts = runs.generation(prompt, generate)
-    if ABSORB_MLA in rewrites and then.absorbed is None:
+    first = runs.run(prefill_of(program, prompt))
+    then = runs.run(step(program, prompt)) if program.keeps_state else None
+    generate = generate if then is not None else 0
+    (macs, flops, read, least, absorbed, *counts), products = runs.generation(prompt, generate)
+    if ABSORB_MLA in rewrites and (then is None or then.absorbed is None):
         raise InputError(f"{ABSORB_MLA}: {program.name} expands no latents that could be absorbed")
     weight_bytes = runs.weight_bytes(first.profile)
-    after_prompt, one_more, end = (runs.state(step(program, prompt, tokens)) for tokens in (0, 1, generate))
-    counted = zip(conventions, first.counts, then.counts, counts, strict=True)
+    ends = (0, 1, generate) if then is not None else ()
+    after_prompt, one_more, end = (runs.state(step(program, prompt, tokens)) for tokens in ends) if ends else (0, 0, 0)
+    single = then.counts if then is not None else (0,) * len(conventions)
+    counted = zip(conventions, first.counts, single, counts, strict=True)
+    decode = None if then is None else then.cost
     return Inference(
         name=program.name,
         source=program.source,
@@ -205,19 +218,21 @@ def inference(
         prompt=prompt,
         generate=generate,
         params=first.profile.total("params"),
-        active_params=then.cost.weights.active,
+        active_params=(decode or first.cost).weights.active,
         weight_bytes=weight_bytes,
         prefill=first.cost,
-        decode=then.cost,
+        decode=decode,
         generated_macs=macs,
         generated_flops=flops,
         generated_bytes=read,
+        generated_products=products,
+        least_generated_bytes=least,
         cache_bytes=after_prompt,
         final_cache_bytes=end,
         cache_bytes_per_token=(one_more - after_prompt) // batch,
-        rewrites={} if then.absorbed is None else {ABSORB_MLA: (then.absorbed, absorbed)},
+        rewrites={} if then is None or then.absorbed is None else {ABSORB_MLA: (then.absorbed, absorbed)},
         conventions={own.name: (own.unit, prompts, steps, every) for own, prompts, steps, every in counted},
-        notes=(*_notes(program, prompt, generate, first.cost, then.cost), *first.profile.notes),
+        notes=(*_notes(program, prompt, generate, first.cost, decode), *first.profile.notes),
         curve=runs.curve(_contexts(program, prompt, generate), weight_bytes) if curve else (),
     )
 
@@ -229,25 +244,35 @@ def _contexts(program: Program, prompt: int, generate: int) -> tuple[int, ...]:
     return lengths(prompt, prompt + generate, program.longest)
 
 
-def _notes(program: Program, prompt: int, generate: int, prefill: Step, decode: Step) -> list[str]:
-    """What a reader should know about the figures."""
+def _notes(program: Program, prompt: int, generate: int, prefill: Step, decode: Step | None) -> list[str]:
+    """Notes on the figures."""
     notes = list(program.notes)
-    end = decode.past + generate
+    if decode is None:
+        notes.append(
+            f"{program.name} keeps no state between calls, so there is no step: each call reads all of its input"
+        )
+    end = prompt if decode is None else decode.past + generate
     if program.encodes and program.encoder_length is None:
         end = max(end, prompt)
     if program.longest is not None and end > program.longest:
         notes.append(f"{end} tokens are more than the {program.longest} that the model was made for")
-    inexact = [name for name, step in (("the prompt", prefill), ("a step", decode)) if not step.exact]
-    if inexact and prefill.macs_exact and decode.macs_exact:
+    calls = {"the prompt": prefill, **({} if decode is None else {"a step": decode})}
+    inexact = [name for name, call in calls.items() if not call.exact]
+    if inexact and all(call.macs_exact for call in calls.values()):
         notes.append(f"MACs are exact; other operations of {' and '.join(inexact)} depend on the data and are bounds")
     elif inexact:
         notes.append(f"the counts of {' and '.join(inexact)} are bounds, not exact; flopwise profile says where")
-    if prefill.attention_products:
+    if prefill.unknown_masks:
         notes.append(
-            f"masks: {prefill.attention_products} products of attention are operators of their own, whose masks are "
-            f"not followed: MACs that the masks leave have all of theirs"
+            f"masks: {prefill.unknown_masks} products of attention are operators of their own, of whose masks nothing "
+            "is known: all of their MACs are among the needed ones"
         )
-    if decode.weights.experts:
+    if decode is not None and (share := round(100 * decode.scaling_flops / max(decode.flops, 1))):
+        notes.append(
+            f"{share} % of a step's FLOPs scale queries and keys, those of the whole context, as the definition of "
+            "attention has it; fused kernels scale the scores"
+        )
+    if decode is not None and decode.weights.experts:
         layers = len({expert.layer for expert in decode.weights.experts})
         stack = max(decode.weights.experts, key=lambda expert: expert.matrices)
         chosen = stack.rows // max(decode.tokens, 1)

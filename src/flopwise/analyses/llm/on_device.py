@@ -1,33 +1,32 @@
-"""What a request takes on a device at least, how fast it can be at most, and how much of it fits."""
+"""A request on a device: its least time, its greatest speed, and how much of it fits."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flopwise.analyses.llm.step import Step
-from flopwise.analyses.timing.roofline import Roofline, roofline
+from flopwise.analyses.timing.roofline import Roofline, assumptions, roofline
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device
 
 
 class Request(Protocol):
-    """What a request is, as far as its time and memory on a device hang on it."""
+    """The properties of a request that decide its time and memory on a device."""
 
-    @property
-    def dtype(self) -> str: ...
     @property
     def prefill(self) -> Step: ...
     @property
-    def decode(self) -> Step: ...
+    def decode(self) -> Step | None: ...
     @property
     def memory_bytes(self) -> int | None: ...
     @property
-    def generated_macs(self) -> int: ...
+    def generated_products(self) -> Mapping[tuple[str, ...], int]: ...
     @property
-    def generated_bytes(self) -> int: ...
+    def least_generated_bytes(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,8 @@ class OnDevice:
     device: str
     memory_bytes: int | None
     prefill: Roofline
-    decode: Roofline
+    #: The first step after the prompt; None for an encoder alone.
+    decode: Roofline | None
     #: All steps after the prompt together.
     generate: Roofline
     #: Tokens of all sequences for each second, at most.
@@ -49,6 +49,8 @@ class OnDevice:
     #: among them. None: not known, or no limit by memory.
     largest_batch: int | None
     largest_context: int | None
+    #: What the times assume.
+    notes: tuple[str, ...] = ()
 
     @property
     def request_seconds(self) -> float:
@@ -64,7 +66,9 @@ class OnDevice:
             "largest_batch": self.largest_batch,
             "largest_context": self.largest_context,
             **{
-                name: {
+                name: None
+                if bound is None
+                else {
                     "least_ns": _nanoseconds(bound.seconds),
                     "roof": bound.roof,
                     "tokens_per_second": None if rate is None else int(rate),
@@ -87,32 +91,45 @@ def _nanoseconds(seconds: float) -> int:
 def on_device(result: Request, device: Device, largest: tuple[int | None, int | None] = (None, None)) -> OnDevice:
     """The bounds of a request on a device.
 
-    A step takes at least the time of its multiply-adds at the peak of the weights' type, and at least the time in which
-    the weights that it touches and its state come from memory.
+    A step takes at least the time of the multiply-adds that its result needs, in the fastest arithmetic that the types
+    of weights and state allow, and at least the time in which the weights that it touches and its state come from
+    memory.
 
     Args:
         result: the request.
         device: the device.
         largest: the most sequences, and the longest context, that fit.
     """
-    prefill, decode = (_bound(step, device, result.dtype) for step in (result.prefill, result.decode))
+    prefill, decode = _floor(result.prefill, device), None if result.decode is None else _floor(result.decode, device)
     need, have = result.memory_bytes, device.memory_bytes or None
     return OnDevice(
         device=device.name,
         memory_bytes=have,
         prefill=prefill,
         decode=decode,
-        generate=roofline(device, macs=result.generated_macs, nbytes=result.generated_bytes, dtype=result.dtype),
+        generate=roofline(device, result.generated_products, result.least_generated_bytes),
         prefill_tokens_per_second=_rate(result.prefill, prefill),
-        decode_tokens_per_second=_rate(result.decode, decode),
+        decode_tokens_per_second=None if result.decode is None or decode is None else _rate(result.decode, decode),
         fits=None if have is None or need is None else need <= have,
         largest_batch=largest[0],
         largest_context=largest[1],
+        notes=tuple(_assumptions(result, device)),
     )
 
 
-def _bound(step: Step, device: Device, dtype: str) -> Roofline:
-    return roofline(device, macs=step.macs, nbytes=step.bytes, dtype=dtype)
+def _floor(step: Step, device: Device) -> Roofline:
+    return roofline(device, step.products, step.least_bytes)
+
+
+def _assumptions(result: Request, device: Device) -> list[str]:
+    """In a line, what the floors assume."""
+    prefill, decode = result.prefill, result.decode
+    calls = [prefill] if decode is None else [decode, prefill]
+    products = {types: macs for call in calls for types, macs in call.products.items()}
+    same = any(call.weights.least < call.weights.most for call in calls)
+    experts = ["all tokens take the same experts"] if same else []
+    rewrites = dict.fromkeys((*(rewrite for call in reversed(calls) for rewrite in call.rewrites), *experts))
+    return assumptions(products, device, rewrites=tuple(rewrites))
 
 
 def _rate(step: Step, bound: Roofline) -> float | None:

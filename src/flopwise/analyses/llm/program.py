@@ -36,6 +36,10 @@ class Program(Protocol):
     #: Element type of its weights, and bytes of each element by tensor name where they are stored in another width.
     dtype: str
     widths: Mapping[str, Fraction]
+    #: Element types that the weights are stored in, by tensor name, and that of the state, where those of the program
+    #: are others.
+    types: Mapping[str, str]
+    state_type: str | None
     #: What a reader should know about it.
     notes: tuple[str, ...]
     #: Whether an encoder reads the prompt, so that the state before the first generated token is one of the decoder.
@@ -43,6 +47,8 @@ class Program(Protocol):
     #: Positions that its encoder reads whatever the prompt, such as those of 30 seconds of sound; None where it reads
     #: the prompt, or where there is none.
     encoder_length: int | None
+    #: Whether it keeps a state between calls; an encoder alone does not, and has no steps.
+    keeps_state: bool
 
     def profile(self, call: Call, batch: int) -> Profile:
         """The profile of a call."""
@@ -57,5 +63,5 @@ def prefill(program: Program, prompt: int) -> Call:
 
 
 def step(program: Program, prompt: int, generated: int = 0) -> Call:
-    """The call of one token after a prompt and so many generated tokens."""
+    """The call of one token after a prompt and ``generated`` tokens."""
     return Call(1 + generated, 1, prompt) if program.encodes else Call(prompt + generated, 1)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from flopwise.analyses.llm.curve import Point
 from flopwise.analyses.llm.generation import summed
 from flopwise.analyses.llm.program import Call, Program, prefill, step
-from flopwise.analyses.llm.rewrites import absorbed_mla
 from flopwise.analyses.llm.step import Step, step_of
+from flopwise.analyses.needed.latents import absorbed_mla
 from flopwise.conventions.convention import Convention
 from flopwise.operators.folding import fold
 from flopwise.profiles.count import profile_graph
@@ -38,8 +38,8 @@ class Runs:
     progress: Callable[[str], None] = lambda step: None
     _runs: dict[Call, Run] = field(default_factory=dict)
 
-    def at(self, call: Call) -> Run:
-        """What a call costs."""
+    def run(self, call: Call) -> Run:
+        """The cost of a call."""
         if call not in self._runs:
             self._runs[call] = self._run(call)
         return self._runs[call]
@@ -57,6 +57,8 @@ class Runs:
             new=call.tokens,
             state_bytes=self.state(call) if past else 0,
             widths=dict(self.program.widths),
+            types=self.program.types,
+            state_type=self.program.state_type,
         )
         counts = tuple(profile_graph(profile.graph, convention).total("count") for convention in self.conventions)
         return Run(profile, cost, absorbed_mla(profile) if past else None, counts)
@@ -65,14 +67,21 @@ class Runs:
         """Bytes of the state before a call."""
         return sum(self.program.state(call, self.batch).values())
 
-    def generation(self, prompt: int, tokens: int) -> tuple[int, ...]:
-        """MACs, FLOPs, bytes that are read, absorbed MACs and what each convention counts, of so many steps."""
+    def generation(self, prompt: int, tokens: int) -> tuple[tuple[int, ...], dict[tuple[str, ...], int]]:
+        """MACs, FLOPs, bytes that are read, those at least, absorbed MACs and what each convention counts, of so many
+        steps; and the MACs that no engine can do without, by the types that they may be computed in."""
+        if not tokens:
+            return (0,) * (5 + len(self.conventions)), {}
+        types = tuple(self.run(step(self.program, prompt)).cost.products)
 
         def cost(generated: int) -> tuple[int, ...]:
-            run = self.at(step(self.program, prompt, generated))
-            return run.cost.macs, run.cost.flops, run.cost.bytes, run.absorbed or 0, *run.counts
+            run = self.run(step(self.program, prompt, generated))
+            own = run.cost
+            products = (own.products.get(dtypes, 0) for dtypes in types)
+            return own.macs, own.flops, own.bytes, own.least_bytes, run.absorbed or 0, *run.counts, *products
 
-        return summed(cost, 0, tokens - 1)
+        sums = summed(cost, 0, tokens - 1)
+        return sums[: -len(types) or None], dict(zip(types, sums[-len(types) :], strict=True)) if types else {}
 
     def weight_bytes(self, profile: Profile) -> int:
         """Bytes of the stored tensors of a call, in the widths that they are stored in."""
@@ -81,13 +90,16 @@ class Runs:
             return profile.total("weight_bytes")
         folding = fold(profile.graph)
         tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node) if t.sized}
-        kept = [t for t in tensors.values() if t.kind in ("weight", "buffer")]
-        return round(sum(widths[t.name] * t.numel if t.name in widths else t.nbytes for t in kept))
+        stored = [t for t in tensors.values() if t.kind in ("weight", "buffer")]
+        return round(sum(widths[t.name] * t.numel if t.name in widths else t.nbytes for t in stored))
 
     def curve(self, contexts: Sequence[int], weight_bytes: int) -> tuple[Point, ...]:
         """Cost and memory at several lengths of the prompt."""
         points = []
         for context in contexts:
             first, then = prefill(self.program, context), step(self.program, context)
-            points.append(Point(context, self.at(first).cost, self.at(then).cost, self.state(then), weight_bytes))
+            if not self.program.keeps_state:
+                points.append(Point(context, self.run(first).cost, None, 0, weight_bytes))
+                continue
+            points.append(Point(context, self.run(first).cost, self.run(then).cost, self.state(then), weight_bytes))
         return tuple(points)

@@ -1,4 +1,4 @@
-"""What one rank holds and computes when a training step is spread over many devices.
+"""The share of one rank when a training step is spread over many devices: what it holds and computes.
 
 Every figure is an exact tensor or count of the whole step, divided by the named ways of sharding:
 
@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
 
 @dataclass(frozen=True)
 class Sharding:
-    """How a training step is spread over devices."""
+    """The division of a training step over devices."""
 
     dp: int = 1
     fsdp: int = 1
@@ -76,7 +76,7 @@ class Sharding:
 
 @dataclass(frozen=True)
 class Rank:
-    """What the rank with the most memory holds and computes in one step."""
+    """The share of the rank with the most memory in one step."""
 
     sharding: Sharding
     stage: int
@@ -122,7 +122,7 @@ def _stage(parts: _Parts, rows: Sequence[Row], number: int) -> Rank:
     for row in rows:
         own.update((t.name, t) for t in parts.folding.stored(row.node))
     trained = {t.name for t in training.weights}
-    whole = sum(t.numel for t in training.weights) or 1
+    elements_of_all = sum(t.numel for t in training.weights) or 1
     params = weight = gradient = state = 0
     optimizer = training.optimizer
     for name, tensor in own.items():
@@ -143,7 +143,7 @@ def _stage(parts: _Parts, rows: Sequence[Row], number: int) -> Rank:
         params=params,
         forward_flops=sum(-(-forward // divisor) for forward, _, _, divisor in flops),
         backward_flops=sum(-(-backward // divisor) for _, backward, _, divisor in flops),
-        optimizer_flops=update * params // whole,
+        optimizer_flops=update * params // elements_of_all,
         weight_bytes=weight,
         gradient_bytes=gradient,
         state_bytes=state,
@@ -240,11 +240,11 @@ def _stages(rows: Sequence[Row], count: int) -> list[list[Row]]:
     size, more = divmod(layers, count)
     ends = [size * (n + 1) + min(n + 1, more) for n in range(count)]
     stages: list[list[Row]] = [[] for _ in range(count)]
-    seen = False
+    past_blocks = False
     for row, match in zip(rows, numbers, strict=True):
-        seen = seen or match is not None
+        past_blocks = past_blocks or match is not None
         if match is None:
-            stages[-1 if seen else 0].append(row)
+            stages[-1 if past_blocks else 0].append(row)
         else:
             stages[next(n for n, end in enumerate(ends) if int(match[1]) < end)].append(row)
     return stages

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from flopwise.analyses.llm.attention import attention_products, fused_attention
 from flopwise.analyses.llm.traffic import WeightTraffic, weight_traffic
+from flopwise.analyses.needed.needed import needed
+from flopwise.analyses.timing.quantities import products, works
+from flopwise.memory.attention import is_fused, unfused_attention
 from flopwise.profiles.profile import Profile
+from flopwise.rows import Row
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one call of a model costs."""
+    """The cost of one call of a model."""
 
     #: Sequences, tokens in the state of each, and tokens that are fed to each.
     batch: int
     past: int
     new: int
-    #: Multiply-accumulates that the kernels execute, and those of them that the masks of attention leave.
+    #: Multiply-accumulates that the kernels execute, and those that the result needs: the pairs that the masks of
+    #: attention leave, and latents absorbed where that is less.
     macs: int
     needed_macs: int
     flops: int
@@ -33,8 +38,15 @@ class Step:
     exact: bool = True
     #: Whether the multiply-accumulates are exact, whatever else depends on the data (such as the sorting of top-k).
     macs_exact: bool = True
-    #: Products of attention that are operators of their own: no mask of theirs is in ``needed_macs``.
-    attention_products: int = 0
+    #: Products of attention that are operators of their own, of whose masks nothing is known: all of their
+    #: multiply-accumulates are in ``needed_macs``.
+    unknown_masks: int = 0
+    #: Types that products may be computed in -> multiply-accumulates that no engine can do without.
+    products: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    #: Operations of attention that scale queries and keys.
+    scaling_flops: int = 0
+    #: The rewrites of the program by which these are fewer than ``macs``.
+    rewrites: tuple[str, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -45,6 +57,11 @@ class Step:
     def bytes(self) -> int:
         """Bytes that a step must read: weights that it touches, and the state."""
         return self.weights.most + self.state_bytes
+
+    @property
+    def least_bytes(self) -> int:
+        """Bytes that no engine can do without: of experts those that one token takes."""
+        return self.weights.least + self.state_bytes
 
     @property
     def intensity(self) -> Fraction:
@@ -60,6 +77,8 @@ def step_of(
     new: int,
     state_bytes: int = 0,
     widths: dict[str, Fraction] | None = None,
+    types: Mapping[str, str] | None = None,
+    state_type: str | None = None,
 ) -> Step:
     """The figures of a step from its profile.
 
@@ -70,28 +89,50 @@ def step_of(
         new: tokens that are fed to each.
         state_bytes: bytes of the state before the step.
         widths: bytes of each element of stored tensors, by name.
+        types: the element types that they are stored in, by name, where the program multiplies others.
+        state_type: the element type of the state, where it is not that of the program.
     """
-    products = attention_products(profile)
+    unfused, need = unfused_attention(profile.graph), needed(profile, last_logits=True)
+    products_of_attention = {id(profile.graph.nodes[place]) for one in unfused for place in one.places}
+    attention = {id(row) for row in profile.rows if is_fused(row.node) or id(row.node) in products_of_attention}
+    each = works(profile, need.least, types)
+    if state_type is not None:
+        each = [
+            replace(work, dtypes=(*work.dtypes, state_type)) if id(row) in attention else work
+            for row, work in zip(profile.rows, each, strict=True)
+        ]
     peak = profile.peak_activation_bytes
     return Step(
         batch=batch,
         past=past,
         new=new,
         macs=profile.total("macs"),
-        needed_macs=profile.sum.needed_macs,
+        needed_macs=sum(count or 0 for count in need.macs),
         flops=profile.total("flops"),
-        attention_macs=sum(row.macs or 0 for row in (*fused_attention(profile), *products)),
+        attention_macs=sum(row.macs or 0 for row in profile.rows if id(row) in attention),
         weights=weight_traffic(profile, batch * new, widths),
         state_bytes=state_bytes,
         activation_bytes=None if peak is None else peak - profile.state_bytes,
         exact=profile.exact,
         macs_exact=_macs_exact(profile),
-        attention_products=len(products),
+        unknown_masks=sum(len(one.places) for one in unfused if one.left is None),
+        products=products(each),
+        scaling_flops=sum(_scaling(row) for row in profile.rows if is_fused(row.node)),
+        rewrites=need.rewrites,
     )
 
 
+def _scaling(row: Row) -> int:
+    """Multiplications of an attention that scale its queries and, for each query's head, its keys."""
+    query, key = row.node.input(0).shape, row.node.input(1).shape
+    if query is None or key is None or len(query) != 4 or row.macs is None:
+        return 0
+    batch, heads, new, width = (int(n) for n in query)
+    return batch * heads * width * (new + int(key[-2])) * int(row.times or 1)
+
+
 def _macs_exact(profile: Profile) -> bool:
-    """Whether nothing unknown or bounded multiplies and adds."""
+    """True where the multiply-accumulates are exact: every row has a count, and none that multiplies is a bound."""
     bounded = set(profile.bounded)
-    gaps = any(row.unknown for row in profile.rows) or profile.unresolved or profile.graph.guessed
+    gaps = any(row.unknown for row in profile.rows) or profile.unresolved or profile.graph.program.guessed
     return not gaps and not any(row.macs for row in profile.rows if row.name in bounded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -18,16 +19,17 @@ _LOOK_UPS = frozenset({"Gather", "aten::embedding"})
 class WeightTraffic:
     """Bytes of weights that a step touches, and elements of weights that one token is multiplied with."""
 
-    #: Bytes at most, and on average under uniform routing.
+    #: Bytes at most, on average under uniform routing, and at least: where all tokens choose the same experts.
     most: int
     expected: int
+    least: int
     #: Elements of trained weights that are active: of experts those that are chosen, of tables all.
     active: int
     experts: tuple[Experts, ...] = ()
 
 
 def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | None = None) -> WeightTraffic:
-    """What a step touches of the stored tensors.
+    """Bytes of the stored tensors that a step touches.
 
     Args:
         profile: the step.
@@ -37,8 +39,10 @@ def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | 
     folding = fold(profile.graph)
     most: dict[str, Fraction] = {}
     expected: dict[str, Fraction] = {}
+    least: dict[str, Fraction] = {}
     active: dict[str, Fraction] = {}
     experts: list[Experts] = []
+    stacks = {row.node.module: stack for row in profile.rows if (stack := experts_of(row.name, row.node))}
     for row in profile.rows:
         if all(t.name in folding.sources for t in row.node.known_outputs):
             continue  # a view of a weight is not a use of it
@@ -47,8 +51,8 @@ def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | 
         for tensor in folding.stored(row.node):
             if tensor.kind not in ("weight", "buffer") or not tensor.sized:
                 continue
-            shares = _shares(row.node, tensor, stack, tokens)
-            for shared, share in zip((most, expected, active), shares, strict=True):
+            shares = _shares(row.node, tensor, stack or _picked_for(row.node, tensor, stacks), tokens)
+            for shared, share in zip((most, expected, least, active), shares, strict=True):
                 shared[tensor.name] = max(shared.get(tensor.name, Fraction(0)), share)
     tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node)}
     width = {name: (widths or {}).get(name) for name in tensors}
@@ -60,20 +64,39 @@ def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | 
     return WeightTraffic(
         most=_whole(sum(nbytes(name) * share for name, share in most.items())),
         expected=_whole(sum(nbytes(name) * share for name, share in expected.items())),
+        least=_whole(sum(nbytes(name) * share for name, share in least.items())),
         active=_whole(sum(tensors[n].numel * share for n, share in active.items() if tensors[n].kind == "weight")),
         experts=tuple(experts),
     )
 
 
-def _shares(node: Node, tensor: Tensor, stack: Experts | None, tokens: int) -> tuple[Fraction, Fraction, Fraction]:
-    """Parts of a tensor that a step touches at most and on average, and the part that one token is multiplied with."""
+def _picked_for(node: Node, tensor: Tensor, stacks: Mapping[str, Experts]) -> Experts | None:
+    """The stack of experts for whose rows a node picks from a table with an entry for each expert, such as biases."""
+    stack = stacks.get(node.module)
+    if stack is None or not (tensor.dims and tensor.dims[0] == stack.matrices):
+        return None
+    picked = node.has_input(0) and node.input(0).name == tensor.name and node.has_input(1)
+    return stack if picked and node.outputs[0] is not None and node.output().dims[:1] == (stack.rows,) else None
+
+
+def _shares(
+    node: Node, tensor: Tensor, stack: Experts | None, tokens: int
+) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+    """Parts of a tensor that a step touches at most, on average and at least, and the part that one token is multiplied
+    with."""
     one = Fraction(1)
     if stack is not None and stack.hold(tensor):
-        return Fraction(stack.touched, stack.matrices), stack.expected(tokens) / stack.matrices, stack.active(tokens)
+        one_token = stack.active(tokens)
+        return (
+            Fraction(stack.touched, stack.matrices),
+            stack.expected(tokens) / stack.matrices,
+            one_token,
+            one_token,
+        )
     if node.op in _LOOK_UPS and node.has_input(0) and node.input(0).name == tensor.name and node.outputs[0] is not None:
         picked = min(one, Fraction(node.output().numel, max(tensor.numel, 1)))
-        return picked, picked, one
-    return one, one, one
+        return picked, picked, picked, one
+    return one, one, one, one
 
 
 def _whole(number: Fraction | int) -> int:

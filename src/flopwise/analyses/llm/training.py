@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from flopwise.analyses.llm.attention import attention_products, fused_attention
 from flopwise.analyses.llm.sharding import Rank, Sharding, rank_of
-from flopwise.analyses.timing.roofline import fastest
 from flopwise.conventions.papers.language_models import training_flops
 from flopwise.errors import InputError
+from flopwise.memory.attention import is_fused, unfused_attention
 from flopwise.profiles.profile import Profile
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 #: What is thrown away in the forward pass and computed once more going back.
 Checkpointing: TypeAlias = Literal["none", "selective", "full"]
-CHECKPOINTING: tuple[Checkpointing, ...] = ("none", "selective", "full")
 
 #: What selective checkpointing is worth here.
 _SELECTIVE = (
@@ -43,7 +41,7 @@ class Run:
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """What a step costs, on one device and on one of many."""
+    """The cost of a training step, on one device and on one of many."""
 
     name: str
     source: str
@@ -128,14 +126,14 @@ def run_of(step: TrainingStep, device: Device, tokens_per_second: float, devices
     Raises:
         InputError: the device has no figure for the weights' type, or the rate is not positive.
     """
-    peak = fastest(device, (step.dtype,))
+    peak = device.rated(step.dtype)
     if peak is None:
         raise InputError(f"{device.name}: there is no figure for {step.dtype}")
     if not 0 < tokens_per_second < math.inf:
         raise InputError(f"{tokens_per_second:g} tokens per second: must be a number above 0")
-    whole = peak.scaled(None) * devices
-    share = step.model_flops / step.tokens * tokens_per_second / whole
-    return Run(device.name, devices, tokens_per_second, whole, share)
+    peak_flops = peak.value * devices
+    share = step.model_flops / step.tokens * tokens_per_second / peak_flops
+    return Run(device.name, devices, tokens_per_second, peak_flops, share)
 
 
 def training_step(
@@ -178,12 +176,12 @@ def training_step(
     if plain is not None:
         again = backward - plain.sum.backward_flops
     elif checkpointing == "selective":
-        if attention_products(profile):
+        if unfused_attention(profile.graph):
             raise InputError(
                 f"checkpointing selective: {name} computes its attention operator by operator, and which of them are "
                 "computed once more is not its program's to say; take none or full"
             )
-        again = sum(row.flops or 0 for row in fused_attention(profile))
+        again = sum(row.flops or 0 for row in profile.rows if is_fused(row.node))
         backward += again
     update = training.to_dict(profile.rows, profile.sum)["optimizer_flops"] or 0
     return TrainingStep(

@@ -1,1 +1,1 @@
-"""How sparse stored weights are: zeros, blocks, N:M patterns, whole channels, and the work that they save."""
+"""The sparsity of stored weights: zeros, blocks, N:M patterns, whole channels, and the work that they save."""

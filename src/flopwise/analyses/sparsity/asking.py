@@ -1,4 +1,4 @@
-"""What to look for in weights: blocks, N:M patterns, and the thresholds of the search for blocks."""
+"""The query for sparsity in weights: blocks, N:M patterns, and the thresholds of the search for blocks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Pattern(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SparsityQuery:
-    """What to look for."""
+    """The blocks and patterns to look for, and the thresholds of the search for blocks."""
 
     blocks: tuple[Block, ...] = ()
     patterns: tuple[Pattern, ...] = ()
@@ -53,7 +53,7 @@ class SparsityQuery:
     order: Order = "stored"
 
     def searches(self, rank: int, elements: int) -> bool:
-        """Whether a tensor is searched if it has zeros enough."""
+        """True where a tensor of this rank and size is searched once enough of it is zero."""
         return elements > self.min_size and (rank >= 2 if self.ranks is None else rank in self.ranks)
 
 
@@ -66,7 +66,7 @@ def sparsity_query(
     ranks: Iterable[int] | None = None,
     order: Order = "stored",
 ) -> SparsityQuery:
-    """What to look for, checked.
+    """A checked query.
 
     Raises:
         InputError: a block, a pattern or a threshold makes no sense.
@@ -76,10 +76,8 @@ def sparsity_query(
             raise InputError(f"the {name} {share!r} is not a share between 0 and 1")
     if min_size < 0:
         raise InputError(f"the minimum size {min_size} is below 0")
-    if order not in ("stored", "channels-last"):
-        raise InputError(f"unknown order {order!r}; known: stored, channels-last")
     counts = None if ranks is None else frozenset(ranks)
-    if counts is not None and (not counts or min(counts) < 2):
+    if counts is not None and (not counts or not all(isinstance(rank, int) and rank >= 2 for rank in counts)):
         raise InputError("the search for blocks takes ranks of 2 or more")
     return SparsityQuery(
         tuple(dict.fromkeys(block(b) for b in _parts(blocks))),

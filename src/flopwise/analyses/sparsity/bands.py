@@ -26,12 +26,12 @@ class Zero(NamedTuple):
 def zero_blocks(band: Any, high: int, wide: int) -> Zero:
     """The blocks of ``high`` lines × ``wide`` elements that are zero; blocks at the edges have what is there."""
     flags = together(together(band, high, 0), wide, 1)
-    whole_lines, whole = band.shape[0] // high, band.shape[1] // wide
+    whole_lines, whole_columns = band.shape[0] // high, band.shape[1] // wide
     below, beside = band.shape[0] % high, band.shape[1] % wide
-    inside = int(numpy.count_nonzero(flags[:whole_lines, :whole]))
-    right = int(numpy.count_nonzero(flags[:whole_lines, whole:])) if beside else 0
-    bottom = int(numpy.count_nonzero(flags[whole_lines:, :whole])) if below else 0
-    corner = int(numpy.count_nonzero(flags[whole_lines:, whole:])) if below and beside else 0
+    inside = int(numpy.count_nonzero(flags[:whole_lines, :whole_columns]))
+    right = int(numpy.count_nonzero(flags[:whole_lines, whole_columns:])) if beside else 0
+    bottom = int(numpy.count_nonzero(flags[whole_lines:, :whole_columns])) if below else 0
+    corner = int(numpy.count_nonzero(flags[whole_lines:, whole_columns:])) if below and beside else 0
     elements = inside * high * wide + right * high * beside + bottom * below * wide + corner * below * beside
     return Zero(inside + right + bottom + corner, elements)
 
@@ -40,19 +40,19 @@ def together(band: Any, size: int, axis: int) -> Any:
     """1 where all of ``size`` neighbours along an axis are 1; the last group may be smaller."""
     if size == 1:
         return band
-    whole, remainder = divmod(band.shape[axis], size)
-    if not whole:
+    groups_inside, remainder = divmod(band.shape[axis], size)
+    if not groups_inside:
         return band.min(axis=axis, keepdims=True) if remainder else band
     if axis == 0:
-        groups = band[: whole * size].reshape(whole, size, band.shape[1])
+        groups = band[: groups_inside * size].reshape(groups_inside, size, band.shape[1])
         both = groups[:, 0] & groups[:, 1]
         for i in range(2, size):
             both &= groups[:, i]
     else:
-        both = _in_lines(band[:, : whole * size], size)
+        both = _in_lines(band[:, : groups_inside * size], size)
     if not remainder:
         return both
-    last = band[whole * size :] if axis == 0 else band[:, whole * size :]
+    last = band[groups_inside * size :] if axis == 0 else band[:, groups_inside * size :]
     return numpy.concatenate([both, last.min(axis=axis, keepdims=True)], axis=axis)
 
 
@@ -71,24 +71,24 @@ def _in_lines(band: Any, size: int) -> Any:
     return both
 
 
-def groups_held(band: Any, kept: int, size: int, axis: int) -> int:
-    """How many groups of ``size`` neighbours along an axis have at most ``kept`` elements that differ from zero.
+def groups_held(band: Any, nonzero: int, size: int, axis: int) -> int:
+    """The number of groups of ``size`` neighbours along an axis with at most ``nonzero`` elements other than zero.
 
     A smaller group at the end holds under the same condition.
     """
-    whole, remainder = divmod(band.shape[axis], size)
+    groups_inside, remainder = divmod(band.shape[axis], size)
     holding = 0
-    if whole:
-        inside = band[: whole * size] if axis == 0 else band[:, : whole * size]
-        holding = int(numpy.count_nonzero(_sums(inside, size, axis) >= size - kept))
+    if groups_inside:
+        inside = band[: groups_inside * size] if axis == 0 else band[:, : groups_inside * size]
+        holding = int(numpy.count_nonzero(_sums(inside, size, axis) >= size - nonzero))
     if remainder:
-        last = band[whole * size :] if axis == 0 else band[:, whole * size :]
-        holding += int(numpy.count_nonzero(last.sum(axis=axis, dtype=numpy.int64) >= remainder - kept))
+        last = band[groups_inside * size :] if axis == 0 else band[:, groups_inside * size :]
+        holding += int(numpy.count_nonzero(last.sum(axis=axis, dtype=numpy.int64) >= remainder - nonzero))
     return holding
 
 
 def _sums(band: Any, size: int, axis: int) -> Any:
-    """How many of each group are 1."""
+    """The number of ones in each group."""
     word = _WORDS.get(size)
     if axis == 1 and word is not None and band.flags.c_contiguous:
         ones = numpy.frombuffer(bytes([1] * size), word)[0]

@@ -80,7 +80,7 @@ class Groups:
 
     @property
     def holds(self) -> bool:
-        """Whether every group holds."""
+        """True where every group holds."""
         return self.holding == self.groups
 
 
@@ -130,7 +130,7 @@ class Measured:
 
 @dataclass(slots=True)
 class _Counted:
-    """What one band adds."""
+    """The counts of one band."""
 
     zeros: int = 0
     blocks: list[tuple[int, int]] = field(default_factory=list)
@@ -160,7 +160,7 @@ def measure(
         ModelError: a tensor cannot be read, or holds fewer elements than its shape says.
     """
     weights = list(weights)
-    whole = sum(math.prod(w.stored.shape) for w in weights) or 1
+    elements_of_all = sum(math.prod(w.stored.shape) for w in weights) or 1
     tallies = [_Tally(weight, query) for weight in weights]
     threads = threads or _cores()
     waiting: deque[tuple[_Tally, int, Future[_Counted]]] = deque()
@@ -180,7 +180,7 @@ def measure(
                     waiting.append((tally, elements.size, pool.submit(tally.count, elements, bits, start)))
                     settle(threads * AHEAD)
                     done += elements.size
-                    if (percent := 100 * done // whole) != shown:
+                    if (percent := 100 * done // elements_of_all) != shown:
                         shown = percent
                         progress(f"reading the weights, {percent} %")
             settle(0)
@@ -233,26 +233,26 @@ class _Tally:
         raw = stored.raw() if stored.dtype in ("float16", "bfloat16") and self.weight.zero is not None else None
         bits = raw is not None
         pieces = iter([raw.view(numpy.uint16)]) if raw is not None else stored.blocks(max(size, 1 << 18))
-        held: list[Any] = []
+        parts: list[Any] = []
         have = start = 0
         for piece in pieces:
             at = 0
             while at < piece.size:
                 want = min(size, matrix - start % matrix) - have
-                taken = piece[at : at + want]
-                at += taken.size
-                have += taken.size
-                held.append(taken)
-                if taken.size == want:
-                    yield start, held[0] if len(held) == 1 else numpy.concatenate(held), bits
-                    start, have, held = start + have, 0, []
+                part = piece[at : at + want]
+                at += part.size
+                have += part.size
+                parts.append(part)
+                if part.size == want:
+                    yield start, parts[0] if len(parts) == 1 else numpy.concatenate(parts), bits
+                    start, have, parts = start + have, 0, []
         if have or start != self.elements:
             raise ModelError(
                 f"tensor {stored.name!r} holds {start + have} elements, not {self.elements} as its shape says"
             )
 
     def count(self, elements: Any, bits: bool, start: int) -> _Counted:
-        """What a band adds; runs in a thread."""
+        """The counts of a band; runs in a thread."""
         view, query, zero = self.view, self.query, self.weight.zero
         assert zero is not None
         flags = zero_flags(elements, bits, zero, self.weight.stored.shape, start)
@@ -277,13 +277,13 @@ class _Tally:
 
     def _held(self, pattern: Pattern, lines: Any, elements: int) -> int:
         """The groups of a band that hold a pattern."""
-        kept, size = pattern
+        nonzero, size = pattern
         axis = 0 if self.view.flipped else 1
         if lines.size:
-            return groups_held(lines, kept, size, axis)
-        many = elements // self.view.width  # lines without a zero
-        length, times = (many, self.view.width) if self.view.flipped else (self.view.width, many)
-        return times if 0 < length % size <= kept else 0
+            return groups_held(lines, nonzero, size, axis)
+        zero_lines = elements // self.view.width  # lines without a zero
+        length, times = (zero_lines, self.view.width) if self.view.flipped else (self.view.width, zero_lines)
+        return times if 0 < length % size <= nonzero else 0
 
     def _across(self, lines: Any, start: int) -> list[tuple[int, Any]]:
         """For each section in a band, which elements of a line are zero in all lines of the section."""
@@ -328,7 +328,7 @@ class _Tally:
             self.zero_across += self._wholly(self.across.pop(section))
 
     def _wholly(self, flags: Any) -> int:
-        """How many outputs or inputs of a section are zero, from the elements of a line that are."""
+        """The number of outputs or inputs of a section that are zero, from the elements of a line that are."""
         view = self.view
         if flags is None:
             return 0
@@ -370,16 +370,16 @@ class _Tally:
 
     def _blocks(self, block: Block, counted: list[int]) -> ZeroBlocks:
         view = self.view
-        whole = (view.rows // block.rows) * (view.columns // block.columns) * view.matrices
+        blocks_inside = (view.rows // block.rows) * (view.columns // block.columns) * view.matrices
         every = -(-view.rows // block.rows) * -(-view.columns // block.columns) * view.matrices
-        return ZeroBlocks(block, every, every - whole, counted[0], counted[1])
+        return ZeroBlocks(block, every, every - blocks_inside, counted[0], counted[1])
 
     def _groups(self, pattern: Pattern, holding: int) -> Groups:
         view = self.view
-        whole, remainder = divmod(view.columns, pattern.group)
+        groups_inside, remainder = divmod(view.columns, pattern.group)
         lines = view.rows * view.matrices
-        kept = lines * (whole * pattern.kept + min(remainder, pattern.kept))
-        return Groups(pattern, lines * (whole + (remainder > 0)), holding, kept)
+        nonzero = lines * (groups_inside * pattern.kept + min(remainder, pattern.kept))
+        return Groups(pattern, lines * (groups_inside + (remainder > 0)), holding, nonzero)
 
 
 def _zero_point(zero: ZeroPoint | None) -> str:

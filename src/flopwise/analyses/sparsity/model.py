@@ -1,4 +1,4 @@
-"""How sparse a model is: its tensors, its layers, and what the zeros are worth in multiply-accumulates."""
+"""The sparsity of a model: its tensors, its layers, and what the zeros are worth in multiply-accumulates."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def sparsity_of(
         ModelError: a weight cannot be read.
         InputError: a weight is not there.
     """
-    from flopwise.readers.weights.graphs import of_graph
+    from flopwise.readers.weights.graphs import stored_in_graph
     from flopwise.readers.weights.tensor import NETWORK
 
     graph = profile.graph
-    folding, uses = fold(graph), Uses.of(graph)
-    with of_graph(graph) as stored:
+    folding, uses = fold(graph), Uses.from_graph(graph)
+    with stored_in_graph(graph) as stored:
         holders = _Weights(graph, query, {p.name: p for p in stored.tensors})
         by_row = [(row, *holders.take(row, folding, uses)) for row in profile.rows]
         names = _chosen(tensors, list(holders.weights))
         measured = {m.name: m for m in measure([holders.weights[n] for n in names], query, threads, progress)}
         fetched = tuple(note for note in stored.notes_by_now() if NETWORK in note)
     layers = tuple(_layer(row, names, used, measured, query) for row, names, used in by_row)
-    whole = None if tensors is not None else _total([layer.effective for layer in layers], query)
+    total = None if tensors is not None else _total([layer.effective for layer in layers], query)
     return Sparsity(
         graph.name,
         graph.source,
@@ -67,7 +67,7 @@ def sparsity_of(
         query,
         tuple(measured.values()),
         tuple(layer for layer in layers if layer.weights or layer.absent),
-        whole,
+        total,
         (*_notes(tuple(measured.values()), layers), *holders.notes(), *fetched),
     )
 
@@ -108,7 +108,7 @@ def sparsity_of_stored(
     notes = [f"no layers and no effective MACs, because {why}; rows are the first axis of each tensor"]
     integers = [m.name for m in measured if m.dtype.startswith(("int", "uint"))]
     if integers:
-        notes.append(f"zero points are not known; 0 counts as zero in {_some(integers)}")
+        notes.append(f"zero points are not known; 0 counts as zero in {_first_names(integers)}")
     return Sparsity("", source, format, query, measured, (), None, (*notes, *_notes(measured, ())))
 
 
@@ -121,8 +121,8 @@ def _chosen(tensors: Sequence[str] | None, names: Sequence[str]) -> dict[str, No
     there = dict.fromkeys(names)
     if missing := [name for name in tensors or () if name not in there]:
         raise InputError(unknown_tensor(missing[0], names))
-    wanted = there.keys() if tensors is None else {*tensors}
-    return {name: None for name in there if name in wanted}
+    selected = there.keys() if tensors is None else {*tensors}
+    return {name: None for name in there if name in selected}
 
 
 class _Weights:
@@ -145,6 +145,7 @@ class _Weights:
         return tuple(t.name for t in behind), tuple(use for name, use in used.items() if name in self.weights)
 
     def _weight(self, tensor: Tensor, row: Row, use: Use | None) -> Weight:
+        """The weight as it is measured: its elements, their view as matrices, and its zero point."""
         shape = tuple(int(d) for d in tensor.dims)
         stored = self._payloads.get(tensor.name)
         if stored is not None and row.node.op == ALONE:  # blocks of bytes, of which the file says what they hold
@@ -166,14 +167,15 @@ class _Weights:
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What is said of weights that are not there."""
+        """A note on weights that are not there."""
         absent = list(dict.fromkeys(self._absent))
-        return (f"unknown: the elements of {_some(absent)} are not in the model",) if absent else ()
+        return (f"unknown: the elements of {_first_names(absent)} are not in the model",) if absent else ()
 
 
 def _layer(
     row: Row, names: tuple[str, ...], used: tuple[Use, ...], measured: Mapping[str, Measured], query: SparsityQuery
 ) -> Layer:
+    """The zeros of a layer's weights, and the multiply-accumulates that are left without them."""
     weights = tuple(measured[name] for name in dict.fromkeys(names) if name in measured)
     factors = [measured[use.tensor.name] for use in used if use.tensor.name in measured]
     elements = sum(f.elements for f in factors)
@@ -182,7 +184,7 @@ def _layer(
         nothing = tuple([None] * len(query.blocks)), tuple([None] * len(query.patterns))
         return Layer(row, weights, Effective(macs, None, *nothing, None), absent=absent)
     if not factors or not macs or not elements or macs % elements or len(factors) < len(used):
-        full = "unknown uses" if weights and macs and row.node.op not in _SCALES else ""
+        full = "unknown uses" if weights and macs else ""
         same = Effective(macs, macs, (macs,) * len(query.blocks), (macs,) * len(query.patterns), macs)
         return Layer(row, weights, same, full, absent)
     each = macs // elements
@@ -213,10 +215,6 @@ def _layer(
     )
 
 
-#: Operators whose weights scale and shift elements: a zero there makes an output constant and saves no product here.
-_SCALES = frozenset({"BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization"})
-
-
 def _total(parts: Sequence[Effective], query: SparsityQuery) -> Effective:
     """All layers together; a figure that a layer lacks adds that layer in full where its own figure is known."""
 
@@ -240,19 +238,25 @@ def _notes(measured: Sequence[Measured], layers: Sequence[Layer]) -> tuple[str, 
     notes = []
     unknown = [m for m in measured if m.zeros is None]
     if unknown:
-        notes.append(f"unknown: the zeros of {_some([m.name for m in unknown])} ({unknown[0].note.partition(': ')[2]})")
+        notes.append(
+            f"unknown: the zeros of {_first_names([m.name for m in unknown])} ({unknown[0].note.partition(': ')[2]})"
+        )
     uncounted = [layer.name for layer in layers if layer.effective.macs is None]
     if uncounted:
-        notes.append(f"unknown: the MACs of {_some(uncounted)}; totals are lower bounds")
+        notes.append(f"unknown: the MACs of {_first_names(uncounted)}; totals are lower bounds")
     full = sorted({layer.row.node.op for layer in layers if layer.full})
     if full:
-        notes.append(f"effective MACs count {_some(full)} in full: it is not known how often each weight is used")
+        notes.append(
+            f"effective MACs count {_first_names(full)} in full: it is not known how often each weight is used"
+        )
     assumed = [m.name for m in measured if m.zeros is not None and m.note]
     if assumed:
-        notes.append(f"rows of {_some(assumed)} are assumed to be the first axis, because the operators do not say")
+        notes.append(
+            f"rows of {_first_names(assumed)} are assumed to be the first axis, because the operators do not say"
+        )
     return tuple(notes)
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(map(repr, names[:3])) + more

@@ -1,4 +1,4 @@
-"""How sparse a model is, as a result: its tensors, its layers, and what JSON says of them."""
+"""The sparsity of a model as a result: its tensors, its layers, and what JSON says of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flopwise._arguments import checked
 from flopwise.analyses.sparsity.asking import Block, SparsityQuery
 from flopwise.analyses.sparsity.measuring import Measured
 from flopwise.analyses.sparsity.search import FoundBlock
@@ -61,7 +62,7 @@ class Layer:
 
     @property
     def found(self) -> FoundBlock | None:
-        """What the search found in its largest weight."""
+        """The block that the search found in its largest weight."""
         return self._largest.found if self._largest else None
 
     @property
@@ -111,6 +112,7 @@ class Sparsity:
         """Share of zeros in the tensors in which they are known; None when there are none."""
         return self.zeros / self.elements if self.elements else None
 
+    @checked
     def tensor(self, name: str) -> Measured:
         """The tensor of a name.
 
@@ -151,7 +153,7 @@ class Sparsity:
 
 
 def unknown_tensor(name: str, names: Sequence[str]) -> str:
-    """What to say of a tensor that is not there."""
+    """The error for a tensor that is not there."""
     listed = f"weights: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"
     return f"no weight is named {name!r}; {did_you_mean(name, names, '') or listed}"
 

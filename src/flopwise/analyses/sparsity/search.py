@@ -26,7 +26,7 @@ class FoundBlock(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a band adds: zero blocks by size (position i: 2ⁱ⁺¹), and its lines for the sizes that reach beyond it."""
+    """The share of a band: zero blocks by size (position i: 2ⁱ⁺¹), and its lines for the sizes that reach beyond it."""
 
     columns: list[int]
     rows: list[int]
@@ -36,7 +36,7 @@ class Part(NamedTuple):
 
 
 def halvings(number: int) -> int:
-    """How often 2 divides a number; 0 for 0."""
+    """The exponent of 2 in a number; 0 for 0."""
     return (number & -number).bit_length() - 1 if number else 0
 
 
@@ -118,7 +118,7 @@ class Search:
 
 
 def _run(ratios: list[float], least: float) -> int:
-    """How many sizes in a row, from the smallest, have a ratio above the least."""
+    """The number of sizes in a row, from the smallest, whose ratio is above the least."""
     return next((i for i, ratio in enumerate(ratios) if not ratio > least), len(ratios))
 
 
@@ -142,6 +142,7 @@ class _Stack:
             self._carry(None if lines is None else lines[i : i + 1])
 
     def _carry(self, line: Any) -> None:
+        """Join a line of blocks with the one that waits for it, size by size, as a binary counter carries."""
         level = self.inside
         while level < len(self.counts):
             if isinstance(self._waiting[level], str):
@@ -153,6 +154,7 @@ class _Stack:
             level += 1
 
     def _both(self, one: Any, other: Any, level: int) -> Any:
+        """The zero blocks of twice the size that two neighbouring lines make; None where there are none."""
         if one is None or other is None:
             return None
         both = one & other

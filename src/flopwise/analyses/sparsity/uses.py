@@ -1,4 +1,4 @@
-"""Where operators take their weights, how those are oriented, and what stands for zero in them.
+"""The weights of operators: their inputs, their orientation, and their zero points.
 
 Only operators that use each element of a weight in equally many of their multiply-accumulates: then the share of
 elements that can be skipped is the share of multiply-accumulates that can.
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 def _view(weight: Weight, node: Node, shape: Shape, order: str) -> View:
-    """How a weight of a layout is seen: a factor of a matrix product, or the kernel of a convolution."""
+    """The view of a weight of a layout: a factor of a matrix product, or the kernel of a convolution."""
     if weight.layout in ("conv", "conv transpose"):
         groups = int(node.attrs.get("group", 1))
         groups = groups if groups > 0 and shape and shape[0] % groups == 0 else 1
@@ -61,13 +61,13 @@ def places(node: Node) -> tuple[Place, ...]:
     """The inputs of an operator that may be weights."""
     roles = list(row(node.op).inputs.places(len(node.inputs)))
     zeros = {one.of: (place, one.axis) for place, one in roles if one.role == "zero point" and one.of >= 0}
-    made = []
+    result = []
     for place, one in roles:
         if one.weight is None or one.packed or (one.weight.layout == "matrices" and not _is_matrix(node, place)):
             continue
         zero_point, axis = zeros.get(place, (None, 0))
-        made.append(Place(place, partial(_view, one.weight), zero_point, axis, one.weight.layout != "equation"))
-    return tuple(made)
+        result.append(Place(place, partial(_view, one.weight), zero_point, axis, one.weight.layout != "equation"))
+    return tuple(result)
 
 
 def _is_matrix(node: Node, place: int) -> bool:
@@ -76,7 +76,7 @@ def _is_matrix(node: Node, place: int) -> bool:
 
 
 def multiplies_weights(op: str) -> bool:
-    """Whether an operator may multiply with stored weights, each element of which it uses equally often."""
+    """True where an operator may multiply with stored weights, each element of which it uses equally often."""
     inputs = row(op).inputs
     return any(one.weight is not None for one in (*inputs.first, *inputs.repeated))
 
@@ -105,13 +105,13 @@ class Uses:
     makers: Mapping[str, Node]
 
     @classmethod
-    def of(cls, graph: Graph) -> Uses:
+    def from_graph(cls, graph: Graph) -> Uses:
         """The uses in a graph."""
         return cls(graph, {t.name: node for node in graph.nodes for t in node.known_outputs})
 
     def weights(self, node: Node, order: str) -> Iterator[Use]:
         """The stored tensors that an operator multiplies with, in the order of its inputs."""
-        if (weight := row(node.op).inputs.at(1).weight) is not None and weight.layout == "packed":
+        if (weight := row(node.op).inputs.input(1).weight) is not None and weight.layout == "packed":
             yield from self._packed(node)
         for place in places(node):
             if node.has_input(place.slot):
@@ -124,7 +124,7 @@ class Uses:
         tensor = node.input(1) if node.has_input(1) else None
         if tensor is None or tensor.name not in self.graph.weights or not concrete(tensor):
             return
-        packing = Bits.of(node, cast("Shape", tensor.shape))
+        packing = Bits.from_node(node, cast("Shape", tensor.shape))
         if packing is None:
             return
         points = node.input(3).name if node.has_input(3) else None
@@ -135,6 +135,7 @@ class Uses:
         yield Use(node, tensor, view, zero, "" if zero is not None else reason, packing=packing)
 
     def _use(self, node: Node, place: Place, order: str) -> Use | None:
+        """The stored tensor behind an input, through operators that only change its form; None where there is none."""
         tensor = node.input(place.slot)
         zero: ZeroPoint | None = PLAIN
         reason = ""
@@ -179,19 +180,19 @@ class Uses:
     def _seen(
         self, node: Node, place: Place, shape: Shape, order: str, perm: Shape | None, reshaped: bool
     ) -> tuple[View, str]:
-        """How a stored tensor is seen, and what is assumed."""
+        """The view of a stored tensor, and what is assumed about it."""
         straight = perm is None or perm == tuple(range(len(perm)))
         if not place.oriented or reshaped or (not straight and not _swaps(perm, len(shape))):
             return as_stored(shape, order), ASSUMED if len(shape) > 1 else ""
         if straight:
             return place.view(node, shape, order), ""
-        seen = place.view(node, (*shape[:-2], shape[-1], shape[-2]), order)
-        if seen.inner != 1:
+        view = place.view(node, (*shape[:-2], shape[-1], shape[-2]), order)
+        if view.inner != 1:
             return as_stored(shape, order), ASSUMED
-        return (stacked(shape) if seen.flipped else transposed(shape)), ""
+        return (stacked(shape) if view.flipped else transposed(shape)), ""
 
     def _zero_point(self, node: Node, index: int, axis: int, block: int = 0) -> tuple[ZeroPoint | None, str]:
-        """What an input gives as zero point; None and the reason where that is not stored."""
+        """The zero point that an input gives; None and the reason where it is not stored."""
         if not node.has_input(index):
             return PLAIN, ""
         tensor = node.input(index)
@@ -210,15 +211,15 @@ ASSUMED = "rows are assumed to be the first axis"
 
 
 def _passes(operator: Operator) -> bool:
-    """Whether the stored tensor behind an operator is a weight nevertheless."""
+    """True where the stored tensor behind an operator is still a weight."""
     return operator.carries in ("same", "moved") or not operator.effects.isdisjoint(("dequantizes", "quantizes"))
 
 
 def concrete(tensor: Tensor) -> bool:
-    """Whether the shape of a tensor is known, and in numbers."""
+    """True where the shape of a tensor is known, and in numbers."""
     return tensor.shape is not None and all(isinstance(d, int) for d in tensor.shape)
 
 
 def _swaps(perm: Any, rank: int) -> bool:
-    """Whether a permutation swaps the last two axes and nothing else."""
+    """True where a permutation swaps the last two axes and nothing else."""
     return rank >= 2 and tuple(perm) == (*range(rank - 2), rank - 1, rank - 2)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How the stream of the elements of a stored tensor runs through its matrices."""
+    """The matrices of a stored tensor, in the order of its elements."""
 
     #: How many matrices there are (experts, directions), one after the other.
     matrices: int
@@ -122,7 +122,7 @@ class ZeroPoint:
         return int(flat[0]) if flat.size and bool((flat == flat[0]).all()) else None
 
     def fits(self, shape: tuple[int, ...]) -> bool:
-        """Whether there is a value for each element of a tensor."""
+        """True where there is a value for each element of a tensor."""
         values = numpy.asarray(self.values)
         if values.size == 1 or (values.size and self.one is not None):
             return True
@@ -139,7 +139,7 @@ class ZeroPoint:
     def _neighbours(self, shape: tuple[int, ...], axis: int) -> int:
         return self.block or -(-shape[axis] // numpy.asarray(self.values).shape[axis])
 
-    def at(self, shape: tuple[int, ...], start: int, stop: int) -> Any:
+    def values_between(self, shape: tuple[int, ...], start: int, stop: int) -> Any:
         """The values for the elements from ``start`` to ``stop`` in the order of storage."""
         values = numpy.asarray(self.values)
         axis = self.axis % len(shape)
@@ -171,7 +171,7 @@ def zero_flags(elements: Any, bits: bool, zero: ZeroPoint, shape: tuple[int, ...
         return ((elements & numpy.uint16(0x7FFF)) == 0).view(numpy.uint8)
     value = zero.one
     if value is None:
-        flags = elements == zero.at(shape, start, start + elements.size)
+        flags = elements == zero.values_between(shape, start, start + elements.size)
     elif elements.dtype == bool:
         flags = ~elements
     else:
@@ -181,7 +181,7 @@ def zero_flags(elements: Any, bits: bool, zero: ZeroPoint, shape: tuple[int, ...
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """How a weight of N × K elements is packed: rows of whole blocks, of which the last may reach beyond K.
+    """The packing of a weight of N × K elements: rows of whole blocks, of which the last may reach beyond K.
 
     The first element of a byte is in its lowest bits, and each block has a zero point:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBits
@@ -193,7 +193,7 @@ class Bits:
     block: int
 
     @classmethod
-    def of(cls, node: Node, shape: tuple[int, ...]) -> Bits | None:
+    def from_node(cls, node: Node, shape: tuple[int, ...]) -> Bits | None:
         """The packing of a node's weight; None where the shape is another, or elements cross bytes."""
         try:
             n, k, block = (int(node.attrs[name]) for name in ("N", "K", "block_size"))
@@ -244,16 +244,16 @@ class Unpacked:
     def blocks(self, elements: int = 1 << 18) -> Iterator[Any]:
         """Some rows at a time."""
         row, k = self.packing.row, self.packing.k
-        held = numpy.empty(0, numpy.uint8)
+        pending = numpy.empty(0, numpy.uint8)
         for piece in self.stored.blocks(max(elements * self.packing.bits // 8, row)):
-            held = numpy.concatenate([held, piece]) if held.size else piece
-            whole = held.size // row
-            if whole:
-                rows = self.packing.unpacked(held[: whole * row].reshape(whole, row))
+            pending = numpy.concatenate([pending, piece]) if pending.size else piece
+            rows_ready = pending.size // row
+            if rows_ready:
+                rows = self.packing.unpacked(pending[: rows_ready * row].reshape(rows_ready, row))
                 yield numpy.ascontiguousarray(rows[:, :k]).reshape(-1)
-                held = held[whole * row :]
-        if held.size:
-            yield held
+                pending = pending[rows_ready * row :]
+        if pending.size:
+            yield pending
 
     def raw(self) -> Any:
         """None: the elements do not lie in the file as they are."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.analyses.timing import worker
 from flopwise.analyses.timing.benchmark import Executed, Measurement, Session
@@ -31,7 +30,7 @@ _FIGURES = ("median_ns", "cpu_ns", "rounds", "noise", "cpu_share", "verdict", "s
 
 
 def model_digest(graph: Graph) -> str:
-    """What identifies a model: its operators, attributes, shapes and types, and no weights, which take no time."""
+    """The identity of a model: its operators, attributes, shapes and types, and no weights, which take no time."""
     nodes = [
         (
             node.op,
@@ -45,7 +44,7 @@ def model_digest(graph: Graph) -> str:
 
 
 def inputs_digest(graph: Graph) -> str:
-    """What identifies the inputs: names, types and shapes."""
+    """The identity of the inputs: names, types and shapes."""
     return digest([(t.name, t.dtype, repr(t.shape)) for t in graph.inputs])
 
 
@@ -57,7 +56,6 @@ def bench(
     seconds: float = SECONDS,
     skip: Mapping[str, str] | None = None,
     only: Collection[str] | None = None,
-    only_op: str | None = None,
     report: Callable[[str], None] = lambda step: None,
     patience: float = worker.PATIENCE,
     identity: Profile | None = None,
@@ -72,7 +70,6 @@ def bench(
         seconds: how long rounds go on.
         skip: keys that failed before, and how.
         only: keys to measure; None for all.
-        only_op: an operator to measure; None for all.
         report: called with the name of each step.
         patience: seconds that one benchmark may take.
         identity: the model that the session is stored under, where the file was exported from another; None: the file.
@@ -95,7 +92,7 @@ def bench(
             "folder": folder,
         }
 
-        def prepared(event: Mapping[str, Any]) -> None:
+        def prepared(event: worker.Event) -> None:
             nodes = [Executed.from_dict(node) for node in event["executed"]]
             executed.extend(counted(nodes, Path(folder) / "executed.onnx", profile))
 
@@ -114,11 +111,7 @@ def bench(
         whole_ns=(result["whole_ns"][0], result["whole_ns"][1]),
         **{name: result[name] for name in _FIGURES},
         started=started,
-        facts={
-            **_circumstances(),
-            "built_seconds": result["built"],
-            **{name: result[name] for name in ("round_ns", "drift", "settling", "interrupted")},
-        },
+        facts={name: result[name] for name in ("built", "round_ns", "drift", "settling", "interrupted")},
         notes=tuple(result["notes"]),
     )
 
@@ -127,14 +120,17 @@ def counted(nodes: list[Executed], saved: Path, profile: Profile) -> list[Execut
     """The executed nodes with flopwise's own count of them, where the engine saved its graph."""
     if not saved.exists():
         return nodes
-    import onnx
-
+    from flopwise.readers.onnx.file.decode import decoded
+    from flopwise.readers.onnx.file.memory import opened
+    from flopwise.readers.onnx.file.walk import read_skeleton
     from flopwise.readers.onnx.read import read_onnx
 
     shapes = {t.name: t.shape for t in profile.graph.inputs if t.shape is not None}
     try:
         graph = read_onnx(str(saved), shapes)
         count = profile_graph(graph, get("flops"), folding=False)
+        with opened(str(saved)) as source:
+            executed = decoded(read_skeleton(source), source.name).graph.nodes
     except FlopwiseError:  # what the engine made of the model is beyond the reader: times are known all the same
         return nodes
     rows = {
@@ -143,8 +139,8 @@ def counted(nodes: list[Executed], saved: Path, profile: Profile) -> list[Execut
         if row.node.known_outputs
     }
     whole = []
-    for node, saved_node in zip(nodes, onnx.load(str(saved), load_external_data=False).graph.node, strict=True):
-        work = rows.get(next((name for name in saved_node.output if name), ""))
+    for node, saved_node in zip(nodes, executed, strict=True):
+        work = rows.get(saved_node.first_output)
         if work is not None:
             moved = 0 if node.alias else work.nbytes
             node = replace(node, macs=work.macs, flops=work.flops, nbytes=moved, dtypes=work.dtypes)
@@ -152,8 +148,8 @@ def counted(nodes: list[Executed], saved: Path, profile: Profile) -> list[Execut
     return whole
 
 
-def _say(event: Mapping[str, Any], report: Callable[[str], None]) -> None:
-    """What the worker does, for people."""
+def _say(event: worker.Event, report: Callable[[str], None]) -> None:
+    """Hand on an event of the worker in words."""
     if event["event"] == "building":
         report(f"preparing benchmark {event['done'] + 1} of {event['of']}")
     elif event["event"] == "round":
@@ -161,20 +157,3 @@ def _say(event: Mapping[str, Any], report: Callable[[str], None]) -> None:
         report(f"measuring: round {event['rounds']}, at most {left} s left")
     elif event["event"] == "lost":
         report(f"a benchmark was lost: it {event['why']}")
-
-
-def _circumstances() -> dict[str, Any]:
-    """What is kept with a session and identifies nothing: host, load, time stolen by other guests."""
-    import os
-    import platform
-
-    facts: dict[str, Any] = {"host": platform.node(), "python": platform.python_version()}
-    with contextlib.suppress(OSError, AttributeError):
-        facts["load"] = os.getloadavg()[0]
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        facts["steal"] = int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8])
-    with contextlib.suppress(ImportError):
-        import psutil
-
-        facts["memory_free"] = psutil.virtual_memory().available
-    return facts

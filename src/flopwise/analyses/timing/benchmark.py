@@ -1,12 +1,13 @@
-"""What an engine executes, and the key of a node's benchmark: equal keys take equally long."""
+"""Executed nodes and the times of their benchmarks: nodes with equal keys take equally long."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from flopwise.analyses.timing.environment import digest
+from flopwise._kinds import Kind, kind_of
 
 #: How a benchmark's time came to be. "alias": the node does nothing but rename its input.
 Status: TypeAlias = Literal["ok", "noisy", "alias", "timeout", "memory", "unsupported", "crashed"]
@@ -16,41 +17,12 @@ MODES = ("hot", "streamed")
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
-    """An input or output of a node, as far as it matters for time."""
-
-    kind: Literal["weight", "activation", "absent"]
-    dtype: str = ""
-    shape: tuple[int, ...] = ()
-    #: Digest of the elements of a small integer weight, such as axes or a target shape; None for others.
-    value: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BenchmarkKey:
-    """A node without its name: operator, attributes and operands."""
-
-    op: str
-    domain: str
-    opset: int
-    #: Attributes as canonical values; tensors and graphs as digests.
-    attributes: Mapping[str, Any]
-    inputs: tuple[Operand, ...]
-    outputs: tuple[Operand, ...]
-
-    @property
-    def id(self) -> str:
-        """SHA-256 of the key."""
-        return digest(asdict(self))
-
-
-@dataclass(frozen=True, slots=True)
 class Executed:
     """A node of the graph that an engine executes, in order of execution."""
 
     name: str
     op: str
-    #: ``BenchmarkKey.id``.
+    #: Digest of its operator, attributes and operands, without names.
     key: str
     #: Whether it only renames its input, and takes no time of its own.
     alias: bool = False
@@ -69,10 +41,18 @@ class Executed:
         """The node of a plain value.
 
         Raises:
-            TypeError: a field is missing or unknown.
+            TypeError: it is no mapping, or a field is missing, unknown or of another type.
         """
-        lists = {k: tuple(value[k]) for k in ("rows", "dtypes", "needs") if k in value}
-        return Executed(**{**value, **lists})
+        node = Executed(**value)
+        for name, kind in _kinds_of_fields().items():
+            if fault := kind.fault(getattr(node, name)):
+                raise TypeError(f"{name} of a node is {fault}")
+        return replace(node, rows=tuple(node.rows), dtypes=tuple(node.dtypes), needs=tuple(node.needs))
+
+
+@functools.cache
+def _kinds_of_fields() -> dict[str, Kind]:
+    return {name: kind_of(annotation, globals()) for name, annotation in Executed.__annotations__.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +75,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What one session measured: a model, its nodes, and how quiet the machine was."""
+    """The results of one session: a model, its nodes, and how quiet the machine was."""
 
     environment: Mapping[str, Any]
     model: str
@@ -122,8 +102,3 @@ class Session:
     def best_ns(self) -> float:
         """Least time of the whole model."""
         return min(self.whole_ns)
-
-    @property
-    def noisy(self) -> bool:
-        """Whether the machine was too busy for the figures to be tight; a floor holds all the same."""
-        return self.verdict != "quiet"

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from flopwise.analyses.needed.needed import needed
 from flopwise.analyses.timing.benchmark import Status as Measured
 from flopwise.analyses.timing.device import Device, Peak
-from flopwise.analyses.timing.quantities import WINOGRAD, Movement, Work, inner_dtypes, must_move, works
-from flopwise.analyses.timing.roofline import Roof, fastest, roofline
+from flopwise.analyses.timing.quantities import (
+    WINOGRAD,
+    Movement,
+    Work,
+    inner_dtypes,
+    must_move,
+    products,
+    stored_types,
+    works,
+)
+from flopwise.analyses.timing.roofline import Roof, assumptions, fastest, roofline
 from flopwise.errors import counted
 from flopwise.graph.dtypes import is_float
-from flopwise.profiles.precision import TIMES
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -35,7 +45,7 @@ class BoundRow:
     roof: Roof
     #: Textbook roofline: operands from the memory that holds them. An estimate, no bound: caches may be faster.
     roofline_ns: float | None
-    #: No engine with direct algorithms in this type is faster: arithmetic at peak, bytes at the fastest level.
+    #: No engine with direct algorithms is faster: needed arithmetic at peak, bytes at the fastest level.
     physical_ns: float | None
     status: Status
     #: Least time that the engine's own kernels took for the row alone; None where nothing was measured.
@@ -83,7 +93,7 @@ class Other(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EngineFloor:
-    """What the nodes of a model take alone, and what the whole takes, in one environment."""
+    """The times of a model's nodes alone, and that of the whole, in one environment."""
 
     environment: Mapping[str, Any]
     #: Least times with everything in caches, added up; a node without one contributes its physical floor.
@@ -111,7 +121,7 @@ class EngineFloor:
 
     @property
     def complete(self) -> bool:
-        """Whether every node was measured; else the floor covers the known nodes, and the true one is higher."""
+        """True if every node was measured; else the floor covers the known nodes, and the true one is higher."""
         return self.measured_nodes == self.nodes
 
     @property
@@ -138,7 +148,7 @@ class Bound:
     #: How ``print(bound)`` looks; provided by whoever knows the reports.
     renderer: Callable[[Bound], str] | None = field(default=None, repr=False)
 
-    @property
+    @functools.cached_property
     def roofline_ns(self) -> float:
         """The rows' textbook rooflines added up: an estimate of a run in which nothing is fused, no bound."""
         return sum(row.roofline_ns or 0.0 for row in self.rows)
@@ -161,23 +171,29 @@ def physical_bound(
         device: the device.
         threads: cores in use; None means all.
         winograd: whether 3x3 convolutions of stride 1 may take 2.25 times fewer multiplications.
-        dtype: element type in which products of floating-point numbers are computed; None: the model's own.
+        dtype: element type in which products of floating-point numbers are computed; None: the fastest that the types
+            of their factors, as they are stored, allow.
     """
-    each_work = [_computed_in(work, dtype, winograd) for work in works(profile)]
+    least = needed(profile)
+    stated = works(profile, least.least, stored_types(profile.graph))
+    each_work = [_computed_in(work, dtype, winograd) for work in stated]
     names = [(row.name, row.node.op) for row in profile.rows]
     rows = tuple(bound_row(name, op, work, device, threads) for (name, op), work in zip(names, each_work, strict=True))
-    floor = _floor(profile, each_work, device, threads)
+    movement = must_move(profile.graph)
+    physical = _floor(movement, each_work, device, threads)
     measured = tuple(p for p in device.peaks if p.kind == "measured")
-    machine = _floor(profile, each_work, replace(device, peaks=measured), threads) if measured else None
-    notes = tuple(_notes(profile, each_work, device, floor, winograd, dtype))
-    return Bound(profile, device, threads, rows, floor, machine, notes)
+    machine = _floor(movement, each_work, replace(device, peaks=measured), threads) if measured else None
+    rewrites = (*least.rewrites, *(["3x3 convolutions take 2.25 times fewer multiplications"] if winograd else []))
+    assumed = assumptions(products(each_work), device, threads, rewrites)
+    notes = (*assumed, *_notes(each_work, device, physical, winograd))
+    return Bound(profile, device, threads, rows, physical, machine, notes)
 
 
 def _computed_in(work: Work, dtype: str | None, winograd: bool) -> Work:
     if dtype is not None and any(is_float(t) for t in work.dtypes):
-        work = replace(work, dtypes=(dtype,))
+        work = replace(work, computed=dtype)
     if winograd and work.winograd and work.macs is not None:
-        work = replace(work, macs=int(work.macs / WINOGRAD))
+        work = replace(work, needed=int(work.macs / WINOGRAD))
     return work
 
 
@@ -185,18 +201,9 @@ def bound_row(name: str, op: str, work: Work, device: Device, threads: int | Non
     """The floors of a row; of a row whose work is unknown, the known part."""
     unknown = work.macs is None and work.nbytes is None
     level = device.level_of(work.nbytes or 0)
-    near = roofline(
-        device,
-        macs=work.macs or 0,
-        nbytes=work.nbytes or 0,
-        dtype=work.dtypes,
-        level=level if any(p.what == level for p in device.peaks) else "dram",
-        threads=threads,
-        estimate=True,
-    )
-    least = roofline(
-        device, macs=work.macs or 0, nbytes=work.nbytes or 0, dtype=work.dtypes, level="l1", threads=threads
-    )
+    level = level if any(p.what == level for p in device.peaks) else "dram"
+    near = roofline(device, {work.arithmetic: work.macs or 0}, work.nbytes or 0, level, threads, estimate=True)
+    least = roofline(device, {work.arithmetic: work.least or 0}, work.nbytes or 0, "l1", threads)
     on_chip = least.memory_peak is not None and least.memory_peak.what != "dram"
     physical = least.seconds if on_chip else least.compute_seconds
     return BoundRow(
@@ -210,35 +217,23 @@ def bound_row(name: str, op: str, work: Work, device: Device, threads: int | Non
     )
 
 
-def _floor(profile: Profile, works: Sequence[Work], device: Device, threads: int | None) -> Floor:
+def _floor(movement: Movement, works: Sequence[Work], device: Device, threads: int | None) -> Floor:
     """Arithmetic at peak, or the bytes that must move at the bandwidth of what can hold them."""
-    movement = must_move(profile.graph)
-    compute, peaks = 0.0, {}
-    for work in works:
-        peak = fastest(device, work.dtypes, threads)
-        if work.macs and peak is not None:
-            compute += 2 * work.macs / peak.scaled(threads)
-            peaks[peak.what, peak.dtype] = peak
-    level = device.level_of(movement.total)
-    memory = device.bandwidth(level, threads)
-    nanoseconds = None if memory is None else 1e9 * movement.total / memory.scaled(threads)
-    used = (*peaks.values(), *([memory] if memory else []))
-    return Floor(1e9 * compute, nanoseconds, movement, level, used)
+    least, level = products(works), device.level_of(movement.total)
+    both = roofline(device, least, movement.total, level, threads)
+    peaks = {peak: None for types in least if (peak := fastest(device, types, threads)) is not None}
+    used = (*peaks, *([both.memory_peak] if both.memory_peak else []))
+    memory = None if both.memory_seconds is None else 1e9 * both.memory_seconds
+    return Floor(1e9 * both.compute_seconds, memory, movement, level, used)
 
 
-def _notes(
-    profile: Profile, works: Sequence[Work], device: Device, floor: Floor, winograd: bool, dtype: str | None
-) -> list[str]:
+def _notes(works: Sequence[Work], device: Device, floor: Floor, winograd: bool) -> list[str]:
     notes = [note for note in (device.note and f"{device.name}: {device.note}",) if note]
     unverified = dict.fromkeys(p.source.rpartition(": ")[2] for p in floor.peaks if not p.verified)
     if unverified:
         notes.append(f"unverified, because the document was not opened: {'; '.join(unverified)}")
-    for types in inner_dtypes(works):
-        peak = fastest(device, types.split(TIMES))
-        if peak is None:
-            notes.append(f"{device.name} has no figure for products, so arithmetic takes no time in the floor")
-        elif peak.dtype not in types.split(TIMES) and peak.dtype:
-            notes.append(f"{device.name} has no figure for {types}; that of {peak.dtype} is used")
+    if inner_dtypes(works) and not any(p.what in ("matrix", "vector") for p in floor.peaks):
+        notes.append(f"{device.name} has no figure for products, so arithmetic takes no time in the floor")
     if floor.memory_ns is None:
         notes.append(f"{device.name} has no figure for its memory, so moving bytes takes no time in the floor")
     if any(work.macs is None for work in works):
@@ -252,10 +247,6 @@ def _notes(
             f"{share:.0%} of the multiply-adds are in 3x3 convolutions of stride 1, which Winograd's algorithm does "
             "with 2.25 times fewer: --winograd"
         )
-    if dtype is None and device.kind != "cpu" and any("float32" in work.dtypes for work in works if work.macs):
-        lower = [p for p in (device.flops("tfloat32"),) if p is not None and p.dtype == "tfloat32"]
-        if lower:
-            notes.append("a framework that computes float32 in TF32 can be faster than this floor: --dtype tfloat32")
     return notes
 
 

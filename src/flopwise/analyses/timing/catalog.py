@@ -12,16 +12,19 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeAlias
 
-from flopwise.analyses.timing.device import Cache, Device, Peak
+from flopwise.analyses.timing.device import Cache, Clock, Device, Peak, Unit
 from flopwise.errors import InputError
-from flopwise.readers.source.text import of_toml
+from flopwise.readers.source.text import parse_toml
+
+#: A device, a core, a figure or a document, as a table has it.
+Row: TypeAlias = Mapping[str, Any]
 
 #: The tables, in the order in which devices are listed.
 TABLES = ("nvidia", "jetson", "amd", "apple", "google", "cpu")
 
-_UNITS: dict[str, tuple[Any, float]] = {"TFLOP/s": ("FLOP/s", 1e12), "GB/s": ("B/s", 1e9), "us": ("s", 1e-6)}
+_UNITS: dict[str, tuple[Unit, float]] = {"TFLOP/s": ("FLOP/s", 1e12), "GB/s": ("B/s", 1e9), "us": ("s", 1e-6)}
 _DEVICE = "\n[[device]]\n"
 
 
@@ -48,13 +51,13 @@ def find(name: str) -> Device:
     raise InputError(f"unknown device {name!r}; {hint}flopwise devices lists all")
 
 
-def cores() -> Mapping[str, Mapping[str, Any]]:
+def cores() -> Mapping[str, Row]:
     """The processor cores of the table of CPUs, by name: vector width, arithmetic units, loads, highest clock."""
     return _header("cpu")["core"]
 
 
 def figures_of_core(core: str, count: int, ghz: float) -> Iterator[Peak]:
-    """What so many cores of a kind can do at a clock, in GHz: products by element type, and loads from the first cache.
+    """Figures of so many cores of a kind at a clock, in GHz: products by element type, and loads from the first cache.
 
     float32: cores x clock x FMA units x vector bits / 32 x 2.
     """
@@ -65,7 +68,7 @@ def figures_of_core(core: str, count: int, ghz: float) -> Iterator[Peak]:
     cycles = count * ghz * 1e9
     how = f"{count} cores x {ghz:g} GHz"
 
-    def peak(what: str, dtype: str | None, per_cycle: float, unit: Any, text: str) -> Peak:
+    def peak(what: str, dtype: str | None, per_cycle: float, unit: Unit, text: str) -> Peak:
         source = f"{how} x {text}: {document['title']}"
         value, one = cycles * per_cycle, ghz * 1e9 * per_cycle
         return Peak(what, dtype, value, unit, "derived", source, document["url"], document["opened"], core=one)
@@ -113,23 +116,40 @@ def _names(block: str) -> list[str]:
 
 
 @functools.cache
-def _header(table: str) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    return of_toml(_text(table).split(_DEVICE, 1)[0])
+def _header(table: str) -> Mapping[str, Mapping[str, Row]]:
+    return parse_toml(_text(table).split(_DEVICE, 1)[0])
 
 
 @functools.lru_cache(maxsize=512)
 def _device(block: str, table: str) -> Device:
-    row = of_toml(block)
+    row = parse_toml(block)
     documents = _header(table)["document"]
     common = {name: row[name] for name in ("id", "name", "kind", "vendor", "memory_bytes")}
     common |= {"aliases": tuple(row.get("aliases", ())), "note": row.get("note", "")}
     if table == "cpu":
         return _cpu(row, documents, common)
     caches = tuple(Cache(c["level"], c["bytes"]) for c in row.get("caches", ()))
-    return Device(**common, caches=caches, peaks=tuple(_figure(f, documents) for f in row["figures"]))
+    printed = [(_figure(f, documents), f.get("mhz")) for f in row["figures"]]
+    peaks = tuple(peak for peak, _ in printed)
+    if "clock" not in row:
+        return Device(**common, caches=caches, peaks=peaks)
+    document = documents[row["clock"]["source"]]
+    clock = Clock(row["clock"]["rated"], row["clock"]["highest"], document["title"], document["url"])
+    faster = tuple(
+        _at_highest_clock(peak, mhz or clock.rated, clock.highest)
+        for peak, mhz in printed
+        if peak.what in ("matrix", "vector", "l1") and peak.dense and (mhz or clock.rated) < clock.highest
+    )
+    return Device(**common, caches=caches, peaks=(*peaks, *faster), clock=clock)
 
 
-def _figure(row: Mapping[str, Any], documents: Mapping[str, Mapping[str, Any]]) -> Peak:
+def _at_highest_clock(peak: Peak, mhz: int, highest: int) -> Peak:
+    """A figure at the highest clock of the part, in place of the one that it was printed for."""
+    source = f"{highest:,} MHz in place of {mhz:,}: {peak.source}"
+    return replace(peak, value=peak.value * highest / mhz, kind="derived", source=source, above_rated_mhz=highest)
+
+
+def _figure(row: Row, documents: Mapping[str, Row]) -> Peak:
     document = documents[row["source"]]
     unit, factor = _UNITS[row["unit"]]
     return Peak(
@@ -142,10 +162,11 @@ def _figure(row: Mapping[str, Any], documents: Mapping[str, Mapping[str, Any]]) 
         url=document["url"],
         verified=row.get("verified", document["opened"]),
         dense=row.get("dense", True),
+        via=row.get("via", ""),
     )
 
 
-def _cpu(row: Mapping[str, Any], documents: Mapping[str, Mapping[str, Any]], common: dict[str, Any]) -> Device:
+def _cpu(row: Row, documents: Mapping[str, Row], common: Row) -> Device:
     """A CPU: the figures of all its kinds of cores added up, one core's being the best of them."""
     document, kinds = documents[row["source"]], cores()
     total: dict[tuple[str, str | None], Peak] = {}

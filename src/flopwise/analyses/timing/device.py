@@ -2,42 +2,80 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
+
+from flopwise._arguments import checked
+from flopwise.errors import InputError
 
 #: Levels of memory, the fastest first.
 LEVELS: tuple[str, ...] = ("l1", "l2", "llc", "dram")
 
+Unit: TypeAlias = Literal["FLOP/s", "B/s", "s"]
+
 Kind: TypeAlias = Literal["datasheet", "derived", "measured"]
 
-#: Element type -> types whose figure stands in where a device has none, the nearest first.
-_WIDER: dict[str, tuple[str, ...]] = {
-    "float64": ("float32",),
-    "tfloat32": ("float32", "bfloat16", "float16"),
-    "float16": ("bfloat16", "float32"),
-    "bfloat16": ("float16", "float32"),
-    "float8e4m3fn": ("float16", "bfloat16", "float32"),
-    "float6e2m3": ("float8e4m3fn", "float16", "bfloat16", "float32"),
-    "float4e2m1": ("float6e2m3", "float8e4m3fn", "int4", "int8", "float16", "bfloat16", "float32"),
-    "int8": ("float8e4m3fn", "float16", "bfloat16", "float32"),
-    "int4": ("int8", "float4e2m1", "float16", "bfloat16", "float32"),
-    "float32": ("bfloat16", "float16"),
+#: Element type -> the next types that hold each of its values, in which its products can be computed as well, or whose
+#: units compute it too (float8e5m2, float6e3m2). A zero point makes signed numbers of unsigned ones; a factor of two,
+#: which goes into the scale, whole numbers of float4e2m1.
+_HELD_BY: dict[str, tuple[str, ...]] = {
+    "int2": ("int3",),
+    "uint2": ("int3",),
+    "int3": ("int4", "float4e2m1"),
+    "uint4": ("int4",),
+    "int4": ("int8", "float8e4m3fn"),
+    "uint8": ("int8",),
+    "int8": ("float16", "bfloat16"),
+    "float4e2m1": ("float6e2m3", "int8"),
+    "float6e2m3": ("float8e4m3fn",),
+    "float6e3m2": ("float6e2m3",),
+    "float8e4m3fn": ("float16", "bfloat16"),
+    "float8e4m3fnuz": ("float8e4m3fn",),
+    "float8e5m2": ("float8e4m3fn",),
+    "float8e5m2fnuz": ("float8e4m3fn",),
+    "float16": ("tfloat32",),
+    "bfloat16": ("tfloat32",),
+    "tfloat32": ("float32",),
+    "float32": ("float64",),
+    "complex64": ("float32",),
+    "complex128": ("float64",),
 }
 
-#: Element types that run at the rate of another.
-_SAME: dict[str, str] = {
-    "uint8": "int8",
-    "uint4": "int4",
-    "int3": "int4",
-    "int2": "int4",
-    "uint2": "int4",
-    "float8e4m3fnuz": "float8e4m3fn",
-    "float8e5m2": "float8e4m3fn",
-    "float8e5m2fnuz": "float8e4m3fn",
-    "float6e3m2": "float6e2m3",
-    "complex64": "float32",
-    "complex128": "float64",
+#: Element type -> types that engines take in its place on devices that do not have it.
+_IN_PLACE_OF: dict[str, tuple[str, ...]] = {
+    "float64": ("float32",),
+    "float32": ("bfloat16", "float16"),
+    "tfloat32": ("bfloat16", "float16"),
+    "float16": ("bfloat16",),
+    "bfloat16": ("float16",),
+    "int8": ("float8e4m3fn",),
 }
+
+#: Stored type -> a type of arithmetic that frameworks round its factors to, where the device has units for it.
+_ROUNDED = {"float32": "tfloat32", "complex64": "tfloat32"}
+
+
+@functools.cache
+def holders(dtype: str) -> tuple[str, ...]:
+    """An element type and those that hold each of its values.
+
+    >>> holders("int8")
+    ('int8', 'float16', 'tfloat32', 'float32', 'float64', 'bfloat16')
+    """
+    wider = (holder for one in _HELD_BY.get(dtype, ()) for holder in holders(one))
+    return tuple(dict.fromkeys((dtype, *wider)))
+
+
+def arithmetic(dtypes: Iterable[str]) -> tuple[str, ...]:
+    """The types in which products of stored ones may be computed: their own, and what frameworks round them to.
+
+    >>> arithmetic(("float32", "int4"))
+    ('float32', 'int4', 'tfloat32')
+    """
+    stored = tuple(dtypes)
+    return tuple(dict.fromkeys((*stored, *(_ROUNDED[one] for one in stored if one in _ROUNDED))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +83,14 @@ class Peak:
     """One figure of a device: what it can do in a second, and where that stands."""
 
     #: "matrix" (tensor cores, tile units), "vector" (ordinary arithmetic units), a level of memory ("l1", "l2", "llc",
-    #: "dram"), "link" (to other devices), or "launch" (the least time of starting a kernel).
+    #: "dram"), "link" (what it sends to other devices while it receives as much), or "launch" (the least time of
+    #: starting a kernel).
     what: str
     #: Element type of "matrix" and "vector"; None otherwise.
     dtype: str | None
     #: FLOP/s (a multiply-add is two, of integers too), B/s, or seconds of a launch; of the whole device.
     value: float
-    unit: Literal["FLOP/s", "B/s", "s"]
+    unit: Unit
     kind: Kind
     #: Title of the document, or how the figure was derived or measured.
     source: str
@@ -62,6 +101,10 @@ class Peak:
     dense: bool = True
     #: What a single core can do, where a program may use fewer than all.
     core: float | None = None
+    #: Of a link: what it consists of, such as "NVLink 4.0 x18".
+    via: str = ""
+    #: The clock that the figure is of, in MHz, where it is higher than the rated one; None for rated figures.
+    above_rated_mhz: int | None = None
 
     def scaled(self, threads: int | None) -> float:
         """The value with so many cores in use; None means all."""
@@ -76,6 +119,17 @@ class Cache:
 
     level: str
     nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The clock that a vendor's figures are of, and the highest that drivers list for the part; MHz."""
+
+    rated: int
+    highest: int
+    #: Title and link of the list.
+    source: str
+    url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,20 +148,36 @@ class Device:
     cores: int | None = None
     caches: tuple[Cache, ...] = ()
     note: str = ""
+    #: None where no list of its clocks is known.
+    clock: Clock | None = None
 
+    @checked
     def flops(self, dtype: str, threads: int | None = None) -> Peak | None:
-        """The highest dense figure for products of an element type; where there is none, that of the nearest type.
+        """The highest dense figure for products of an element type, which any type that holds it can compute.
 
-        A peak that is too high only loosens a bound, one that is too low breaks it: of several figures for one type
-        the highest counts, measured or not.
+        A peak that is too high only loosens a bound, one that is too low breaks it: of several figures the highest
+        counts, measured or not, at whatever clock. Where the device does not have the type itself, those count as well
+        that engines take in its place.
         """
-        name = _SAME.get(dtype, dtype)
-        for candidate in (name, *_WIDER.get(name, ("float32", "bfloat16", "float16"))):
-            peaks = [p for p in self.peaks if p.what in ("matrix", "vector") and p.dtype == candidate and p.dense]
-            if peaks:
-                return max(peaks, key=lambda p: p.scaled(threads))
-        return None
+        return self._best(self.peaks, dtype, threads)
 
+    @checked
+    def rated(self, dtype: str) -> Peak | None:
+        """The figure for products of an element type that the vendor states, at the rated clock: what shares of a peak
+        are measured by."""
+        printed = [p for p in self.peaks if p.above_rated_mhz is None and p.kind != "measured"]
+        own = [p for p in printed if p.what in ("matrix", "vector") and p.dtype == dtype and p.dense]
+        return max(own, key=lambda p: p.value) if own else self._best(printed, dtype, None)
+
+    def _best(self, peaks: Iterable[Peak], dtype: str, threads: int | None) -> Peak | None:
+        products = [p for p in peaks if p.what in ("matrix", "vector") and p.dense]
+        taken = {*holders(dtype)}
+        if not any(p.dtype == dtype for p in products):
+            taken.update(_IN_PLACE_OF.get(dtype, ()))
+        usable = (p for p in products if p.dtype in taken)
+        return max(usable, key=lambda p: (p.scaled(threads), p.dtype == dtype), default=None)
+
+    @checked
     def bandwidth(self, level: str = "dram", threads: int | None = None, estimate: bool = False) -> Peak | None:
         """The highest figure for reading from a level of memory, or from the next faster one that has a figure.
 
@@ -118,7 +188,12 @@ class Device:
             level: one of LEVELS.
             threads: cores in use; None means all.
             estimate: whether a measured figure of the level itself will do.
+
+        Raises:
+            InputError: there is no such level.
         """
+        if level not in LEVELS:
+            raise InputError(f"unknown level {level!r}; known: {', '.join(LEVELS)}")
         peaks: list[Peak] = []
         for candidate in reversed(LEVELS[: LEVELS.index(level) + 1]):
             peaks += [p for p in self.peaks if p.what == candidate]
@@ -126,14 +201,11 @@ class Device:
                 break
         return max(peaks, key=lambda p: p.scaled(threads), default=None)
 
+    @checked
     def level_of(self, nbytes: int) -> str:
         """The smallest cache that can hold so many bytes, "dram" when none can."""
         held = [c for c in self.caches if c.nbytes >= nbytes]
         return min(held, key=lambda c: LEVELS.index(c.level)).level if held else "dram"
-
-    def cache_bytes(self, level: str) -> int | None:
-        """Bytes of all caches of a level together; None where they are not known."""
-        return next((c.nbytes for c in self.caches if c.level == level), None)
 
     def with_peaks(self, peaks: tuple[Peak, ...]) -> Device:
         """The device with further figures."""

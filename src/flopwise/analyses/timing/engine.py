@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from flopwise.analyses.timing.bound import Bound, BoundRow, EngineFloor, Other, Status, Verdict, bound_row
 from flopwise.analyses.timing.quantities import Work
 from flopwise.errors import counted
+from flopwise.operators.tables import row as operator
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.benchmark import Executed
@@ -56,7 +57,7 @@ def with_engine(bound: Bound, record: Record) -> Bound:
 
 
 def verdict_of(floor: EngineFloor) -> Verdict:
-    """Whether the floor is above the measured time by more than the noise; never clipped."""
+    """The verdict: BROKEN if the floor is above the measured time by more than the noise; never clipped."""
     if floor.measured_ns is None:
         return "roofline"
     if floor.hot_ns > floor.measured_ns * (1 + (floor.noise or 0.0)):
@@ -115,26 +116,8 @@ def critical_path(times: Sequence[float], needs: Sequence[Sequence[int]]) -> flo
 
 
 def with_workers(times: Sequence[float], needs: Sequence[Sequence[int]], workers: int) -> float:
-    """What so many workers that share a device take at least: the longest chain, or their share of the sum."""
+    """The least time of so many workers that share a device: the longest chain, or their share of the sum."""
     return max(critical_path(times, needs), sum(times) / workers)
-
-
-#: Operators that compute each element from those at the same place: an engine could do them in the node before.
-ELEMENTWISE: frozenset[str] = frozenset(
-    {
-        *("Abs", "Add", "Cast", "Ceil", "Clip", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid"),
-        *("HardSwish", "LeakyRelu", "Log", "Max", "Min", "Mish", "Mul", "Neg", "PRelu", "Pow", "QuickGelu"),
-        *("Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Swish", "Tanh", "Where"),
-    }
-)
-
-#: Operators that only move elements.
-MOVES: frozenset[str] = frozenset(
-    {
-        *("Concat", "Expand", "Gather", "Pad", "ReorderInput", "ReorderOutput", "Slice", "Split", "Tile"),
-        *("Transpose",),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +149,8 @@ def what_ifs(bound: Bound, workers: int = 2) -> list[WhatIf]:
         if saved:
             yield WhatIf(what, hot - saved, "floor")
 
-    changes += without("element-wise nodes fused into others", lambda row: _plain(row) in ELEMENTWISE)
-    changes += without("no node that only moves elements", lambda row: _plain(row) in MOVES)
+    changes += without("element-wise nodes fused into others", lambda row: operator(row.op).in_place)
+    changes += without("no node that only moves elements", lambda row: operator(row.op).moves)
     times = [row.floor_ns or 0.0 for row in rows]
     if engine.critical_ns < 0.999 * hot:
         changes.append(
@@ -179,7 +162,3 @@ def what_ifs(bound: Bound, workers: int = 2) -> list[WhatIf]:
     changes.append(WhatIf("every product at the device's peak", bound.physical.ns, "floor"))
     changes += [WhatIf(other.label, other.ns, "measured") for other in engine.others]
     return changes
-
-
-def _plain(row: BoundRow) -> str:
-    return row.op.rpartition("::")[2]

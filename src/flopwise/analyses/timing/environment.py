@@ -1,7 +1,7 @@
-"""What identifies a measurement: the machine and the engine, as canonical JSON and its SHA-256.
+"""The identity of a measurement: the machine and the engine, as canonical JSON and its SHA-256.
 
 A change of any of these facts is a new environment, and no figure is averaged over two. The host's name, the date, the
-load and Python's version are no part of it; they are kept with the session.
+load and Python's version are no part of it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Environment:
         return digest(self.facts)
 
     def matches(self, other: Environment) -> bool:
-        """Whether the two are the same but for what only a running engine tells."""
+        """True if the two differ at most in what only a running engine tells."""
         return self._early() == other._early()
 
     def _early(self) -> str:
@@ -56,11 +56,11 @@ def environment(engine: Mapping[str, Any], host: Facts | None = None) -> Environ
     return Environment({"machine": machine, "engine": dict(engine), "policy": policy})
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """JSON with sorted keys and no spaces: equal values give equal texts."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-def digest(value: Any) -> str:
+def digest(value: object) -> str:
     """SHA-256 of the canonical JSON of a value."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()

@@ -13,34 +13,10 @@ from flopwise.analyses.timing import catalog
 from flopwise.analyses.timing.device import Cache, Device, Peak
 from flopwise.errors import InputError
 
-#: (vendor, family) -> model numbers and the kind of core behind them, in the order of looking.
-_MODELS: dict[tuple[str, int], tuple[tuple[range | tuple[int, ...], str], ...]] = {
-    ("GenuineIntel", 6): (
-        ((60, 63, 69, 70, 61, 71, 79, 86), "broadwell"),
-        ((78, 94, 142, 158, 165, 166), "skylake-client"),
-        ((85,), "skylake-server"),
-        ((106, 108, 125, 126, 140, 141, 167), "sunny-cove"),
-        ((143, 207), "golden-cove-server"),
-        ((151, 154, 183, 186, 191, 170, 172), "golden-cove"),
-        ((173, 174), "redwood-cove-server"),
-        ((181, 189, 197, 198), "lion-cove"),
-        ((175, 190), "gracemont"),
-    ),
-    ("AuthenticAMD", 23): ((range(0x30), "zen"), (range(0x30, 0x100), "zen2")),
-    ("AuthenticAMD", 25): (
-        ((*range(0x10, 0x20), *range(0x60, 0x80), *range(0xA0, 0xB0)), "zen4"),
-        (range(0x100), "zen3"),
-    ),
-    ("AuthenticAMD", 26): ((range(0x100), "zen5"),),
-}
-
-#: Part number of an Arm core -> kind.
-_ARM = {0xD0C: "neoverse-n1", 0xD49: "neoverse-n1", 0xD40: "neoverse-v1", 0xD4F: "neoverse-v2"}
-
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the system reports about its CPU; "" and 0 where it reports nothing."""
+    """The CPU as the system reports it; "" and 0 where it reports nothing."""
 
     vendor: str = ""
     family: int = 0
@@ -61,7 +37,7 @@ class Facts:
 
 
 def facts(root: Path = Path("/")) -> Facts:
-    """What the system says of its CPU."""
+    """The CPU of this machine, or of the one whose files are below a folder."""
     if not (root / "proc/cpuinfo").exists():
         return _portable_facts()
     info = _cpuinfo(root)
@@ -95,14 +71,21 @@ def usable_cores(root: Path = Path("/")) -> int:
 
 def core_of(host: Facts) -> str | None:
     """The kind of core behind the facts, a name in the table of CPUs; None where it is not listed."""
-    if host.part in _ARM:
-        return _ARM[host.part]
-    for models, core in _MODELS.get((host.vendor, host.family), ()):
-        if host.model in models:
-            return "cascade-lake" if core == "skylake-server" and "avx512_vnni" in host.flags else core
+    listed = [core for core, row in catalog.cores().items() if _is_of(host, row)]
+    if listed:
+        return listed[-1]  # of kinds with the same numbers the later one has a flag
     if "avx512f" in host.flags:
         return "zen5"
     return "zen3" if {"avx2", "fma"} <= {*host.flags} else None
+
+
+def _is_of(host: Facts, core: catalog.Row) -> bool:
+    """True if a CPU has the numbers of a kind of core."""
+    if host.part:
+        return host.part in core.get("parts", ())
+    same = (host.vendor, host.family) == (core.get("vendor"), core.get("family"))
+    numbered = same and any(models[0] <= host.model <= models[-1] for models in core["models"])
+    return numbered and ("flag" not in core or core["flag"] in host.flags)
 
 
 def this_cpu(host: Facts | None = None) -> Device:
@@ -249,7 +232,7 @@ def _memory(root: Path) -> int:
 
 
 def _portable_facts() -> Facts:
-    """What py-cpuinfo says, on systems without /proc; little without it."""
+    """The CPU by py-cpuinfo, on systems without /proc; little is known without it."""
     try:
         import cpuinfo
     except ImportError:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, cast
 
-from flopwise.analyses.timing.benchmark import MODES, Measurement
+from flopwise.analyses.timing.benchmark import MODES, Measurement, Status
 from flopwise.analyses.timing.engines import Program, Task, UnsupportedError
 from flopwise.analyses.timing.sampling import Clock, Sampler, Samples, cpu_share, noise, verdict
 
@@ -54,69 +55,77 @@ def measure(
         now: seconds, for the budget.
         most_rounds: an upper limit of rounds.
     """
-    skip = dict(skip or {})
-    failed: dict[str, tuple[str, str]] = {}
     start = now()
-    tasks: dict[str, Task] = {name: program.whole() for name in WHOLES}
-    clock = program.clock
-
-    def calibrate(task: Task) -> float:
-        return min(_time(task, clock) for _ in range(WARM))
-
-    keys = dict.fromkeys(node.key for node in program.executed if not node.alias)
-    wanted = [key for key in keys if key not in skip and (only is None or key in only)]
-    rough: dict[str, float] = {}
-    for name, task in tasks.items():
-        before(name)
-        rough[name] = calibrate(task)
-    for place, key in enumerate(wanted):
-        report({"event": "building", "done": place, "of": len(wanted)})
-        for mode in MODES:
-            before(f"{mode} {key}")
-            try:
-                task_of_mode = program.node(key, mode, calibrate)
-                if task_of_mode is not None:
-                    rough[f"{mode} {key}"] = calibrate(task_of_mode)
-                    tasks[f"{mode} {key}"] = task_of_mode
-            except UnsupportedError as error:
-                failed[key] = ("unsupported", str(error))
-                break
-            except MemoryError:
-                failed[key] = ("memory", "out of memory")
-                break
-    for name, task in program.nulls().items():
-        tasks[f"null {name}"] = task
+    failed: dict[str, tuple[Status, str]] = {key: (cast(Status, status), "") for key, status in (skip or {}).items()}
+    keys = list(dict.fromkeys(node.key for node in program.executed if not node.alias))
+    chosen = [key for key in keys if key in failed or only is None or key in only]
+    tasks, rough = _tasks(program, [key for key in chosen if key not in failed], failed, report, before)
     built = now() - start
     report({"event": "built", "tasks": len(tasks), "seconds": built})
 
     runs = runs_of_round(rough, tasks)
     warm = {name: 1 for name in tasks if name.startswith(("hot", "null"))}
-    sampler = Sampler({name: task.run for name, task in tasks.items()}, clock, before=before, warm=warm, runs=runs)
-    begin = now()
-    interrupted = False
-    fixed = program.calibration()
-    speeds = [min(_time(fixed, clock) for _ in range(CALIBRATING))]
-    looked = begin
+    actions = {name: task.run for name, task in tasks.items()}
+    sampler = Sampler(actions, program.clock, before=before, warm=warm, runs=runs)
+    fixed, begin = program.calibration(), now()
+    speeds = [_least(fixed, program.clock, CALIBRATING)]
+    interrupted, looked = False, begin
     try:
-        while True:
+        while not _is_done(sampler, now() - begin, seconds, most_rounds):
             sampler.round()
             if now() - looked > LOOK:
                 looked = now()
-                speeds.append(min(_time(fixed, clock) for _ in range(CALIBRATING)))
-            spent = now() - begin
-            report({"event": "round", "rounds": sampler.rounds, "seconds": spent, "of": seconds})
-            over = spent + spent / sampler.rounds / 2 > seconds and sampler.rounds >= FEWEST
-            settled = sampler.settled and spent >= min(seconds, LEAST_SECONDS)
-            if settled or over or sampler.rounds == most_rounds:
-                break
+                speeds.append(_least(fixed, program.clock, CALIBRATING))
+            report({"event": "round", "rounds": sampler.rounds, "seconds": now() - begin, "of": seconds})
     except KeyboardInterrupt:  # what is measured is kept
         interrupted = True
-    round_ns = 1e9 * (now() - begin)
-    speeds.append(min(_time(fixed, clock) for _ in range(CALIBRATING)))
+    round_ns = 1e9 * (now() - begin) / max(1, sampler.rounds)
+    speeds.append(_least(fixed, program.clock, CALIBRATING))
     drift = max(speeds) / min(speeds) - 1 if min(speeds) else 0.0
-    result = _result(program, sampler, tasks, skip, failed, list(keys), only, round_ns, drift)
-    result.update(seconds=now() - start, built=built, interrupted=interrupted)
-    return result
+    measurements = _measurements(chosen, failed, tasks, sampler.samples)
+    times = {"seconds": now() - start, "built": built, "round_ns": round_ns, "interrupted": interrupted}
+    return {**_result(program, sampler, drift), "measurements": measurements, **times}
+
+
+def _tasks(
+    program: Program,
+    keys: Sequence[str],
+    failed: dict[str, tuple[Status, str]],
+    report: Report,
+    before: Callable[[str], None],
+) -> tuple[dict[str, Task], dict[str, float]]:
+    """The tasks and roughly the nanoseconds of one run, by name; keys that cannot run alone go to ``failed``."""
+    tasks = {name: program.whole() for name in WHOLES}
+    rough: dict[str, float] = {}
+
+    def calibrate(task: Task) -> float:
+        return _least(task, program.clock, WARM)
+
+    for name, task in tasks.items():
+        before(name)
+        rough[name] = calibrate(task)
+    for place, key in enumerate(keys):
+        report({"event": "building", "done": place, "of": len(keys)})
+        try:
+            for mode in MODES:
+                before(f"{mode} {key}")
+                if (alone := program.node(key, mode, calibrate)) is not None:
+                    rough[f"{mode} {key}"] = calibrate(alone)
+                    tasks[f"{mode} {key}"] = alone
+        except UnsupportedError as error:
+            failed[key] = ("unsupported", str(error))
+        except MemoryError:
+            failed[key] = ("memory", "out of memory")
+    return tasks | {f"null {name}": task for name, task in program.nulls().items()}, rough
+
+
+def _is_done(sampler: Sampler, spent: float, seconds: float, most_rounds: int | None) -> bool:
+    """True after the last round: the minima have settled, the next round would take too long, or there are enough."""
+    if not sampler.rounds:
+        return False
+    late = spent + spent / sampler.rounds / 2 > seconds and sampler.rounds >= FEWEST
+    settled = sampler.settled and spent >= min(seconds, LEAST_SECONDS)
+    return settled or late or sampler.rounds == most_rounds
 
 
 def runs_of_round(rough: Mapping[str, float], tasks: Collection[str]) -> dict[str, int]:
@@ -132,55 +141,54 @@ def runs_of_round(rough: Mapping[str, float], tasks: Collection[str]) -> dict[st
     return {name: 1 if name.startswith("streamed") else often if name.startswith("hot") else RUNS for name in tasks}
 
 
-def _time(task: Task, clock: Clock) -> float:
-    start = clock.wall()
-    task.run()
-    return clock.wall() - start
+def _least(task: Task, clock: Clock, runs: int) -> float:
+    """The least nanoseconds of so many runs."""
+    times = []
+    for _ in range(runs):
+        start = clock.wall()
+        task.run()
+        times.append(clock.wall() - start)
+    return min(times)
 
 
-def _result(
-    program: Program,
-    sampler: Sampler,
+def _measurements(
+    keys: Sequence[str],
+    failed: Mapping[str, tuple[Status, str]],
     tasks: Mapping[str, Task],
-    skip: Mapping[str, str],
-    failed: Mapping[str, tuple[str, str]],
-    keys: list[str],
-    only: Collection[str] | None,
-    round_ns: float,
-    drift: float,
-) -> dict[str, Any]:
-    one, other = (sampler.samples[name] for name in WHOLES)
-    threads = int(program.facts.get("threads", 1))
-    difference, share = noise(one, other), cpu_share(one, other)
+    samples: Mapping[str, Samples],
+) -> list[dict[str, Any]]:
+    """The times of each key in each mode, or why it has none, as plain values."""
     rows = []
     for key in keys:
-        if key in skip or key in failed:
-            status, note = failed.get(key, (skip.get(key, ""), ""))
-            rows.append(Measurement(key, "hot", status, note=note))  # type: ignore[arg-type] # from JSON
-        elif only is None or key in only:
-            rows += [
-                _measurement(key, mode, tasks[f"{mode} {key}"], sampler.samples, share)
-                for mode in MODES
-                if f"{mode} {key}" in tasks
-            ]
+        if key in failed:
+            status, note = failed[key]
+            rows.append(Measurement(key, "hot", status, note=note))
+        else:
+            named = {mode: f"{mode} {key}" for mode in MODES}
+            rows += [_measurement(key, mode, tasks[name], samples) for mode, name in named.items() if name in tasks]
+    return [asdict(row) for row in rows]
+
+
+def _result(program: Program, sampler: Sampler, drift: float) -> dict[str, Any]:
+    """The figures of the whole model, and how quiet the machine was."""
+    one, other = (sampler.samples[name] for name in WHOLES)
+    difference, share = noise(one, other), cpu_share(one, other)
     return {
-        "measurements": [{field: getattr(m, field) for field in m.__dataclass_fields__} for m in rows],
         "whole_ns": [one.best or other.best or 0, other.best or one.best or 0],
         "median_ns": one.median or 0,
         "cpu_ns": one.cpu / max(1, one.runs),
         "rounds": sampler.rounds,
-        "round_ns": round_ns / max(1, sampler.rounds),
         "settling": sampler.sums[9] / sampler.sums[-1] if sampler.rounds > 9 and sampler.sums[-1] else None,
         "noise": difference,
         "cpu_share": share,
         "drift": drift,
-        "verdict": verdict(difference, share, drift, threads),
+        "verdict": verdict(difference, share, drift, int(program.facts.get("threads", 1))),
         "facts": dict(program.facts),
         "notes": list(program.notes),
     }
 
 
-def _measurement(key: str, mode: str, task: Task, samples: Mapping[str, Samples], share: float) -> Measurement:
+def _measurement(key: str, mode: str, task: Task, samples: Mapping[str, Samples]) -> Measurement:
     """Times of one execution: the empty run subtracted, divided by the copies."""
     own, empty = samples[f"{mode} {key}"], samples.get(f"null {task.null}")
     null = (empty.best or 0) if empty is not None else 0

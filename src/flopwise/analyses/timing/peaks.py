@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.analyses.timing.device import LEVELS, Peak
 from flopwise.analyses.timing.environment import Environment, digest, environment
@@ -28,12 +27,12 @@ SETS = (16 << 10, 128 << 10, 1 << 20, 8 << 20, 64 << 20, 256 << 20)
 
 
 def machine_id() -> str:
-    """What identifies this machine: the facts of its CPU."""
+    """The identity of this machine: a digest of its CPU's facts."""
     return digest(environment({}).facts["machine"])
 
 
 def is_here(environment: Environment, machine: str) -> bool:
-    """Whether an environment is of this machine."""
+    """True for an environment of this machine."""
     return digest(environment.facts.get("machine")) == machine
 
 
@@ -45,11 +44,6 @@ def reached(rates: Mapping[str, tuple[float, str]], cores: int | None) -> list[P
         cores: of this machine.
     """
     return [_of_all("vector", dtype, rate, cores, f"{op}, a stored benchmark") for dtype, (rate, op) in rates.items()]
-
-
-def now_text() -> str:
-    """The time, for the store."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def measured_peaks(report: Callable[[str], None] = lambda step: None, seconds: float = SECONDS) -> Iterator[Peak]:
@@ -84,7 +78,7 @@ def _of_all(what: str, dtype: str | None, rate: float, cores: int | None, how: s
     return Peak(what, dtype, count * rate, "FLOP/s" if dtype else "B/s", "measured", text, core=rate)
 
 
-def _best(run: Callable[[], Any], seconds: float) -> float:
+def _best(run: Callable[[], object], seconds: float) -> float:
     """Least seconds of one run."""
     run()
     end, least = time.perf_counter() + seconds, float("inf")

@@ -1,15 +1,18 @@
-"""What a model has to do on any device: multiply-adds by element type, and the bytes that must move."""
+"""The least work of a model on any device: multiply-adds by element type, and the bytes that must move."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from flopwise.analyses.timing.device import arithmetic
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.memory.traffic import picked_bytes, traffic
 from flopwise.operators.folding import Folding, fold
+from flopwise.operators.tables import row
 from flopwise.profiles.precision import QDQ, TIMES, precision, quantized_before
 
 if TYPE_CHECKING:
@@ -19,23 +22,12 @@ if TYPE_CHECKING:
 #: What F(2x2, 3x3) of Winograd's algorithm divides the multiply-adds of a 3x3 convolution of stride 1 by.
 WINOGRAD = 2.25
 
-#: Operators that read some slices of their first input, as many elements as they write.
-_PICKS = frozenset(
-    {"Gather", "GatherElements", "GatherND", "com.microsoft::GatherBlockQuantized", "com.microsoft::GatherPacked"}
-)
-
-#: Operators that write some elements of a copy of their first input, which an engine does in place.
-_UPDATES = frozenset({"Scatter", "ScatterElements", "ScatterND", "TensorScatter"})
-
-#: Mixtures of experts: attribute with the experts that a token uses.
-_EXPERTS = {f"com.microsoft::{op}": "k" for op in ("MoE", "QMoE", "MoEPacked")}
-
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one row does; None where it is unknown."""
+    """The work of one row; None where it is unknown."""
 
-    #: Multiply-adds of products (``mac`` of the canonical counts).
+    #: Multiply-adds of products that the program executes (``mac`` of the canonical counts).
     macs: int | None
     #: All arithmetic, a multiply-add as two operations.
     flops: int | None
@@ -45,6 +37,20 @@ class Work:
     dtypes: tuple[str, ...]
     #: Whether it is a convolution that Winograd's algorithm can do with fewer multiplications.
     winograd: bool = False
+    #: The multiply-adds that the result needs, where they are fewer.
+    needed: int | None = None
+    #: The element type in which all products are to be computed; None: any in which those of the factors may be.
+    computed: str | None = None
+
+    @property
+    def least(self) -> int | None:
+        """The multiply-adds that the result needs."""
+        return self.macs if self.needed is None else self.needed
+
+    @property
+    def arithmetic(self) -> tuple[str, ...]:
+        """The types in which products may be computed."""
+        return arithmetic(self.dtypes) if self.computed is None else (self.computed,)
 
 
 class Movement(NamedTuple):
@@ -62,10 +68,31 @@ class Movement(NamedTuple):
         return self.weights + self.inputs + self.outputs
 
 
-def works(profile: Profile) -> list[Work]:
-    """What each row of a profile does."""
-    behind = quantized_before(profile.graph.nodes)
-    return [_work(row, behind) for row in profile.rows]
+def works(
+    profile: Profile, least: Sequence[int | None] | None = None, types: Mapping[str, str] | None = None
+) -> list[Work]:
+    """The work of each row of a profile.
+
+    Args:
+        profile: the model.
+        least: the multiply-adds that each row's result needs; None: all that it executes.
+        types: name of a stored tensor -> the element type that it is stored in, where that is not the one that the
+            program multiplies.
+    """
+    behind, packed = quantized_before(profile.graph.nodes), _packed_bytes(profile.graph)
+    folding = fold(profile.graph) if types or packed else None
+    each = []
+    for place, layer in enumerate(profile.rows):
+        work = _work(layer, behind)
+        if least is not None and least[place] != work.macs:
+            work = replace(work, needed=least[place])
+        for tensor in folding.stored(layer.node) if folding is not None else ():
+            if types and work.macs and tensor.name in types and len(tensor.shape or ()) > 1:
+                work = replace(work, dtypes=tuple(dict.fromkeys((*work.dtypes, types[tensor.name]))))
+            if work.nbytes and tensor.name in packed:
+                work = replace(work, nbytes=max(0, work.nbytes - tensor.nbytes + packed[tensor.name]))
+        each.append(work)
+    return each
 
 
 def _work(row: Row, behind: dict[str, str]) -> Work:
@@ -80,7 +107,7 @@ def _work(row: Row, behind: dict[str, str]) -> Work:
 
 
 def _fits_winograd(node: Node) -> bool:
-    """Whether a node is a 3x3 convolution of stride 1 without dilation or groups."""
+    """True for a 3x3 convolution of stride 1 without dilation or groups."""
     if node.op not in ("Conv", "com.microsoft.nchwc::Conv", "com.microsoft::FusedConv") or not node.has_input(1):
         return False
     shape = node.input(1).shape
@@ -98,36 +125,53 @@ def must_move(graph: Graph, folding: Folding | None = None) -> Movement:
     new.
     """
     folding = folding or fold(graph)
-    used: dict[str, int] = {}
-    unknown: dict[str, None] = {}
-    inputs = {t.name: t for t in graph.inputs}
-    read: dict[str, int] = {}
-    for position, node in enumerate(graph.nodes):
-        if position in folding.positions:
-            continue
-        stored = folding.stored(node)
-        spared = _spared(node)
-        largest = max(stored, key=lambda t: t.nbytes if t.sized else 0, default=None)
-        for tensor in stored:
-            nbytes = _share(node, tensor)
-            if nbytes is not None and node.op not in _EXPERTS and (tensor is largest or spared is None):
-                nbytes = 0 if spared is None else min(nbytes, max(0, tensor.nbytes - spared))
-            if nbytes is None:
-                unknown[tensor.name] = None
-            else:
-                used[tensor.name] = max(used.get(tensor.name, 0), nbytes)
+    nodes = [node for position, node in enumerate(graph.nodes) if position not in folding.positions]
+    weights: dict[str, int | None] = {}
+    inputs = dict.fromkeys((t.name for t in graph.inputs), 0)
+    packed = _packed_bytes(graph)
+    for node in nodes:
+        for tensor, nbytes in _weights_read(node, folding.stored(node)):
+            if nbytes is not None and tensor.name in packed:
+                nbytes = nbytes * packed[tensor.name] // max(tensor.nbytes, 1)
+            before = weights.get(tensor.name)
+            weights[tensor.name] = before if nbytes is None else max(before or 0, nbytes)
         for tensor in node.known_inputs:
             if tensor.name in inputs and tensor.kind not in STORED and tensor.sized:
-                read[tensor.name] = max(read.get(tensor.name, 0), _share(node, tensor) or 0)
+                inputs[tensor.name] = max(inputs[tensor.name], _share(node, tensor) or 0)
+    written = [*_written(graph)]
+    unknown = dict.fromkeys(name for name, nbytes in (*weights.items(), *written) if nbytes is None)
+    of_weights, of_outputs = sum(filter(None, weights.values())), sum(nbytes or 0 for _, nbytes in written)
+    return Movement(of_weights, sum(inputs.values()), of_outputs, tuple(unknown))
+
+
+def _weights_read(node: Node, stored: Sequence[Tensor]) -> Iterator[tuple[Tensor, int | None]]:
+    """The stored tensors of a node with the bytes that it reads of each at least; None where the size is unknown."""
+    spared = _spared(node)
+    largest = max(stored, key=lambda t: t.nbytes if t.sized else 0, default=None)
+    for tensor in stored:
+        nbytes = _share(node, tensor)
+        if nbytes is not None and not _chosen_experts(node) and (tensor is largest or spared is None):
+            nbytes = 0 if spared is None else min(nbytes, max(0, tensor.nbytes - spared))
+        yield tensor, nbytes
+
+
+def _written(graph: Graph) -> Iterator[tuple[str, int | None]]:
+    """Each output with its bytes that are new; None where the size is unknown."""
+    inputs = {t.name: t for t in graph.inputs}
     makers = {t.name: node for node in graph.nodes for t in node.known_outputs}
-    written = 0
     for tensor in graph.outputs:
-        if not tensor.sized or not isinstance(tensor.nbytes, int):
-            unknown[tensor.name] = None
-            continue
         maker = makers.get(tensor.name)
-        written += max(0, tensor.nbytes - (_continued(maker, tensor, inputs) if maker else tensor.nbytes))
-    return Movement(sum(used.values()), sum(read.values()), written, tuple(unknown))
+        if not tensor.sized or not isinstance(tensor.nbytes, int):
+            yield tensor.name, None
+        elif maker is not None:
+            yield tensor.name, max(0, tensor.nbytes - _continued(maker, tensor, inputs))
+
+
+def _packed_bytes(graph: Graph) -> dict[str, int]:
+    """Bytes of the weights that a checkpoint stores in fewer than the program reads, by name."""
+    tensors = {t.name: t for node in graph.nodes for t in node.known_inputs if t.kind in STORED and t.sized}
+    stored = {name: graph.weights[name].nbytes for name in tensors if name in graph.weights}
+    return {name: nbytes for name, nbytes in stored.items() if 0 < nbytes < tensors[name].nbytes}
 
 
 def _spared(node: Node) -> int | None:
@@ -147,21 +191,27 @@ def _share(node: Node, tensor: Tensor) -> int | None:
     """The bytes of a tensor that a node reads at least; None when its size is not known."""
     if not tensor.sized or not isinstance(tensor.nbytes, int):
         return None
-    picks = node.op in _PICKS and node.has_input(0) and node.input(0).name == tensor.name
-    if picks and any(t.sized and isinstance(t.numel, int) for t in node.known_outputs[:1]):
-        return picked_bytes(node, tensor)
     if node.op in ("Slice", "Split", "Shape"):
         moved = traffic(node).read
         return tensor.nbytes if moved is None else min(tensor.nbytes, moved)
-    if node.op in _EXPERTS and tensor.shape and len(tensor.shape) == 3 and node.has_input(0):
-        tokens, chosen = math.prod(node.input(0).dims[:-1]), int(node.attrs.get(_EXPERTS[node.op], 1))
+    picks = "picks" in row(node.op).effects and node.has_input(0) and node.input(0).name == tensor.name
+    if picks and any(t.sized and isinstance(t.numel, int) for t in node.known_outputs[:1]):
+        return picked_bytes(node, tensor)
+    chosen = _chosen_experts(node)
+    if chosen and tensor.shape and len(tensor.shape) == 3 and node.has_input(0):
+        tokens = math.prod(node.input(0).dims[:-1])
         return min(tensor.nbytes, tensor.nbytes * tokens * chosen // tensor.shape[0])
     return tensor.nbytes
 
 
+def _chosen_experts(node: Node) -> int:
+    """How many experts each token takes, where a fused mixture of experts chooses them itself; else 0."""
+    return int(node.attrs.get("k", 1)) if "experts" in row(node.op).effects else 0
+
+
 def _continued(maker: Node, output: Tensor, inputs: dict[str, Tensor]) -> int:
     """Bytes of the input that an output continues along one axis, or updates in place; 0 where it does neither."""
-    updates = "Attention" in maker.op or maker.op in _UPDATES
+    updates = "Attention" in maker.op or "updates" in row(maker.op).effects
     for tensor in maker.known_inputs:
         if tensor.name in inputs and tensor.shape and output.shape and len(tensor.shape) == len(output.shape):
             differing = sum(a != b for a, b in zip(tensor.shape, output.shape, strict=True))
@@ -169,6 +219,40 @@ def _continued(maker: Node, output: Tensor, inputs: dict[str, Tensor]) -> int:
             if tensor.dtype == output.dtype and grows and tensor.nbytes <= output.nbytes:
                 return int(tensor.nbytes)
     return 0
+
+
+def stored_types(graph: Graph) -> dict[str, str]:
+    """Names of the weights that a checkpoint stores in another type than the program multiplies -> that type."""
+    used = {t.name: t.dtype for node in graph.nodes for t in node.known_inputs if t.kind in STORED}
+    names = stored_numbers({name: graph.weights[name].dtype for name in used if name in graph.weights})
+    return {name: dtype for name, dtype in names.items() if dtype != used[name]}
+
+
+def stored_numbers(dtypes: Mapping[str, str]) -> dict[str, str]:
+    """Names -> the element types of the numbers in stored types, which may be blocks of ggml."""
+    return {name: _number_type(dtype) for name, dtype in dtypes.items()}
+
+
+def _number_type(dtype: str) -> str:
+    """The element type of numbers in a type or in blocks of ggml, whose scales and offsets come in behind products.
+
+    >>> _number_type("q4_K"), _number_type("iq3_s"), _number_type("bfloat16")
+    ('int4', 'int8', 'bfloat16')
+    """
+    block = re.match(r"(?:(?P<bits>q\d)|(?P<table>iq)|(?P<ternary>tq)|(?P<fp4>mxfp4|nvfp4))", dtype)
+    if block is None:
+        return dtype
+    bits = int(block["bits"][1]) if block["bits"] else 2 if block["ternary"] else 8
+    return "float4e2m1" if block["fp4"] else f"int{max(bits, 2)}" if bits <= 4 else "int8"
+
+
+def products(works: Sequence[Work]) -> dict[tuple[str, ...], int]:
+    """Types of arithmetic that products may be computed in -> the multiply-adds that results need."""
+    sums: dict[tuple[str, ...], int] = {}
+    for work in works:
+        if work.least:
+            sums[work.arithmetic] = sums.get(work.arithmetic, 0) + work.least
+    return sums
 
 
 def inner_dtypes(works: Sequence[Work]) -> dict[str, int]:

@@ -59,7 +59,7 @@ class Samples:
 
 
 class Clock:
-    """What a sampler reads: wall time and CPU time in nanoseconds, and how often the processor was taken away."""
+    """The readings of a sampler: wall time and CPU time in nanoseconds, and how often the processor was taken away."""
 
     def __init__(
         self, wall: Callable[[], int], cpu: Callable[[], int] | None = None, switches: Callable[[], int] | None = None
@@ -124,7 +124,7 @@ class Sampler:
 
     @property
     def settled(self) -> bool:
-        """Whether the sum of the minima moved by less than 1 % in the last third of the rounds."""
+        """True once the sum of the minima moved by less than 1 % in the last third of the rounds."""
         if self.rounds < LEAST_ROUNDS:
             return False
         before = self.sums[-1 - self.rounds // 3]

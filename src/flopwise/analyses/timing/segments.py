@@ -8,17 +8,26 @@ the one from the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 #: Relative difference up to which two figures are the same: fused kernels round in another order.
 CLOSE = 2e-3
 
 
+class OnnxNode(Protocol):
+    """The fields of ``onnx.NodeProto`` that are looked at."""
+
+    name: str
+    op_type: str
+    input: Sequence[str]
+    output: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What stays the same of a tensor when an engine changes its layout."""
+    """The figures of a tensor that stay the same when an engine changes its layout."""
 
     #: Least, greatest, sum of magnitudes, sum of squares; () where there are none.
     values: tuple[float, ...]
@@ -27,57 +36,68 @@ class Fingerprint:
 
 
 def match(
-    model: Sequence[Any],
-    executed: Sequence[Any],
+    model: Sequence[OnnxNode],
+    executed: Sequence[OnnxNode],
     own: Mapping[str, Fingerprint],
     prints: Mapping[str, Fingerprint],
 ) -> list[tuple[str, ...]]:
     """For each executed node the names of the model's nodes that it does the work of.
 
     Args:
-        model: the model's nodes, with ``name``, ``op_type``, ``input`` and ``output``.
-        executed: the executed nodes, likewise.
+        model: the model's nodes.
+        executed: the executed nodes.
         own: fingerprints of the model's tensors.
         prints: fingerprints of the executed graph's tensors.
     """
     makers = {name: place for place, node in enumerate(model) for name in node.output if name}
     same = _same_tensors(model, executed, own, prints, makers)
+    owners: dict[int, int] = {}
+    for number, node in enumerate(executed):
+        ends = [makers[same[name]] for name in node.output if same.get(name) in makers]
+        starts = {same.get(name, name) for name in node.input if name}
+        owners |= dict.fromkeys(_segment(model, makers, ends, starts, owners), number)
+    _adopt(model, owners)
     labels = names_of(model)
+    rows: list[list[str]] = [[] for _ in executed]
+    for place, number in sorted(owners.items()):
+        rows[number].append(labels[place])
+    return list(map(tuple, rows))
+
+
+def _segment(
+    model: Sequence[OnnxNode],
+    makers: Mapping[str, int],
+    ends: Iterable[int],
+    starts: Collection[str],
+    taken: Collection[int],
+) -> dict[int, None]:
+    """The nodes, which nobody has taken, from what comes out back to what went in."""
+    places: dict[int, None] = {}
+    stack = list(ends)
+    while stack:
+        place = stack.pop()
+        if place not in taken and place not in places:
+            places[place] = None
+            stack += [makers[name] for name in model[place].input if name in makers and name not in starts]
+    return places
+
+
+def _adopt(model: Sequence[OnnxNode], owners: dict[int, int]) -> None:
+    """Give the nodes that no tensor tells of to whoever takes their results."""
     takers: dict[str, list[int]] = {}
     for place, node in enumerate(model):
         for name in node.input:
             takers.setdefault(name, []).append(place)
-    taken: set[int] = set()
-    matches: list[tuple[int, ...]] = []
-    for node in executed:
-        ends = [same[name] for name in node.output if name in same]
-        starts = {same.get(name, name) for name in node.input if name}
-        places: list[int] = []
-        stack = [makers[end] for end in ends if end in makers]
-        while stack:  # from what comes out back to what went in
-            place = stack.pop()
-            if place in taken:
-                continue
-            taken.add(place)
-            places.append(place)
-            stack += [makers[n] for n in model[place].input if n in makers and n not in starts]
-        matches.append(tuple(places))
-    owners = {place: node for node, places in enumerate(matches) for place in places}
-    for place in reversed(range(len(model))):  # what no tensor tells belongs to whoever takes its result
-        if place not in owners:
-            users = [p for name in model[place].output if name for p in takers.get(name, ())]
-            owner = next((owners[p] for p in users if p in owners), None)
-            if owner is not None:
-                owners[place] = owner
-    of_node: list[list[int]] = [[] for _ in executed]
-    for place, node in sorted(owners.items()):
-        of_node[node].append(place)
-    return [tuple(labels[place] for place in places) for places in of_node]
+    for place in reversed(range(len(model))):
+        users = [user for name in model[place].output if name for user in takers.get(name, ())]
+        owner = next((owners[user] for user in users if user in owners), None)
+        if owner is not None:
+            owners.setdefault(place, owner)
 
 
 def _same_tensors(
-    model: Sequence[Any],
-    executed: Sequence[Any],
+    model: Sequence[OnnxNode],
+    executed: Sequence[OnnxNode],
     own: Mapping[str, Fingerprint],
     prints: Mapping[str, Fingerprint],
     makers: Mapping[str, int],
@@ -110,7 +130,7 @@ def _same_tensors(
     return same
 
 
-def _furthest(names: Sequence[str], model: Sequence[Any], makers: Mapping[str, int]) -> str:
+def _furthest(names: Sequence[str], model: Sequence[OnnxNode], makers: Mapping[str, int]) -> str:
     """The last of the first unbroken chain of equal tensors: a Reshape behind a product belongs to it."""
     chosen = names[0]
     for name in names[1:]:
@@ -121,7 +141,7 @@ def _furthest(names: Sequence[str], model: Sequence[Any], makers: Mapping[str, i
 
 
 def close(one: Fingerprint, other: Fingerprint) -> bool:
-    """Whether two tensors have the same elements, in any order; padding with zeros does not matter."""
+    """True if two tensors have the same elements, in any order; padding with zeros does not matter."""
     if not one.values or not other.values:
         return False
     scale = max(abs(one.values[0]), abs(one.values[1]), abs(other.values[0]), abs(other.values[1]))
@@ -134,7 +154,7 @@ def close(one: Fingerprint, other: Fingerprint) -> bool:
     return True
 
 
-def names_of(nodes: Sequence[Any]) -> list[str]:
+def names_of(nodes: Sequence[OnnxNode]) -> list[str]:
     """A name for each node, as the rows of a profile have them: its own, or the operator and its running number."""
     seen: dict[str, int] = {}
     names = []

@@ -6,18 +6,19 @@ A bound takes the least time over all sessions of one environment: a floor can o
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from flopwise.analyses.timing.benchmark import Executed, Session
 from flopwise.analyses.timing.device import Peak
 from flopwise.analyses.timing.environment import Environment, canonical
+from flopwise.analyses.timing.stored import PoisonedError, environment_of, nodes_of, notes_of
 from flopwise.errors import InputError
 
 #: The variable that names another file.
@@ -73,7 +74,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the store knows of a model in one environment."""
+    """A model in one environment, as the store knows it."""
 
     environment: Environment
     nodes: tuple[Executed, ...]
@@ -178,7 +179,7 @@ class Store:
         return int(self.database.execute(f"INSERT {how} INTO {table} VALUES ({marks})", values).lastrowid or 0)
 
     def find(self, model: str, inputs: str, wanted: Environment) -> Record | None:
-        """What is known of a model in an environment; None when it was never measured there."""
+        """The record of a model in an environment; None when it was never measured there."""
         with self.guarded():
             rows = self.database.execute(
                 "SELECT p.environment, e.facts, p.nodes, p.notes FROM program p JOIN environment e"
@@ -186,9 +187,9 @@ class Store:
                 (model, inputs),
             ).fetchall()
             for identity, facts, nodes, notes in rows:
-                environment = Environment(json.loads(facts))
+                environment = environment_of(facts)
                 if environment.matches(wanted):
-                    executed = tuple(Executed.from_dict(node) for node in json.loads(nodes))
+                    executed = nodes_of(nodes)
                     keys = {n.key for n in executed}
                     failed = self._statuses(identity, "NOT IN ('ok', 'noisy')")
                     return Record(
@@ -197,7 +198,7 @@ class Store:
                         self._best(identity, keys),
                         {key: status for key, status in failed.items() if key in keys},
                         self._wholes(model, inputs, identity),
-                        tuple(json.loads(notes)),
+                        notes_of(notes),
                         self._others(model, inputs, environment),
                     )
         return None
@@ -207,12 +208,13 @@ class Store:
         with self.guarded():
             return self._statuses(environment, "IN ('timeout', 'memory', 'crashed')")
 
-    def put_peaks(self, machine: str, peaks: Iterable[Peak], started: str) -> None:
+    def put_peaks(self, machine: str, peaks: Iterable[Peak]) -> None:
         """Add measured figures of a machine.
 
         Raises:
             InputError: the store is locked, or the disk is full.
         """
+        started = datetime.now(timezone.utc).isoformat(timespec="seconds")
         with self.guarded(), self.database:
             for peak in peaks:
                 figures = {name: getattr(peak, name) for name in ("what", "dtype", "value", "core", "unit", "source")}
@@ -246,7 +248,7 @@ class Store:
         """Every environment by its identity."""
         with self.guarded():
             rows = self.database.execute("SELECT id, facts FROM environment").fetchall()
-        return {identity: Environment(json.loads(facts)) for identity, facts in rows}
+            return {identity: environment_of(facts) for identity, facts in rows}
 
     def _best(self, environment: str, keys: set[str]) -> dict[tuple[str, str], tuple[float, int]]:
         rows = self.database.execute(
@@ -279,7 +281,7 @@ class Store:
         )
         others = []
         for facts, best in rows:
-            other = Environment(json.loads(facts))
+            other = environment_of(facts)
             if other.facts["machine"] == own.facts["machine"] and other.id != own.id and best:
                 engine = other.facts["engine"]
                 many = "" if engine.get("threads") == 1 else "s"
@@ -289,19 +291,22 @@ class Store:
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
-        """Turns what SQLite refuses into one clear line.
+        """Turns what SQLite refuses, and what nobody of flopwise has written, into one clear line.
 
         Raises:
-            InputError: the store is locked, the disk is full, or the file is not a store.
+            InputError: the store is locked, the disk is full, or the file is not a store or holds a poisoned row.
         """
         try:
             yield
+        except PoisonedError as error:
+            what = f"holds a row that no flopwise has written ({error}); move the file away and measure again"
+            raise InputError(f"{self.path}: {what}") from error
         except sqlite3.Error as error:
             raise InputError(f"{self.path}: {_why(error)}") from error
 
 
 def _why(error: Exception) -> str:
-    """What is wrong with a store, for people."""
+    """The trouble with a store, in words."""
     if isinstance(error, OSError):
         return f"cannot be opened ({error.strerror})"
     text = str(error)

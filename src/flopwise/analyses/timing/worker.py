@@ -1,27 +1,22 @@
 """A child process that holds the engine, so that a hang, a crash or an exhausted memory is a status and no more.
 
-The two speak in lines of JSON over the child's standard streams. Before each task the child writes its number to a
-small shared file; when the child dies or stays silent, the parent reads there which benchmark it was, and starts the
-next child without it.
+Before each task the child writes its number to a small shared file; when the child dies or stays silent, the parent
+reads there which benchmark it was, and starts the next child without it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import mmap
-import os
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from queue import Empty
-from typing import IO, Any
+from typing import Any, TypeAlias
 
-from flopwise.analyses.child import Child
+from flopwise._child import Child, EndedError, LateError, Parent, limit_memory
 from flopwise.errors import InputError, ModelError
 
 #: Seconds that one benchmark may take before its child is given up; a whole model, or preparing it, gets so many times
@@ -37,16 +32,21 @@ POLL = 0.1
 _SIZE = 4096
 
 
+#: What is handed to a child or comes from it, as JSON can say it.
+Event: TypeAlias = Mapping[str, Any]
+Report: TypeAlias = Callable[[Event], None]
+
+
 class WorkerError(ModelError):
     """The engine cannot run the model at all."""
 
 
 def run(
-    request: Mapping[str, Any],
-    report: Callable[[Mapping[str, Any]], None] = lambda event: None,
-    prepared: Callable[[Mapping[str, Any]], None] = lambda event: None,
+    request: Event,
+    report: Report = lambda event: None,
+    prepared: Report = lambda event: None,
     patience: float = PATIENCE,
-) -> dict[str, Any]:
+) -> Event:
     """The result of a session, measured in a child process.
 
     Args:
@@ -61,7 +61,7 @@ def run(
     skip: dict[str, str] = dict(request.get("skip", {}))
     seen = False
     for _ in range(MOST_CHILDREN):
-        with _Child({**request, "skip": skip}) as child:
+        with _Session({**request, "skip": skip}) as child:
             for event in child.events(patience):
                 if event["event"] == "prepared" and not seen:
                     seen = True
@@ -85,21 +85,20 @@ def run(
     raise WorkerError(f"{request['model']}: {request['engine']} failed {MOST_CHILDREN} times: {why}")
 
 
-class _Child:
+class _Session:
     """A running child."""
 
-    def __init__(self, request: Mapping[str, Any]) -> None:
+    def __init__(self, request: Event) -> None:
         self._request = request
-        self._timed_out = False
+        self._end: EndedError | None = None
 
-    def __enter__(self) -> _Child:
+    def __enter__(self) -> _Session:
         self._folder = tempfile.TemporaryDirectory(prefix="flopwise-")
         path = Path(self._folder.name) / "current"
         path.write_bytes(bytes(_SIZE))
         self._shared = path.open("r+b")
         self._map = mmap.mmap(self._shared.fileno(), _SIZE)
-        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        self._child = Child(["-m", __name__, str(path)], variables)
+        self._child = Child(f"{__name__}:main", str(path))
         self._child.send(self._request)
         return self
 
@@ -109,34 +108,31 @@ class _Child:
         self._shared.close()
         self._folder.cleanup()
 
-    def events(self, patience: float) -> Iterator[dict[str, Any]]:
-        """What the child says, until it is done, dies, or stays at one task for too long."""
+    def events(self, patience: float) -> Iterator[Event]:
+        """The messages of the child, until it is done, dies, or stays at one task for too long."""
         stopping, task, since = False, "", time.monotonic()
         while True:
             try:
-                event = self._child.answers.get(timeout=POLL)
-            except Empty:
+                yield self._child.receive(POLL)
+            except LateError:
                 if self.current != task:
                     task, since = self.current, time.monotonic()
                 short = task.partition(" ")[0] in ("hot", "streamed", "null")
                 if time.monotonic() - since > patience * (1 if short else MORE):
-                    self._timed_out = True
-                    self._child.kill()
-                    self._child.process.wait()
                     return
                 continue
+            except EndedError as error:
+                if stopping:  # it had nothing yet
+                    raise KeyboardInterrupt from error
+                self._end = error
+                return
             except KeyboardInterrupt:
                 if stopping:
                     raise
                 stopping = True  # the child hands over what it has
-                with contextlib.suppress(ProcessLookupError):
-                    self._child.process.send_signal(signal.SIGINT)
+                self._child.interrupt()
                 continue
             since = time.monotonic()
-            if event is None:
-                self._child.process.wait()
-                return
-            yield event
 
     @property
     def current(self) -> str:
@@ -146,23 +142,17 @@ class _Child:
     @property
     def fate(self) -> tuple[str, str]:
         """The status that names why it died, and the reason in words."""
-        if self._timed_out:
+        if self._end is None:
             return "timeout", "did not answer in time"
-        code = self._child.process.returncode
+        code = self._end.code
         if code == -getattr(signal, "SIGKILL", 9):
             return "memory", "was killed, most likely because memory ran out"
-        line = self._child.last_error()
-        last = f": {line}" if line else ""
+        last = f": {self._end.words}" if self._end.words else ""
         if "MemoryError" in last or "bad_alloc" in last:
             return "memory", f"ran out of memory{last}"
         if code is not None and code < 0:
             return "crashed", f"died of {signal.Signals(-code).name}{last}"
         return "crashed", f"ended with status {code}{last}"
-
-
-def _say(stream: IO[bytes], value: Mapping[str, Any]) -> None:
-    stream.write(json.dumps(value).encode() + b"\n")
-    stream.flush()
 
 
 def main(path: str) -> None:
@@ -172,12 +162,8 @@ def main(path: str) -> None:
     from flopwise.analyses.timing.engines import Options, load
     from flopwise.analyses.timing.measure import measure
 
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what an engine prints must not get between the lines
-    line = sys.stdin.buffer.readline()
-    if not line.endswith(b"\n"):  # the parent has gone
-        return
-    request = json.loads(line)
+    parent = Parent()
+    request = next(parent.requests())
     with open(path, "r+b") as shared, mmap.mmap(shared.fileno(), _SIZE) as current:
 
         def before(name: str) -> None:
@@ -185,44 +171,33 @@ def main(path: str) -> None:
 
         last = 0.0
 
-        def report(event: Mapping[str, Any]) -> None:
+        def report(event: Event) -> None:
             nonlocal last
             if event["event"] not in ("building", "round") or time.monotonic() - last > 0.2:
                 last = time.monotonic()
-                _say(out, event)
+                parent.tell(event)
 
         try:
-            _limit_memory()
+            limit_memory(_free_memory())
             options = Options(**request["options"])
-            program = load(request["engine"]).open_program(
-                request["model"], request["inputs"], options, request["folder"]
-            )
+            open_program = load(request["engine"])
+            program = open_program(request["model"], request["inputs"], options, request["folder"])
             executed = [asdict(node) for node in program.executed]
-            _say(out, {"event": "prepared", "executed": executed, "facts": dict(program.facts)})
+            parent.tell({"event": "prepared", "executed": executed, "facts": dict(program.facts)})
             gc.collect()
             gc.disable()
             result = measure(program, request["seconds"], request.get("skip"), request.get("only"), report, before)
-            _say(out, {"event": "done", "result": result})
+            parent.tell({"event": "done", "result": result})
         except (InputError, ModelError) as error:
-            _say(out, {"event": "refused", "message": str(error)})
+            parent.tell({"event": "refused", "message": str(error)})
         except KeyboardInterrupt:
-            _say(out, {"event": "interrupted"})
+            parent.tell({"event": "interrupted"})
 
 
-def _limit_memory() -> None:
-    """Let an allocation beyond the free memory fail in this process, before the system kills another."""
-    with contextlib.suppress(ImportError, OSError, ValueError, IndexError):
-        import resource
-
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        free = next(
-            int(line.split()[1]) << 10
-            for line in Path("/proc/meminfo").read_text().splitlines()
-            if line.startswith("MemAvailable")
-        )
-        limit = pages * resource.getpagesize() + free
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
+def _free_memory() -> int:
+    """Bytes that are free: an allocation beyond them is to fail in this process, before the system kills another."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable"):
+                return int(line.split()[1]) << 10
+    return 1 << 62

@@ -20,7 +20,7 @@ REENTRANT = ":reentrant"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoints:
-    """What checkpoints change in a training step."""
+    """The changes that checkpoints make to a training step."""
 
     #: Position in ``Graph.nodes`` -> how often the operator runs once more.
     again: dict[int, int] = field(default_factory=dict)
@@ -31,13 +31,13 @@ class Checkpoints:
 
 
 def checkpoints(
-    graph: Graph, wanted: Sequence[frozenset[int]], keeps: Callable[[int], Sequence[Tensor | int]]
+    graph: Graph, wrt: Sequence[frozenset[int]], keeps: Callable[[int], Sequence[Tensor | int]]
 ) -> Checkpoints:
     """The checkpoints of a program.
 
     Args:
         graph: the program.
-        wanted: for each node the places of the inputs whose gradient is made.
+        wrt: for each node the places of the inputs whose gradient is made.
         keeps: position of a node -> what its gradient needs.
     """
     stretches: dict[str, list[int]] = {}
@@ -50,10 +50,10 @@ def checkpoints(
             outer.setdefault(entries[0], []).append(position)
     again: dict[int, int] = {}
     for entry, positions in stretches.items():
-        if any(wanted[p] for p in positions):
-            for position in _repeated(graph, positions, entry, wanted, keeps):
+        if any(wrt[p] for p in positions):
+            for position in _repeated(graph, positions, entry, wrt, keeps):
                 again[position] = again.get(position, 0) + 1
-    entering = {p[0]: _entering(graph, p) for p in outer.values() if any(wanted[q] for q in p)}
+    entering = {p[0]: _entering(graph, p) for p in outer.values() if any(wrt[q] for q in p)}
     return Checkpoints(again, frozenset(q for p in outer.values() for q in p), entering)
 
 
@@ -61,14 +61,14 @@ def _repeated(
     graph: Graph,
     positions: Sequence[int],
     entry: str,
-    wanted: Sequence[frozenset[int]],
+    wrt: Sequence[frozenset[int]],
     keeps: Callable[[int], Sequence[Tensor | int]],
 ) -> Sequence[int]:
     """The operators of one stretch that run again."""
     if entry.endswith(REENTRANT):
         return positions
     for index in range(len(positions) - 1, -1, -1):
-        needed = keeps(positions[index]) if wanted[positions[index]] else ()
+        needed = keeps(positions[index]) if wrt[positions[index]] else ()
         if needed:
             names = {t.name for t in graph.nodes[positions[index]].known_inputs}
             result = any(isinstance(t, int) or t.name not in names for t in needed)
@@ -78,10 +78,10 @@ def _repeated(
 
 def _entering(graph: Graph, positions: Sequence[int]) -> tuple[Tensor, ...]:
     """The tensors that a stretch takes from outside, stored ones left out."""
-    made: set[str] = set()
+    results: set[str] = set()
     tensors: dict[str, Tensor] = {}
     for position in positions:
         node = graph.nodes[position]
-        tensors.update((t.name, t) for t in node.known_inputs if t.kind not in STORED and t.name not in made)
-        made.update(t.name for t in node.known_outputs)
+        tensors.update((t.name, t) for t in node.known_inputs if t.kind not in STORED and t.name not in results)
+        results.update(t.name for t in node.known_outputs)
     return tuple(tensors.values())

@@ -1,4 +1,4 @@
-"""Which tensors get a gradient, and which operators run backward to make it.
+"""The tensors that get a gradient, and the operators that run backward to make it.
 
 A program says of each tensor whether it asks for a gradient, as autograd decided. In a file the trained weights ask,
 and every floating-point result that depends on one; the model's inputs do not. From there the walk goes back from the
@@ -15,6 +15,7 @@ from flopwise.graph import Graph, Node, Tensor
 from flopwise.graph.dtypes import is_float
 from flopwise.operators.own import with_rows_of_graph
 from flopwise.operators.tables import row
+from flopwise.profiles.count import trainable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,7 +23,7 @@ class Gradients:
     """The way of the gradients through a graph."""
 
     #: For each node the places of the inputs whose gradient it has to make; empty where it does not run backward.
-    wanted: tuple[frozenset[int], ...]
+    wrt: tuple[frozenset[int], ...]
     #: For each node the additions that join its gradients with those of later uses of the same tensors; None where a
     #: shape is missing.
     joins: tuple[int | None, ...]
@@ -32,19 +33,14 @@ class Gradients:
     reached: bool
 
 
-def trainable(tensor: Tensor) -> bool:
-    """Whether a tensor of a file is trained: a weight in floating point."""
-    return tensor.kind == "weight" and is_float(tensor.dtype)
-
-
 @with_rows_of_graph
 def gradients(graph: Graph) -> Gradients:
     """The way of the gradients from the graph's outputs back to its trained weights."""
-    asks: Callable[[Tensor], bool] = attrgetter("grad") if graph.format == "torch" else _derived(graph)
+    asks: Callable[[Tensor], bool] = attrgetter("grad") if graph.program.recorded else _derived(graph)
     starts = [t for t in graph.outputs if asks(t)]
     owners = _owners(graph)
     arrived: set[str] = {t.name for t in starts}
-    wanted: list[frozenset[int]] = [frozenset()] * len(graph.nodes)
+    wrt: list[frozenset[int]] = [frozenset()] * len(graph.nodes)
     joins: list[int | None] = [0] * len(graph.nodes)
     trained: dict[str, Tensor] = {}
     for position in range(len(graph.nodes) - 1, -1, -1):
@@ -54,8 +50,8 @@ def gradients(graph: Graph) -> Gradients:
             continue
         if not any(map(asks, node.known_outputs)) and not inside:
             continue
-        places = frozenset(i for i in _parts(node) if (t := node.inputs[i]) is not None and asks(t))
-        wanted[position] = places
+        places = frozenset(i for i in _differentiable_places(node) if (t := node.inputs[i]) is not None and asks(t))
+        wrt[position] = places
         for place in sorted(places):
             tensor = node.input(place)
             if tensor.name in arrived:
@@ -64,10 +60,11 @@ def gradients(graph: Graph) -> Gradients:
             arrived.add(tensor.name)
             if tensor.kind == "weight":
                 trained.setdefault(tensor.name, tensor)
-    return Gradients(tuple(wanted), tuple(joins), tuple(reversed(trained.values())), bool(starts))
+    return Gradients(tuple(wrt), tuple(joins), tuple(reversed(trained.values())), bool(starts))
 
 
-def _parts(node: Node) -> range | tuple[int, ...]:
+def _differentiable_places(node: Node) -> range | tuple[int, ...]:
+    """The places of the inputs that get a gradient."""
     operator = row(node.op)
     if "no gradient" in operator.effects:
         return ()
@@ -96,7 +93,7 @@ def _derived(graph: Graph) -> Callable[[Tensor], bool]:
     while again:
         before = len(names)
         for node in graph.nodes:
-            if not any((t := node.inputs[i]) is not None and asks(t) for i in _parts(node)):
+            if not any((t := node.inputs[i]) is not None and asks(t) for i in _differentiable_places(node)):
                 continue
             for maker in (node, *owners(node)):
                 names.update(t.name for t in maker.known_outputs if is_float(t.dtype) or t.items is not None)

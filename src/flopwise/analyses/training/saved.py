@@ -1,4 +1,4 @@
-"""Which storages the forward pass keeps for the backward pass. A tensor counts once, and so do all views of it."""
+"""Storages that the forward pass keeps for the backward pass. A tensor counts once, and so do all views of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IN_PLACE = frozenset({"aten.setitem"})
 
 
 class _Place(NamedTuple):
-    """Where a tensor's elements lie."""
+    """The storage of a tensor's elements, and their order in it."""
 
     base: Tensor
     #: Whether they lie in a row, in order.
@@ -34,7 +34,7 @@ class Storages:
     def __init__(self, graph: Graph) -> None:
         self._places: dict[str, _Place] = {}
         self._claimed: set[str] = set()
-        self._program = graph.format == "torch"
+        self._program = graph.program.recorded
         #: Matrices that lie in order but for being transposed, which products take as they are.
         self._flipped: set[str] = set()
         #: Of a program: the tensors by name, so that each can say whose storage it reads.
@@ -45,6 +45,7 @@ class Storages:
             self._follow(node)
 
     def _follow(self, node: Node) -> None:
+        """Note which storages the results of a node share with its first input."""
         first, program = node.inputs[0] if node.inputs else None, self._program
         if first is None:
             return
@@ -70,11 +71,11 @@ class Storages:
             return _Place(owner, tensor.contiguous)
         return self._places.get(tensor.name) or _Place(tensor, True)
 
-    def claim(self, node: Node, kept: Iterable[Tensor | int]) -> int | None:
+    def claim(self, node: Node, things: Iterable[Tensor | int]) -> int | None:
         """Bytes that a node is the first to keep, stored tensors left out; None when unknown."""
         total = 0
         overwritten = self._overwritten(node)
-        for thing in kept:
+        for thing in things:
             if isinstance(thing, int):
                 total += thing
                 continue
@@ -116,7 +117,7 @@ class Storages:
         return node.input(0).name
 
     def _gathered(self, node: Node, tensor: Tensor) -> bool:
-        """Whether a batched product of a program copies an operand, so that the matrices of its batch lie in a row."""
+        """True where a batched product of a program copies an operand, so that its matrices lie in a row."""
         if not self._program or node.op != "MatMul" or len(node.known_inputs) < 2:
             return False
         batches = [[d for d in t.dims[:-2] if d != 1] for t in node.known_inputs if t.shape is not None]
@@ -125,7 +126,7 @@ class Storages:
 
 
 def _flips(node: Node) -> bool:
-    """Whether an operator of a program swaps the last two axes and no others."""
+    """True where an operator of a program swaps the last two axes and no others."""
     rank = len(node.input(0).shape or ())
     if node.op != "Transpose" or rank < 2:
         return False
@@ -143,18 +144,18 @@ def _flips(node: Node) -> bool:
 
 
 def _reads_first(node: Node) -> bool:
-    """Whether the result of an operator reads the storage of its first input."""
+    """True where the result of an operator reads the storage of its first input."""
     operator = row(node.op)
     return operator.view in (views.always, views.at_inference) or "strided" in operator.effects
 
 
 def _writes(node: Node) -> bool:
-    """Whether an operator of a program writes into its first input."""
+    """True where an operator of a program writes into its first input."""
     return (node.origin.endswith("_") and not node.origin.endswith("__")) or node.origin in _IN_PLACE
 
 
 def _same_order(node: Node) -> bool:
-    """Whether a view leaves the elements in a row: it moves axes of extent 1 only, or cuts the first axis."""
+    """True where a view leaves the elements in a row: it moves axes of extent 1 only, or cuts the first axis."""
     before, after = node.input(0), node.output()
     if before.shape is None or after.shape is None:
         return False

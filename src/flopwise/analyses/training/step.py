@@ -12,12 +12,14 @@ from flopwise.analyses.training.saved import Storages
 from flopwise.conventions.convention import Convention
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph, Node, Tensor
+from flopwise.operators.complex import takes_or_makes
 from flopwise.operators.counts import Counts, total
-from flopwise.operators.gradient import BackwardRule, Wanted
+from flopwise.operators.gradient import BackwardRule, Wrt
 from flopwise.operators.gradients.movement import dropped
 from flopwise.operators.gradients.normalization import in_training
 from flopwise.operators.masks import KERNEL
 from flopwise.operators.own import using
+from flopwise.operators.tables import backward, backward_on_elements
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
 from flopwise.profiles.training import OPTIMIZERS, Optimizer, Training
@@ -51,16 +53,16 @@ def _with_training(profile: Profile, optimizer: Optimizer | None, own: Rules) ->
     way = gradients(profile.graph)
     places = {id(node): position for position, node in enumerate(profile.graph.nodes)}
     storages = Storages(profile.graph)
-    again = checkpoints(profile.graph, way.wanted, lambda p: _needs(profile.graph.nodes[p], way.wanted[p], own) or ())
+    again = checkpoints(profile.graph, way.wrt, lambda p: _needs(profile.graph.nodes[p], way.wrt[p], own) or ())
     rows: list[Row] = []
-    seen: set[int] = set()
+    positions: set[int] = set()
     for row in profile.rows:
         position = places[id(row.node)]
-        if position in seen:
+        if position in positions:
             rows.append(replace(row, backward_counts=Counts(), backward=0, recomputed=Counts(), saved_bytes=0))
             continue
-        seen.add(position)
-        rows.append(_trained(row, way, again, position, storages, profile.convention, own))
+        positions.add(position)
+        rows.append(_trained_row(row, way, again, position, storages, profile.convention, own))
     lasting = [t for t in way.trained if t.sized]
     update = state = None
     if optimizer is not None and len(lasting) == len(way.trained):
@@ -82,7 +84,7 @@ def _with_training(profile: Profile, optimizer: Optimizer | None, own: Rules) ->
     return replace(profile, rows=tuple(rows), training=training, notes=notes)
 
 
-def _trained(
+def _trained_row(
     row: Row,
     way: Gradients,
     again: Checkpoints,
@@ -92,43 +94,46 @@ def _trained(
     rules: Rules,
 ) -> Row:
     """The row with its backward pass for all its runs, and with what it keeps."""
-    wanted, node = way.wanted[position], row.node
+    wrt, node = way.wrt[position], row.node
     repeated = again.again.get(position, 0)
-    kept: int | None = storages.claim(node, again.entering.get(position, ()))
-    if not wanted and not repeated:
-        return replace(row, backward_counts=Counts(), backward=0, recomputed=Counts(), saved_bytes=kept)
-    counts, why = _counted(node, wanted, rules) if wanted else (Counts(), "")
+    saved: int | None = storages.claim(node, again.entering.get(position, ()))
+    if not wrt and not repeated:
+        return replace(row, backward_counts=Counts(), backward=0, recomputed=Counts(), saved_bytes=saved)
+    counts, why = _backward_counts(node, wrt, rules) if wrt else (Counts(), "")
     joins = way.joins[position]
     if counts is not None and joins is None:
         counts, why = None, "the shape of an input is unresolved"
     if position not in again.inside:
         recorded = None if node.op in rules or _runs_otherwise(node) else node.attrs.get("saved")
-        needs = _needs(node, wanted, rules) if recorded is None else ()
-        kept = None if needs is None else storages.claim(node, needs)
-        if recorded is not None and kept is not None:
-            kept += storages.claim_recorded(recorded)
+        needs = _needs(node, wrt, rules) if recorded is None else ()
+        saved = None if needs is None else storages.claim(node, needs)
+        if recorded is not None and saved is not None:
+            saved += storages.claim_recorded(recorded)
     if counts is not None and repeated:
         if row.counts is None:
             counts, why = None, "it is computed once more, and its count is unknown"
         else:
             counts += row.counts * repeated
     if counts is not None:
-        counts += Counts(add=joins or 0)
+        parts = 2 if takes_or_makes(node) else 1
+        counts += Counts(add=(joins or 0) * parts)
         if row.times is None:
-            counts, kept, why = None, None, "it is not known how often it runs"
+            counts, saved, why = None, None, "it is not known how often it runs"
         elif row.times != 1:
-            counts, kept = counts * row.times, None if kept is None else kept * row.times
-    weighed = None if counts is None else _weighed(node, wanted, counts, row, repeated, convention)
+            counts, saved = counts * row.times, None if saved is None else saved * row.times
+    weighed = None if counts is None else _convention_count(node, wrt, counts, row, repeated, convention)
     again_made = Counts()
     gradient = row_of(node.op).gradient
-    if counts is not None and gradient is not None and gradient.again is not None and wanted:
+    if counts is not None and gradient is not None and gradient.again is not None and wrt:
         again_made = gradient.again(node) * (row.times or 0)
     return replace(
-        row, backward_counts=counts, backward=weighed, recomputed=again_made, saved_bytes=kept, untrained=why
+        row, backward_counts=counts, backward=weighed, recomputed=again_made, saved_bytes=saved, untrained=why
     )
 
 
-def _weighed(node: Node, wanted: Wanted, counts: Counts, row: Row, repeated: int, convention: Convention) -> int | None:
+def _convention_count(
+    node: Node, wrt: Wrt, counts: Counts, row: Row, repeated: int, convention: Convention
+) -> int | None:
     """The backward pass in the convention; None when the convention defines none."""
     if convention.plain:
         return counts.dot(convention.weights)
@@ -136,19 +141,19 @@ def _weighed(node: Node, wanted: Wanted, counts: Counts, row: Row, repeated: int
         return None
     again = (row.count or 0) * repeated
     own = counts + (row.counts or Counts()) * -repeated
-    return convention.backward(node, wanted, own).dot(convention.weights) + again
+    if takes_or_makes(node):
+        own = backward_on_elements(node, wrt) or Counts()
+    return convention.backward(node, wrt, own).dot(convention.weights) + again
 
 
-def _counted(node: Node, wanted: Wanted, rules: Rules) -> tuple[Counts | None, str]:
-    """What the backward pass of one node executes; or None, and why."""
-    gradient = row_of(node.op).gradient
-    rule: BackwardRule | None = rules.get(node.op) or (gradient.rule if gradient else None)
+def _backward_counts(node: Node, wrt: Wrt, rules: Rules) -> tuple[Counts | None, str]:
+    """The counts of the backward pass of one node; or None, and the reason."""
     if node.within:
         return None, "gradients through control flow are not followed"
-    if rule is None:
-        return None, "no rule for its gradient"
     try:
-        counts = rule(node, wanted)
+        counts = rules[node.op](node, wrt) if node.op in rules else backward(node, wrt)
+        if counts is None:
+            return None, "no rule for its gradient"
         if min(counts) < 0:
             raise ValueError("a count is negative")
     except FlopwiseError as error:
@@ -159,23 +164,23 @@ def _counted(node: Node, wanted: Wanted, rules: Rules) -> tuple[Counts | None, s
 
 
 def _runs_otherwise(node: Node) -> bool:
-    """Whether a device runs another kernel than meta tensors do: fused attention, and oneDNN's recurrent layers."""
+    """True where a device runs another kernel than meta tensors do: fused attention, and oneDNN's recurrent layers."""
     return node.op == "aten::lstm" or node.attrs.get(KERNEL, "math") != "math"
 
 
-def _needs(node: Node, wanted: Wanted, rules: Rules) -> tuple[Tensor | int, ...] | None:
-    """What a node keeps for its gradient; None when unknown."""
+def _needs(node: Node, wrt: Wrt, rules: Rules) -> tuple[Tensor | int, ...] | None:
+    """The tensors that a node keeps for its gradient; None where unknown."""
     gradient = row_of(node.op).gradient
     if gradient is None or node.op in rules or node.within:
         return None
     try:
-        return tuple(gradient.keeps(node, wanted))
+        return tuple(gradient.keeps(node, wrt))
     except (FlopwiseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return None
 
 
 def _notes(profile: Profile, way: Gradients, rows: Sequence[Row]) -> Iterator[str]:
-    """What a reader of the figures of a training step should know, one line each."""
+    """Notes on the figures of a training step, one line each."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.untrained:
@@ -184,16 +189,16 @@ def _notes(profile: Profile, way: Gradients, rows: Sequence[Row]) -> Iterator[st
         more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
         yield f"unknown backward: {op} at {alike[0].name!r}{more} ({why}); backward totals are lower bounds"
     if not way.reached:
-        cure = "; was the module read with grad=True?" if profile.graph.format == "torch" else ""
+        cure = "; was the module read with grad=True?" if profile.graph.program.recorded else ""
         yield f"nothing runs backward: no output depends on a tensor that requires a gradient{cure}"
-    if not profile.convention.plain and profile.convention.backward is None:
+    if not profile.convention.counts_backward:
         yield f"{profile.convention.name} counts no backward pass; see backward_macs and backward_flops"
     yield from _kernels(rows)
-    yield from _assumed(profile.graph)
+    yield from _inference_notes(profile.graph)
 
 
 def _kernels(rows: Sequence[Row]) -> Iterator[str]:
-    """Which kernels of attention are assumed, and what they make once more."""
+    """Notes on the kernels of attention that are assumed, and on what they compute once more."""
     kernels = Counter(str(row.node.attrs[KERNEL]) for row in rows if row.node.attrs.get(KERNEL) is not None)
     if kernels:
         again = sum(row.recomputed_macs or 0 for row in rows)
@@ -202,9 +207,9 @@ def _kernels(rows: Sequence[Row]) -> Iterator[str]:
         yield f"attention kernel: {listed}, which decides what is kept{once_more}; --attention assumes another"
 
 
-def _assumed(graph: Graph) -> Iterator[str]:
-    """What stands in a file as for inference, and is counted so."""
-    if graph.format == "torch":
+def _inference_notes(graph: Graph) -> Iterator[str]:
+    """Notes on operators that a file holds as for inference and that are counted so."""
+    if graph.program.recorded:
         return
     fixed: dict[str, Callable[[Node], bool]] = {"BatchNormalization": in_training, "Dropout": dropped}
     for op, active in fixed.items():

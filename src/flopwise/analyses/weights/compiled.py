@@ -57,13 +57,13 @@ def scan(x: np.ndarray[Any, Any], factor: float = 1.0) -> Moments:
 
 
 def bins(x: np.ndarray[Any, Any], ruler: Ruler, finite: bool) -> np.ndarray[Any, Any]:
-    """How many finite elements fall into each bin; ``finite`` says that all are finite."""
+    """The number of finite elements in each bin; ``finite`` says that all are finite."""
     steps, low, scale, slack = ruler.fast(x.dtype)
     x = _frozen(x)
-    few = ruler.bins <= 256 and x.size >= 1 << 16
-    places = np.empty(STRIP, np.uint8 if few else np.int32)
-    pairs = places.view(np.uint16) if few else np.empty(0, np.uint16)
-    doubles = np.zeros((2, 1 << 16 if few else 0), np.uint32)
+    narrow = ruler.bins <= 256 and x.size >= 1 << 16
+    places = np.empty(STRIP, np.uint8 if narrow else np.int32)
+    pairs = places.view(np.uint16) if narrow else np.empty(0, np.uint16)
+    doubles = np.zeros((2, 1 << 16 if narrow else 0), np.uint32)
     singles = np.zeros((TABLES, ruler.bins), np.int64)
     kind, _, mask, infinity = _BITS[x.dtype.name]
     for start in range(0, x.size, CALL):
@@ -74,15 +74,15 @@ def bins(x: np.ndarray[Any, Any], ruler: Ruler, finite: bool) -> np.ndarray[Any,
             bits = part.view(kind)
             _bins_of_finite(part, bits, mask, infinity, low, scale, slack, steps, places, pairs, doubles, singles)
     counts: np.ndarray[Any, Any] = singles.sum(0)
-    if few:
+    if narrow:
         table = doubles.sum(0, dtype=np.int64).reshape(256, 256)
         counts += (table.sum(0) + table.sum(1))[: ruler.bins]
     return counts
 
 
-def codes(x: np.ndarray[Any, Any], many: int) -> np.ndarray[Any, Any]:
-    """How often each of ``many`` bit patterns occurs in an array of uint8 or uint16."""
-    tables = np.zeros((4, many), np.int64)
+def codes(x: np.ndarray[Any, Any], patterns: int) -> np.ndarray[Any, Any]:
+    """The number of elements with each bit pattern in an array of uint8 or uint16."""
+    tables = np.zeros((4, patterns), np.int64)
     _codes(_frozen(x), tables)
     summed: np.ndarray[Any, Any] = tables.sum(0)
     return summed
@@ -126,13 +126,13 @@ def _sums(x: Any, centre: float) -> Any:
 
 
 @_plain
-def _keep_finite(x: Any, bits: Any, mask: Any, infinity: Any, kept: Any) -> Any:
-    """Copies the finite elements to ``kept``; how many they are, and how many NaN there were."""
+def _keep_finite(x: Any, bits: Any, mask: Any, infinity: Any, finite: Any) -> Any:
+    """Copies the finite elements to ``finite``; how many they are, and how many NaN there were."""
     count, nan = 0, 0
     for i in range(x.size):
         magnitude = bits[i] & mask
         if magnitude < infinity:
-            kept[count] = x[i]
+            finite[count] = x[i]
             count += 1
         elif magnitude > infinity:
             nan += 1
@@ -141,8 +141,9 @@ def _keep_finite(x: Any, bits: Any, mask: Any, infinity: Any, kept: Any) -> Any:
 
 @_plain
 def _scan(x: Any, bits: Any, shift: Any, mask: Any, infinity: Any, factor: float, out: Any) -> None:
-    kept = np.empty(BLOCK, x.dtype)
-    kept_bits = kept.view(bits.dtype)
+    """Write the moments of the finite elements, and the numbers of NaN, infinities and zeros, into ``out``."""
+    finite = np.empty(BLOCK, x.dtype)
+    finite_bits = finite.view(bits.dtype)
     count, nan, infinite, zeros = 0, 0, 0, 0
     total, lost, magnitude, squares, anchor, offset = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     least, most = infinity, -infinity
@@ -151,17 +152,17 @@ def _scan(x: Any, bits: Any, shift: Any, mask: Any, infinity: Any, factor: float
         low, high, none = _extremes(pattern, shift, mask)
         n = block.size
         if high >= infinity or low <= ~infinity:
-            n, strange = _keep_finite(block, pattern, mask, infinity, kept)
+            n, strange = _keep_finite(block, pattern, mask, infinity, finite)
             nan += strange
             infinite += block.size - n - strange
             if n == 0:
                 continue
-            block, pattern = kept[:n], kept_bits[:n]
+            block, pattern = finite[:n], finite_bits[:n]
             low, high, none = _extremes(pattern, shift, mask)
         if factor != 1.0:
             for i in range(n):
-                kept[i] = block[i] * factor
-            block, pattern = kept[:n], kept_bits[:n]
+                finite[i] = block[i] * factor
+            block, pattern = finite[:n], finite_bits[:n]
             low, high, none = _extremes(pattern, shift, mask)
         least, most = min(least, low), max(most, high)
         zeros += none
@@ -193,14 +194,14 @@ def _scan(x: Any, bits: Any, shift: Any, mask: Any, infinity: Any, factor: float
 
 @_loose
 def _places(x: Any, low: Any, scale: Any, slack: Any, places: Any) -> Any:
-    """How many elements are near an edge; ``places`` holds the bin of the others."""
+    """The number of elements near an edge; ``places`` gets the bins of the others."""
     near, half = np.int32(0), type(slack)(0.5)
     limit = half - slack
     for i in range(x.size):
         place = (x[i] - low) * scale
-        whole = np.int32(place)
-        places[i] = whole
-        near = np.int32(near + np.int32(abs(place - type(slack)(whole) - half) > limit))
+        number = np.int32(place)
+        places[i] = number
+        near = np.int32(near + np.int32(abs(place - type(slack)(number) - half) > limit))
     return near
 
 
@@ -250,18 +251,19 @@ def _bins_of_finite(
     doubles: Any,
     singles: Any,
 ) -> None:
-    kept = np.empty(BLOCK, x.dtype)
+    finite = np.empty(BLOCK, x.dtype)
     for start in range(0, x.size, BLOCK):
-        n, _ = _keep_finite(x[start : start + BLOCK], bits[start : start + BLOCK], mask, infinity, kept)
-        _bins(kept[:n], low, scale, slack, steps, places, pairs, doubles, singles)
+        n, _ = _keep_finite(x[start : start + BLOCK], bits[start : start + BLOCK], mask, infinity, finite)
+        _bins(finite[:n], low, scale, slack, steps, places, pairs, doubles, singles)
 
 
 @_plain
 def _codes(x: Any, tables: Any) -> None:
+    """Count each bit pattern, in several tables in turn, so that equal neighbours do not wait for each other."""
     ways = tables.shape[0]
-    whole = x.size - x.size % ways
-    for i in range(0, whole, ways):
+    unrolled = x.size - x.size % ways
+    for i in range(0, unrolled, ways):
         for k in range(ways):
             tables[k, x[i + k]] += 1
-    for i in range(whole, x.size):
+    for i in range(unrolled, x.size):
         tables[0, x[i]] += 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
@@ -32,29 +33,37 @@ KEPT = 1 << 24
 #: Up to so many elements searching for the bin of each takes less than what lets it be computed.
 SOME = 256
 
+#: Up to so many elements of two bytes have a table of the bit patterns that occur, not of all 65,536.
+SPARSE = 1 << 12
+
 #: With fewer elements than this, loading the compiled loops takes longer than they save.
 FEW = 1 << 23
 
 
 def loops(elements: int) -> ModuleType:
-    """The compiled loops where numba is installed and so many elements are worth them, else those in numpy."""
+    """The compiled loops where numba is installed and the elements are worth them, else those in numpy.
+
+    numba takes its settings from a file in the current folder, among them the place of compiled code that it loads.
+    Where there is such a file, the loops in numpy do.
+    """
     from flopwise.analyses.weights import portable
 
-    return (_compiled() if elements >= FEW else None) or portable
+    worth = elements >= FEW and not os.path.lexists(".numba_config.yaml")
+    return (_compiled() if worth else None) or portable
 
 
 @functools.cache
 def _compiled() -> ModuleType | None:
     try:
         import_module("numba")
-    except ImportError:  # it is not there, or does not know this numpy yet
+    except ImportError:  # it is not there, or refuses a NumPy newer than itself, as each release of numba does
         return None
     return import_module("flopwise.analyses.weights.compiled")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scanned:
-    """What the first pass over a tensor found, and what makes a second one cheap or needless."""
+    """The results of the first pass over a tensor, with what makes a second one cheap or needless."""
 
     moments: Moments
     #: Counts of the bit patterns and their values, where elements have 16 bits or less.
@@ -82,29 +91,28 @@ class Engine:
         raw = _flat(source.raw())
         blocks = source.blocks() if raw is None else _parts(raw)
         keep = raw is None and math.prod(source.shape) <= room
-        kept: list[Array] = []
+        short_blocks: list[Array] = []
         tables: dict[str, Array] = {}
         parts: list[Moments] = []
         brain = raw is not None and source.dtype == "bfloat16" and raw.dtype == np.uint16
-        for block, result in self._each(functools.partial(self._part, brain=brain, factor=factor), blocks):
+        if raw is not None and raw.dtype.itemsize == 2 and raw.size <= SPARSE:
+            patterns, times = np.unique(raw.view(np.uint16), return_counts=True)
+            return _scan_table(times, values_of("bfloat16" if brain else raw.dtype.name)[patterns], factor)
+        for block, result in self._map_blocks(functools.partial(self._part, brain=brain, factor=factor), blocks):
             if isinstance(result, Moments):
                 parts.append(result)
                 if keep:
-                    kept.append(block)
+                    short_blocks.append(block)
             else:
                 name, counts = result
                 tables[name] = tables[name] + counts if name in tables else counts
         if not tables:
-            return Scanned(merge(parts), None, kept)
+            return Scanned(merge(parts), None, short_blocks)
         ((name, counts),) = tables.items()
-        values = values_of(name)
-        if factor != 1.0:
-            with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # NaN, and patterns that do not occur
-                values = values * factor
-        return Scanned(moments_of_table(counts, values), (counts, values))
+        return _scan_table(counts, values_of(name), factor)
 
     def bins(self, source: Stored, scanned: Scanned, ruler: Ruler) -> Array:
-        """How many finite elements fall into each bin; ``ruler`` measures the elements of ``scanned``, factor one."""
+        """The number of finite elements in each bin; ``ruler`` measures the elements of ``scanned``, factor one."""
         if scanned.table is not None:
             return bins_of_table(*scanned.table, ruler)
         moments = scanned.moments
@@ -117,11 +125,12 @@ class Engine:
         raw = _flat(source.raw())
         blocks = scanned.kept or (source.blocks() if raw is None else _parts(raw))
         finite = not moments.nan and not moments.infinite
-        for _, part in self._each(functools.partial(self._bins, ruler=ruler, finite=finite), blocks):
+        for _, part in self._map_blocks(functools.partial(self._bins, ruler=ruler, finite=finite), blocks):
             counts += part
         return counts
 
     def _part(self, block: Array, brain: bool, factor: float) -> Moments | tuple[str, Array]:
+        """The moments of a block; of elements of 16 bits or less the counts of their bit patterns."""
         if block.dtype.itemsize <= 2:
             kind = "bfloat16" if brain else block.dtype.name
             bits = np.uint8 if block.dtype.itemsize == 1 else np.uint16
@@ -130,6 +139,7 @@ class Engine:
         return moments
 
     def _bins(self, block: Array, ruler: Ruler, finite: bool) -> Array:
+        """The number of elements of a block in each bin."""
         block = _floats(block)
         if block.size > SOME:
             wide = block if ruler.fits(block.dtype) else block.astype(np.float64, copy=False)
@@ -138,7 +148,7 @@ class Engine:
                 return counts
         return np.bincount(ruler.place(block if finite else block[np.isfinite(block)]), minlength=ruler.bins)
 
-    def _each(self, work: Callable[[Array], T], blocks: Iterable[Array]) -> Iterator[tuple[Array, T]]:
+    def _map_blocks(self, work: Callable[[Array], T], blocks: Iterable[Array]) -> Iterator[tuple[Array, T]]:
         """Each block and what ``work`` gives for it, in order, with a bounded number under way."""
         if self._threads is None:
             yield from ((block, work(block)) for block in blocks)
@@ -186,6 +196,14 @@ def values_of(dtype: str) -> Array:
         return patterns.view(kind).astype(np.float64)
 
 
+def _scan_table(counts: Array, values: Array, factor: float) -> Scanned:
+    """The scan of elements of which ``counts[i]`` have the value ``values[i]``, times a factor."""
+    if factor != 1.0:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # NaN, and patterns that do not occur
+            values = values * factor
+    return Scanned(moments_of_table(counts, values), (counts, values))
+
+
 def moments_of_table(counts: Array, values: Array) -> Moments:
     """The statistics of elements of which ``counts[i]`` have the value ``values[i]``."""
     nan = int(counts[np.isnan(values)].sum())
@@ -215,7 +233,7 @@ def moments_of_table(counts: Array, values: Array) -> Moments:
 
 
 def bins_of_table(counts: Array, values: Array, ruler: Ruler) -> Array:
-    """How many of these elements fall into each bin."""
+    """The number of these elements in each bin."""
     there = (counts > 0) & np.isfinite(values)
     per_bin = np.zeros(ruler.bins, np.int64)
     np.add.at(per_bin, ruler.place(values[there]), counts[there])

@@ -58,7 +58,7 @@ def _scan(x: Array, factor: float, wide: Array, spare: Array, flags: Array) -> M
 
 
 def bins(x: Array, ruler: Ruler, finite: bool) -> Array:
-    """How many finite elements fall into each bin; ``finite`` says that all are finite."""
+    """The number of finite elements in each bin; ``finite`` says that all are finite."""
     counts = np.zeros(ruler.bins, np.int64)
     steps, low, scale, slack = ruler.fast(x.dtype)
     half = x.dtype.type(0.5)
@@ -70,9 +70,9 @@ def bins(x: Array, ruler: Ruler, finite: bool) -> Array:
         part = part if finite else part[np.isfinite(part)]
         place = np.subtract(part, low, out=places[: part.size])
         place *= scale
-        whole, bin_numbers = np.floor(place, out=wholes[: part.size]), indices[: part.size]
-        np.copyto(bin_numbers, whole, casting="unsafe")
-        place -= whole
+        bin_floats, bin_numbers = np.floor(place, out=wholes[: part.size]), indices[: part.size]
+        np.copyto(bin_numbers, bin_floats, casting="unsafe")
+        place -= bin_floats
         place -= half
         near = np.flatnonzero(np.greater(np.abs(place, out=place), half - slack, out=flags[: part.size]))
         if near.size:  # compared with both edges
@@ -84,9 +84,9 @@ def bins(x: Array, ruler: Ruler, finite: bool) -> Array:
     return counts
 
 
-def codes(x: Array, many: int) -> Array:
-    """How often each of ``many`` bit patterns occurs in an array of uint8 or uint16."""
-    counts = np.zeros(many, np.int64)
+def codes(x: Array, patterns: int) -> Array:
+    """The number of elements with each bit pattern in an array of uint8 or uint16."""
+    counts = np.zeros(patterns, np.int64)
     for start in range(0, x.size, PATTERNS):
-        counts += np.bincount(x[start : start + PATTERNS], minlength=many)
+        counts += np.bincount(x[start : start + PATTERNS], minlength=patterns)
     return counts

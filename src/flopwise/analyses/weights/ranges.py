@@ -1,4 +1,4 @@
-"""Where the edges of a histogram's bins lie, and in which bin an element does."""
+"""The edges of a histogram's bins, and the bin of an element."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Ruler:
 
     @functools.cached_property
     def wide(self) -> bool:
-        """Whether bins are wide enough for a place to be computed instead of searched for."""
+        """True where bins are wide enough for a place to be computed instead of searched for."""
         step = (self.high - self.low) / self.bins
         with np.errstate(over="ignore"):  # what follows the greatest number is infinite
             place = _WIDE * np.spacing(max(abs(self.low), abs(self.high)))
         return bool(np.isfinite(self.high - self.low) and step > place and self.bins <= 1 << 16)
 
     def fits(self, dtype: np.dtype[Any]) -> bool:
-        """Whether places can be computed in this type."""
+        """True where the places of elements of this type can be computed."""
         if not self.wide:
             return False
         if dtype.char == "d":

@@ -15,7 +15,7 @@ PERCENTILES = {"p1": 0.01, "p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p9
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """How many finite elements fall into each of several bins of equal width.
+    """The number of finite elements in each of several bins of equal width.
 
     Bin k holds what is at least ``edges[k]`` and less than ``edges[k + 1]``; the last holds its upper edge too.
     """
@@ -28,10 +28,10 @@ class Histogram:
 
         Elements are taken as spread evenly over their bin.
         """
-        wanted, passed = share * sum(self.counts), 0
+        rank, passed = share * sum(self.counts), 0
         for k, count in enumerate(self.counts):
-            if count and passed + count >= wanted:
-                within = max(wanted - passed, 0.0) / count
+            if count and passed + count >= rank:
+                within = max(rank - passed, 0.0) / count
                 return self.edges[k] * (1 - within) + self.edges[k + 1] * within
             passed += count
         return None

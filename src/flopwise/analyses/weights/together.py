@@ -59,8 +59,8 @@ def scan(rows: Array) -> list[Moments | None]:
     ends = low.astype(np.float64) + 0.0, high.astype(np.float64) + 0.0
     columns = [c.tolist() for c in (zeros, *ends, total, magnitude, squares, centre, drift / count)]
     return [
-        Moments(count, 0, 0, nought, least, most, whole, 0.0, absolute, square, middle, offset) if there else None
-        for there, nought, least, most, whole, absolute, square, middle, offset in zip(finite, *columns, strict=True)
+        Moments(count, 0, 0, nought, least, most, added, 0.0, absolute, square, middle, offset) if there else None
+        for there, nought, least, most, added, absolute, square, middle, offset in zip(finite, *columns, strict=True)
     ]
 
 

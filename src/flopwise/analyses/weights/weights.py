@@ -14,6 +14,7 @@ from flopwise.analyses.weights.result import Entry, Histogram, Weights
 from flopwise.errors import InputError, counted
 from flopwise.graph.construction import no_search_for_garbage
 from flopwise.graph.dtypes import BITS, is_float
+from flopwise.graph.names import FreshNames
 
 if TYPE_CHECKING:
     from flopwise.analyses.weights.engine import Engine, Scanned
@@ -79,7 +80,7 @@ def measured(
         shared, alone = Engine(code, pool if count > 1 else None, 2 * count), Engine(code)
         bound = bins if histogram else 0
         if len(chosen) > MANY and bound <= together.MOST_BINS and code.__name__.endswith("portable"):
-            measurements = _together(chosen, bound)
+            measurements = _measure_small(chosen, bound)
             done = sum(p.numel for name in measurements for p in chosen[name])
         unmeasured = {name: group for name, group in chosen.items() if name not in measurements}
         large = {n: g for n, g in unmeasured.items() if count == 1 or not _side_by_side(g)}
@@ -101,7 +102,7 @@ def measured(
 
 
 def check_options(by: str, bins: int, threads: int | None) -> None:
-    """Nothing when the options make sense.
+    """Raise InputError if the options make no sense.
 
     Raises:
         InputError: the grouping is unknown, or there are too many bins or too few threads.
@@ -120,7 +121,7 @@ def _say(progress: Callable[[str], None] | None, done: int, every: int) -> None:
 
 
 def floating(dtype: str) -> bool:
-    """Whether elements of this type are floating-point numbers; those of GGUF blocks are."""
+    """True where elements of this type are floating-point numbers; those of GGUF blocks are."""
     return is_float(dtype) or dtype not in BITS
 
 
@@ -131,12 +132,10 @@ def _groups(stored: StoredTensors, by: str) -> tuple[dict[str, list[StoredTensor
     if len(numbers) < len(stored.tensors):
         notes.append(f"{counted(len(stored.tensors) - len(numbers), 'tensor')} of strings or complex numbers left out")
     if by == "tensor":
-        groups: dict[str, list[StoredTensor]] = {}
-        for tensor in numbers:
-            groups.setdefault(_fresh(tensor.name or "(unnamed)", groups), []).append(tensor)
-        return groups, notes
-    kept = [p for p in numbers if floating(p.dtype) and p.role != "constant"]
-    if len(kept) < len(numbers):
+        names = FreshNames()
+        return {names.fresh(tensor.name or "(unnamed)"): [tensor] for tensor in numbers}, notes
+    weights = [p for p in numbers if floating(p.dtype) and p.role != "constant"]
+    if len(weights) < len(numbers):
         left = [p for p in numbers if not (floating(p.dtype) and p.role != "constant")]
         notes.append(
             f"{counted(len(left), 'tensor')} of integers or constants with "
@@ -144,25 +143,18 @@ def _groups(stored: StoredTensors, by: str) -> tuple[dict[str, list[StoredTensor
             "belong to no layer; --by tensor lists them"
         )
     together: dict[str, list[StoredTensor]] = {}
-    for tensor in kept:
+    for tensor in weights:
         together.setdefault(tensor.layer or tensor.name, []).append(tensor)
     return {name: sorted(group, key=lambda p: p.slot) for name, group in together.items()}, notes
 
 
-def _fresh(name: str, taken: dict[str, Any]) -> str:
-    number, fresh = 1, name
-    while fresh in taken:
-        number, fresh = number + 1, f"{name} ({number + 1})"
-    return fresh
-
-
 def _side_by_side(group: Sequence[StoredTensor]) -> bool:
-    """Whether a layer is small, and its elements are at hand without a stream that others share."""
+    """True where a layer is small, and its elements are at hand without a stream that others share."""
     return sum(p.numel for p in group) < LARGE and all(p.raw() is not None for p in group)
 
 
-def _together(chosen: dict[str, list[StoredTensor]], bins: int) -> dict[str, _Measured]:
-    """What is measured of those layers that are one small tensor, all of one size at once."""
+def _measure_small(chosen: dict[str, list[StoredTensor]], bins: int) -> dict[str, _Measured]:
+    """Measurements of those layers that are one small tensor, all of one size at once."""
     from flopwise.analyses.weights import together
     from flopwise.analyses.weights.engine import SOME
 
@@ -172,11 +164,11 @@ def _together(chosen: dict[str, list[StoredTensor]], bins: int) -> dict[str, _Me
         moments = [m if m is None or _factor(m) == 1.0 else None for m in together.scan(rows)]
         there = [place for place, m in enumerate(moments) if m is not None]
         ours = [m for m in moments if m is not None]
-        made = together.histograms(rows[there], ours, bins) if bins and ours else [None] * len(ours)
-        for place, whole, histogram in zip(there, ours, made, strict=True):
+        histograms = together.histograms(rows[there], ours, bins) if bins and ours else [None] * len(ours)
+        for place, moment, histogram in zip(there, ours, histograms, strict=True):
             name, tensor = those[place]
             if histogram is not None or not bins:
-                measurements[name] = _entry(name, [tensor], whole, whole, 1.0, histogram), whole, whole
+                measurements[name] = _entry(name, [tensor], moment, moment, 1.0, histogram), moment, moment
     return measurements
 
 
@@ -194,22 +186,22 @@ def _measure(engine: Engine, name: str, group: Sequence[StoredTensor], bins: int
     for tensor in group:
         scans.append(engine.scan(tensor, room=room))
         room -= sum(block.size for block in scans[-1].kept)
-    whole = merge(scan.moments for scan in scans)
-    made: Histogram | None = None
-    if bins and whole.count:
-        ruler = Ruler(whole.low, whole.high, bins)
+    unscaled = merge(scan.moments for scan in scans)
+    histogram: Histogram | None = None
+    if bins and unscaled.count:
+        ruler = Ruler(unscaled.low, unscaled.high, bins)
         counts = sum(engine.bins(tensor, scan, ruler) for tensor, scan in zip(group, scans, strict=True))
-        made = Histogram(tuple(ruler.edges.tolist()), tuple(counts.tolist()))  # type: ignore[union-attr]
-    factor, moments = _factor(whole), whole
+        histogram = Histogram(tuple(ruler.edges.tolist()), tuple(counts.tolist()))  # type: ignore[union-attr]
+    factor, moments = _factor(unscaled), unscaled
     if factor != 1.0:
         moments = merge(engine.scan(tensor, factor, room=0).moments for tensor in group)
-    return _entry(name, group, whole, moments, factor, made), whole, moments
+    return _entry(name, group, unscaled, moments, factor, histogram), unscaled, moments
 
 
 def _entry(
     name: str,
     group: Sequence[StoredTensor],
-    whole: Moments,
+    unscaled: Moments,
     moments: Moments,
     factor: float,
     histogram: Histogram | None,
@@ -220,28 +212,28 @@ def _entry(
         tuple(dict.fromkeys(p.dtype for p in group)),
         tuple(p.shape for p in group),
         sum(p.nbytes for p in group),
-        **_figures(whole, moments, factor),
+        **_figures(unscaled, moments, factor),
         histogram=histogram,
         tensors=tuple(p.name for p in group),
     )
 
 
-def _factor(whole: Moments) -> float:
+def _factor(moments: Moments) -> float:
     """The power of two that elements are scaled by where float64 does not hold their squares, else 1."""
-    greatest = max(abs(whole.low), abs(whole.high)) if whole.count else 0.0
+    greatest = max(abs(moments.low), abs(moments.high)) if moments.count else 0.0
     if TINY <= greatest <= HUGE or not greatest:
         return 1.0
     return math.ldexp(1.0, -min(max(math.frexp(greatest)[1], -1000), 1000))
 
 
-def _figures(whole: Moments, moments: Moments, factor: float) -> dict[str, Any]:
+def _figures(unscaled: Moments, moments: Moments, factor: float) -> dict[str, Any]:
     """The figures of elements from their moments and those of the scaled ones: beside huge ones tiny ones are zero."""
     from flopwise.analyses.weights.result import figures
 
     values = figures(moments, factor)
     if factor != 1.0:
-        greatest = max(abs(whole.low), abs(whole.high))
-        values |= {"zeros": whole.zeros, "min": whole.low, "max": whole.high, "absmax": greatest}
+        greatest = max(abs(unscaled.low), abs(unscaled.high))
+        values |= {"zeros": unscaled.zeros, "min": unscaled.low, "max": unscaled.high, "absmax": greatest}
     return values
 
 
@@ -254,9 +246,9 @@ def _total(entries: Sequence[Entry], moments: Sequence[tuple[Moments, Moments]])
     """
     from flopwise.analyses.weights.moments import merge
 
-    whole = merge(moment for moment, _ in moments)
-    factor = _factor(whole)
+    unscaled = merge(moment for moment, _ in moments)
+    factor = _factor(unscaled)
     merged = merge(scaled.times(factor / _factor(moment)) for moment, scaled in moments)
     dtypes = tuple(dict.fromkeys(dtype for entry in entries for dtype in entry.dtypes))
     nbytes, tensors = sum(e.nbytes for e in entries), tuple(t for e in entries for t in e.tensors)
-    return Entry("Total", "", dtypes, (), nbytes, **_figures(whole, merged, factor), tensors=tensors)
+    return Entry("Total", "", dtypes, (), nbytes, **_figures(unscaled, merged, factor), tensors=tensors)

@@ -28,7 +28,7 @@ from flopwise.readers.source.location import is_callable, shown
 
 @dataclass(frozen=True)
 class Built:
-    """What a build did."""
+    """The result of a build."""
 
     folder: str
     #: Models of the sources, and those that were in the data set already.
@@ -55,19 +55,22 @@ def build(
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     assume: Mapping[str, int] | None = None,
+    trust_code: bool = False,
 ) -> Built:
     """Profile the models of all sources into a data set; arguments and errors as of ``flopwise.zoo.build``."""
     start = time.monotonic()
     place = Place(folder)
     data = Dataset(place)
+    place.check_free()
     progress("listing the models")
     sizes: dict[str, Any] = {"dims": dict(dims or {}), "batch_size": batch_size, "assume": dict(assume or {})}
-    wanted = [replace(entry, **sizes) for entry in entries(sources)]
+    listed = entries(sources, trust_code)
+    chosen = [replace(e, **sizes, trust_code=trust_code and profiling.may_hold_code(e)) for e in listed]
     with alone(place):
         data.settle()
         records = data.records()
         progress("hashing the models")
-        jobs = {job["key"]: job for job in _jobs(wanted, records, place.address)}
+        jobs = {job["key"]: job for job in _jobs(chosen, records, place.address)}
         there = {key for key in jobs if key in records and not (retry and records[key].status != "ok")}
         waiting = [job for key, job in jobs.items() if key not in there]
         failures = {key: records[key].error for key in there if records[key].status != "ok"}
@@ -89,26 +92,26 @@ def build(
     return Built(place.name, len(jobs), len(there), failed, data.count_layers(), took, parts)
 
 
-def _jobs(wanted: Sequence[Entry], records: Mapping[str, Recorded], folder: str) -> Iterator[dict[str, Any]]:
-    """What the workers are to do. A model has the same name as before, and no name that another has."""
-    contents = hashes(entry.model for entry in wanted)
+def _jobs(entries: Sequence[Entry], records: Mapping[str, Recorded], folder: str) -> Iterator[profiling.Job]:
+    """The jobs of the workers. A model has the same name as before, and no name that another has."""
+    contents = hashes(entry.model for entry in entries)
     owners = {row.name: row for row in records.values()}
 
-    def taken(name: str, position: int) -> bool:
+    def is_taken(name: str, position: int) -> bool:
         owner = owners.get(name)
-        same = owner is None or owner.hash == contents[position] or owner.source == shown(wanted[position].model)
+        same = owner is None or owner.hash == contents[position] or owner.source == shown(entries[position].model)
         return not same
 
-    for entry, content in zip(with_own_names(wanted, taken), contents, strict=True):
+    for entry, content in zip(with_own_names(entries, is_taken), contents, strict=True):
         yield profiling.job(entry, content, folder)
 
 
-def _state(done: int, whole: int, failures: int, seconds: float, name: str) -> str:
-    """How far a build is, with its rate and the time that is left."""
+def _state(done: int, number: int, failures: int, seconds: float, name: str) -> str:
+    """The progress of a build, with its rate and the time that is left."""
     rate = done / seconds if seconds else 0.0
-    left = datetime.timedelta(seconds=round((whole - done) / rate)) if rate else "?"
+    left = datetime.timedelta(seconds=round((number - done) / rate)) if rate else "?"
     failed = f", {failures:,} failed" if failures else ""
-    return f"{done:,} of {whole:,} models{failed}, {rate:.1f}/s, {left} left: {name}"
+    return f"{done:,} of {number:,} models{failed}, {rate:.1f}/s, {left} left: {name}"
 
 
 #: Files of more bytes are known by their length and time, and by their first and last bytes.
@@ -141,11 +144,12 @@ def content_hash(model: str) -> str:
     if os.path.isdir(model):
         model = os.path.join(model, "config.json")
     if os.path.isfile(model):
-        return _of_file(model)
-    return _hash(_of_callable(model).encode() if is_callable(model) else model.encode("utf-8", "surrogatepass"))
+        return _file_hash(model)
+    return _hash(_callable_hash(model).encode() if is_callable(model) else model.encode("utf-8", "surrogatepass"))
 
 
-def _of_file(path: str) -> str:
+def _file_hash(path: str) -> str:
+    """The hash of a file's content; of a large file its size, its time and both ends."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         size = os.path.getsize(path)
@@ -162,7 +166,7 @@ def _of_file(path: str) -> str:
     return digest.hexdigest()
 
 
-def _of_callable(model: str) -> str:
+def _callable_hash(model: str) -> str:
     """A callable's name, and the version of its package or the hash of its files, with PyTorch's version."""
     where, _, name = model.rpartition(":")
     own = name if where.endswith(".py") else model
@@ -175,12 +179,12 @@ def _version(where: str) -> str:
     from importlib import metadata
 
     if where.endswith(".py"):
-        return _of_file(where) if os.path.isfile(where) else ""
+        return _file_hash(where) if os.path.isfile(where) else ""
     package = where.partition(".")[0]
     try:
         return f"{package} {metadata.version(package)}"
     except metadata.PackageNotFoundError:
-        return _hash("".join(map(_of_file, _files_of(package))).encode())
+        return _hash("".join(map(_file_hash, _files_of(package))).encode())
 
 
 def _files_of(package: str) -> list[str]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from flopwise.analyses.zoo.place import Place, parquet
 from flopwise.analyses.zoo.records import LAYERS, MODELS, SAME
 from flopwise.errors import InputError
+from flopwise.profiles.arrow import printable
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,6 +32,10 @@ UNIQUE: dict[str, str] = {"signature": "int64", **{name: LAYERS[name] for name i
 
 _COLUMNS = {"models": MODELS, "layers": LAYERS, "unique": UNIQUE}
 _MARK = "fresh/COMPLETE"
+
+
+#: Column -> value.
+Row: TypeAlias = Mapping[str, Any]
 
 
 class Recorded(NamedTuple):
@@ -55,7 +60,7 @@ class Dataset:
         rows = (row for file in self._files("models") for row in self._read(file, "models", columns).to_pylist())
         return {row.pop("key"): Recorded(**row) for row in rows}
 
-    def put(self, model: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> None:
+    def put(self, model: Row, layers: Sequence[Row]) -> None:
         """Keep the rows of one model; they count once the model's own row is there."""
         key = model["key"]
         self.place.write(f"parts/{key}.layers.parquet", parquet(table(layers, LAYERS)))
@@ -63,8 +68,20 @@ class Dataset:
 
     def settle(self) -> None:
         """Finish a gathering that was interrupted after its files were complete."""
-        if self.place.exists(_MARK):
+        if self._is_gathered():
             self._take_place()
+
+    def _is_gathered(self) -> bool:
+        """True where the fresh files are complete.
+
+        Raises:
+            InputError: something says so that no build has written.
+        """
+        if not self.place.list("fresh"):
+            return False
+        if not all(self.place.list(f"fresh/{name}") for name in TABLES):
+            raise InputError(f"{self.place.path(_MARK)}: no build has written that, as files are missing; delete it")
+        return True
 
     def gather(self) -> None:
         """Put the parts and what was there before into few files, in the order of the models' names.
@@ -75,16 +92,16 @@ class Dataset:
         parts = self.place.list("parts")
         if not parts and self.place.list("models"):
             return
-        self.place.remove_folder("fresh")
+        self._clear_fresh()
         homes = self._homes()
         writers = {name: _Writer(self.place, name) for name in TABLES}
-        seen: set[int] = set()
+        signatures: set[int] = set()
         source = _Source(self)
         for name in sorted(homes):
             model, layers = source.rows(homes[name], name)
             writers["models"].add(model)
             writers["layers"].add(layers)
-            writers["unique"].add(_new(layers, seen))
+            writers["unique"].add(_new(layers, signatures))
         for writer in writers.values():
             writer.close()
         self.place.write(_MARK, "\n".join(parts).encode())
@@ -92,17 +109,23 @@ class Dataset:
 
     def _take_place(self) -> None:
         """Put the fresh files in the place of the old ones; it may be interrupted and done again."""
-        old_parts = self.place.read(_MARK).decode().split("\n")
+        gathered = set(self.place.read(_MARK).decode("utf-8", "replace").split("\n"))
         for name in TABLES:
-            fresh = [os.path.basename(file) for file in self.place.list(f"fresh/{name}", ".parquet")]
+            fresh = [file.removeprefix("fresh/") for file in self.place.list(f"fresh/{name}")]
             for file in fresh:
-                self.place.write(f"{name}/{file}", self.place.read(f"fresh/{name}/{file}"))
-            self.place.remove(*(f for f in self.place.list(name, ".parquet") if os.path.basename(f) not in fresh))
-        self.place.remove(*filter(None, old_parts))
+                self.place.write(file, self.place.read(f"fresh/{file}"))
+            self.place.remove(*(file for file in self.place.list(name) if file not in fresh))
+            self.place.sweep(name)
+        self.place.remove(*(part for part in self.place.list("parts") if part in gathered))
         self.place.remove(_MARK)
-        self.place.remove_folder("fresh")
+        self._clear_fresh()
         if not self.place.list("parts"):
-            self.place.remove_folder("parts")
+            self.place.clear("parts")
+
+    def _clear_fresh(self) -> None:
+        for name in TABLES:
+            self.place.clear(f"fresh/{name}")
+        self.place.clear("fresh")
 
     def files(self) -> dict[str, list[str]]:
         """The files of each table as they are now, those of a gathering that was interrupted, and parts.
@@ -110,8 +133,8 @@ class Dataset:
         Raises:
             InputError: there is no data set.
         """
-        fresh = "fresh/" if self.place.exists(_MARK) else ""
-        tables = {name: self.place.list(fresh + name, ".parquet") for name in TABLES}
+        fresh = "fresh/" if self._is_gathered() else ""
+        tables = {name: self.place.list(fresh + name) for name in TABLES}
         if not fresh:
             tables |= {f"{name} parts": self._parts(name) for name in ("models", "layers")}
         if not any(tables.values()):
@@ -138,18 +161,18 @@ class Dataset:
         import pyarrow.parquet as pq
 
         total = 0
-        for name in self.place.list("layers", ".parquet"):
+        for name in self.place.list("layers"):
             with self.place.open(name) as file:
                 total += pq.read_metadata(file).num_rows
         return total
 
     def _parts(self, name: str) -> list[str]:
         """The parts of a table; for layers, those whose model is finished."""
-        finished = self.place.list("parts", ".models.parquet")
+        finished = [file for file in self.place.list("parts") if file.endswith(".models.parquet")]
         return finished if name == "models" else [f.replace(".models.parquet", ".layers.parquet") for f in finished]
 
     def _files(self, name: str) -> list[str]:
-        return [*self.place.list(name, ".parquet"), *self._parts(name)]
+        return [*self.place.list(name), *self._parts(name)]
 
     def _read(self, file: str, table: str, columns: Sequence[str] | None = None) -> pyarrow.Table:
         """A file of a table, with its columns as this version has them.
@@ -169,14 +192,14 @@ class Dataset:
         Raises:
             InputError: it lacks a column.
         """
-        wanted = schema({name: _COLUMNS[table][name] for name in columns or _COLUMNS[table]})
-        lacking = [name for name in wanted.names if name not in content.column_names]
+        expected = schema({name: _COLUMNS[table][name] for name in columns or _COLUMNS[table]})
+        lacking = [name for name in expected.names if name not in content.column_names]
         if lacking:
             raise InputError(
                 f"{self.place.path(file)}: has no column {lacking[0]!r}: another version of flopwise made the data "
                 "set; build it anew in another folder"
             )
-        return content.select(wanted.names).cast(wanted)
+        return content.select(expected.names).cast(expected)
 
     def _homes(self) -> dict[str, str]:
         """Name of each model -> the file with its rows."""
@@ -210,6 +233,7 @@ class _Source:
         return model, self._layers_of(name, model["layers"][0].as_py() or 0)
 
     def _layers_of(self, name: str, count: int) -> pyarrow.Table:
+        """The rows of a model's layers, which follow each other in the files."""
         import pyarrow.compute as pc
 
         while count:
@@ -225,7 +249,7 @@ class _Source:
     def _groups(self) -> Iterator[pyarrow.Table]:
         import pyarrow.parquet as pq
 
-        for file in self._data.place.list("layers", ".parquet"):
+        for file in self._data.place.list("layers"):
             with self._data.place.open(file) as opened:
                 parquet_file = pq.ParquetFile(opened)
                 for number in range(parquet_file.num_row_groups):
@@ -233,7 +257,7 @@ class _Source:
 
 
 class _Writer:
-    """Tables one after the other, written into files of at least so many rows."""
+    """Tables one after the other, written into files of at least ROWS rows."""
 
     def __init__(self, place: Place, name: str) -> None:
         import pyarrow as pa
@@ -277,18 +301,18 @@ class _Writer:
 
     def _end_file(self) -> None:
         self._file.close()
-        self._place.write(f"fresh/{self._name}/{self._number:05d}.parquet", self._sink.getvalue())
+        self._place.write(f"fresh/{self._name}/{self._number:05d}.parquet", memoryview(self._sink.getvalue()))
         self._number, self._rows, self._file, self._sink = self._number + 1, 0, None, None
 
 
-def _new(layers: pyarrow.Table, seen: set[int]) -> pyarrow.Table:
+def _new(layers: pyarrow.Table, signatures: set[int]) -> pyarrow.Table:
     """The layers whose signatures have not been seen before, one of each; then they have."""
     import pyarrow as pa
 
     fresh: list[int] = []
     for position, signature in enumerate(layers["signature"].to_pylist()):
-        if signature not in seen:
-            seen.add(signature)
+        if signature not in signatures:
+            signatures.add(signature)
             fresh.append(position)
     return layers.select(list(UNIQUE)).take(pa.array(fresh, pa.int64()))
 
@@ -300,11 +324,8 @@ def schema(columns: Mapping[str, str]) -> pyarrow.Schema:
     return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns.items()])
 
 
-def table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pyarrow.Table:
+def table(rows: Sequence[Row], columns: Mapping[str, str]) -> pyarrow.Table:
     """Rows as a table of Arrow."""
     import pyarrow as pa
 
-    def value(content: Any) -> Any:  # names of files and of tensors may hold what UTF-8 cannot
-        return content.encode("utf-8", "backslashreplace").decode() if isinstance(content, str) else content
-
-    return pa.Table.from_pylist([{name: value(row.get(name)) for name in columns} for row in rows], schema(columns))
+    return pa.Table.from_pylist([{name: printable(row.get(name)) for name in columns} for row in rows], schema(columns))

@@ -10,13 +10,18 @@ import atexit
 import contextlib
 import re
 import socket
+import sys
+import tempfile
 import threading
+import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from flopwise.analyses.zoo import profiling
+from flopwise.analyses.zoo.profiling import Job
 from flopwise.analyses.zoo.supervise import Supervisor
 from flopwise.errors import InputError
 
@@ -35,7 +40,7 @@ _OBJECTS = 100 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What a model may take: seconds, and bytes of memory."""
+    """Limits of each model: seconds, and bytes of memory."""
 
     seconds: float = 600.0
     memory: int = 1 << 30
@@ -43,7 +48,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a model."""
+    """The outcome of a model."""
 
     key: str
     name: str
@@ -54,12 +59,12 @@ class Done:
     parts: dict[str, float]
 
 
-Jobs: TypeAlias = Sequence[dict[str, Any]]
+Jobs: TypeAlias = Sequence[Job]
 Outcomes: TypeAlias = Generator[Done, None, None]
 
 
 def run(engine: str, jobs: Jobs, workers: int, limits: Limits, address: str | None = None) -> Outcomes:
-    """What became of each model, as they come.
+    """The outcomes of the models, as they come.
 
     Args:
         engine: a key of ENGINES.
@@ -78,13 +83,18 @@ def run(engine: str, jobs: Jobs, workers: int, limits: Limits, address: str | No
     return ENGINES[engine](jobs, workers, limits, address)
 
 
-def attempt(job: dict[str, Any], limits: Limits, stop: threading.Event | None = None) -> Done:
+def attempt(job: Job, limits: Limits, build: str = "") -> Done:
     """Profile a model in a process of its own, write its rows, or those of its failure, and return the outcome.
 
+    Args:
+        job: the model.
+        limits: of time and memory.
+        build: the name of a build of this process; "" where this is the worker of a cluster.
+
     Raises:
-        StoppedError: it was interrupted; then nothing is written.
+        StoppedError: the build was interrupted; then nothing is written.
     """
-    outcome = _supervisor(limits, stop).do(job)
+    outcome = _supervisor(limits, _STOPS.get(build)).do(job)
     if outcome.error:
         profiling.failed(job, outcome.error, outcome.seconds)
     return Done(job["key"], job["entry"]["name"], outcome.error, outcome.seconds, outcome.value or {})
@@ -94,8 +104,23 @@ def attempt(job: dict[str, Any], limits: Limits, stop: threading.Event | None = 
 _OWN = threading.local()
 _EVERY: list[Supervisor] = []
 
+#: Name of each build that threads of this process work for -> what stops them.
+_STOPS: dict[str, threading.Event] = {}
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[str]:
+    """The name of a build; at the end its threads stop, and their processes end."""
+    name = uuid.uuid4().hex
+    stop = _STOPS[name] = threading.Event()
+    try:
+        yield name
+    finally:
+        stop.set()
+
 
 def _supervisor(limits: Limits, stop: threading.Event | None) -> Supervisor:
+    """This thread's supervisor, made anew where the limits have changed."""
     supervisor: Supervisor | None = getattr(_OWN, "supervisor", None)
     if supervisor is None or (supervisor.seconds, supervisor.memory) != (limits.seconds, limits.memory):
         if supervisor is not None:
@@ -112,7 +137,7 @@ def _end_all() -> None:
         _EVERY.pop().end()
 
 
-def _lost(job: dict[str, Any], error: BaseException) -> Done:
+def _lost(job: Job, error: BaseException) -> Done:
     """A model whose cluster worker has died as often as it was tried: its row is written here."""
     text = f"the worker of the cluster was lost {TRIES} times ({type(error).__name__})"
     profiling.failed(job, text, 0.0)
@@ -123,13 +148,12 @@ def _processes(jobs: Jobs, workers: int, limits: Limits, address: str | None) ->
     """Threads of this process, each of which supervises one process."""
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
-    stop = threading.Event()
     pool = ThreadPoolExecutor(workers)
     try:
-        for future in as_completed([pool.submit(attempt, job, limits, stop) for job in jobs]):
-            yield future.result()
+        with _stoppable() as build:
+            for future in as_completed([pool.submit(attempt, job, limits, build) for job in jobs]):
+                yield future.result()
     finally:
-        stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
         _end_all()
 
@@ -140,9 +164,13 @@ def _ray(jobs: Jobs, workers: int, limits: Limits, address: str | None) -> Outco
     ours = not ray.is_initialized()
     if ours:
         local = {"num_cpus": workers, "object_store_memory": _OBJECTS, "include_dashboard": False}
-        with _reached("ray", address):
+        with _connect("ray", address), tempfile.TemporaryDirectory(prefix="flopwise-") as empty:
             ray.init(
-                address=address or "local", log_to_driver=False, logging_level="error", **({} if address else local)
+                address=address or "local",
+                log_to_driver=False,
+                logging_level="error",
+                runtime_env={"working_dir": empty},  # without one, its workers import from the current folder
+                **({} if address else local),
             )
     try:
         task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(attempt)
@@ -171,15 +199,13 @@ def _dask(jobs: Jobs, workers: int, limits: Limits, address: str | None) -> Outc
     """Futures of Dask, one for a model: https://distributed.dask.org/en/stable/client.html."""
     distributed = _imported("distributed", "dask")
     with contextlib.ExitStack() as stack:
-        with _reached("dask", address):
-            cluster: Any = address
-            if address is None:
-                cluster = distributed.LocalCluster(
-                    n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
-                )
-                stack.enter_context(cluster)
+        build = ""
+        with _connect("dask", address):
+            cluster: Any = address or stack.enter_context(_local_dask(distributed, workers))
             client = stack.enter_context(distributed.Client(cluster, timeout=PATIENCE))
-        futures = client.map(attempt, jobs, limits=limits, pure=False, retries=TRIES - 1)
+        if address is None:
+            build = stack.enter_context(_stoppable())
+        futures = client.map(attempt, jobs, limits=limits, build=build, pure=False, retries=TRIES - 1)
         owners = dict(zip((future.key for future in futures), jobs, strict=True))
         for future in distributed.as_completed(futures):
             job = owners.pop(future.key)
@@ -191,7 +217,29 @@ def _dask(jobs: Jobs, workers: int, limits: Limits, address: str | None) -> Outc
             future.release()
 
 
-def _imported(package: str, engine: str) -> Any:
+@contextlib.contextmanager
+def _local_dask(distributed: ModuleType, workers: int) -> Iterator[Any]:
+    """A cluster of threads of this process: each supervises a process, and nobody else can reach it."""
+    path = list(sys.path)
+    with (
+        tempfile.TemporaryDirectory(prefix="flopwise-") as folder,
+        distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address=None,
+            silence_logs=50,
+            local_directory=folder,
+        ) as cluster,
+    ):
+        sys.path[:] = path  # the workers have put their folders there, which do not stay
+        try:
+            yield cluster
+        finally:
+            _end_all()
+
+
+def _imported(package: str, engine: str) -> ModuleType:
     try:
         return import_module(package)
     except ImportError:
@@ -199,7 +247,7 @@ def _imported(package: str, engine: str) -> Any:
 
 
 @contextlib.contextmanager
-def _reached(engine: str, address: str | None) -> Iterator[None]:
+def _connect(engine: str, address: str | None) -> Iterator[None]:
     """Whatever a cluster answers when it is not there becomes one line; Ray by itself would ask for many minutes."""
     try:
         place = _ADDRESS.fullmatch(address or "")

@@ -29,6 +29,8 @@ class Entry:
     batch_size: int | None = None
     #: Sizes of dimensions of ONNX models that nothing else says.
     assume: Mapping[str, int] = field(default_factory=dict)
+    #: Whether a program in its file may run.
+    trust_code: bool = False
     #: Why there is nothing to profile; "" where there is.
     problem: str = ""
 
@@ -41,15 +43,11 @@ class Entry:
         return " ".join(parts)
 
     def key(self, content: str, version: str) -> str:
-        """What decides its rows: the model's content, how it is called, and the version of flopwise.
+        """A key of what decides the model's rows: its content, how it is called, and the version of flopwise.
 
         Args:
             content: the hash of the model's content.
             version: of flopwise.
         """
-        facts = {**asdict(self), "model": content, "flopwise": version}
-        for name in ("dims", "batch_size", "assume", "problem"):
-            if not facts[name]:  # keys without them stay those of data sets that were built before there were any
-                del facts[name]
-        text = json.dumps(facts, sort_keys=True)
+        text = json.dumps({**asdict(self), "model": content, "flopwise": version}, sort_keys=True)
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

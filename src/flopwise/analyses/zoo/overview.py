@@ -1,11 +1,10 @@
-"""What a whole data set has to show: its models, which of them nothing beats, its operators, and how layers repeat."""
+"""An overview of a whole data set: its models, which of them nothing beats, its operators, how layers repeat."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from flopwise.analyses.zoo.views import Zoo
 
@@ -77,7 +76,7 @@ class Table:
     """Lines under named columns."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    rows: tuple[tuple[object, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class Overview:
 
 
 def overview(folder: str | os.PathLike[str]) -> Overview:
-    """What a data set has to show.
+    """The overview of a data set.
 
     Raises:
         InputError: there is none, or it is damaged.
@@ -157,9 +156,9 @@ def front(points: Sequence[tuple[float, float]], most: bool = False) -> list[int
         (i for i, (x, y) in enumerate(points) if x > 0 and y > 0),
         key=lambda i: (-points[i][0] if most else points[i][0], points[i][1]),
     )
-    best, kept = float("inf"), []
+    best, positions = float("inf"), []
     for position in order:
         if points[position][1] < best:
             best = points[position][1]
-            kept.append(position)
-    return sorted(kept, key=lambda i: points[i][0])
+            positions.append(position)
+    return sorted(positions, key=lambda i: points[i][0])

@@ -1,12 +1,14 @@
-"""What a worker does with one model: profile it, and write its rows into the data set."""
+"""A worker's job: profile one model, and write its rows into the data set."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from flopwise import conventions
 from flopwise._limits import current, limits
@@ -20,6 +22,10 @@ from flopwise.graph import Graph
 from flopwise.profiles.count import profile_graph
 from flopwise.readers.formats import format_of
 from flopwise.readers.options import OnnxOptions, TorchOptions, options_of
+from flopwise.readers.source.location import is_callable
+
+#: What ``record`` takes, as JSON can say it.
+Job: TypeAlias = Mapping[str, Any]
 
 #: The function below, by its name.
 WORK = f"{__name__}:record"
@@ -28,8 +34,8 @@ WORK = f"{__name__}:record"
 _BUILDING = ("importing the model", "building the model", "reading the graph", "reading the net", "reading the header")
 
 
-def job(entry: Entry, content: str, folder: str) -> dict[str, Any]:
-    """What ``record`` takes, as JSON can say it.
+def job(entry: Entry, content: str, folder: str) -> Job:
+    """The argument of ``record``, as plain values for JSON.
 
     Args:
         entry: the model.
@@ -37,16 +43,17 @@ def job(entry: Entry, content: str, folder: str) -> dict[str, Any]:
         folder: where the data set lies, as every worker can reach it.
     """
     key = entry.key(content, __version__)
-    return {"entry": asdict(entry), "hash": content, "key": key, "folder": folder, "limits": current()._asdict()}
+    facts = {"entry": asdict(entry), "hash": content, "key": key, "folder": folder}
+    return {**facts, "here": os.getcwd(), "limits": current()._asdict()}
 
 
-def entry_of(job: Mapping[str, Any]) -> Entry:
+def entry_of(job: Job) -> Entry:
     """The model of a job."""
     fields = job["entry"]
     return Entry(**{**fields, "inputs": tuple(fields["inputs"]), "tags": tuple(fields["tags"])})
 
 
-def record(job: Mapping[str, Any]) -> dict[str, Any]:
+def record(job: Job) -> dict[str, float]:
     """Profile a model and write its rows; seconds of building, profiling and writing, and how many layers there are."""
     import logging
     import warnings
@@ -54,6 +61,8 @@ def record(job: Mapping[str, Any]) -> dict[str, Any]:
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     entry, start = entry_of(job), time.monotonic()
+    with contextlib.suppress(OSError):  # the worker of a cluster is elsewhere
+        os.chdir(job["here"])
     if entry.problem:
         raise InputError(entry.problem)
     built: list[float] = []
@@ -68,33 +77,36 @@ def record(job: Mapping[str, Any]) -> dict[str, Any]:
         step("counting")
         profile = profile_graph(graph, conventions.get("flops"))
     figures, layers = figures_of(profile), layer_rows(entry, profile)
-    whole = time.monotonic() - start
-    building = min(*built, whole) if built else 0.0
-    figures |= {"hash": job["hash"], "seconds": whole, "build_seconds": building}
-    figures |= {"profile_seconds": whole - building, "peak_memory": worker.peak_memory()}
+    seconds = time.monotonic() - start
+    building = min(*built, seconds) if built else 0.0
+    figures |= {"hash": job["hash"], "seconds": seconds, "build_seconds": building}
+    figures |= {"profile_seconds": seconds - building, "peak_memory": worker.peak_memory()}
     step("writing its rows")
     _dataset(job["folder"]).put(model_row(entry, job["key"], __version__, **figures), layers)
-    writing = time.monotonic() - start - whole
-    return {"layers": len(layers), "building": building, "profiling": whole - building, "writing": writing}
+    writing = time.monotonic() - start - seconds
+    return {"layers": len(layers), "building": building, "profiling": seconds - building, "writing": writing}
 
 
 def _read(entry: Entry, step: Callable[[str], None]) -> Graph:
     """The graph of a model at the sizes of those dimensions that it has."""
     format, dims = format_of(entry.model), dict(entry.dims)
-    if entry.arguments:
-        options: Any = options_of(TorchOptions, None, {"arguments": dict(entry.arguments)})
-    elif format.options is OnnxOptions:
-        options = options_of(OnnxOptions, None, {"assume": dict(entry.assume)})
-    else:
-        options = options_of(format.options, None, {})
+    chosen: dict[str, Any] = {"arguments": dict(entry.arguments), "trust_code": entry.trust_code}
+    if format.options is OnnxOptions:
+        chosen["assume"] = dict(entry.assume)
+    options: Any = options_of(format.options, None, chosen)
     while True:
         try:
-            return format.read(entry.model, list(entry.inputs) or None, dims or None, entry.batch_size, step, options)
+            return format.graph(entry.model, list(entry.inputs) or None, dims or None, entry.batch_size, step, options)
         except UnknownDimensionError as error:
             dims.pop(error.name)
 
 
-def failed(job: Mapping[str, Any], error: str, seconds: float) -> None:
+def may_hold_code(entry: Entry) -> bool:
+    """True where the model is a file whose reader may be allowed to run what is in it."""
+    return not entry.problem and not is_callable(entry.model) and format_of(entry.model).options is TorchOptions
+
+
+def failed(job: Job, error: str, seconds: float) -> None:
     """Write the row of a model that could not be profiled."""
     what = {"hash": job["hash"], "status": "failed", "error": error, "seconds": seconds}
     row = model_row(entry_of(job), job["key"], __version__, **what)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from flopwise.analyses.zoo import chains
 from flopwise.analyses.zoo.entry import Entry
 from flopwise.graph import STORED, Node, Tensor
 from flopwise.operators.counts import CLASSES
 from flopwise.operators.folding import fold
+from flopwise.operators.tables import row as operator
 from flopwise.profiles.profile import Profile
 from flopwise.readers.source.location import shown
+
+#: Column -> value, of a model or a layer.
+Row: TypeAlias = dict[str, Any]
 
 #: Figures of a layer.
 _FIGURES = (
@@ -67,16 +71,16 @@ LAYERS: dict[str, str] = {
 }
 
 
-def model_row(entry: Entry, key: str, version: str, **figures: Any) -> dict[str, Any]:
+def model_row(entry: Entry, key: str, version: str, **figures: object) -> Row:
     """The row of a model; what is not among the figures is null."""
-    row: dict[str, Any] = dict.fromkeys(MODELS)
+    row: Row = dict.fromkeys(MODELS)
     row |= {"key": key, "name": entry.name, "source": shown(entry.model), "inputs": entry.call}
     row |= {"arguments": json.dumps(dict(entry.arguments)) if entry.arguments else ""}
     row |= {"family": entry.family, "year": entry.year, "tags": " ".join(entry.tags), "flopwise": version}
     return row | figures
 
 
-def figures_of(profile: Profile) -> dict[str, Any]:
+def figures_of(profile: Profile) -> Row:
     """The figures of a profile for the row of its model."""
     content, graph = profile.to_dict(), profile.graph
     totals = content["totals"]
@@ -96,7 +100,7 @@ def figures_of(profile: Profile) -> dict[str, Any]:
     }
 
 
-def layer_rows(entry: Entry, profile: Profile) -> list[dict[str, Any]]:
+def layer_rows(entry: Entry, profile: Profile) -> list[Row]:
     """A row for each layer, in execution order.
 
     ``follower`` is the position of the only layer that uses its first result, where there is just one, ``written`` the
@@ -107,7 +111,7 @@ def layer_rows(entry: Entry, profile: Profile) -> list[dict[str, Any]]:
     for position, (row, follower) in enumerate(zip(profile.rows, links, strict=True)):
         node = row.node
         stored = [t for t in folding.stored(node) if t.kind in ("weight", "buffer")]
-        layer: dict[str, Any] = {
+        layer: Row = {
             "model": entry.name,
             "family": entry.family,
             "year": entry.year,
@@ -130,18 +134,18 @@ def layer_rows(entry: Entry, profile: Profile) -> list[dict[str, Any]]:
         }
         layer["signature"] = signature(layer)
         rows.append(layer)
-    chains.with_chains(rows)
+    chains.add_chains(rows)
     return rows
 
 
-def signature(layer: dict[str, Any]) -> int:
-    """The same number for layers with the same operator, attributes, shapes and types, and another for all others."""
+def signature(layer: Row) -> int:
+    """A hash: the same for layers with the same operator, attributes, shapes and types, and another for all others."""
     text = "\0".join(str(layer.get(name) or "") for name in SAME)
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
-def _whole(figure: Any) -> int | None:
+def _whole(figure: object) -> int | None:
     """A figure as a column can hold it; None where it is a formula, or no 64 bits hold it."""
     return figure if isinstance(figure, int) and abs(figure) < 1 << 63 else None
 
@@ -149,11 +153,8 @@ def _whole(figure: Any) -> int | None:
 #: Longest text of all attributes; of a longer one its hash is kept.
 LONGEST = 4096
 
-#: Operators whose weight says the kernel where the attributes leave it out.
-_CONVOLUTIONS = ("Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv")
 
-
-def _settings(node: Node) -> dict[str, Any]:
+def _settings(node: Node) -> Row:
     """Kernel, stride, padding and dilation as texts (``3x3``), groups, heads, hidden size and axis as numbers.
 
     What an operator does not have is null. Padding stands as ONNX has it: the beginnings of all axes, then the ends.
@@ -161,10 +162,11 @@ def _settings(node: Node) -> dict[str, Any]:
     attrs = node.attrs
     kernel = attrs.get("kernel_shape")
     group = attrs.get("group")
-    if node.op in _CONVOLUTIONS:
+    weight = operator(node.op).inputs.kernel
+    if weight is not None:
         group = 1 if group is None else group
-        if kernel is None and node.has_input(1) and node.input(1).shape is not None:
-            kernel = node.input(1).dims[2:]
+        if kernel is None and node.has_input(weight) and node.input(weight).shape is not None:
+            kernel = node.input(weight).dims[2:]
     padding = attrs.get("pads")
     automatic = attrs.get("auto_pad")
     return {
@@ -190,24 +192,25 @@ def _heads(node: Node) -> int | None:
     return None
 
 
-def _times(values: Any) -> str | None:
+def _times(values: object) -> str | None:
     return "x".join(map(str, values)) if isinstance(values, Sequence) and not isinstance(values, (str, bytes)) else None
 
 
-def _number(value: Any) -> int | None:
+def _number(value: object) -> int | None:
     return value if isinstance(value, int) and abs(value) < 1 << 31 else None
 
 
 def _attributes(node: Node) -> str:
     """The attributes that decide what the operator computes, as JSON with sorted keys."""
     own = {key: value for key, value in node.attrs.items() if key != "args"} or node.attrs.get("args", {})
-    whole = json.dumps(_plain(own), sort_keys=True)
-    if len(whole) <= LONGEST:
-        return whole
-    return json.dumps({"blake2b": hashlib.blake2b(whole.encode(), digest_size=16).hexdigest(), "length": len(whole)})
+    text = json.dumps(_plain(own), sort_keys=True)
+    if len(text) <= LONGEST:
+        return text
+    return json.dumps({"blake2b": hashlib.blake2b(text.encode(), digest_size=16).hexdigest(), "length": len(text)})
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
+    """A value as JSON can hold it."""
     if isinstance(value, Tensor):
         return _shapes([value])
     if isinstance(value, Mapping):

@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from flopwise.analyses.zoo.catalogues import CATALOGUES
@@ -22,48 +22,51 @@ OPTIONS = ("-i", "--arg", "--name", "--family", "--year", "--tag")
 #: Characters of the longest word in a list.
 LONGEST = 4096
 
+#: Values of arguments that name neither code nor files: words and numbers, several with commas.
+_PLAIN = re.compile(r"([A-Za-z_][\w-]*|[+-]?\d+(\.\d+)?(e[+-]?\d+)?)(,([A-Za-z_][\w-]*|[+-]?\d+(\.\d+)?))*", re.ASCII)
 
-def entries(sources: Sequence[str]) -> list[Entry]:
+
+def entries(sources: Sequence[str], trust_code: bool = False) -> list[Entry]:
     """The models of all sources, in their order; see ``with_own_names`` for the names that several have.
 
     Args:
         sources: directories, globs, files that list models (``.txt``, ``.list``), catalogues such as
             ``timm:resnet*``, or models themselves.
+        trust_code: whether a list may name code: callables, in place of models and as arguments.
 
     Raises:
         InputError: a source stands for nothing.
     """
-    return [entry for source in sources for entry in _of(source)]
+    return [entry for source in sources for entry in _of(source, trust_code)]
 
 
 def with_own_names(
-    models: Sequence[Entry], taken: Callable[[str, int], bool] = lambda name, position: False
+    models: Sequence[Entry], is_taken: Callable[[str, int], bool] = lambda name, position: False
 ) -> list[Entry]:
     """The models under unique names: ``name#2`` where a name is in use.
 
     Args:
         models: in their order.
-        taken: whether a name is that of a model other than the one at a position.
+        is_taken: whether a name is that of a model other than the one at a position.
     """
     names: dict[str, Entry] = {}
     for position, entry in enumerate(models):
         name, number = entry.name, 1
-        while name in names or taken(name, position):
+        while name in names or is_taken(name, position):
             number += 1
             name = f"{entry.name}#{number}"
         names[name] = replace(entry, name=name)
     return list(names.values())
 
 
-def _of(source: str) -> Iterator[Entry]:
+def _of(source: str, trust_code: bool) -> Iterator[Entry]:
     """The models of one source."""
-    catalogue, colon, pattern = source.partition(":")
-    if colon and catalogue in CATALOGUES and not pattern.startswith("//"):
-        yield from _of_catalogue(catalogue, pattern or "*")
+    if _is_of_catalogue(source):
+        yield from _catalogue_models(source)
     elif os.path.isdir(source):
-        yield from _of_directory(source)
+        yield from _directory_models(source)
     elif source.endswith((".txt", ".list")) and os.path.isfile(source):
-        yield from _of_list(source)
+        yield from _list_models(source, trust_code)
     elif os.path.isfile(source) or is_url(source) or is_callable(source):
         yield Entry(shown(source), source)
     else:
@@ -72,10 +75,10 @@ def _of(source: str) -> Iterator[Entry]:
             choices = ", ".join(f"{name}:*" for name in CATALOGUES)
             raise InputError(f"{source}: no such file, directory or model; catalogues: {choices}")
         for path in paths:
-            yield from _of_directory(path) if os.path.isdir(path) else (Entry(path, path),)
+            yield from _directory_models(path) if os.path.isdir(path) else (Entry(path, path),)
 
 
-def _of_directory(directory: str) -> Iterator[Entry]:
+def _directory_models(directory: str) -> Iterator[Entry]:
     """The models in a directory; a model's folder is its family."""
     for path in models_in(directory):
         relative = os.path.relpath(path, directory)
@@ -83,7 +86,7 @@ def _of_directory(directory: str) -> Iterator[Entry]:
         yield Entry(name, path, family=os.path.dirname(relative))
 
 
-def _of_list(path: str) -> Iterator[Entry]:
+def _list_models(path: str, trust_code: bool) -> Iterator[Entry]:
     """The models that a file lists, one in a line, each with its options (``-i``, ``--arg``, ``--name`` ...).
 
     Raises:
@@ -102,13 +105,44 @@ def _of_list(path: str) -> Iterator[Entry]:
             raise InputError(f"{where}: {error}") from error
         if words:
             empty = False
-            yield _listed(where, words[0], words[1:], os.path.dirname(path))
+            yield from _line_models(where, words[0], words[1:], os.path.dirname(path), trust_code)
     if empty:
         raise InputError(f"{path}: lists no model")
 
 
-def _listed(where: str, model: str, words: Sequence[str], folder: str) -> Entry:
-    """The model of a line, with its options."""
+def _line_models(where: str, model: str, words: Sequence[str], folder: str, trust_code: bool) -> Iterator[Entry]:
+    """The models of a line, with its options: one, or several of a catalogue."""
+    options = _options(where, model, words)
+    arguments = _arguments(where, options.get("--arg", ()))
+    if not trust_code:
+        _refuse_code(where, model, folder, arguments)
+    try:
+        listed = list(_catalogue_models(model)) if _is_of_catalogue(model) else [_path_model(where, model, folder)]
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    names = options.get("--name", [])
+    if names and len(listed) > 1:
+        raise InputError(f"{where}: --name is for one model, and {model} has {len(listed):,}")
+    for entry in listed:
+        if conflicts := [name for name in arguments if name in entry.arguments]:
+            raise InputError(f"{where}: --arg {conflicts[0]}: is set by the catalogue")
+        yield replace(
+            entry,
+            name=names[0] if names else entry.name,
+            inputs=tuple(options.get("-i", entry.inputs)),
+            arguments={**entry.arguments, **arguments},
+            family=options.get("--family", [entry.family])[0],
+            year=int(options["--year"][0]) if "--year" in options else entry.year,
+            tags=(*entry.tags, *options.get("--tag", ())),
+        )
+
+
+def _options(where: str, model: str, words: Sequence[str]) -> dict[str, list[str]]:
+    """The values of each option of a line.
+
+    Raises:
+        InputError: a word is none, or an option has too many.
+    """
     options: dict[str, list[str]] = {}
     for option, value in zip(words[::2], words[1::2], strict=False):
         options.setdefault(option, []).append(value)
@@ -119,28 +153,46 @@ def _listed(where: str, model: str, words: Sequence[str], folder: str) -> Entry:
             raise InputError(f"{where}: has {single} more than once")
     if max(map(len, (model, *words))) > LONGEST or "\0" in model:
         raise InputError(f"{where}: has a word of more than {LONGEST:,} characters, or a character that no path has")
-    year = options.get("--year", [""])[0]
-    if year and not re.fullmatch(r"[0-9]{4}", year):
-        raise InputError(f"{where}: {year!r} is not a year")
-    arguments = [text.partition("=") for text in options.get("--arg", ())]
-    if not all(name and equals for name, equals, _ in arguments):
+    for year in options.get("--year", ()):
+        if not re.fullmatch(r"[0-9]{4}", year):
+            raise InputError(f"{where}: {year!r} is not a year")
+    return options
+
+
+def _arguments(where: str, texts: Iterable[str]) -> dict[str, str]:
+    """Keyword arguments from texts such as ``depth=3``."""
+    parts = [text.partition("=") for text in texts]
+    if not all(name and equals for name, equals, _ in parts):
         raise InputError(f"{where}: --arg takes NAME=VALUE")
+    return {name: value for name, _, value in parts}
+
+
+def _path_model(where: str, model: str, folder: str) -> Entry:
+    """The model of a path, a URL or a callable; one that is not there has a problem."""
     place = _place(model, folder)
-    there = os.path.exists(place) or is_url(place) or is_callable(place)
-    return Entry(
-        name=options.get("--name", [shown(model)])[0],
-        model=place,
-        inputs=tuple(options.get("-i", ())),
-        arguments={name: value for name, _, value in arguments},
-        family=options.get("--family", [""])[0],
-        year=int(year) if year else None,
-        tags=tuple(options.get("--tag", ())),
-        problem="" if there else f"{where}: {model}: no such file; a line has a path, a URL or package.module:callable",
-    )
+    if os.path.exists(place) or is_url(place) or is_callable(place):
+        return Entry(shown(model), place)
+    choices = "a path, a URL, a catalogue's name or (with --trust-code) package.module:callable"
+    return Entry(shown(model), place, problem=f"{where}: {model}: no such file; a line has {choices}")
+
+
+def _refuse_code(where: str, model: str, folder: str, arguments: Mapping[str, str]) -> None:
+    """Refuse a line that names code: a list comes from somebody else as easily as a model.
+
+    Raises:
+        InputError: it does.
+    """
+    how = "which a list runs only with --trust-code (trust_code=True)"
+    if not _is_of_catalogue(model) and is_callable(_place(model, folder)):
+        raise InputError(f"{where}: {model}: is code, {how}")
+    for name, value in arguments.items():
+        if not _PLAIN.fullmatch(value):
+            what = "a value is a number or a word, or several with commas; what names a file or code is a callable's"
+            raise InputError(f"{where}: --arg {name}={value}: {what}, {how}")
 
 
 def _place(model: str, folder: str) -> str:
-    """Where a model of a list is: beside the list, else relative to here; beside the list where there is none."""
+    """The path of a model in a list: beside the list, else relative to here; beside the list where there is none."""
     if is_url(model):
         return model
     program, _, name = model.rpartition(":")
@@ -149,16 +201,26 @@ def _place(model: str, folder: str) -> str:
         return model
     beside = os.path.join(folder, file)
     if not os.path.exists(beside) and os.path.exists(file):
-        return model
-    return beside if file == model else f"{beside}:{name}"
+        beside = file
+    if file != model:
+        return f"{beside}:{name}"
+    return os.path.abspath(beside) if ":" in beside else beside  # a file is none that is called, though it may go
 
 
-def _of_catalogue(catalogue: str, pattern: str) -> Iterator[Entry]:
+def _is_of_catalogue(source: str) -> bool:
+    """True where a source names models of a library's catalogue."""
+    catalogue, colon, pattern = source.partition(":")
+    return bool(colon) and catalogue in CATALOGUES and not pattern.startswith("//")
+
+
+def _catalogue_models(source: str) -> Iterator[Entry]:
     """The models of a library whose names match.
 
     Raises:
         InputError: the library is missing, or no name matches.
     """
+    catalogue, _, pattern = source.partition(":")
+    pattern = pattern or "*"
     try:
         listed = list(CATALOGUES[catalogue](pattern))
     except ImportError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.zoo.chains import LONGEST
@@ -12,7 +14,6 @@ from flopwise.errors import InputError
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow
 
 #: Memory of a query; what needs more goes to the disk, or fails.
 MEMORY = "3GiB"
@@ -49,7 +50,7 @@ VIEWS: dict[str, str] = {
 
 #: Chains of any length, ``FROM chains_of(8)``: they follow ``follower`` from layer to layer, which takes its time.
 CHAINS_OF = """
-    CREATE MACRO chains_of(longest) AS TABLE
+    CREATE TEMP MACRO chains_of(longest) AS TABLE
     WITH RECURSIVE runs(model, follower, length, ops, saved_bytes, between) AS (
         SELECT model, follower, 1, op, 0::HUGEINT, 2 * coalesce(written, 0) FROM layers
         UNION ALL
@@ -68,7 +69,8 @@ NAMES = (*VIEWS, "layers", "all_models")
 class Zoo:
     """A data set in an embedded database: its views, and queries over them, as relations of DuckDB.
 
-    A relation has ``arrow()``, ``df()``, ``pl()`` and ``fetchall()``. Nothing but the files of the data set is read.
+    A relation has ``arrow()``, ``df()``, ``pl()`` and ``fetchall()``. Nothing but the files of the data set is read,
+    and nothing is written.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -85,12 +87,12 @@ class Zoo:
         data = Dataset(folder)
         self.name, self._data = data.place.name, data
         files = data.files()
-        self.connection = duckdb.connect(":memory:", config={"temp_directory": self._spill.name})
+        catalog = os.path.join(self._spill.name, "catalog.duckdb")
+        duckdb.connect(catalog).close()  # empty, and from here on it is only read: views are temporary
+        self.connection = duckdb.connect(catalog, read_only=True, config={"temp_directory": self._spill.name})
         try:
-            for name, query in _tables(self.connection, data, files).items():
-                self.connection.execute(f"CREATE VIEW {name} AS {query}")
-            for name, query in VIEWS.items():
-                self.connection.execute(f"CREATE VIEW {name} AS {query}")
+            for name, query in {**_tables(self.connection, data, files), **VIEWS}.items():
+                self.connection.execute(f"CREATE TEMP VIEW {name} AS {query}")
         except duckdb.Error as error:
             self.close()
             data.check()
@@ -98,10 +100,12 @@ class Zoo:
                 f"{self.name}: is damaged, or of another version of flopwise: {' '.join(str(error).split())}"
             ) from error
         self.connection.execute(CHAINS_OF)
-        if data.place.local:
-            self.connection.execute(f"SET allowed_directories = [{_quoted(data.place.root)}]")
+        if data.place.local:  # these files, and no others that lie beside them or behind a link
+            paths = (data.place.path(file) for names in files.values() for file in names)
+            self.connection.execute(f"SET allowed_paths = [{', '.join(map(_quoted, paths))}]")
         self.connection.execute("SET enable_progress_bar = false")  # it would stand among the rows
         self.connection.execute(f"SET memory_limit = '{MEMORY}'")
+        self.connection.execute("SET python_enable_replacements = false")  # a name is no variable of the program
         self.connection.execute("SET enable_external_access = false")
         self.connection.execute("SET lock_configuration = true")
 
@@ -121,21 +125,46 @@ class Zoo:
         self._spill.cleanup()
 
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
-        """What a query over the views gives.
+        """The result of a query over the views.
 
         Raises:
             InputError: it is no query that DuckDB understands.
         """
+        with self._explained():
+            return self.connection.sql(self._statement(query))
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what DuckDB refuses into one line.
+
+        Raises:
+            InputError: a query fails, or the data set is damaged.
+        """
         import duckdb
 
         try:
-            relation = self.connection.sql(query)
+            yield
         except duckdb.Error as error:
             self._data.check()
-            raise _failed(error) from error
-        if relation is None:
-            raise InputError("the query returns nothing; write a SELECT, or FROM with the name of a view")
-        return relation
+            reason = " ".join(str(error).split())
+            raise InputError(f"the query fails: {reason}; views: {', '.join(NAMES)}") from error
+
+    def _statement(self, query: str) -> duckdb.Statement:
+        """The one query in a text.
+
+        Raises:
+            InputError: there is none, or anything else.
+        """
+        import duckdb
+
+        statements = self.connection.extract_statements(query)
+        if not statements:
+            raise InputError("the query is empty")
+        if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+            raise InputError(
+                "only one query is run: a SELECT, or FROM with the name of a view (PIVOT with the values IN which ...)"
+            )
+        return statements[0]
 
     def view(self, name: str) -> duckdb.DuckDBPyRelation:
         """One of the views: models, layers, unique_layers, chains, census, failures, all_models.
@@ -147,39 +176,16 @@ class Zoo:
             raise InputError(f"no view {name!r}; views: {', '.join(NAMES)}")
         return self.connection.view(name)
 
-    def arrow(self, name: str) -> pyarrow.Table:
-        """A view as a table of Arrow."""
-        return self.view(name).to_arrow_table()
-
-    def pandas(self, name: str) -> Any:
-        """A view as a table of pandas."""
-        return self.view(name).df()
-
-    def polars(self, name: str) -> Any:
-        """A view as a table of Polars."""
-        return self.view(name).pl()
-
     def rows(self, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Columns and rows of a query.
 
         Raises:
             InputError: it fails.
         """
-        import duckdb
-
-        try:
-            result: duckdb.DuckDBPyConnection | None = self.connection.execute(query)
-            if result is None:  # there is no statement in it, such as ";"
-                raise InputError("the query is empty")
+        with self._explained():
+            result = self.connection.execute(self._statement(query))
             columns = [column[0] for column in result.description or ()]
             return columns, result.fetchall() if columns else []
-        except duckdb.Error as error:
-            self._data.check()
-            raise _failed(error) from error
-
-
-def _failed(error: Exception) -> InputError:
-    return InputError(f"the query fails: {' '.join(str(error).split())}; views: {', '.join(NAMES)}")
 
 
 def _tables(connection: duckdb.DuckDBPyConnection, data: Dataset, files: dict[str, list[str]]) -> dict[str, str]:
@@ -208,7 +214,7 @@ def _tables(connection: duckdb.DuckDBPyConnection, data: Dataset, files: dict[st
 
 
 def _reader(connection: duckdb.DuckDBPyConnection, data: Dataset, name: str, files: list[str]) -> str:
-    """What stands behind FROM for Parquet files; those on remote file systems are read by Arrow."""
+    """The SQL after FROM for Parquet files; those on remote file systems are read by Arrow."""
     paths = [data.place.path(file) for file in files]
     if data.place.local:
         return f"read_parquet([{', '.join(map(_quoted, paths))}])"
@@ -217,7 +223,7 @@ def _reader(connection: duckdb.DuckDBPyConnection, data: Dataset, name: str, fil
     import pyarrow.fs
 
     try:
-        system = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(data.place.files))
+        system = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(data.place.system))
         content = pyarrow.dataset.dataset(paths, filesystem=system, format="parquet")
     except (OSError, pyarrow.ArrowException) as error:
         raise InputError(f"{data.place.name}: is damaged: {' '.join(str(error).split())}") from error

@@ -58,11 +58,11 @@ def _measure(model: str, output: Output, strict: bool, settings: dict[str, Any])
 
     models.refuse_directory(model, "give one model")
     arguments = arguments_of(settings)
-    kept = {key: arguments[key] for key in arguments if key not in ("convention", "rules", "fold")}
+    options = {key: arguments[key] for key in arguments if key not in ("convention", "rules", "fold")}
     named = {key: settings[key] for key in ("engine", "threads", "seconds", "missing", "retry", "only", "store")}
-    named["optimization"] = kept.pop("level") or "all"
+    named["optimization"] = options.pop("level") or "all"
     with Progress() as progress:
-        result = flopwise.bench(model, progress=progress, **named, **kept)
+        result = flopwise.bench(model, progress=progress, **named, **options)
     output.write(bound_report(result.bound, settings["by"]))
     if result.unsaved:
         say(f"not stored: {result.unsaved}")
@@ -99,9 +99,9 @@ def _take(path: str, store: str | None) -> int:
         raise InputError(f"{path}: is not an export of measurements") from error
     if not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{path}: is not an export of measurements")
-    with Store(store) as kept:
+    with Store(store) as records:
         try:
-            return take(kept, rows)
+            return take(records, rows)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 
@@ -117,11 +117,11 @@ def _export(path: str, store: str | None) -> None:
     from flopwise.analyses.timing.exchange import export
     from flopwise.api.bound import open_store
 
-    kept = open_store(store)
-    if kept is None:
+    records = open_store(store)
+    if records is None:
         raise InputError("there is no store yet: measure a model first")
-    with kept:
-        rows = export(kept)
+    with records:
+        rows = export(records)
     if not path.lower().endswith(".parquet"):
         write("\n".join(json.dumps(row, sort_keys=True) for row in rows), path)
         return

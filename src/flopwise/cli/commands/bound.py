@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @options.also("--figure", help="Draw roofline and waterfall (.png, .svg, .pdf).")
 @writes("sheet", "content", "bound")
 def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
-    """How long MODEL takes at least on a device, layer by layer.
+    """The least time that MODEL takes on a device, layer by layer.
 
     The physical floor is the larger of arithmetic at the device's peak and the bytes that must move through its memory:
     no engine that computes in that type with direct algorithms is faster. Where flopwise bench has measured MODEL on
@@ -59,10 +59,10 @@ def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
     from flopwise.report.commands.bound.report import bound_report
 
     arguments = arguments_of(settings)
-    kept = {key: arguments[key] for key in arguments if key not in ("convention", "rules", "fold")}
-    level = kept.pop("level") or "all"
+    reading = {key: arguments[key] for key in arguments if key not in ("convention", "rules", "fold")}
+    level = reading.pop("level") or "all"
     if level.isdigit():  # of a Caffe net
-        level, kept["level"] = "all", int(level)
+        level, reading["level"] = "all", int(level)
 
     drawn = None
     if settings["figure"] is not None:
@@ -72,7 +72,7 @@ def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
         drawn = figure.format_of(settings["figure"])
 
     def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
-        chosen = {**kept, "dims": dims, "optimization": level, "store": settings["store"], "progress": step}
+        chosen = {**reading, "dims": dims, "optimization": level, "store": settings["store"], "progress": step}
         if settings["measure"]:
             engine = settings["engine"] or "onnxruntime"
             flopwise.bench(path, engine=engine, threads=settings["threads"] or 1, missing=True, **chosen)
@@ -87,11 +87,11 @@ def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
         shown = (settings[key] for key in ("by", "columns", "sort", "top", "what_if", "workers"))
         return bound_report(bound, *shown), _holds(bound)
 
-    return run_each(model, work, output, strict, kept["dims"])
+    return run_each(model, work, output, strict, reading["dims"])
 
 
 def _holds(bound: Bound) -> bool:
-    """Whether nothing is missing from the floor, and it is not above the measured time."""
+    """True where nothing is missing from the floor and the floor is not above the measured time."""
     if bound.engine is not None:
         return bound.engine.complete and bound.verdict != "BROKEN"
     return all(row.status != "unknown" for row in bound.rows)

@@ -61,7 +61,7 @@ def _verdicts(paths: Sequence[str], budget: str, settings: dict[str, Any]) -> tu
     limits = read_budget(budget)
     arguments = arguments_of(settings)
     for path in paths:
-        limits.of(path)
+        limits.for_model(path)
 
     def work(path: str, step: models.Step, dims: dict[str, int]) -> list[Any]:
         return list(check(path, limits, progress=step, **{**arguments, "dims": dims}))

@@ -49,7 +49,7 @@ class _OperatorOrModel(Model):
 @options.convention(
     "conventions",
     multiple=True,
-    help="With MODEL: two or more conventions to compare; default: flops and macs.",
+    help="With MODEL: two or more conventions to compare; default: flops and macs. With OPERATOR: those to show.",
 )
 @counts(
     "--all",
@@ -68,11 +68,9 @@ def command(what: str, conventions: tuple[str, ...], every: bool, by: str, outpu
     converted first.
     """
     if not _is_model(what):
-        if conventions or every:
-            raise InputError(f"{what}: no such file, so there is nothing to compare conventions on")
         from flopwise.report.commands.explain import operator_report
 
-        output.write(operator_report(what))
+        output.write(operator_report(what, () if every else conventions))
         return 0
     from flopwise.report.commands.differences import difference_report, overview_report
 
@@ -97,12 +95,12 @@ def _all_from(conventions: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_model(what: str) -> bool:
-    """Whether something that may be an operator is a model: a file, a URL, a directory or a callable."""
-    from flopwise.readers.formats import FORMATS, endings
+    """True where something that may be an operator is a model: a file, a URL, a directory or a callable."""
+    from flopwise.readers.formats import endings, every_format
 
     if os.path.exists(what) or what.lower().endswith(endings()) or os.sep in what:
         return True
-    return "::" not in what and any(format.match(what) for format in FORMATS)
+    return "::" not in what and any(format.match(what) for format in every_format())
 
 
 def _profiles(

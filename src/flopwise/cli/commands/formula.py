@@ -9,6 +9,7 @@ import click
 from flopwise.cli import NO, models, options
 from flopwise.cli.command import Choice, Command, option, shows
 from flopwise.cli.output import Output, writes
+from flopwise.cli.places import Written
 from flopwise.cli.run import arguments_of
 from flopwise.cli.streams import Progress
 from flopwise.errors import InputError
@@ -41,7 +42,12 @@ from flopwise.errors import InputError
     help="Write functions of the symbols in that language.",
 )
 @option("--train", is_flag=True, help="The backward pass too: columns backward_macs, backward_flops, saved_bytes.")
-@option("--plot", metavar="FILE", help="Draw the figures against the symbol of --at that has several values.")
+@option(
+    "--plot",
+    type=Written(),
+    metavar="FILE",
+    help="Draw the figures against the symbol of --at that has several values.",
+)
 @options.counting
 @options.by(
     *("op", "layer", "module", "block", "formula"),
@@ -73,14 +79,14 @@ def command(
     output: Output,
     **settings: Any,
 ) -> int:
-    """What MODEL costs as closed formulas in its open dimensions.
+    """The cost of MODEL as closed formulas in its open dimensions.
 
     Dimensions that the file fixes become symbols with -i, such as -i x:f32:N,3,H,W; --dim fixes a symbol. Each formula
     is compared with profiles at several sizes before it is printed, and the report says where it holds.
     """
     import flopwise
-    from flopwise.analyses.formula.grid import grid
-    from flopwise.analyses.formula.solve import budget
+    from flopwise.analyses.formula.extras.grid import grid
+    from flopwise.analyses.formula.extras.solve import budget
     from flopwise.analyses.formula.terms.expressions import load_sympy
     from flopwise.report.commands.formula import formula_report, plotted, solution_report, source_report, values_report
 

@@ -67,7 +67,7 @@ from flopwise.errors import InputError
 @writes("sheet", "content", "llm")
 @options.figures("cost and memory against the context")
 def command(model: str, output: Output, figures: str | None, figure_format: str, **settings: Any) -> int:
-    """What a request to a language model costs: prompt, each token after it, cache, and what must fit.
+    """The cost of a request to a language model: prompt, each token after it, cache, and what must fit.
 
     MODEL is a config.json, a folder with one, hf:ORG/NAME or a GGUF file. transformers builds the model and its cache
     without memory for the weights; none are read.
@@ -127,8 +127,8 @@ def _train(model: str, output: Output, settings: dict[str, Any], shares: dict[st
     import flopwise
     from flopwise.report.commands.llm.report import training_report
 
-    kept = ("prompt", "batch", "dtype", "device", "optimizer", "checkpointing", "trust_code")
-    chosen: dict[str, Any] = {key: settings[key] for key in kept}
+    keys = ("prompt", "batch", "dtype", "device", "optimizer", "checkpointing", "trust_code")
+    chosen: dict[str, Any] = {key: settings[key] for key in keys}
     chosen |= {way: number for way, number in shares.items() if number != 1}
     with Progress() as progress:
         result = flopwise.llm(model, train=True, progress=progress, tokens_per_second=settings["rate"], **chosen)

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from flopwise.report.sheet.listing import Choice
 
 #: Columns that only a training step has.
-OF_TRAINING = ("backward", "backward%", "backward_%", "backward_macs", "backward_flops", "saved_bytes")
+OF_TRAINING = (
+    "backward",
+    "backward%",
+    "backward_%",
+    "backward_macs",
+    "backward_macs%",
+    "backward_flops",
+    "saved_bytes",
+)
 
 #: Options that write a file beside the report, and the program that opens it.
 VIEWERS = {"--netron": "Netron", "--model-explorer": "Model Explorer"}
@@ -58,7 +66,7 @@ def command(
     output: Output,
     **settings: Any,
 ) -> int:
-    """What MODEL costs, per layer and in total.
+    """The cost of MODEL, per layer and in total.
 
     Of a directory: a line for each model in it, and their total; with --each the layers of all.
     """
@@ -121,7 +129,7 @@ def _in_lines(
 
 
 def _overlay(name: str, profile: Profile) -> str:
-    """What a viewer of graphs shows beside the model."""
+    """The file for a viewer of graphs that shows the figures beside the model."""
     if name == "--netron":
         from flopwise.report.viewers import netron
 

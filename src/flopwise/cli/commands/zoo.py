@@ -43,6 +43,7 @@ def command() -> None:
 @option("--memory", default="1 GiB", show_default=True, metavar="BYTES", help="Memory of each worker.")
 @options.sizes_of_many
 @option("--retry", is_flag=True, help="Try models that failed before again.")
+@option("--trust-code", is_flag=True, help="Let lists name callables, and programs in files run (TorchScript).")
 @option("--strict", is_flag=True, help="Exit with 1 when a model failed.")
 def build(sources: tuple[str, ...], folder: str, memory: str, strict: bool, **settings: Any) -> int:
     """Profile the models of all SOURCES into Parquet files, a row for each model and for each layer.
@@ -106,8 +107,8 @@ def report(folder: str, output: Output) -> int:
 
     with Progress() as progress:
         progress("asking the data set")
-        made = zoo.report(folder)
-    output.write(made)
+        document = zoo.report(folder)
+    output.write(document)
     return 0
 
 

@@ -178,7 +178,7 @@ def in_words(
     hooks: Mapping[str, Any],
     rules: Mapping[str, Any],
 ) -> dict[str, Override]:
-    """What a tool counts for each operator of a file, and in words.
+    """The rules of a tool for each operator of a file, which say in words what they count.
 
     Args:
         whole: what it counts in a graph.

@@ -7,11 +7,13 @@ transformers/attention.cpp).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from flopwise.graph import Dim, Node, Tensor
+from flopwise.graph import Node, Tensor
+from flopwise.operators.complex import takes_or_makes
 from flopwise.operators.counts import Counts
+from flopwise.operators.einsum import indices, order, pairs
 from flopwise.operators.extents import product
 
 
@@ -75,8 +77,14 @@ def _same(name: str) -> Rule:
 
 
 def _convolution(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
-    """convolution, transposed or not."""
-    return (Kernel("convolution", mac, node.output().numel, node.has_input(2)),)
+    """convolution, transposed or not; three of real numbers for one of complex ones, the second without a bias."""
+    once = Kernel("convolution", mac, node.output().numel, node.has_input(2))
+    return (once, once._replace(biased=False), once) if convolutions(node) == 3 else (once,)
+
+
+def convolutions(node: Node) -> int:
+    """How many convolutions PyTorch makes of one: of complex numbers three of real ones; 1 for any other operator."""
+    return 3 if node.op in ("Conv", "ConvTranspose") and takes_or_makes(node) else 1
 
 
 def _attention(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
@@ -87,7 +95,7 @@ def _attention(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
 
 
 def _flash(node: Node) -> bool:
-    """Whether attention on a CPU runs in one kernel: four dimensions, heads that fit, one width, and no dropout."""
+    """True if attention on a CPU runs in one kernel: four dimensions, heads that fit, one width, and no dropout."""
     args = node.attrs.get("args", {})
     query, key, value = (args.get(name) for name in ("query", "key", "value"))
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
@@ -100,6 +108,12 @@ def _flash(node: Node) -> bool:
         and args.get("dropout_p", 0) == 0
         and query.dtype in ("float16", "bfloat16", "float32", "float64")
     )
+
+
+def _tensordot(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
+    """mm, of columns and rows where nothing is contracted."""
+    results = node.output().numel
+    return (Kernel("mm", mac or results, results),)
 
 
 def _recurrent(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
@@ -140,48 +154,22 @@ def _cell(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
 
 
 def _einsum(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
-    """A bmm for each two operands from the left that have a label to sum over, else their elementwise product."""
-    left, _, right = node.attrs["equation"].replace(" ", "").partition("->")
-    kept = set(_labels(right, 0)) | set(_dots(node, left))
-    operands = [
-        {label: size for label, size in zip(_labels(term, len(t.dims)), t.dims, strict=True) if size != 1}
-        for term, t in zip(left.split(","), node.known_inputs, strict=True)
-    ]
-    kernels: list[Kernel] = []
-    result: Mapping[str, Dim] = operands[0]
-    for place, other in enumerate(operands[1:], start=1):
-        later = {label for operand in operands[place + 1 :] for label in operand} | kept
-        shared = [label for label in result if label in other and label not in later]
-        sizes = {
-            **{label: size for label, size in result.items() if label in other or label in later},
-            **{label: size for label, size in other.items() if label in result or label in later},
-        }
-        result = {label: size for label, size in sizes.items() if label not in shared}
-        if shared:
-            kernels.append(Kernel("bmm", product(sizes.values()), product(result.values())))
-    return tuple(kernels)
+    """A bmm for each two operands that have an index to sum over, else their elementwise product.
 
-
-def _labels(term: str, rank: int) -> Iterator[str]:
-    """One label for each axis; those in place of dots are numbers, counted from the last one."""
-    before, dots, after = term.partition("...")
-    yield from before
-    if dots:
-        yield from map(str, range(rank - len(before) - len(after), 0, -1))
-    yield from after
-
-
-def _dots(node: Node, left: str) -> Iterator[str]:
-    """The labels in place of dots, which stay in the result."""
-    for term, tensor in zip(left.split(","), node.known_inputs, strict=True):
-        yield from (label for label in _labels(term, len(tensor.dims)) if label.isdigit())
+    An index of extent 1 is none.
+    """
+    operands, kept = indices(node)
+    longer = [{label: size for label, size in operand.items() if size != 1} for operand in operands]
+    contracted = (pair for pair in pairs(longer, kept, order(node)) if pair.contracted)
+    return tuple(Kernel("bmm", pair.terms, pair.result.numel) for pair in contracted)
 
 
 #: Operator of a program -> its kernels.
 _PROGRAM: dict[str, Rule] = {
     "linear": _linear,
     **dict.fromkeys(("matmul", "linalg_matmul", "__rmatmul__"), _matmul),
-    **dict.fromkeys(("mm", "tensordot", "chain_matmul", "linalg_multi_dot"), _same("mm")),
+    **dict.fromkeys(("mm", "chain_matmul", "linalg_multi_dot"), _same("mm")),
+    "tensordot": _tensordot,
     "bmm": _same("bmm"),
     "addmm": _addmm,
     "baddbmm": _same("baddbmm"),
@@ -217,7 +205,7 @@ _PRODUCTS: frozenset[str] = frozenset(_UNSEEN.split())
 
 
 def of_program(node: Node) -> bool:
-    """Whether a node is a call in a PyTorch program; the operators of a file may say that they come from one."""
+    """True for a call in a PyTorch program; the operators of a file may say that they come from one."""
     return "args" in node.attrs
 
 
@@ -245,7 +233,7 @@ def kernels(node: Node, counts: Counts | None, fused: bool) -> tuple[Kernel, ...
 
 
 def is_product(node: Node) -> bool:
-    """Whether an operator multiplies matrices or convolves, in any kernel."""
+    """True for an operator that multiplies matrices or convolves, in any kernel."""
     space, _, name = node.origin.partition(".")
     if not of_program(node):
         return node.op in _FILE

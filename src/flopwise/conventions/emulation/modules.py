@@ -32,8 +32,8 @@ def parent_of(path: str) -> str:
 
 def children(graph: Graph) -> dict[str, list[Submodule]]:
     """The modules that each module holds, by path and in order."""
-    held: dict[str, list[Submodule]] = {module.path: [] for module in graph.modules}
-    for module in graph.modules:
+    held: dict[str, list[Submodule]] = {module.path: [] for module in graph.program.modules}
+    for module in graph.program.modules:
         if module.path:
             held[parent_of(module.path)].append(module)
     return held
@@ -41,7 +41,7 @@ def children(graph: Graph) -> dict[str, list[Submodule]]:
 
 def trained(graph: Graph) -> int:
     """Elements of the parameters that require a gradient, a shared one once; for a file, those of all weights."""
-    return sum({t.name: t.numel for t in _parameters(graph) if t.grad or not graph.modules}.values())
+    return sum({t.name: t.numel for t in _parameters(graph) if t.grad or not graph.program.modules}.values())
 
 
 def parameters(graph: Graph) -> int:
@@ -50,8 +50,8 @@ def parameters(graph: Graph) -> int:
 
 
 def _parameters(graph: Graph) -> Iterator[Tensor]:
-    if graph.modules:
-        stored = (t for module in graph.modules for t in module.tensors.values())
+    if graph.program.modules:
+        stored = (t for module in graph.program.modules for t in module.tensors.values())
     else:
         stored = (t for node in graph.nodes for t in node.known_inputs)
     return (t for t in stored if t.kind == "weight" and t.resolved)
@@ -62,12 +62,12 @@ def layers(graph: Graph) -> list[Layer]:
 
     Of a file those that its exporter wrote down; without them each operator is the module that it would come from.
     """
-    if not graph.modules:
+    if not graph.program.modules:
         if scopes.has_classes(graph):
             return scopes.calls(graph)
         return [layer for at, node in enumerate(graph.nodes) for layer in as_modules.as_layer(node, at)]
-    modules = {module.path: module for module in graph.modules}
-    return [_layer(graph, call, modules[call.path]) for call in graph.calls]
+    modules = {module.path: module for module in graph.program.modules}
+    return [_layer(graph, call, modules[call.path]) for call in graph.program.calls]
 
 
 def _layer(graph: Graph, call: Call, module: Submodule) -> Layer:
@@ -198,10 +198,10 @@ def places(graph: Graph, kinds: Collection[str] = ()) -> dict[str, int]:
         graph: the model.
         kinds: classes of modules that the tool does not look into.
     """
-    first = {path: module.path for module in graph.modules for path in (module.path, *module.also)}
-    closed = {module.path for module in graph.modules if bare(module.kind) in kinds}
+    first = {path: module.path for module in graph.program.modules for path in (module.path, *module.also)}
+    closed = {module.path for module in graph.program.modules if bare(module.kind) in kinds}
     counts: dict[str, int] = {}
-    for module in graph.modules:
+    for module in graph.program.modules:
         ways = {tuple([first[path] for path in _above(place)]) for place in (module.path, *module.also)}
         counts[module.path] = sum([closed.isdisjoint(way) for way in ways])
     return counts
@@ -228,13 +228,13 @@ def without_rule(graph: Graph, kinds: Collection[str], exact: bool = True) -> Co
     return Counter(
         layer.kind.rpartition(".")[2]
         for layer in layers(graph)
-        if graph.modules and not held[layer.path]
+        if graph.program.modules and not held[layer.path]
         if layer.kind not in kinds and (exact or not layer.bases & set(kinds))
     )
 
 
 def remarks(tool: str, graph: Graph, missing: Counter[str] | None = None) -> Iterator[str]:
-    """What a tool's figure of one graph leaves out, in words.
+    """The gaps of a tool's figure of one graph, in words.
 
     Args:
         tool: its name.
@@ -244,7 +244,7 @@ def remarks(tool: str, graph: Graph, missing: Counter[str] | None = None) -> Ite
     if missing:
         listed = ", ".join(f"{kind} {times}" for kind, times in sorted(missing.items()))
         yield f"{tool} has no rule for these modules and counts nothing for them: {listed}"
-    if not graph.modules:
+    if not graph.program.modules:
         yield from _of_file(tool, graph)
 
 

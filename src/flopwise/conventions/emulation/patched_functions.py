@@ -1,4 +1,4 @@
-"""What calflops and DeepSpeed share: both replace functions by their own, and hang hooks on recurrent modules.
+"""The rules that calflops and DeepSpeed share: both replace functions by their own, and hook recurrent modules.
 
 Each rule gives multiply-adds and, besides them, other operations; a tool's FLOPs are twice the first and the second.
 """
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from flopwise.conventions.convention import Convention, Display, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
 from flopwise.conventions.emulation.einsum_paths import printed_flops
-from flopwise.conventions.emulation.layer import Layer, ranked
+from flopwise.conventions.emulation.layer import Layer, ranked, recurrent
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import CLASSES, Counts
 from flopwise.operators.extents import product
@@ -97,40 +97,20 @@ FUNCTIONS: dict[str, Rule] = {
     "einsum": einsum,
 }
 
-#: What one step of a recurrent layer costs besides its products, in widths of the state.
-_BESIDES: dict[str, int] = {"RNN": 1, "GRU": 7, "LSTM": 10}
-
-
-def _step(layer: Layer, suffix: str) -> int:
-    cost = 0
-    for which in ("ih", "hh"):
-        weight = layer.tensors[f"weight_{which}{suffix}"]
-        cost += 2 * weight.numel - product(weight.dims[:1])
-        if layer.options["bias"]:
-            cost += layer.tensors[f"bias_{which}{suffix}"].numel
-    return cost + _BESIDES[layer.kind.removesuffix("Cell")] * layer.options["hidden_size"]  # type: ignore[no-any-return]
-
 
 def _recurrent(layer: Layer) -> Counts:
     """FLOPs: (2n - 1 per product of n, biases, 1, 7 or 10 widths) × the first two dimensions of X × directions."""
-    steps = sum([_step(layer, f"_l{number}") for number in range(layer.options["num_layers"])])
-    return Counts(add=steps * product(layer.x.dims[:2]) * (2 if layer.options["bidirectional"] else 1))
-
-
-def _cell(layer: Layer) -> Counts:
-    """The same of one step."""
-    return Counts(add=_step(layer, "") * product(layer.x.dims[:1]))
+    return Counts(add=recurrent(layer, lambda weight: 2 * weight.numel - product(weight.dims[:1])))
 
 
 #: Class of a module -> what the hook of both tools counts.
 HOOKS: dict[str, Callable[[Layer], Counts]] = {
-    **dict.fromkeys(["RNN", "GRU", "LSTM"], _recurrent),
-    **dict.fromkeys(["RNNCell", "GRUCell", "LSTMCell"], _cell),
+    **{f"{kind}{cell}": _recurrent for kind in ("RNN", "GRU", "LSTM") for cell in ("", "Cell")},
 }
 
 
 def amounts(graph: Graph, rules: Mapping[str, Rule], again: bool) -> list[Counts | None]:
-    """What a tool counts at each node.
+    """The count of a tool at each node.
 
     Args:
         graph: the model.

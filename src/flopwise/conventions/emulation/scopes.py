@@ -33,7 +33,7 @@ _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 
 
 def has_classes(graph: Graph) -> bool:
-    """Whether the exporter wrote down the classes of modules."""
+    """True if the exporter wrote down the classes of modules."""
     return any(module.kind for node in graph.nodes for module in node.scope)
 
 
@@ -63,41 +63,50 @@ def _norm(module: Module) -> tuple[str, str]:
 
 
 def _calls(module: Module, group: Sequence[tuple[int, Node]]) -> Iterator[Layer]:
+    """The call that operators in a row are, or the two of a convolution with a folded norm."""
     position, node = group[0]
     if _is_folded(node):
         yield from _unfolded(module, position, node)
         return
-    kind = module.kind
-    like = [layer for at, one in group for layer in as_modules.as_layer(one, at) if layer.kind == kind]
-    weights = [(at, tensor) for at, one in group for tensor in one.known_inputs if tensor.kind == "weight"]
-    names = [(t.name.removeprefix(f"{module.path}."), t) for _, t in weights if t.name.startswith(f"{module.path}.")]
-    named = {name: t for name, t in names if "." not in name}
-    results = {tensor.name for _, one in group for tensor in one.known_outputs}
-    inputs = {
-        tensor.name: tensor
-        for _, one in group
-        for tensor in one.known_inputs
-        if tensor.kind not in STORED and tensor.name not in results
-    }
-    options = like[0].options if like else {}
-    tensors = {**(like[0].tensors if like else {}), **named}
-    arguments = tuple(inputs.values())
+    kind, nodes = module.kind, [node for _, node in group]
+    like = next((layer for at, one in group for layer in as_modules.as_layer(one, at) if layer.kind == kind), None)
+    options: Mapping[str, Any] = like.options if like else {}
+    tensors = {**(like.tensors if like else {}), **_parameters(module, nodes)}
+    arguments = _arguments(nodes)
     if kind == "MultiheadAttention" and arguments and arguments[0].shape:
         arguments = (*arguments, *[arguments[-1]] * (3 - len(arguments)))  # of itself, or of another as key and value
-        options, width = _attention(group, arguments[0]), arguments[0].dims[-1]
+        options, width = _attention(nodes, arguments[0]), arguments[0].dims[-1]
         inner = Tensor(f"{module.path}.in_proj_weight", (3 * width, width), arguments[0].dtype, "weight")
         tensors = {"in_proj_weight": inner, **tensors}
-    at = weights[-1][0] if weights else position
-    yield _layer(module.path, kind, arguments, group[-1][1].known_outputs, at, options, tensors)
+    at = next((at for at, node in reversed(group) if any(_is_weight(t) for t in node.known_inputs)), position)
+    yield _layer(module.path, kind, arguments, nodes[-1].known_outputs, at, options, tensors)
 
 
-def _attention(group: Sequence[tuple[int, Node]], query: Tensor) -> dict[str, Any]:
+def _is_weight(tensor: Tensor) -> bool:
+    return tensor.kind == "weight"
+
+
+def _parameters(module: Module, nodes: Sequence[Node]) -> dict[str, Tensor]:
+    """The weights of operators that bear a module's own names."""
+    weights = [t for node in nodes for t in node.known_inputs if _is_weight(t)]
+    named = {t.name.removeprefix(f"{module.path}."): t for t in weights if t.name.startswith(f"{module.path}.")}
+    return {name: tensor for name, tensor in named.items() if "." not in name}
+
+
+def _arguments(nodes: Sequence[Node]) -> tuple[Tensor, ...]:
+    """The tensors that operators take from elsewhere, each once."""
+    results = {tensor.name for node in nodes for tensor in node.known_outputs}
+    inputs = [t for node in nodes for t in node.known_inputs if t.kind not in STORED and t.name not in results]
+    return tuple({t.name: t for t in inputs}.values())
+
+
+def _attention(nodes: Sequence[Node], query: Tensor) -> dict[str, Any]:
     """The options of an attention: heads are an axis of the scores, and a batch that comes first is turned around."""
-    scores = next((one.input(0).dims for _, one in group if one.op == "Softmax"), ())
+    scores = next((one.input(0).dims for one in nodes if one.op == "Softmax"), ())
     return {
         "embed_dim": query.dims[-1],
         "num_heads": scores[1] if len(scores) == 4 else 1,
-        "batch_first": group[0][1].op == "Transpose",
+        "batch_first": nodes[0].op == "Transpose",
     }
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from flopwise.conventions.convention import Convention, Whole
 from flopwise.graph import Graph, Node, Tensor
+from flopwise.memory.attention import unfused_attention
 from flopwise.memory.experts import experts_of
 from flopwise.operators.counts import Counts
 from flopwise.operators.folding import fold
@@ -38,12 +39,14 @@ _ATTENTION = ("Attention", "ai.onnx.preview::FlexAttention")
 
 
 class _Model(NamedTuple):
-    """What the rules ask of a model."""
+    """The facts about a model that the rules need."""
 
     tokens: int
     #: The table of token embeddings: rows and columns.
     vocabulary: int
     width: int
+    #: Products of queries with keys that are operators of their own, by identity.
+    scores: frozenset[int]
 
 
 class _Use(NamedTuple):
@@ -61,7 +64,9 @@ class _Use(NamedTuple):
 Rule = Callable[[_Model, Node, Sequence[_Use]], int]
 
 
-def _whole(rule: Rule) -> Whole:
+def _graph_counts(rule: Rule) -> Whole:
+    """A rule of thumb as counts of a whole graph."""
+
     def counts(graph: Graph, canonical: Sequence[Counts | None]) -> Sequence[Counts | None]:
         uses = _uses(graph)
         model = _model(graph, uses)
@@ -78,13 +83,15 @@ def _whole(rule: Rule) -> Whole:
 
 
 def _model(graph: Graph, uses: Sequence[Sequence[_Use]]) -> _Model | None:
+    """The facts about a language model; None for any other model."""
     name = token_ids(graph)
     ids = next((t for t in graph.inputs if t.name == name), None)
     tables = [use.tensor for used in uses for use in used if use.by_token and len(use.tensor.dims) == 2]
     if ids is None or not tables:
         return None
     rows, columns = max((int(t.dims[0]), int(t.dims[1])) for t in tables)
-    return _Model(int(ids.numel), rows, columns)
+    products = (graph.nodes[place] for one in unfused_attention(graph) for place in one.scores)
+    return _Model(int(ids.numel), rows, columns, frozenset(map(id, products)))
 
 
 def _uses(graph: Graph) -> list[list[_Use]]:
@@ -115,8 +122,17 @@ def _uses(graph: Graph) -> list[list[_Use]]:
     return uses
 
 
+def _keys(model: _Model, node: Node) -> int:
+    """T, the keys of one attention; 0 for an operator that is none."""
+    if id(node) in model.scores:
+        return int(node.output().dims[-1])
+    return int(node.input(1).dims[-2]) if node.op in _ATTENTION and node.has_input(1) else 0
+
+
 def _pairs(model: _Model, node: Node) -> int:
-    """2 H Q T multiply-adds of a token in one attention."""
+    """2 H Q T multiply-adds of a token in one attention, whether it is one operator or several."""
+    if id(node) in model.scores:
+        return 2 * int(node.output().numel) * int(node.input(0).dims[-1]) // model.tokens
     if node.op not in _ATTENTION or not node.has_input(1):
         return 0
     query, key = node.input(0).dims, node.input(1).dims
@@ -132,8 +148,8 @@ def _palm(model: _Model, node: Node, used: Sequence[_Use]) -> int:
 
 
 def _nanogpt(model: _Model, node: Node, used: Sequence[_Use]) -> int:
-    kept = sum(use.active for use in used if not use.table or use.by_token)
-    return model.tokens * (kept + _pairs(model, node))
+    params = sum(use.active for use in used if not use.table or use.by_token)
+    return model.tokens * (params + _pairs(model, node))
 
 
 def _torchtitan(model: _Model, node: Node, used: Sequence[_Use]) -> int:
@@ -143,8 +159,8 @@ def _torchtitan(model: _Model, node: Node, used: Sequence[_Use]) -> int:
 def _megatron(model: _Model, node: Node, used: Sequence[_Use]) -> int:
     logits = model.width * model.vocabulary if any(use.by_token for use in used) else 0
     layer = 0
-    if node.op in _ATTENTION and node.has_input(1):
-        layer = 12 * model.width**2 + 2 * model.width * int(node.input(1).dims[-2])
+    if keys := _keys(model, node):
+        layer = 12 * model.width**2 + 2 * model.width * keys
     return model.tokens * (logits + layer)
 
 
@@ -182,7 +198,7 @@ def _convention(name: str, summary: str, source: str, rule: Rule, differs: str) 
         weights=Counts(mac=2),
         others="zero",
         fold=False,
-        whole=_whole(rule),
+        whole=_graph_counts(rule),
         notes=(
             "a rule of thumb for language models: a forward pass, a third of what it states for training",
             f"it differs from the exact count because {differs}",

@@ -133,13 +133,13 @@ def layer_names(nodes: Sequence[Node]) -> list[str]:
 
     ``n0``, ``n1`` ... are no names: the onnx package's copies of the published models number their nameless nodes so.
     """
-    seen: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()
     names: list[str] = []
     for node in nodes:
         op = node.op.rpartition("::")[2]
-        seen[op] += 1
+        numbers[op] += 1
         group = node.attrs.get("group", -1)
-        unnamed = f"{op.lower()}_{seen[op]}" if group == -1 else f"{op.lower()}{seen[op]}_{group}"
+        unnamed = f"{op.lower()}_{numbers[op]}" if group == -1 else f"{op.lower()}{numbers[op]}_{group}"
         names.append(unnamed if _NUMBERED.fullmatch(node.name) else node.name)
     return names
 

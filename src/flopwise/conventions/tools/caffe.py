@@ -11,7 +11,6 @@ takes the extents of its top for a height and a width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from flopwise.conventions.convention import Column, Convention, Display, Table, Total, Value
 from flopwise.graph import STORED, Graph, Node, Shape
@@ -51,8 +50,8 @@ MOST_AXES = 4
 
 
 def caffe_type(row: Row, graph: Graph) -> str:
-    """What Caffe calls the layer: its type in the file, or the type that does the same."""
-    return row.node.origin if graph.format == "caffe" else LAYER_TYPES.get(row.node.op, row.node.op)
+    """The layer's type in Caffe: that in the file, or the type that does the same."""
+    return row.node.origin if graph.caffe else LAYER_TYPES.get(row.node.op, row.node.op)
 
 
 def _positions(dims: Shape) -> int | None:
@@ -79,12 +78,12 @@ def matmul(node: Node, counts: Counts | None) -> Counts | None:
 
 
 def lists(row: Row) -> bool:
-    """Whether the script prints a line for a layer."""
+    """True where the script prints a line for a layer."""
     return row.node.op in CONVENTION.overrides and row.node.origin != PASSED_OVER
 
 
 def layers_with_blobs(rows: Sequence[Row]) -> int:
-    """How many layers own blobs: BatchNorm and Scale, which the script does not list, are among them."""
+    """The number of layers that own blobs: BatchNorm and Scale, which the script does not list, are among them."""
     owners = [n for n in (row.node for row in rows) if any(t.kind in ("weight", "buffer") for t in n.known_inputs)]
     return len({node.name or id(node) for node in owners})
 
@@ -103,7 +102,7 @@ def percent(share: float) -> str:
     return str(round(share, 3))
 
 
-def _tuple(shape: Any) -> str:
+def _tuple(shape: Shape) -> str:
     """A shape as Python prints it.
 
     >>> _tuple((96, 3, 11, 11)), _tuple((96,))

@@ -7,7 +7,7 @@ divided by its groups twice, an upsampling counts its input, the operator ``@`` 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 from flopwise.conventions.emulation import modules, patched_functions
 from flopwise.graph import Node
@@ -17,18 +17,14 @@ from flopwise.operators.extents import product
 
 def _transposed(node: Node) -> Counts:
     """MACs ÷ groups; with bias one FLOP for each element of what a plain convolution of X would give."""
-    x, weight = node.input(0).dims, node.input(1).dims
-    rank, attrs = len(weight) - 2, node.attrs
-    groups: Any = attrs.get("group", 1)
-    ones: list[Any] = [1] * rank
+    x, weight = (cast("tuple[int, ...]", node.input(place).dims) for place in (0, 1))
+    attrs, ones = node.attrs, [1] * (len(weight) - 2)
     strides, dilations = attrs.get("strides") or ones, attrs.get("dilations") or ones
-    pads = list(attrs.get("pads") or [0] * rank)[:rank]
-    spread: list[Any] = [
-        (n + 2 * pad - (dilation * (k - 1) + 1)) // stride + 1
-        for n, pad, dilation, k, stride in zip(x[2:], pads, dilations, weight[2:], strides, strict=True)
-    ]
-    outs: Any = weight[1]
-    mac = product((*weight[2:], x[1], outs // groups, x[0], *x[2:]))
+    pads = attrs.get("pads") or [0] * len(ones)
+    axes = zip(x[2:], pads[: len(ones)], dilations, weight[2:], strides, strict=True)
+    spread = [(n + 2 * pad - (dilation * (k - 1) + 1)) // stride + 1 for n, pad, dilation, k, stride in axes]
+    outs = weight[1]
+    mac = product((*weight[2:], x[1], outs // attrs.get("group", 1), x[0], *x[2:]))
     return Counts(mac=mac, add=product((outs, x[0], *spread)) if node.has_input(2) else 0)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
 
 from flopwise.conventions.convention import (
     Column,
@@ -88,12 +87,12 @@ def normalize(node: Node, counts: Counts | None) -> Counts:
 
 def merged(nodes: Sequence[Node]) -> frozenset[int]:
     """Positions of the Scale layers behind a BatchNorm: together they are one layer of batch normalisation."""
-    made = {t.name: node.op for node in nodes for t in node.known_outputs}
+    makers = {t.name: node.op for node in nodes for t in node.known_outputs}
     return frozenset(
         position
         for position, node in enumerate(nodes)
         if node.op == "caffe::Scale"
-        and [made.get(t.name) for t in node.known_inputs if t.kind not in STORED] == ["caffe::BatchNorm"]
+        and [makers.get(t.name) for t in node.known_inputs if t.kind not in STORED] == ["caffe::BatchNorm"]
     )
 
 
@@ -109,7 +108,7 @@ def listing(graph: Graph, rows: Sequence[Row], own: Collection[str]) -> list[Row
     ]
 
 
-def _of_one_image(row: Row, batch: Any) -> Row:
+def _of_one_image(row: Row, batch: Dim) -> Row:
     if row.view is None or batch in (0, 1):
         return row
     view = Counts(*[number // batch for number in row.view])

@@ -7,7 +7,7 @@ operator such as ``+`` counts nothing, and einsum goes through a printed number 
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 from flopwise.conventions.emulation import modules, patched_functions
 from flopwise.graph import Node
@@ -27,10 +27,7 @@ def _resampled(node: Node) -> Counts:
     scales = modules.scales(node)
     if scales is None:
         return Counts(add=product(node.output().dims[2:]) if node.via else node.output().numel)
-    grown: Any = node.input(0).numel
-    for scale in scales:
-        grown *= scale
-    return Counts(add=int(grown))
+    return Counts(add=int(math.prod(scales, start=node.input(0).numel)))
 
 
 def _attention(node: Node) -> Counts:

@@ -91,7 +91,7 @@ UNUSED = "torch::Unused"
 _APPLIED = "torch.autograd.Function.apply:"
 
 
-class Seen(NamedTuple):
+class Traced(NamedTuple):
     """One operator as the tool's trace has it."""
 
     #: Its name there ("aten::linear").
@@ -202,7 +202,7 @@ def applied(node: Node) -> str:
 
 
 def kind(node: Node) -> str:
-    """What a trace calls a node."""
+    """The kind of a node in a trace, such as "aten::conv2d"."""
     if applied(node):
         return f"prim::PythonOp.{applied(node).partition('#')[0]}"
     space, _, name = node.origin.partition(".")
@@ -223,13 +223,13 @@ def kind(node: Node) -> str:
 
 
 def _assignment(index: object, value: object) -> str:
-    """What a trace calls the assignment of a value to some elements."""
+    """The kind in a trace of an assignment to some elements."""
     if any(isinstance(one, Tensor) for one in (index if isinstance(index, tuple) else (index,))):
         return "aten::index_put_"
     return "aten::copy_" if isinstance(value, Tensor) and value.dims else "aten::fill_"
 
 
-def seen(node: Node) -> tuple[Seen, ...]:
+def trace_operators(node: Node) -> tuple[Traced, ...]:
     """The operators that a trace has for one node.
 
     Raises:
@@ -241,33 +241,33 @@ def seen(node: Node) -> tuple[Seen, ...]:
     if name in _CELLS:
         batch = product(node.input(0).dims[:-1])
         weights = (node.input(1), node.input(2))  # of the input and of the state: gates by features
-        layers = [Seen("aten::linear", 1, batch * w.numel, batch * product(w.dims[:1])) for w in weights]
-        return (*layers, *[Seen(f"aten::{other}", times) for other, times in _CELLS[name].items()])
+        layers = [Traced("aten::linear", 1, batch * w.numel, batch * product(w.dims[:1])) for w in weights]
+        return (*layers, *[Traced(f"aten::{other}", times) for other, times in _CELLS[name].items()])
     rule = RULES.get(name)
-    made = node.output().numel if name in ACTIVATIONS else 0
-    return (Seen(name, 1, 0 if rule is None else rule(node), made),)
+    activations = node.output().numel if name in ACTIVATIONS else 0
+    return (Traced(name, 1, 0 if rule is None else rule(node), activations),)
 
 
 def traced(graph: Graph) -> list[bool]:
-    """Which nodes are left in the tool's trace: those of a program whose results do not reach its result are not.
+    """For each node, True where it is left in the tool's trace: its results reach the program's result.
 
     An ``autograd.Function`` stays whatever becomes of its result, and so does a write into what the module keeps.
     """
     if not graph.outputs or not any(map(of_program, graph.nodes)):
         return [True] * len(graph.nodes)
-    wanted = {tensor.name for tensor in graph.outputs}
+    needed = {tensor.name for tensor in graph.outputs}
     flags = [False] * len(graph.nodes)
     for position in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[position]
-        if applied(node) or _writes(node) or any(tensor.name in wanted for tensor in node.known_outputs):
+        if applied(node) or _writes(node) or any(tensor.name in needed for tensor in node.known_outputs):
             flags[position] = True
-            wanted.update(tensor.name for tensor in node.known_inputs)
-            wanted.update(_members(node))
+            needed.update(tensor.name for tensor in node.known_inputs)
+            needed.update(_members(node))
     return flags
 
 
 def _writes(node: Node) -> bool:
-    """Whether a node writes into an input or a stored tensor."""
+    """True where a node writes into an input or a stored tensor."""
     return node.origin.endswith("_") and node.has_input(0) and node.input(0).kind != "activation"
 
 
@@ -283,8 +283,8 @@ def _members(node: Node) -> Iterator[str]:
 
 
 def _computes(node: Node) -> bool:
-    """Whether flopwise counts something for a node, or has no rule for it."""
-    counts = attempt(tables.count, node)
+    """True where flopwise counts something for a node, or has no rule for it."""
+    counts = attempt(tables.on_elements, node)
     return counts is None or any(counts)
 
 
@@ -295,23 +295,23 @@ def unsupported(graph: Graph) -> Counter[str]:
     """
     times: Counter[str] = Counter()
     functions: set[str] = set()
-    for node, kept in zip(graph.nodes, traced(graph), strict=True):
-        if not kept or (not of_program(node) and not _computes(node)):
+    for node, in_trace in zip(graph.nodes, traced(graph), strict=True):
+        if not in_trace or (not of_program(node) and not _computes(node)):
             continue
         function = applied(node)
         if function and function in functions:
             continue
         functions.add(function)
-        for one in attempt(seen, node) or ():
+        for one in attempt(trace_operators, node) or ():
             if one.kind not in RULES and one.kind not in IGNORED:
                 times[one.kind] += one.times
     return times
 
 
 def count(node: Node) -> Counts | None:
-    """What the tool counts at one node, as multiply-adds; None where it fails."""
+    """The tool's count at one node, as multiply-adds; None where the tool fails."""
     total = 0
-    for one in seen(node):
+    for one in trace_operators(node):
         if one.flops is None:
             return None
         total += one.flops if isinstance(one.flops, int) else int(one.flops)
@@ -322,7 +322,8 @@ def activations(graph: Graph) -> list[int | None]:
     """Elements of the results of convolutions, linear layers and matrix products; 0 for everything else."""
     pairs = zip(graph.nodes, traced(graph), strict=True)
     return [
-        attempt(lambda node: sum([one.activations for one in seen(node)]), node) if kept else 0 for node, kept in pairs
+        attempt(lambda node: sum([one.activations for one in trace_operators(node)]), node) if listed else 0
+        for node, listed in pairs
     ]
 
 
@@ -345,7 +346,7 @@ def size(number: int | float, digits: int = 3) -> str:
 
 
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    return [_kept(node) if kept else Counts() for node, kept in zip(graph.nodes, traced(graph), strict=True)]
+    return [_kept(node) if in_trace else Counts() for node, in_trace in zip(graph.nodes, traced(graph), strict=True)]
 
 
 def _kept(node: Node) -> Counts | None:

@@ -45,8 +45,8 @@ HOOKS: dict[str, Callable[[Layer], int]] = {
 
 
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    return ptflops.of_one_image(
-        [0] * len(graph.nodes), ptflops.of_modules(graph, HOOKS, once=True), ptflops.batch(graph)
+    return ptflops.image_counts(
+        [0] * len(graph.nodes), ptflops.module_counts(graph, HOOKS, once=True), ptflops.batch(graph)
     )
 
 

@@ -166,8 +166,8 @@ def human(number: int) -> str:
     """
     for suffix, factor in _UNITS:
         if number > factor:
-            whole, hundredths = divmod((number * 100 + factor // 2) // factor, 100)
-            return f"{whole}.{hundredths:02d}".rstrip("0").rstrip(".") + suffix
+            units, hundredths = divmod((number * 100 + factor // 2) // factor, 100)
+            return f"{units}.{hundredths:02d}".rstrip("0").rstrip(".") + suffix
     return str(number)
 
 

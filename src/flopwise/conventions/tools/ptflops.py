@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 from flopwise.conventions.convention import Convention, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
-from flopwise.conventions.emulation.layer import Layer, elements, ranked, results
+from flopwise.conventions.emulation.layer import Layer, elements, ranked, recurrent, results
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product
@@ -35,11 +35,10 @@ def _scaled(layer: Layer) -> int:
 
 def convolution(layer: Layer, extra: int = 0, transposed: bool = False) -> int:
     """MAC + numel(Y) with bias; a transposed convolution by the positions of its input."""
-    options = layer.options
-    cells: Any = options["in_channels"] * (options["out_channels"] // options["groups"]) + extra
+    cells = layer.size("in_channels") * (layer.size("out_channels") // layer.size("groups")) + extra
     batch, spread = layer.x.dims[0], (layer.x if transposed else layer.y).dims[2:]
     bias = product((batch, *layer.y.dims[1:])) if "bias" in layer.tensors else 0
-    return product((*options["kernel_size"], cells, batch, *spread)) + bias
+    return product((*layer.options["kernel_size"], cells, batch, *spread)) + bias
 
 
 def _transposed(layer: Layer) -> int:
@@ -58,54 +57,36 @@ def _linear(layer: Layer) -> int:
     return product((ins, outs, *layer.x.dims[:-1])) + product((bias, *layer.x.dims[:-1]))
 
 
-#: What one step of a recurrent layer costs besides its products, in widths of the state.
-_BESIDES: dict[str, int] = {"RNN": 1, "GRU": 7, "LSTM": 10}
-
-
-def _step(layer: Layer, suffix: str) -> int:
-    """Products, biases and the rest of one step of one layer of the recurrent module, forwards."""
-    cost: int = sum([layer.tensors[f"weight_{which}{suffix}"].numel for which in ("ih", "hh")])
-    cost += _BESIDES[layer.kind.removesuffix("Cell")] * layer.options["hidden_size"]
-    if layer.options["bias"]:
-        cost += sum([layer.tensors[f"bias_{which}{suffix}"].numel for which in ("ih", "hh")])
-    return cost
-
-
 def _recurrent(layer: Layer) -> int:
     """(products + biases + 1, 7 or 10 widths) × the first two dimensions of X, twice that in two directions."""
-    steps = sum([_step(layer, f"_l{number}") for number in range(layer.options["num_layers"])])
-    return steps * product(layer.x.dims[:2]) * (2 if layer.options["bidirectional"] else 1)
-
-
-def _cell(layer: Layer) -> int:
-    """The same of one step."""
-    return _step(layer, "") * product(layer.x.dims[:1])
+    return recurrent(layer, lambda weight: weight.numel)
 
 
 def _attention(layer: Layer) -> int:
     """Scale, projections with bias, for each head two products and a softmax, and the last projection."""
-    query, key, value = layer.inputs[: layer.positional]
-    options = layer.options
-    first = 1 if options.get("batch_first") else 0
-    batch: Any = query.dims[1 - first]
-    q, k, v = [[t.dims[first], t.dims[2]] for t in (query, key, value)]
-    if q[1] != options["embed_dim"] or (options.get("kdim") or q[1]) != k[1] or (options.get("vdim") or q[1]) != v[1]:
+    options, first = layer.options, 1 if layer.options.get("batch_first") else 0
+    shapes = [cast("tuple[int, ...]", tensor.dims) for tensor in layer.inputs[: layer.positional]]
+    (q, width), (k, key_width), (v, value_width) = [(shape[first], shape[2]) for shape in shapes]
+    if (width, key_width, value_width) != (
+        options["embed_dim"],
+        options.get("kdim") or width,
+        options.get("vdim") or width,
+    ):
         raise ValueError("the tool asks for the same width of all three")
-    heads: Any = options["num_heads"]
-    cost: Any = q[0] * q[1] + sum([length * width * width for length, width in (q, k, v)])
+    heads = layer.size("num_heads")
+    cost = q * width + q * width * width + k * key_width * key_width + v * value_width * value_width
     if "in_proj_bias" in layer.tensors:
-        cost += (q[0] + k[0] + v[0]) * q[1]
-    cost += heads * q[0] * k[0] * (q[1] // heads + 1 + v[1] // heads)
-    cost += q[0] * v[1] * (v[1] + 1)
-    return cost * batch  # type: ignore[no-any-return]
+        cost += (q + k + v) * width
+    cost += heads * q * k * (width // heads + 1 + value_width // heads)
+    cost += q * value_width * (value_width + 1)
+    return cost * shapes[0][1 - first]
 
 
 def _timm_attention(layer: Layer) -> int:
     """Scale, and for each head two products and a softmax; the projections are modules of their own."""
-    batch, length, _ = layer.x.dims
-    heads, width = layer.options["num_heads"], layer.options["head_dim"]
-    cost: Any = length * width * heads + heads * length * length * (2 * width + 1)
-    return cost * batch  # type: ignore[no-any-return]
+    batch, length, _ = layer.x_shape
+    heads, width = layer.size("num_heads"), layer.size("head_dim")
+    return (length * width * heads + heads * length * length * (2 * width + 1)) * batch
 
 
 #: Class of a module -> what the tool's hook counts.
@@ -118,8 +99,7 @@ HOOKS: dict[str, Callable[[Layer], int]] = {
     **dict.fromkeys(("GroupNorm", "LayerNorm"), _scaled),
     "Linear": _linear,
     "Upsample": _upsampled,
-    **dict.fromkeys(["RNN", "GRU", "LSTM"], _recurrent),
-    **dict.fromkeys(["RNNCell", "GRUCell", "LSTMCell"], _cell),
+    **{f"{kind}{cell}": _recurrent for kind in ("RNN", "GRU", "LSTM") for cell in ("", "Cell")},
     "MultiheadAttention": _attention,
     "torchvision.ops.deform_conv.DeformConv2d": _deformable,
     **dict.fromkeys(("timm.layers.attention.Attention", "timm.models.vision_transformer.Attention"), _timm_attention),
@@ -171,18 +151,18 @@ FUNCTIONS: dict[str, Callable[[Node], Number]] = {
 
 def batch(graph: Graph) -> int:
     """By what the tool divides the counts of modules: the length of the model's first positional argument, else 1."""
-    if graph.modules:
-        first = graph.calls[0].inputs[:1] if graph.calls and graph.calls[0].positional else ()
+    if graph.program.modules:
+        first = graph.program.calls[0].inputs[:1] if graph.program.calls and graph.program.calls[0].positional else ()
     else:
         first = graph.inputs[:1]
     shape = first and first[0].shape
     return shape[0] if shape else 1  # type: ignore[return-value]
 
 
-def of_modules(
+def module_counts(
     graph: Graph, hooks: dict[str, Callable[[Layer], int]] = HOOKS, once: bool = False
 ) -> list[tuple[Layer, int | None]]:
-    """What the hooks count, for the whole batch; None where the tool fails.
+    """Modules with the counts of their hooks, for the whole batch; None where the tool fails.
 
     Args:
         graph: the program.
@@ -198,8 +178,8 @@ def of_modules(
     return pairs
 
 
-def of_functions(node: Node) -> Number | None:
-    """What the functions count that lead to one node; None where the tool fails."""
+def function_counts(node: Node) -> Number | None:
+    """The sum of what the functions count that lead to one node; None where the tool fails."""
     total: Number = 0
     for name in modules.functions(node):
         rule = FUNCTIONS.get(name)
@@ -211,8 +191,8 @@ def of_functions(node: Node) -> Number | None:
     return total
 
 
-def of_one(counted: int, images: int) -> Number | None:
-    """What one image of a batch costs; None where the batch is an expression that does not divide the cost."""
+def per_image(counted: int, images: int) -> Number | None:
+    """The cost of one image of a batch; None where the batch is an expression that does not divide the cost."""
     if type(images) is not int:
         share = counted // images
         remainder = counted - share * images
@@ -220,20 +200,20 @@ def of_one(counted: int, images: int) -> Number | None:
     return counted if images in (0, 1) else Fraction(counted, images)
 
 
-def of_one_image(
+def image_counts(
     functions: Iterable[Number | None], layers: Iterable[tuple[Layer, int | None]], images: int
 ) -> list[Counts | None]:
-    """What functions cost at each node, and modules with what they cost for one of so many images."""
+    """The costs of functions at each node, and of modules at theirs, for one image of a batch."""
     amounts = list(functions)
     for layer, counted in layers:
         if 0 <= layer.at < len(amounts):
-            sum_before, own = amounts[layer.at], None if counted is None else of_one(counted, images)
+            sum_before, own = amounts[layer.at], None if counted is None else per_image(counted, images)
             amounts[layer.at] = None if sum_before is None or own is None else sum_before + own
     return [None if number is None else Counts(mac=number) for number in modules.shared_out(amounts)]
 
 
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    return of_one_image(map(of_functions, graph.nodes), of_modules(graph), batch(graph))
+    return image_counts(map(function_counts, graph.nodes), module_counts(graph), batch(graph))
 
 
 CONVENTION = Convention(

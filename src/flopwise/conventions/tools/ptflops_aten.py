@@ -8,13 +8,11 @@ row-major order is mm without a bias.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from flopwise.conventions.convention import Convention, Whole, attempt, described
+from flopwise.conventions.convention import Convention, Whole, by_node, described
 from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.dispatcher import kernels
 from flopwise.conventions.tools.torch import missed
-from flopwise.graph import Graph, Node
+from flopwise.graph import Node
 from flopwise.operators.counts import Counts
 
 #: What the tool has a rule for.
@@ -28,10 +26,6 @@ def count(node: Node, counts: Counts | None) -> Counts | None:
         return None
     counted = [kernel for kernel in every if kernel.name in _COUNTED]
     return Counts(mac=sum([k.mac for k in counted]), add=sum([k.results for k in counted if k.biased]))
-
-
-def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    return [attempt(count, node, counts) for node, counts in zip(graph.nodes, canonical, strict=True)]
 
 
 _WORDS = {
@@ -52,5 +46,5 @@ CONVENTION = Convention(
     overrides={op: described(lambda node, counts: count(node, counts), words) for op, words in _WORDS.items()},
     others="zero",
     fold=False,
-    whole=Whole(_whole, totals={"params": modules.trained}, remarks=lambda graph: missed(graph, fused=True)),
+    whole=Whole(by_node(count), totals={"params": modules.trained}, remarks=lambda graph: missed(graph, fused=True)),
 )

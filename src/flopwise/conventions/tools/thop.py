@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from flopwise.conventions.convention import Convention, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
@@ -29,14 +28,13 @@ def nothing(layer: Layer) -> int:
 
 def convolution(layer: Layer) -> int:
     """numel(Y) × (channels of X // groups) × elements of the kernel."""
-    channels: Any = layer.x.dims[1]
     kernel = product(layer.tensors["weight"].dims[2:])
-    return product((layer.y.numel, channels // layer.options["groups"], kernel))
+    return layer.y.numel * (layer.x_shape[1] // layer.size("groups")) * kernel
 
 
 def _linear(layer: Layer) -> int:
     """numel(Y) × input features."""
-    return layer.y.numel * layer.options["in_features"]  # type: ignore[no-any-return]
+    return layer.y.numel * layer.size("in_features")
 
 
 def normalization(layer: Layer) -> int:
@@ -47,8 +45,8 @@ def normalization(layer: Layer) -> int:
 
 def _softmax(layer: Layer) -> int:
     """3n - 1 for each row of n."""
-    length: Any = layer.x.dims[layer.options["dim"]]
-    return (layer.x.numel // length) * (3 * length - 1)  # type: ignore[no-any-return]
+    length = layer.x_shape[layer.size("dim")]
+    return (layer.x.numel // length) * (3 * length - 1)
 
 
 def _adaptive_average(layer: Layer) -> int:
@@ -57,15 +55,14 @@ def _adaptive_average(layer: Layer) -> int:
     Raises:
         ValueError: an extent carries an expression, and the tool's quotient is no exact floating-point number.
     """
-    pairs: Any = list(zip(layer.x.dims[2:], layer.y.dims[2:], strict=True))
+    pairs = list(zip(layer.x_shape[2:], layer.y_shape[2:], strict=True))
     plain = all(type(n) is int for pair in pairs for n in pair) and type(layer.y.numel) is int
     exact = all(
         type(outs) is int and (outs & (outs - 1) == 0 or (type(i) is int and i % outs == 0)) for i, outs in pairs
     )
     if not plain and not exact:
         raise ValueError("the tool rounds as floating-point numbers are rounded")
-    work: float = (math.prod([ins / outs for ins, outs in pairs]) + 1) * layer.y.numel
-    return math.trunc(work)
+    return math.trunc((math.prod([ins / outs for ins, outs in pairs]) + 1) * layer.y.numel)
 
 
 #: Mode of an upsampling -> operations per element.
@@ -88,17 +85,13 @@ def _step(kind: str, inner: int, width: int, bias: bool) -> int:
 
 def _recurrent(layer: Layer) -> int:
     """(products + biases + a width for each gate, + 4 widths for GRU and LSTM) of all layers, directions and steps."""
-    options = layer.options
-    width, turns = options["hidden_size"], 2 if options["bidirectional"] else 1
-    inner = [options["input_size"], *[width * turns] * (options["num_layers"] - 1)]
-    return sum([_step(layer.kind, n, width, options["bias"]) for n in inner]) * turns * product(layer.x.dims[:2])
-
-
-def _cell(layer: Layer) -> int:
-    """The same of one step."""
-    options = layer.options
-    step = _step(layer.kind.removesuffix("Cell"), options["input_size"], options["hidden_size"], options["bias"])
-    return step * product(layer.x.dims[:1])
+    kind, width, bias = layer.kind.removesuffix("Cell"), layer.size("hidden_size"), bool(layer.options["bias"])
+    step = _step(kind, layer.size("input_size"), width, bias)
+    if kind != layer.kind:
+        return step * layer.x_shape[0]
+    turns = 2 if layer.options["bidirectional"] else 1
+    step += (layer.size("num_layers") - 1) * _step(kind, width * turns, width, bias)
+    return step * turns * product(layer.x_shape[:2])
 
 
 #: Class of a module -> what the tool's hook counts.
@@ -115,8 +108,7 @@ HOOKS: dict[str, Rule] = {
     **dict.fromkeys(ranked("AdaptiveAvgPool"), _adaptive_average),
     "Linear": _linear,
     **dict.fromkeys(["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"], _upsample),
-    **dict.fromkeys(["RNN", "GRU", "LSTM"], _recurrent),
-    **dict.fromkeys(["RNNCell", "GRUCell", "LSTMCell"], _cell),
+    **{f"{kind}{cell}": _recurrent for kind in _GATES for cell in ("", "Cell")},
 }
 
 #: Classes whose sums are made of what they hold, though there is a rule for them.
@@ -124,13 +116,13 @@ CONTAINERS: frozenset[str] = frozenset({"Sequential", "ModuleList"})
 
 
 def counted(layer: Layer) -> int | None:
-    """What the hook counts in one call; 0 for a class without a rule, None where the tool fails."""
+    """The hook's count of one call; 0 for a class without a rule, None where the tool fails."""
     rule = HOOKS.get(layer.kind, nothing)
     return attempt(rule, layer)
 
 
 def _places(graph: Graph) -> dict[str, int]:
-    """How often the tool adds up each module."""
+    """Path of a module -> how often the tool adds it up."""
     return modules.places(graph, HOOKS.keys() - CONTAINERS)
 
 
@@ -149,24 +141,24 @@ def _params(graph: Graph) -> int:
 
     A model that is one such module by itself has none: the tool looks at what a model holds.
     """
-    if not graph.modules:
+    if not graph.program.modules:
         return modules.parameters(graph)
-    called, kinds = {call.path for call in graph.calls}, HOOKS.keys() - CONTAINERS
-    added, held = _places(graph), modules.children(graph)
+    called, kinds = {call.path for call in graph.program.calls}, HOOKS.keys() - CONTAINERS
+    added, children = _places(graph), modules.children(graph)
     return sum(
         [
-            sum(_of_one(held, module).values()) * added[module.path]
-            for module in graph.modules
+            sum(_module_params(children, module).values()) * added[module.path]
+            for module in graph.program.modules
             if module.path and module.path in called and bare(module.kind) in kinds
         ]
     )
 
 
-def _of_one(held: Mapping[str, Sequence[Submodule]], module: Submodule) -> dict[str, int]:
+def _module_params(children: Mapping[str, Sequence[Submodule]], module: Submodule) -> dict[str, int]:
     """Elements of the parameters of a module and of those in it, by name."""
     own = {t.name: t.numel for t in module.tensors.values() if t.kind == "weight"}
-    for child in held[module.path]:
-        own |= _of_one(held, child)
+    for child in children[module.path]:
+        own |= _module_params(children, child)
     return own
 
 

@@ -8,10 +8,10 @@ CPU they are one kernel that it does not know, and its figure lacks them. What i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from flopwise.conventions.convention import Convention, Whole, attempt, described
-from flopwise.conventions.emulation.dispatcher import is_product, kernels
+from flopwise.conventions.convention import Convention, Whole, attempt, by_node, described
+from flopwise.conventions.emulation.dispatcher import convolutions, is_product, kernels
 from flopwise.graph import Graph, Node
 from flopwise.operators import tables
 from flopwise.operators.counts import Counts
@@ -23,10 +23,6 @@ def count(node: Node, counts: Counts | None) -> Counts | None:
     return None if every is None else Counts(mac=sum([kernel.mac for kernel in every]))
 
 
-def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    return [attempt(count, node, counts) for node, counts in zip(graph.nodes, canonical, strict=True)]
-
-
 def missed(graph: Graph, fused: bool) -> Iterator[str]:
     """The operators that multiply matrices and of which the tool sees nothing, in one line.
 
@@ -36,26 +32,26 @@ def missed(graph: Graph, fused: bool) -> Iterator[str]:
     """
     tally: Counter[str] = Counter()
     for node in graph.nodes:
-        counts = attempt(tables.count, node)
-        seen = attempt(kernels, node, counts, fused)
-        if seen == () and is_product(node) and (counts is None or counts.mac):
+        counts = attempt(tables.on_elements, node)
+        dispatched = attempt(kernels, node, counts, fused)
+        if dispatched == () and is_product(node) and (counts is None or counts.mac):
             tally[node.origin or node.op] += 1
     if tally:
         listed = ", ".join(f"{name} {times}" for name, times in sorted(tally.items()))
         yield f"the tool sees nothing of these products: {listed}"
 
 
-def backward(node: Node, wanted: frozenset[int], counts: Counts) -> Counts:
+def backward(node: Node, wrt: frozenset[int], counts: Counts) -> Counts:
     """The multiply-accumulates of gradients that reach the dispatcher.
 
     Of a convolution with groups the tool takes the gradient of the weight as if all channels met
     (``conv_backward_flop``).
     """
-    forward = count(node, tables.count(node))
+    forward = count(node, tables.on_elements(node))
     if not is_product(node) or forward is None or not forward.mac:
         return Counts()
-    more = node.attrs.get("group", 1) - 1 if node.op in ("Conv", "ConvTranspose") and 1 in wanted else 0
-    return Counts(mac=counts.mac + more * forward.mac)
+    more = node.attrs.get("group", 1) - 1 if node.op in ("Conv", "ConvTranspose") and 1 in wrt else 0
+    return Counts(mac=counts.mac * convolutions(node) + more * forward.mac)
 
 
 _WORDS = dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "Einsum", "Attention", "LSTM", "GRU", "RNN"), "mac")
@@ -70,6 +66,6 @@ CONVENTION = Convention(
     overrides={op: described(lambda node, counts: count(node, counts), words) for op, words in _WORDS.items()},
     others="zero",
     fold=False,
-    whole=Whole(_whole, remarks=lambda graph: missed(graph, fused=False)),
+    whole=Whole(by_node(count), remarks=lambda graph: missed(graph, fused=False)),
     backward=backward,
 )

@@ -8,8 +8,9 @@ of the first dimension only, embeddings and norms cost their parameters, and tie
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flopwise.conventions.convention import Convention, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
@@ -38,7 +39,7 @@ def mult_adds(named: Mapping[str, Tensor], kind: str, shape: Shape) -> int:
     return total
 
 
-def _of_layer(layer: Layer) -> Counts:
+def _call_macs(layer: Layer) -> Counts:
     """The same of one call."""
     named = {n: t for n, t in layer.tensors.items() if t.kind == "weight"}
     return Counts(mac=mult_adds(named, layer.kind, layer.y.dims))
@@ -80,7 +81,7 @@ class Info:
     def input(self) -> Shape:
         """Shape of its first argument; () without one."""
         inputs = self.layer.inputs[: self.layer.positional] if self.layer is not None else ()
-        return self._of_one(inputs[0].dims) if inputs else ()
+        return self._image_shape(inputs[0].dims) if inputs else ()
 
     @property
     def output(self) -> Shape:
@@ -88,9 +89,9 @@ class Info:
         outputs = self.layer.outputs if self.layer is not None else ()
         if not outputs:
             return ()
-        return self._of_one(outputs[0].dims) if len(outputs) > 1 else outputs[0].dims
+        return self._image_shape(outputs[0].dims) if len(outputs) > 1 else outputs[0].dims
 
-    def _of_one(self, shape: Shape) -> Shape:
+    def _image_shape(self, shape: Shape) -> Shape:
         at = self.batch_dim
         return shape if at is None else (*shape[:at], 1, *shape[at + 1 :])
 
@@ -121,17 +122,17 @@ def _width(tensor: Tensor) -> int:
     return BITS.get(tensor.dtype or "float32", 32) // 8
 
 
-def _named(infos: Sequence[Submodule]) -> dict[str, dict[str, Tensor]]:
+def _parameters_below(infos: Sequence[Submodule]) -> dict[str, dict[str, Tensor]]:
     """For each module its parameters with those of the modules in it, by the name from there; a shared one once."""
     named: dict[str, dict[str, Tensor]] = {module.path: {} for module in infos}
-    seen: dict[str, set[str]] = {module.path: set() for module in infos}
+    names: dict[str, set[str]] = {module.path: set() for module in infos}
     for module in infos:
         stored = [(name, tensor) for name, tensor in module.tensors.items() if tensor.kind == "weight"]
         around, inner = module.path, ""
         while True:
             for name, tensor in stored:
-                if tensor.name not in seen[around]:
-                    seen[around].add(tensor.name)
+                if tensor.name not in names[around]:
+                    names[around].add(tensor.name)
                     named[around][inner + name] = tensor
             if not around:
                 break
@@ -140,102 +141,84 @@ def _named(infos: Sequence[Submodule]) -> dict[str, dict[str, Tensor]]:
     return named
 
 
-class _Lines:
-    """Makes the lines of the summary."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._held = modules.children(graph)
-        self._modules = {module.path: module for module in graph.modules}
-        self._named = _named(graph.modules)
-        self._seen: set[str] = set()
-        #: What the tool takes as the parent of what a module holds: made once for each module.
-        self._around: dict[str, Info] = {}
-        self.lines: list[Info] = []
-
-    def make(self) -> list[Info]:
-        """All lines in the order of the summary: of the calls, or of all modules where the model did not run."""
-        self._hooks("", 0, None)
-        for layer in modules.layers(self._graph):
-            info = self._info(layer.path)
-            info.layer = layer
-            self._list(info)
-        if self._graph.calls:
-            self._containers()
-        else:
-            for module in self._graph.modules:
-                self._list(self._info(module.path))
-        self._nest()
-        return self.lines
-
-    def _leaf(self, path: str) -> bool:
-        return not any(
-            self._held[child.path] or not _SIZED & {bare(base) for base in child.bases} for child in self._held[path]
-        )
-
-    def _info(self, path: str) -> Info:
-        fallback = self._around[path]
-        return Info(fallback.module, fallback.depth, fallback.parent, fallback.leaf, fallback.named)
-
-    def _list(self, info: Info) -> None:
-        info.again = info.module.path in self._seen
-        self._seen.add(info.module.path)
-        self.lines.append(info)
-
-    def _hooks(self, path: str, depth: int, parent: Info | None) -> None:
-        module = self._modules[path]
-        info = Info(module, depth, parent, self._leaf(path), self._named[path])
-        self._around[path] = info
-        for child in self._held[path]:
-            self._hooks(child.path, depth + 1, info)
-
-    def _containers(self) -> None:
-        """Lists the containers around a line that were not called themselves."""
-        shown: dict[int, Info] = {}
-        position = 0
-        while position < len(self.lines):
-            info = self.lines[position]
-            above: dict[int, Info] = {}
-            parent = info.parent
-            while parent is not None and parent.depth > 0:
-                above[parent.depth] = parent
-                parent = parent.parent
-            for depth in range(1, info.depth):
-                missing = depth not in shown or shown[depth].module is not above[depth].module
-                if missing and above[depth] is not self.lines[position - 1]:
-                    container = above[depth]
-                    container.again = container.again or container.module.path in self._seen
-                    self._seen.add(container.module.path)
-                    self.lines.insert(position, container)
-                    shown[depth] = container
-                    position += 1
-            shown[info.depth] = info
-            for deeper in [depth for depth in shown if depth > info.depth]:
-                del shown[deeper]
-            position += 1
-
-    def _nest(self) -> None:
-        numbers: dict[int, int] = {}
-        for position, info in enumerate(self.lines):
-            numbers[info.depth] = info.number = numbers.get(info.depth, 0) + 1
-            info.children = []
-            for inner in self.lines[position + 1 :]:
-                if inner.depth <= info.depth:
-                    break
-                info.children.append(inner)
-
-
 def lines(graph: Graph, batch_dim: int | None = None) -> list[Info]:
-    """The lines of the tool's summary.
+    """The lines of the tool's summary: of the calls, or of all modules where the model did not run.
 
     Args:
         graph: the model.
         batch_dim: the dimension that the tool takes as 1 in arguments and in results of several tensors.
     """
-    infos = _Lines(graph).make() if graph.modules else []
+    if not graph.program.modules:
+        return []
+    modules_by_path = _modules(graph)
+    infos = [replace(modules_by_path[layer.path], layer=layer) for layer in modules.layers(graph)]
+    if not graph.program.calls:
+        infos = [replace(info) for info in modules_by_path.values()]
+    paths: set[str] = set()
+    for info in infos:
+        info.again = info.module.path in paths
+        paths.add(info.module.path)
+    if graph.program.calls:
+        infos = _with_containers(infos, paths)
+    _nest(infos)
     for info in infos:
         info.batch_dim = batch_dim
     return infos
+
+
+def _modules(graph: Graph) -> dict[str, Info]:
+    """Each module by its path: what the tool takes as the parent of what it holds."""
+    children, parameters = modules.children(graph), _parameters_below(graph.program.modules)
+    infos: dict[str, Info] = {}
+    for module in graph.program.modules:
+        parent = infos[modules.parent_of(module.path)] if module.path else None
+        leaf = not any(
+            children[child.path] or not _SIZED & {bare(base) for base in child.bases} for child in children[module.path]
+        )
+        depth = 0 if parent is None else parent.depth + 1
+        infos[module.path] = Info(module, depth, parent, leaf, parameters[module.path])
+    return infos
+
+
+def _with_containers(called: Sequence[Info], paths: set[str]) -> list[Info]:
+    """The lines with the containers around each of them that were not called themselves.
+
+    Args:
+        called: the lines.
+        paths: of the modules that have a line; those of the containers come in.
+    """
+    infos: list[Info] = []
+    shown: dict[int, Info] = {}
+    for info in called:
+        around, parent = [], info.parent
+        while parent is not None and parent.depth > 0:
+            around.append(parent)
+            parent = parent.parent
+        last = infos[-1] if infos else called[-1]
+        for container in reversed(around):
+            depth = container.depth
+            if (depth not in shown or shown[depth].module is not container.module) and container is not last:
+                container.again = container.again or container.module.path in paths
+                paths.add(container.module.path)
+                shown[depth] = last = container
+                infos.append(container)
+        shown = {depth: other for depth, other in shown.items() if depth < info.depth} | {info.depth: info}
+        infos.append(info)
+    return infos
+
+
+def _nest(infos: Sequence[Info]) -> None:
+    """Number the lines of each depth, and give each line those inside it."""
+    numbers: Counter[int] = Counter()
+    around: list[Info] = []
+    for info in infos:
+        numbers[info.depth] += 1
+        info.number, info.children = numbers[info.depth], []
+        while around and around[-1].depth >= info.depth:
+            around.pop()
+        for outer in around:
+            outer.children.append(info)
+        around.append(info)
 
 
 def totals(infos: Sequence[Info]) -> dict[str, int]:
@@ -256,15 +239,15 @@ def totals(infos: Sequence[Info]) -> dict[str, int]:
 
 
 def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    if graph.modules:
+    if graph.program.modules:
         called = [info.layer for info in lines(graph) if info.leaf and info.layer is not None]
     else:
         called = [layer for layer in modules.layers(graph) if layer.kind != "MultiheadAttention"]  # which holds another
-    return modules.placed(graph, [(layer.at, attempt(_of_layer, layer)) for layer in called])
+    return modules.placed(graph, [(layer.at, attempt(_call_macs, layer)) for layer in called])
 
 
 def _params(graph: Graph) -> int:
-    return totals(lines(graph))["total_params"] if graph.modules else modules.parameters(graph)
+    return totals(lines(graph))["total_params"] if graph.program.modules else modules.parameters(graph)
 
 
 def _output_bytes(graph: Graph) -> int:

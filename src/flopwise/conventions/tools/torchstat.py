@@ -9,7 +9,7 @@ modules that hold no other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from flopwise.conventions.convention import Convention, Whole, attempt
 from flopwise.conventions.emulation import as_modules, modules
@@ -19,19 +19,20 @@ from flopwise.graph.dtypes import BITS
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product
 
+T = TypeVar("T")
 Rule: TypeAlias = Callable[[Layer], int]
 
 
-def _two(layer: Layer, rank: int) -> None:
-    """What the tool asserts: X and Y have ``rank`` dimensions."""
+def _check_rank(layer: Layer, rank: int) -> None:
+    """Raise ValueError unless X and Y have ``rank`` dimensions, as the tool asserts."""
     if not len(layer.x.dims) == len(layer.y.dims) == rank:
         raise ValueError(f"the tool asks for {rank} dimensions")
 
 
-def _image(layer: Layer) -> tuple[Any, ...]:
+def _image(layer: Layer) -> tuple[int, ...]:
     """Channels, height and width of Y."""
-    _two(layer, 4)
-    return layer.y.dims[1:]
+    _check_rank(layer, 4)
+    return layer.y_shape[1:]
 
 
 def _window(layer: Layer) -> int:
@@ -42,20 +43,17 @@ def _window(layer: Layer) -> int:
 def _conv_flops(layer: Layer) -> int:
     """MAC, + numel(Y) with bias."""
     outs, height, width = _image(layer)
-    positions: Any = layer.x.dims[0] * height * width
-    groups: Any = layer.options["groups"]
-    cells: Any = _window(layer) * layer.x.dims[1] * (outs // groups)
-    return cells * positions + ("bias" in layer.tensors) * outs * positions  # type: ignore[no-any-return]
+    batch, ins, *_ = layer.x_shape
+    cells = _window(layer) * ins * (outs // layer.size("groups"))
+    return (cells + ("bias" in layer.tensors) * outs) * batch * height * width
 
 
 def _conv_madd(layer: Layer, of_input: bool = False) -> int:
     """(2n - 1) per element of Y for n products, + 1 with bias, of one image."""
     outs, *spread = _image(layer)
-    groups: Any = layer.options["groups"]
-    products: Any = _window(layer) * (layer.x.dims[1] // groups)
-    each = 2 * products - 1 + ("bias" in layer.tensors)
-    positions = product(layer.x.dims[2:] if of_input else spread)
-    return each * positions * (outs // groups) * groups  # type: ignore[no-any-return]
+    groups = layer.size("groups")
+    each = 2 * _window(layer) * (layer.x_shape[1] // groups) - 1 + ("bias" in layer.tensors)
+    return each * product(layer.x.dims[2:] if of_input else spread) * (outs // groups) * groups
 
 
 def _transposed_madd(layer: Layer) -> int:
@@ -65,13 +63,13 @@ def _transposed_madd(layer: Layer) -> int:
 
 def _norm_flops(layer: Layer) -> int:
     """numel(X), with scale 2 numel(X)."""
-    _two(layer, 4)
+    _check_rank(layer, 4)
     return layer.x.numel * (2 if layer.options["affine"] else 1)
 
 
 def _norm_madd(layer: Layer) -> int:
     """4 per element of one image."""
-    _two(layer, 4)
+    _check_rank(layer, 4)
     return 4 * product(layer.x.dims[1:])
 
 
@@ -82,7 +80,7 @@ def _elements_of_one(layer: Layer) -> int:
 
 def _pool_flops(layer: Layer) -> int:
     """numel(X)."""
-    _two(layer, 4)
+    _check_rank(layer, 4)
     return layer.x.numel
 
 
@@ -105,13 +103,13 @@ def _softmax_madd(layer: Layer) -> int:
 
 def _linear_flops(layer: Layer) -> int:
     """MAC; two dimensions only."""
-    _two(layer, 2)
+    _check_rank(layer, 2)
     return product((*layer.x.dims, layer.y.dims[1]))
 
 
 def _linear_madd(layer: Layer) -> int:
     """(2n - 1) per output feature, of one row."""
-    _two(layer, 2)
+    _check_rank(layer, 2)
     return product((layer.y.dims[1], 2 * layer.x.dims[1] - 1))
 
 
@@ -160,7 +158,7 @@ def _read_weights(layer: Layer) -> int:
 
 
 def _read_norm(layer: Layer) -> int:
-    _two(layer, 4)
+    _check_rank(layer, 4)
     return _per_image(layer, 2 * product(layer.x.dims[1:2]))
 
 
@@ -177,7 +175,7 @@ MEMORY: Sequence[tuple[str, tuple[Rule, Rule]]] = (
 
 
 class Line(NamedTuple):
-    """What the tool says of one leaf module."""
+    """The tool's figures of one leaf module."""
 
     path: str
     layer: Layer | None
@@ -190,7 +188,7 @@ class Line(NamedTuple):
     written: int = 0
 
 
-def _rule_of(table: Sequence[tuple[str, Any]], layer: Layer) -> Any:
+def _rule_of(table: Sequence[tuple[str, T]], layer: Layer) -> T | None:
     return next((rule for kind, rule in table if kind in layer.bases), None)
 
 
@@ -200,7 +198,7 @@ def line(layer: Layer) -> Line:
     Raises:
         ValueError, LookupError, ShapeError: the tool fails here.
     """
-    flops, madd, memory = (_rule_of(table, layer) for table in (FLOPS, MADD, MEMORY))
+    flops, madd, memory = _rule_of(FLOPS, layer), _rule_of(MADD, layer), _rule_of(MEMORY, layer)
     if layer.positional != 1 and (flops or madd or memory):
         raise ValueError("the tool asks for one argument")
     width = BITS.get(layer.x.dtype or "float32", 32) // 8
@@ -218,10 +216,10 @@ def line(layer: Layer) -> Line:
 
 def leaves(graph: Graph) -> dict[str, Layer | None]:
     """The modules that hold no other, in the order of definition, with their last call; None for one never called."""
-    if not graph.modules:
+    if not graph.program.modules:
         return {layer.path: layer for layer in modules.layers(graph)}
-    held = modules.children(graph)
-    layers: dict[str, Layer | None] = {path: None for path, inner in held.items() if not inner}
+    children = modules.children(graph)
+    layers: dict[str, Layer | None] = {path: None for path, inner in children.items() if not inner}
     layers.update({layer.path: layer for layer in modules.layers(graph) if layer.path in layers})
     return layers
 

@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from flopwise.errors import ShapeError
-from flopwise.graph import Node, Tensor
+from flopwise.graph import Node
+from flopwise.graph.dtypes import is_complex
 from flopwise.operators import gradient
-from flopwise.operators.counts import Counts
+from flopwise.operators.complex import Complex
+from flopwise.operators.counts import SOFTMAX, Counts
 from flopwise.operators.extents import broadcast, extent, product
 from flopwise.operators.fourier import fourier, half_spectrum, lines
+from flopwise.operators.masks import pairs_within
 from flopwise.operators.onnx.attention import attention, needed_attention
 from flopwise.operators.operator import Operator, by, unknown
 
 
+def ragged_attention(node: Node) -> Counts:
+    """P × (d + dv) mac (QKᵀ and AV) + numel(Q) mul and numel(K) × Hq / Hk mul (Q and K scaled) + P × (1 cmp + 2 add + 1
+    exp + 1 div) (softmax), P = Hq × the sum of S × T over the sequences: each attends to itself alone.
+
+    https://docs.pytorch.org/docs/stable/nested.html
+
+    Raises:
+        ShapeError: the lengths of the sequences are not known.
+    """
+    return _ragged(node, lambda queries, keys: queries * keys)
+
+
+def needed_ragged_attention(node: Node) -> Counts:
+    """As ``ragged_attention``, with the pairs that is_causal and a window leave."""
+    left, right = node.attrs.get("window", (None, None))
+    right = 0 if node.attrs.get("is_causal") else right
+    return _ragged(node, lambda queries, keys: pairs_within(queries, keys, keys - queries, left, right))
+
+
+def _ragged(node: Node, pairs_of: Callable[[int, int], int]) -> Counts:
+    lengths = node.attrs.get("lengths")
+    if not lengths:
+        raise ShapeError(
+            f"{node.op} {node.name!r}: the lengths of its sequences are data, which do not follow from constants"
+        )
+    query, key, value = (node.input(place) for place in range(3))
+    heads, groups = node.attrs["heads"]
+    pairs: int = heads * sum(pairs_of(queries, keys) for queries, keys in zip(*lengths, strict=True))
+    widths = extent(node, query, -1) + extent(node, value, -1)
+    counts = Counts(mac=pairs * widths, mul=query.numel + key.numel * (heads // groups))
+    return counts + SOFTMAX * pairs
+
+
 def norm(p: float) -> tuple[Counts, Counts]:
-    """What a p-norm takes for each element and for each result.
+    """Counts of a p-norm for each element, and for each result.
 
     Args:
         p: 0 counts the elements that are not 0.
@@ -93,24 +131,24 @@ def _added(node: Node, outputs: int) -> Counts:
 
 
 def tensordot(node: Node) -> Counts:
-    """numel(Y) × K mac, K the product of the contracted extents.
+    """numel(Y) × K mac, K the product of the contracted extents; numel(Y) mul where none is contracted.
 
     https://docs.pytorch.org/docs/stable/generated/torch.tensordot.html
     """
-    left = node.input(0)
-    return Counts(mac=node.output().numel * product(extent(node, left, axis) for axis in node.attrs.get("dims", ())))
+    left, outputs, axes = node.input(0), node.output().numel, node.attrs.get("dims", ())
+    return Counts(mac=outputs * product(extent(node, left, axis) for axis in axes)) if axes else Counts(mul=outputs)
 
 
 def bilinear(node: Node) -> Counts:
-    """P mac + P mul, P = numel(Y) × in1 × in2; numel(Y) add when B is given: y = x₁ᵀ W x₂ + b.
+    """numel(Y) × (in1 × in2 + in2) mac: x₁ᵀ W, then its product with x₂; numel(Y) add when B is given.
 
-    W is (out, in1, in2). The terms are multiplied from left to right and the last product is accumulated, as in Einsum.
+    W is (out, in1, in2).
 
     https://docs.pytorch.org/docs/stable/generated/torch.nn.Bilinear.html
     """
-    outputs = node.output().numel
-    terms = outputs * product(node.input(2).dims[1:])
-    return Counts(mac=terms, mul=terms, add=outputs if node.has_input(3) else 0)
+    outputs, weight = node.output().numel, node.input(2)
+    terms = (extent(node, weight, 1) + 1) * extent(node, weight, 2)
+    return Counts(mac=outputs * terms, add=outputs if node.has_input(3) else 0)
 
 
 def grouped_mm(node: Node) -> Counts:
@@ -234,11 +272,6 @@ def matrix_power(node: Node) -> Counts:
     return counts + solve(node) if exponent < 0 else counts
 
 
-def is_complex(tensor: Tensor) -> bool:
-    """Whether its elements are complex numbers."""
-    return (tensor.dtype or "").startswith("complex")
-
-
 def transforms(node: Node) -> Counts:
     """at most 5 N log₂ N operations (2 N log₂ N mul + 3 N log₂ N add) for each line of N complex numbers along each
     transformed axis, N a power of two, other lengths as for DFT; half of that along the last one where X or Y is real.
@@ -248,8 +281,8 @@ def transforms(node: Node) -> Counts:
     """
     x, y = node.input(0), node.output()
     axes = list(node.attrs.get("axes") or [-1])
-    real = not (is_complex(x) and is_complex(y))
-    bins = y if is_complex(y) else x
+    real = not (is_complex(x.dtype) and is_complex(y.dtype))
+    bins = y if is_complex(y.dtype) else x
     counts = Counts(div=2 * y.numel if node.attrs.get("scaled", 0) else 0)
     for axis in axes:
         length, number = extent(node, bins, axis), lines(node, bins, axis)
@@ -263,7 +296,7 @@ def transforms(node: Node) -> Counts:
 def _real(node: Node, axis: int) -> Counts:
     """The transform of a line between real numbers and a spectrum that may be written by its first half."""
     x, y = node.input(0), node.output()
-    if not is_complex(y):
+    if not is_complex(y.dtype):
         return fourier(node, extent(node, y, axis), real=True)
     before, after = extent(node, x, axis), extent(node, y, axis)
     if after in (before, before // 2 + 1):
@@ -286,7 +319,7 @@ OPERATORS: dict[str, Operator] = {
     "aten::addr": by(addr, gradient=gradient.by("linear:contraction", gradient.factors)),
     "aten::addbmm": by(addbmm, gradient=gradient.by("linear:contraction", gradient.factors)),
     "aten::tensordot": by(tensordot, gradient=gradient.by("linear:contraction", gradient.factors)),
-    "aten::bilinear": by(bilinear, gradient=gradient.by("linear:bilinear", gradient.at(0, 1, 2))),
+    "aten::bilinear": by(bilinear, gradient=gradient.by("linear:bilinear", gradient.inputs_at(0, 1, 2))),
     "aten::_grouped_mm": by(grouped_mm, gradient=gradient.by("linear:contraction", gradient.factors)),
     "aten::_weight_only_mm": by(weight_only),
     "aten::linalg_vecdot": by(vecdot, gradient=gradient.by("linear:contraction", gradient.factors)),
@@ -297,6 +330,7 @@ OPERATORS: dict[str, Operator] = {
     "aten::flex_attention": by(
         attention, gradient=gradient.by("attention:attention", "attention:keeps"), needed=needed_attention
     ),
+    "aten::ragged_attention": by(ragged_attention, needed=needed_ragged_attention),
     "aten::linalg_solve": by(solve),
     "aten::linalg_inv": Operator(
         solve,
@@ -307,7 +341,7 @@ OPERATORS: dict[str, Operator] = {
     "aten::linalg_solve_triangular": by(triangular),
     "aten::linalg_lu": by(eliminate, "bound"),
     "aten::matrix_power": by(matrix_power),
-    "aten::fft": by(transforms, "bound"),
+    "aten::fft": by(transforms, "bound", complex=Complex(transforms)),
     "aten::data_dependent": unknown("what runs follows from the elements of tensors"),
     **{f"aten::{op}": unknown(_ITERATES) for op in _DECOMPOSITIONS},
 }

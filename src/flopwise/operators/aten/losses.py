@@ -7,7 +7,7 @@ from flopwise.operators import gradient
 from flopwise.operators.aten.linear import norm
 from flopwise.operators.counts import SIGMOID, Counts, words
 from flopwise.operators.extents import broadcast, extent, product
-from flopwise.operators.gradient import Gradient, Wanted
+from flopwise.operators.gradient import Gradient, Wrt
 from flopwise.operators.operator import Operator, by
 
 
@@ -15,9 +15,9 @@ def _back(note: str, per: Counts, target: Counts | None = None) -> Gradient:
     """The gradient of a loss of input and target: operations for each element, and 1 div for a mean."""
     own = target or Counts(bit=1)
 
-    def rule(node: Node, wanted: Wanted) -> Counts:
+    def rule(node: Node, wrt: Wrt) -> Counts:
         counts = per * node.input(0).numel
-        if 1 in wanted:
+        if 1 in wrt:
             counts += own * node.input(0).numel
         return counts + Counts(div=int(node.attrs.get("reduction", "mean") == "mean"))
 
@@ -26,7 +26,7 @@ def _back(note: str, per: Counts, target: Counts | None = None) -> Gradient:
 
 
 def _loss(formula: str, *, gradient: Gradient | None = None, **classes: int) -> Operator:
-    """A row for a loss: so much for each element, then the reduction."""
+    """A row for a loss: the given operations for each element, then the reduction."""
     once = Counts(**classes)
 
     def rule(node: Node) -> Counts:
@@ -40,7 +40,7 @@ def _loss(formula: str, *, gradient: Gradient | None = None, **classes: int) -> 
 
 
 def _of_elements(node: Node, once: Counts) -> Counts:
-    """So much for each element of input and target, a weight if there is one, and the reduction."""
+    """The given operations for each element of input and target, a weight if there is one, and the reduction."""
     elements = product(broadcast(node.input(0).dims, node.input(1).dims))
     weighted = Counts(mul=1) if node.has_input(2) else Counts()
     return (once + weighted) * elements + _reduced(node, elements)

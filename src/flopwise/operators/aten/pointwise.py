@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from flopwise.graph import Node
 from flopwise.operators import gradient
+from flopwise.operators.complex import Complex, of_each, of_sums
 from flopwise.operators.counts import SILU, Counts
 from flopwise.operators.extents import product
-from flopwise.operators.operator import Operator, by, each, nothing, unknown
+from flopwise.operators.operator import Operator, by, each, each_input, nothing, unknown
+from flopwise.operators.shape import common
 
 
 def addcmul(node: Node) -> Counts:
@@ -100,7 +102,10 @@ _FUNCTIONS = (
     *("special_bessel_y0", "special_bessel_y1", "special_multigammaln", "special_polygamma"),
 )
 
-OPERATORS: dict[str, Operator] = {
+#: Of a pair, whether its members are close.
+_CLOSE = Counts(add=2, bit=2, mul=1, cmp=1)
+
+_ROWS: dict[str, Operator] = {
     "aten::add_scaled": each(
         "x + αy", mul=1, add=1, gradient=gradient.operands("G, α G", gradient.none, Counts(), Counts(mul=1))
     ),
@@ -155,8 +160,8 @@ OPERATORS: dict[str, Operator] = {
             once=Counts(mul=2, add=1, div=1),
         ),
     ),
-    "aten::angle": by(angle),
-    "aten::polar": each("r cos φ and r sin φ", trig=2, mul=2),
+    "aten::angle": by(angle, complex=Complex(angle)),
+    "aten::polar": each("r cos φ and r sin φ", trig=2, mul=2, complex=of_each(Counts(trig=2, mul=2))),
     "aten::sinc": each(
         "sin(πx) / (πx), or 1 at 0",
         mul=1,
@@ -228,7 +233,7 @@ OPERATORS: dict[str, Operator] = {
             "G × s × (1 + x × (1 − s)), s = sigmoid(x)", gradient.x, mul=3, bit=1, exp=1, add=3, div=1
         ),
     ),
-    "aten::glu": each("a × sigmoid(b)", SILU, gradient=gradient.by("pointwise:glu", gradient.x)),
+    "aten::glu": each("a × sigmoid(b)", SILU, gradient=gradient.by("pointwise:glu", gradient.x), shape=None),
     "aten::hardtanh": each(
         "x between two bounds",
         cmp=2,
@@ -263,8 +268,14 @@ OPERATORS: dict[str, Operator] = {
     ),
     "aten::addcmul": by(addcmul, gradient=gradient.by("pointwise:addcmul", gradient.inputs)),
     "aten::addcdiv": by(addcdiv, gradient=gradient.by("pointwise:addcdiv", gradient.inputs)),
-    "aten::ne": each("one comparison, whatever the relation", cmp=1),
-    "aten::isclose": each("|x − y| ≤ a + r |y|", add=2, bit=2, mul=1, cmp=1),
+    "aten::ne": each("one comparison, whatever the relation", cmp=1, complex=of_each(Counts(cmp=2, bit=1))),
+    "aten::isclose": each("|x − y| ≤ a + r |y|", _CLOSE),
+    "aten::equal": each_input(
+        Counts(cmp=1, bit=1),
+        note="each pair is compared, and all must be equal",
+        complex=of_sums(Counts(cmp=2, bit=2), Counts()),
+    ),
+    "aten::allclose": each_input(_CLOSE + Counts(bit=1), note="as isclose, and all must be close"),
     "aten::isin": by(isin),
     "aten::signbit": each("reads the sign bit", bit=1),
     "aten::copysign": each("copies the sign bit", bit=1),
@@ -274,7 +285,10 @@ OPERATORS: dict[str, Operator] = {
         "replaces NaN and both infinities", cmp=3, gradient=gradient.each("G where x is finite", gradient.x, cmp=1)
     ),
     "aten::resolve_conj": each(
-        "changes the sign bit of the imaginary part", bit=1, gradient=gradient.nothing("G passes")
+        "changes the sign bit of the imaginary part",
+        bit=1,
+        gradient=gradient.nothing("G passes"),
+        complex=of_each(Counts(bit=1), Counts(bit=1)),
     ),
     "aten::dropout": by(dropout, gradient=gradient.each("G × the scaled mask", "pointwise:mask", mul=1)),
     "aten::alpha_dropout": by(alpha_dropout, gradient=gradient.each("G × the scaled mask", "pointwise:mask", mul=1)),
@@ -284,8 +298,14 @@ OPERATORS: dict[str, Operator] = {
     "aten::quantize_dynamic": by(quantize_dynamic),
     "aten::linspace": by(linspace),
     "aten::random": nothing("draws random numbers, which is not arithmetic of the model"),
-    "aten::_assert_async": nothing("checks a promise of the program"),
     "aten::im2col": nothing("copies elements to other places", gradient=gradient.by("movement:picked", gradient.none)),
     "aten::erfinv": unknown(_SPECIAL, gradient=gradient.each("G × (½ √π exp(y²))", gradient.y, mul=3, exp=1)),
     **{f"aten::{op}": unknown(_SPECIAL) for op in _FUNCTIONS},
+}
+
+#: Operators whose results have other shapes than their inputs together.
+_SHAPED = {"aten::glu", "aten::im2col", "aten::linspace", "aten::random"}
+
+OPERATORS: dict[str, Operator] = {
+    op: row if row.shape is not None or op in _SHAPED else row._replace(shape=common) for op, row in _ROWS.items()
 }

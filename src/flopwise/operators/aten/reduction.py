@@ -8,6 +8,7 @@ from flopwise.graph import Node
 from flopwise.operators import gradient
 from flopwise.operators.aten.linear import norm
 from flopwise.operators.aten.losses import OPERATORS as LOSSES
+from flopwise.operators.complex import MODULUS, of_sums
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, common_divisor, extent, product
 from flopwise.operators.onnx.movement import bits
@@ -17,7 +18,7 @@ from flopwise.operators.operator import Operator, by, each_input
 def _spread_back(root: bool, mean: bool) -> gradient.Gradient:
     """The gradient of var, std and their twins that give the mean as well."""
 
-    def rule(node: Node, wanted: gradient.Wanted) -> Counts:
+    def rule(node: Node, wrt: gradient.Wrt) -> Counts:
         n, m = node.input(0).numel, node.output().numel
         counts = Counts(add=2, mul=1) * n + Counts(div=1, mul=1) * m
         if root:
@@ -261,13 +262,25 @@ OPERATORS: dict[str, Operator] = {
     ),
     **dict.fromkeys(("aten::all", "aten::any"), each_input(Counts(bit=1))),
     "aten::aminmax": each_input(Counts(cmp=2)),
-    "aten::var": each_input(_SQUARES, Counts(div=2), _DISTANCES, gradient=_spread_back(False, False)),
+    "aten::var": each_input(
+        _SQUARES,
+        Counts(div=2),
+        _DISTANCES,
+        gradient=_spread_back(False, False),
+        complex=of_sums(_SQUARES * 2, Counts(div=4, add=1)),
+    ),
     "aten::var_mean": each_input(_SQUARES, Counts(div=2), _DISTANCES, gradient=_spread_back(False, True)),
-    "aten::std": each_input(_SQUARES, Counts(div=2, sqrt=1), gradient=_spread_back(True, False)),
+    "aten::std": each_input(
+        _SQUARES,
+        Counts(div=2, sqrt=1),
+        gradient=_spread_back(True, False),
+        complex=of_sums(_SQUARES * 2, Counts(div=4, add=1, sqrt=1)),
+    ),
     "aten::std_mean": each_input(_SQUARES, Counts(div=2, sqrt=1), gradient=_spread_back(True, True)),
     "aten::norm_inf": each_input(
         Counts(bit=1, cmp=1),
         gradient=gradient.reduced("G × sign(x) where |x| = y", gradient.both, Counts(bit=1, cmp=2, mul=1)),
+        complex=of_sums(MODULUS + Counts(cmp=1), Counts()),
     ),
     "aten::norm_p": each_input(
         Counts(bit=1, pow=1, add=1),
@@ -275,6 +288,7 @@ OPERATORS: dict[str, Operator] = {
         gradient=gradient.reduced(
             "sign(x) |x|^(p−1) × G y^(1−p)", gradient.both, Counts(bit=1, pow=1, cmp=1, mul=2), Counts(pow=1, mul=1)
         ),
+        complex=of_sums(MODULUS + Counts(pow=1, add=1), Counts(pow=1)),
     ),
     "aten::logsumexp": each_input(
         Counts(exp=1, add=1),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
-from flopwise.operators.aten.linear import eliminate, is_complex, norm, triangular
+from flopwise.graph.dtypes import is_complex
+from flopwise.operators.aten.linear import eliminate, norm, triangular
+from flopwise.operators.complex import Complex
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
 from flopwise.operators.fourier import fourier, lines
@@ -19,10 +21,10 @@ def stft(node: Node) -> Counts:
     https://docs.pytorch.org/docs/stable/generated/torch.stft.html
     """
     y, length = node.output(), int(node.attrs.get("n_fft", 1))
-    apart = int(len(y.dims) > 0 and y.dims[-1] == 2 and not is_complex(y))
-    bins = y.numel // (2 if apart else 1)
-    frames: int = bins // extent(node, y, -3 if apart else -2)
-    real = not is_complex(node.input(0))
+    as_pairs = int(len(y.dims) > 0 and y.dims[-1] == 2 and not is_complex(y.dtype))
+    bins = y.numel // (2 if as_pairs else 1)
+    frames: int = bins // extent(node, y, -3 if as_pairs else -2)
+    real = not is_complex(node.input(0).dtype)
     windowed = frames * length * (1 if real else 2) if node.attrs.get("windowed", 0) else 0
     scaled = 2 * bins if node.attrs.get("normalized", 0) else 0
     return fourier(node, length, real) * frames + Counts(mul=windowed + scaled)
@@ -38,7 +40,7 @@ def istft(node: Node) -> Counts:
     x, length = node.input(0), int(node.attrs.get("n_fft", 1))
     frames = lines(node, x, -2)
     once = Counts(div=1, mul=2 + int(node.attrs.get("normalized", 0)), add=2)
-    real = not is_complex(node.output())
+    real = not is_complex(node.output().dtype)
     return (fourier(node, length, real) + once * length) * frames + Counts(div=node.output().numel)
 
 
@@ -141,8 +143,8 @@ def ctc_loss(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "aten::stft": by(stft, "bound"),
-    "aten::istft": by(istft, "bound"),
+    "aten::stft": by(stft, "bound", complex=Complex(stft)),
+    "aten::istft": by(istft, "bound", complex=Complex(istft)),
     "aten::slogdet": by(slogdet, "bound"),
     "aten::cholesky_solve": by(cholesky_solve),
     "aten::cov": by(cov),

@@ -31,9 +31,9 @@ def detection_output(node: Node) -> Counts:
 
     https://github.com/weiliu89/caffe/tree/ssd
     """
-    boxes, priors, classes, kept = (required(node, name) for name in ("boxes", "priors", "classes", "candidates"))
-    per_class = Counts(cmp=priors * (1 + kept.bit_length())) + _suppress(kept)
-    last = Counts(cmp=kept * classes * (kept * classes).bit_length())
+    boxes, priors, classes, candidates = (required(node, n) for n in ("boxes", "priors", "classes", "candidates"))
+    per_class = Counts(cmp=priors * (1 + candidates.bit_length())) + _suppress(candidates)
+    last = Counts(cmp=candidates * classes * (candidates * classes).bit_length())
     once: Counts = _DECODE * boxes + _AREA * boxes + per_class * classes + last
     return once * extent(node, node.input(0), 0)
 
@@ -46,10 +46,12 @@ def proposal(node: Node) -> Counts:
 
     https://github.com/rbgirshick/py-faster-rcnn
     """
-    anchors, kept = required(node, "anchors"), required(node, "candidates")
-    inclusive = Counts(add=kept * (kept - 1))
-    once: Counts = _PROPOSE * anchors + Counts(cmp=anchors * kept.bit_length()) + _suppress(kept) + inclusive
-    once += Counts(add=4, mul=1) * kept
+    anchors, candidates = required(node, "anchors"), required(node, "candidates")
+    inclusive = Counts(add=candidates * (candidates - 1))
+    once: Counts = (
+        _PROPOSE * anchors + Counts(cmp=anchors * candidates.bit_length()) + _suppress(candidates) + inclusive
+    )
+    once += Counts(add=4, mul=1) * candidates
     return once * extent(node, node.input(0), 0)
 
 

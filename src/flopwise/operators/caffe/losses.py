@@ -10,7 +10,7 @@ from flopwise.graph import Node
 from flopwise.operators import gradient
 from flopwise.operators.counts import SIGMOID, SOFTMAX, Counts
 from flopwise.operators.extents import extent, product
-from flopwise.operators.gradient import Gradient, Wanted
+from flopwise.operators.gradient import Gradient, Wrt
 from flopwise.operators.inputs import DATA, LABEL, inputs
 from flopwise.operators.operator import Operator, by
 
@@ -21,9 +21,9 @@ _LOG = Counts(cmp=1, log=1)
 def _back(note: str, per: Counts, single: Counts | None = None, labels: Counts | None = None) -> Gradient:
     """The gradient of a loss: operations for each element of X, for the loss itself, and for each sample."""
 
-    def rule(node: Node, wanted: Wanted) -> Counts:
+    def rule(node: Node, wrt: Wrt) -> Counts:
         source = node.input(0)
-        counts = per * (source.numel * len(wanted & {0, 1}))
+        counts = per * (source.numel * len(wrt & {0, 1}))
         return counts + (single or Counts(div=1)) + (labels or Counts()) * extent(node, source, 0)
 
     return Gradient(rule, gradient.first_two, note)

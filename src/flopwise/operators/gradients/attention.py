@@ -12,7 +12,7 @@ from flopwise.graph import Node, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
-from flopwise.operators.gradient import Wanted
+from flopwise.operators.gradient import Wrt
 from flopwise.operators.masks import KERNEL
 from flopwise.operators.onnx import attention as forward
 
@@ -20,7 +20,7 @@ from flopwise.operators.onnx import attention as forward
 _ALIGNED = 32
 
 
-def attention(node: Node, wanted: Wanted) -> Counts:
+def attention(node: Node, wrt: Wrt) -> Counts:
     """scores = B × Hq × S × T. dV: scores × dv mac (PᵀG). For Q, K or the mask: scores × dv mac (GVᵀ) + scores × (2 mul
     + 2 add) (softmax); dQ: scores × d mac + numel(Q) mul; dK: scores × d mac + B × Hq × T × d mul; softcap:
     scores × (2 mul + 1 add + 1 mul + 1 div) more; the mask: scores add when it is broadcast. Dropout: scores × 1 mul.
@@ -29,26 +29,26 @@ def attention(node: Node, wanted: Wanted) -> Counts:
     scores = batch * heads * length * total
     through_values = node.output().numel * total
     counts = Counts()
-    if 2 in wanted or 5 in wanted:
+    if 2 in wrt or 5 in wrt:
         counts += Counts(mac=through_values)
-    inner = wanted & {0, 1, 3, 4}
+    inner = wrt & {0, 1, 3, 4}
     if inner:
         counts += Counts(mac=through_values) + Counts(mul=2, add=2) * scores
         if _dropout(node):
             counts += Counts(mul=scores)
         if node.attrs.get("softcap", 0.0) and inner - {3}:
             counts += Counts(mul=3, add=1, div=1) * scores
-    if 0 in wanted:
+    if 0 in wrt:
         counts += Counts(mac=scores * width, mul=node.input(0).numel)
-    if wanted & {1, 4}:
+    if wrt & {1, 4}:
         counts += Counts(mac=scores * width, mul=batch * heads * total * width)
-    if 3 in wanted and node.input(3).numel != scores:
+    if 3 in wrt and node.input(3).numel != scores:
         counts += Counts(add=scores)
     return counts
 
 
 def _dropout(node: Node) -> bool:
-    """Whether some of the weights are dropped: PyTorch's argument dropout_p."""
+    """True where some of the weights are dropped: PyTorch's argument dropout_p."""
     args = node.attrs.get("args") or {}
     chance = args.get("dropout_p", 0.0) if isinstance(args, Mapping) else 0.0
     return isinstance(chance, int | float) and chance > 0
@@ -68,7 +68,7 @@ def _extents(node: Node) -> tuple[int, int, int, int, int]:
 
 
 def is_fused(node: Node) -> bool:
-    """Whether it is computed by a kernel that recomputes the scores in the backward pass."""
+    """True where a kernel computes it that recomputes the scores in the backward pass."""
     return bool(node.attrs.get(KERNEL, "math") != "math")
 
 
@@ -84,7 +84,7 @@ def recomputed(node: Node) -> Counts:
     return Counts(mac=scores * width, mul=node.input(0).numel, add=scores, exp=scores)
 
 
-def keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def keeps(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """Q and K scaled, the weights after the softmax (and, with dropout, those that were dropped), and V; of a fused
     kernel Q, K, V, the mask and Y as they are, and one number for each query.
     """
@@ -97,19 +97,19 @@ def keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
         return
     element = BITS.get(node.input(0).dtype or "float32", 32) // 8
     scores = batch * heads * length * total * element
-    if 1 in wanted:
+    if 1 in wrt:
         yield node.input(0).numel * element
-    if 0 in wanted:
+    if 0 in wrt:
         yield batch * heads * total * width * element
     yield scores
     if _dropout(node):
         yield 2 * scores
-    if wanted & {0, 1, 3, 4}:
+    if wrt & {0, 1, 3, 4}:
         value = node.input(2)
         repeated = len(value.dims) > 3 and extent(node, value, -3) != heads
         yield batch * heads * total * extent(node, value, -1) * element if repeated else value
 
 
-def rotary(node: Node, wanted: Wanted) -> Counts:
+def rotary(node: Node, wrt: Wrt) -> Counts:
     """R × (2 mul + 1 add), R the number of rotated elements: each pair is turned back."""
     return forward.rotary_embedding(node)

@@ -6,39 +6,41 @@ from collections.abc import Iterable
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
-from flopwise.operators.counts import Counts
+from flopwise.graph.dtypes import BITS
+from flopwise.operators.counts import Counts, total
+from flopwise.operators.einsum import indices, order, pairs
 from flopwise.operators.extents import extent, product
-from flopwise.operators.gradient import Wanted
+from flopwise.operators.gradient import Wrt
 from flopwise.operators.onnx import linear as forward
 from flopwise.operators.tables import OPERATORS
 
 
-def conv(node: Node, wanted: Wanted) -> Counts:
+def conv(node: Node, wrt: Wrt) -> Counts:
     """dX and dW: numel(Y) × prod(W.shape[1:]) mac each; dB: numel(Y) add."""
-    return _products(node, wanted, forward.conv(node).mac)
+    return _products(node, wrt, forward.conv(node).mac)
 
 
-def conv_transpose(node: Node, wanted: Wanted) -> Counts:
+def conv_transpose(node: Node, wrt: Wrt) -> Counts:
     """dX and dW: numel(X) × prod(W.shape[1:]) mac each; dB: numel(Y) add."""
-    return _products(node, wanted, forward.conv_transpose(node).mac)
+    return _products(node, wrt, forward.conv_transpose(node).mac)
 
 
-def causal_conv(node: Node, wanted: Wanted) -> Counts:
+def causal_conv(node: Node, wrt: Wrt) -> Counts:
     """dX and dW: numel(Y) × k mac each, k = W.shape[-1]; dB: numel(Y) add; activation silu or swish: numel(Y) × (3 mul
     + 1 bit + 1 exp + 3 add + 1 div).
     """
-    counts = _products(node, wanted, forward.causal_conv_with_state(node).mac)
+    counts = _products(node, wrt, forward.causal_conv_with_state(node).mac)
     if node.attrs.get("activation", "none") != "none":
         counts += Counts(mul=3, bit=1, exp=1, add=3, div=1) * node.output().numel
     return counts
 
 
-def _products(node: Node, wanted: Wanted, size: int) -> Counts:
+def _products(node: Node, wrt: Wrt, size: int) -> Counts:
     """One product for each of inputs 0 and 1 that is wanted, and the sum of G when input 2, the bias, is."""
-    return Counts(mac=size * len(wanted & {0, 1}), add=node.output().numel if 2 in wanted else 0)
+    return Counts(mac=size * len(wrt & {0, 1}), add=node.output().numel if 2 in wrt else 0)
 
 
-def deform_conv(node: Node, wanted: Wanted) -> Counts:
+def deform_conv(node: Node, wrt: Wrt) -> Counts:
     """X is sampled once more, as in the forward pass. dW: numel(Y) × prod(W.shape[1:]) mac; dX, doffset and dmask: the
     same mac once for the gradients of the samples; then for each of the S × C samples, with 2ʳ neighbours: dX 2ʳ,
     doffset r × (2ʳ + 1) and dmask 1 times (1 mul + 1 add), dX and doffset with a mask 1 mul; r > 2: doffset r × 2ʳ × (r
@@ -50,25 +52,25 @@ def deform_conv(node: Node, wanted: Wanted) -> Counts:
     axes = len(x.dims) - 2
     samples = extent(node, x, 0) * extent(node, x, 1) * product(node.input(1).dims[2:]) * product(offset.dims[2:])
     again = Counts(mac=-products, add=-outputs if node.has_input(3) else 0)
-    counts = sampling + again + Counts(mac=products * int(1 in wanted), add=outputs if 3 in wanted else 0)
-    if wanted & {0, 2, 4}:
-        steps = 2**axes * int(0 in wanted) + axes * (2**axes + 1) * int(2 in wanted) + int(4 in wanted)
+    counts = sampling + again + Counts(mac=products * int(1 in wrt), add=outputs if 3 in wrt else 0)
+    if wrt & {0, 2, 4}:
+        steps = 2**axes * int(0 in wrt) + axes * (2**axes + 1) * int(2 in wrt) + int(4 in wrt)
         counts += Counts(mac=products) + Counts(mul=1, add=1) * (steps * samples)
-        counts += Counts(mul=samples if node.has_input(4) and wanted & {0, 2} else 0)
-    if 2 in wanted and axes > 2:
+        counts += Counts(mul=samples if node.has_input(4) and wrt & {0, 2} else 0)
+    if 2 in wrt and axes > 2:
         counts += Counts(mul=offset.numel * 2**axes * (axes - 2))
     return counts
 
 
-def gemm(node: Node, wanted: Wanted) -> Counts:
+def gemm(node: Node, wrt: Wrt) -> Counts:
     """dA and dB: M × N × K mac each, and M × N mul once when alpha ≠ 1; dC: M × N add when C is broadcast, and numel(C)
     mul when beta ≠ 1.
     """
     outputs = node.output().numel
-    counts = Counts(mac=forward.gemm(node).mac * len(wanted & {0, 1}))
-    if wanted & {0, 1} and node.attrs.get("alpha", 1.0) != 1.0:
+    counts = Counts(mac=forward.gemm(node).mac * len(wrt & {0, 1}))
+    if wrt & {0, 1} and node.attrs.get("alpha", 1.0) != 1.0:
         counts += Counts(mul=outputs)
-    if 2 in wanted:
+    if 2 in wrt:
         bias = node.input(2)
         counts += Counts(add=outputs if bias.numel != outputs else 0)
         if node.attrs.get("beta", 1.0) != 1.0:
@@ -76,60 +78,82 @@ def gemm(node: Node, wanted: Wanted) -> Counts:
     return counts
 
 
-def matmul(node: Node, wanted: Wanted) -> Counts:
+def matmul(node: Node, wrt: Wrt) -> Counts:
     """dA and dB: numel(Y) × K mac each; a broadcast batch is one more index that is summed over."""
-    return Counts(mac=forward.matmul(node).mac * len(wanted))
+    return Counts(mac=forward.matmul(node).mac * len(wrt))
 
 
-def einsum(node: Node, wanted: Wanted) -> Counts:
-    """for each operand whose gradient is asked for P mac + P × (k − 2) mul, k ≥ 2 operands, P the product of all
-    distinct index extents; one operand: nothing, G is spread.
+def einsum(node: Node, wrt: Wrt) -> Counts:
+    """for each pair of the forward pass P mac for each of the two that a gradient goes to; where no index was summed P
+    mul, and P add where that factor is broadcast. What was summed beforehand: nothing, G is spread.
     """
-    once = forward.einsum(node)
-    return once * len(wanted) if len(node.known_inputs) > 1 else Counts()
+    operands, result_labels = indices(node)
+    counts = Counts()
+    for pair in pairs(operands, result_labels, order(node)):
+        sides = [factor for factor in pair.factors if wrt & factor.operands]
+        spread = sum(len(factor.extents) < len(pair.extents) for factor in sides)
+        products = Counts(mac=len(sides)) if pair.contracted else Counts(mul=len(sides), add=spread)
+        counts += products * pair.terms
+    return counts
 
 
-def einsum_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
-    """Each operand is kept for the gradients of the others."""
-    operands = node.known_inputs
-    return [t for i, t in enumerate(operands) if wanted - {i}] if len(operands) > 1 else ()
+def einsum_keeps(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
+    """Of each pair, each factor is kept for the gradient of the other: an operand, or what was computed."""
+    operands, result_labels = indices(node)
+    for pair in pairs(operands, result_labels, order(node)):
+        for factor, partner in (pair.factors, pair.factors[::-1]):
+            if wrt & partner.operands:
+                (place, *_) = factor.operands
+                operand = node.known_inputs[place]
+                yield operand if factor.is_operand else factor.numel * BITS.get(operand.dtype or "", 0) // 8
 
 
-def contraction(node: Node, wanted: Wanted) -> Counts:
+def contraction(node: Node, wrt: Wrt) -> Counts:
     """one product of the forward's mac for each of the two factors; the addend: numel(Y) add when it is broadcast."""
-    products = Counts(mac=OPERATORS[node.op].rule(node).mac * len(wanted & {0, 1}))
+    products = Counts(mac=OPERATORS[node.op].rule(node).mac * len(wrt & {0, 1}))
     outputs = node.output().numel
-    for place in wanted - {0, 1}:
+    for place in wrt - {0, 1}:
         products += Counts(add=outputs if node.input(place).numel != outputs else 0)
     return products
 
 
-def bilinear(node: Node, wanted: Wanted) -> Counts:
-    """P mac + P mul for each of X1, X2 and W, P = numel(Y) × numel(W) / W.shape[0]; bias: numel(Y) add."""
-    outputs = node.output().numel
-    terms = outputs * product(node.input(2).dims[1:])
-    return Counts(mac=1, mul=1) * (terms * len(wanted & {0, 1, 2})) + Counts(add=outputs if 3 in wanted else 0)
+def bilinear(node: Node, wrt: Wrt) -> Counts:
+    """numel(Y) × in1 × in2 mac for each of X1, X2 and W; for X1 as many mul and numel(Y) × in1 add, for X2 numel(Y) ×
+    in2 × (1 mul + 1 add), for W numel(Y) × in1 mul; bias: numel(Y) add.
+
+    PyTorch multiplies the first two of G, X1, W and X2 that it needs, and the result by the third, for one extent of
+    ``out`` after the other.
+    """
+    outputs, weight = node.output().numel, node.input(2)
+    first, second = extent(node, weight, 1), extent(node, weight, 2)
+    each = (
+        Counts(mac=first * second, mul=first * second, add=first),
+        Counts(mac=first * second, mul=second, add=second),
+        Counts(mac=first * second, mul=first),
+        Counts(add=1),
+    )
+    return total(each[place] for place in wrt) * outputs
 
 
-def weight_norm(node: Node, wanted: Wanted) -> Counts:
+def weight_norm(node: Node, wrt: Wrt) -> Counts:
     """n = numel(V), rows = numel(g): Σ G v: n × (1 mul + 1 add); dg: rows div; dv = (g / ‖v‖) × (G − v × Σ/‖v‖²): n ×
     (2 mul + 1 add) + rows × (2 div + 1 mul).
     """
     n, rows = node.input(0).numel, node.input(1).numel
     counts = Counts(mul=1, add=1) * n
-    if 1 in wanted:
+    if 1 in wrt:
         counts += Counts(div=rows)
-    if 0 in wanted:
+    if 0 in wrt:
         counts += Counts(mul=2, add=1) * n + Counts(div=2, mul=1) * rows
     return counts
 
 
-def weight_norm_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def weight_norm_keeps(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """V, g and the norms are kept."""
     return node.input(0), node.input(1), node.input(1).nbytes
 
 
-def cdist(node: Node, wanted: Wanted) -> Counts:
+def cdist(node: Node, wrt: Wrt) -> Counts:
     """for each of the two: numel(Y) div + numel(Y) × K × (2 add + 1 mul): Σ (a − b) × G / y, K the width of a row.
 
     Raises:
@@ -138,4 +162,4 @@ def cdist(node: Node, wanted: Wanted) -> Counts:
     if node.attrs.get("p", 2.0) != 2.0:
         raise ShapeError(f"{node.op} {node.name!r}: there is a rule for the gradient of p = 2 only")
     outputs, width = node.output().numel, product(node.input(0).dims[-1:])
-    return (Counts(div=1) + Counts(add=2, mul=1) * width) * (outputs * len(wanted))
+    return (Counts(div=1) + Counts(add=2, mul=1) * width) * (outputs * len(wrt))

@@ -7,28 +7,28 @@ from collections.abc import Iterable, Mapping
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
-from flopwise.operators.gradient import Wanted
+from flopwise.operators.gradient import Wrt
 
 
-def repeated(node: Node, wanted: Wanted) -> Counts:
+def repeated(node: Node, wrt: Wrt) -> Counts:
     """numel(Y) add when Y has more elements than X: the copies of an element are added up."""
     outputs = node.output().numel
     return Counts(add=outputs) if outputs != node.input(0).numel else Counts()
 
 
-def picked(node: Node, wanted: Wanted) -> Counts:
+def picked(node: Node, wrt: Wrt) -> Counts:
     """numel(Y) add: results may come from the same element."""
     return Counts(add=node.output().numel)
 
 
-def pad(node: Node, wanted: Wanted) -> Counts:
+def pad(node: Node, wrt: Wrt) -> Counts:
     """nothing for constant borders, which are cut off; other modes: numel(Y) − numel(X) add."""
     if node.attrs.get("mode", "constant") == "constant":
         return Counts()
     return Counts(add=max(node.output().numel - node.input(0).numel, 0))
 
 
-def scatter(node: Node, wanted: Wanted) -> Counts:
+def scatter(node: Node, wrt: Wrt) -> Counts:
     """nothing for the reductions none and add: elements of G are copied.
 
     Raises:
@@ -40,7 +40,7 @@ def scatter(node: Node, wanted: Wanted) -> Counts:
 
 
 def dropped(node: Node) -> bool:
-    """Whether a Dropout drops: its argument in a program, its third input in a file."""
+    """True where a Dropout drops: its argument in a program, its third input in a file."""
     args = node.attrs.get("args")
     if isinstance(args, Mapping):
         on = args.get("train", args.get("training", False))
@@ -50,11 +50,11 @@ def dropped(node: Node) -> bool:
     return node.has_input(2)
 
 
-def dropout(node: Node, wanted: Wanted) -> Counts:
+def dropout(node: Node, wrt: Wrt) -> Counts:
     """numel(Y) mul in training mode: G × the scaled mask of the forward pass; else nothing."""
     return Counts(mul=node.output().numel) if dropped(node) else Counts()
 
 
-def mask(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def mask(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """In training mode the scaled mask is kept."""
     return (node.output().nbytes,) if dropped(node) else ()

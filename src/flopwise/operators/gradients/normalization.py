@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, required
-from flopwise.operators.gradient import Wanted
+from flopwise.operators.gradient import Wrt
 from flopwise.operators.onnx.normalization import rows_of
 
 #: Bytes of a kept mean or inverse deviation.
@@ -18,11 +18,11 @@ STATISTIC = 4
 
 
 def in_training(node: Node) -> bool:
-    """Whether a BatchNormalization takes its statistics from the batch."""
+    """True where a BatchNormalization takes its statistics from the batch."""
     return bool(node.attrs.get("training_mode", 0)) or len(node.known_outputs) > 1
 
 
-def batch_normalization(node: Node, wanted: Wanted) -> Counts:
+def batch_normalization(node: Node, wrt: Wrt) -> Counts:
     """C channels. training mode: d = x − mean, ΣG, Σ G d: n × (3 add + 1 mul); then (G −
     ΣG/N − d × k) × f: n × (2 add + 2 mul) + C × (2 div + 3 mul), k = ΣGd × r² / N, f = r × scale. With stored
     statistics: dX = G × f: n mul. dscale: d and ΣGd if they are not there yet, n × (2 add + 1 mul), and C mul; dB: ΣG
@@ -30,22 +30,22 @@ def batch_normalization(node: Node, wanted: Wanted) -> Counts:
     """
     source = node.input(0)
     n, channels = source.numel, extent(node, source, 1) if len(source.dims) > 1 else 1
-    batch = 0 in wanted and in_training(node)
+    batch = 0 in wrt and in_training(node)
     counts = Counts()
-    if batch or 1 in wanted:
+    if batch or 1 in wrt:
         counts += Counts(add=2, mul=1) * n
-    if batch or 2 in wanted:
+    if batch or 2 in wrt:
         counts += Counts(add=n)
     if batch:
         counts += Counts(add=2, mul=2) * n + Counts(div=2, mul=3) * channels
-    elif 0 in wanted:
+    elif 0 in wrt:
         counts += Counts(mul=n)
-    if 1 in wanted:
+    if 1 in wrt:
         counts += Counts(mul=channels)
     return counts
 
 
-def batch_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def batch_keeps(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """X is kept, and in training mode mean and inverse deviation of each channel."""
     yield node.input(0)
     if in_training(node):
@@ -54,78 +54,78 @@ def batch_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
         yield STATISTIC * extent(node, source, 1)
 
 
-def layer_normalization(node: Node, wanted: Wanted) -> Counts:
+def layer_normalization(node: Node, wrt: Wrt) -> Counts:
     """n = numel(X), rows = prod(X.shape[:axis]). x̂ (for dX or dscale): n × (1 add + 1 mul); dscale n × (1 mul + 1 add),
     dB n add; dX = r × (g − Σg/N − x̂ × Σ(g x̂)/N): n × (4 add + 3 mul) + rows × 2 div, g = G × scale: n mul more when
     scale is given.
     """
-    return _standardized(node, wanted, rows_of(node))
+    return _standardized(node, wrt, rows_of(node))
 
 
-def group_normalization(node: Node, wanted: Wanted) -> Counts:
+def group_normalization(node: Node, wrt: Wrt) -> Counts:
     """as LayerNormalization, with N × num_groups rows."""
-    return _standardized(node, wanted, rows_of(node))
+    return _standardized(node, wrt, rows_of(node))
 
 
-def instance_normalization(node: Node, wanted: Wanted) -> Counts:
+def instance_normalization(node: Node, wrt: Wrt) -> Counts:
     """as LayerNormalization, with N × C rows."""
-    return _standardized(node, wanted, rows_of(node))
+    return _standardized(node, wrt, rows_of(node))
 
 
-def mean_variance(node: Node, wanted: Wanted) -> Counts:
+def mean_variance(node: Node, wrt: Wrt) -> Counts:
     """as LayerNormalization without scale and B, with as many rows as there are means."""
     source = node.input(0)
     rank = len(source.dims)
     axes = {axis % rank for axis in node.attrs.get("axes", (0, 2, 3))} if rank else set()
-    return _standardized(node, wanted, product(d for axis, d in enumerate(source.dims) if axis not in axes))
+    return _standardized(node, wrt, product(d for axis, d in enumerate(source.dims) if axis not in axes))
 
 
-def _standardized(node: Node, wanted: Wanted, rows: int) -> Counts:
+def _standardized(node: Node, wrt: Wrt, rows: int) -> Counts:
     """Gradients of scale × (x − mean) × r + bias, mean and r of each row."""
     n = node.input(0).numel
     counts = Counts()
-    if wanted & {0, 1}:
+    if wrt & {0, 1}:
         counts += Counts(add=1, mul=1) * n
-    if 1 in wanted:
+    if 1 in wrt:
         counts += Counts(mul=1, add=1) * n
-    if 2 in wanted:
+    if 2 in wrt:
         counts += Counts(add=n)
-    if 0 in wanted:
+    if 0 in wrt:
         counts += Counts(mul=int(node.has_input(1))) * n
         counts += Counts(add=4, mul=3) * n + Counts(div=2) * rows
     return counts
 
 
-def rms_normalization(node: Node, wanted: Wanted) -> Counts:
+def rms_normalization(node: Node, wrt: Wrt) -> Counts:
     """n = numel(X), rows = prod(X.shape[:axis]). x̂ = x × r: n mul; dscale n × (1 mul + 1 add); dX = r × (g − x̂ ×
     Σ(g x̂)/N): n × (3 mul + 2 add) + rows div, g = G × scale: n mul more when scale is given.
     """
     n, rows = node.input(0).numel, rows_of(node)
-    counts = Counts(mul=n) + Counts(mul=1, add=1) * (n * int(1 in wanted))
-    if 0 in wanted:
+    counts = Counts(mul=n) + Counts(mul=1, add=1) * (n * int(1 in wrt))
+    if 0 in wrt:
         counts += Counts(mul=3 + int(node.has_input(1)), add=2) * n + Counts(div=rows)
     return counts
 
 
-def keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def keeps(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """X is kept, the inverse deviation of each row, and its mean where there is one."""
     statistics = 1 if node.op == "RMSNormalization" else 2
     return (node.input(0), *[STATISTIC * rows_of(node)] * statistics)
 
 
-def lrn(node: Node, wanted: Wanted) -> Counts:
+def lrn(node: Node, wrt: Wrt) -> Counts:
     """numel(X) × (1 mul + 1 div + size add + 2 mul + 1 pow + 1 mul + 1 add): G s^−β − c x × Σ (G y / s), s the sums of
     the forward pass, c a constant.
     """
     return Counts(mul=4, div=1, add=required(node, "size") + 1, pow=1) * node.input(0).numel
 
 
-def lrn_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def lrn_keeps(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """X, Y and the sums are kept."""
     return node.input(0), node.output(), node.output().nbytes
 
 
-def lp_normalization(node: Node, wanted: Wanted) -> Counts:
+def lp_normalization(node: Node, wrt: Wrt) -> Counts:
     """numel(X) × (2 mul + 2 add + 1 div): (G − y × Σ G y) / norm; p = 1: sign(x) in place of the first y, 1 cmp
     more.
     """

@@ -15,7 +15,7 @@ from flopwise.graph import Node, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent
-from flopwise.operators.gradient import Keeps, Wanted
+from flopwise.operators.gradient import Keeps, Wrt
 from flopwise.operators.onnx.recurrent import activations
 
 #: What the derivative of one activation costs, times the gradient of its result, by its name in lower case.
@@ -32,7 +32,7 @@ DERIVATIVES: dict[str, Counts] = {
 }
 
 
-def lstm(node: Node, wanted: Wanted) -> Counts:
+def lstm(node: Node, wrt: Wrt) -> Counts:
     """T × B × directions × H times: 4 I mac for dX, 4 I mac for dW, 4 H mac for dR, 4 H mac for dh (not at step 1
     unless initial_h asks for it), 2 add + 6 mul (dh, dc and the gates), 3 f' + g' + h'; dB: 8 add; peepholes: 3 (mul +
     add) for their way back into the cell, and for dP. input_forget: the forget gate is 1 add in place of a gate. Two
@@ -43,14 +43,14 @@ def lstm(node: Node, wanted: Wanted) -> Counts:
     if gates == 3:
         once += Counts(add=1, mul=-1)
     if node.has_input(7):
-        once += Counts(mul=1, add=1) * ((gates - 1) * (1 + int(7 in wanted)))
+        once += Counts(mul=1, add=1) * ((gates - 1) * (1 + int(7 in wrt)))
     counts = Counts()
     for f, g, h in activations(node, ("Sigmoid", "Tanh", "Tanh"), DERIVATIVES):
         counts += (once + f * (gates - 1) + g + h) * _units(node)
-    return counts + _products(node, wanted, gates)
+    return counts + _products(node, wrt, gates)
 
 
-def gru(node: Node, wanted: Wanted) -> Counts:
+def gru(node: Node, wrt: Wrt) -> Counts:
     """T × B × directions × H times: 3 I mac for dX, 3 I mac for dW, 3 H mac for dR, 3 H mac for dh (not at step 1
     unless initial_h asks for it), 4 add + 5 mul (dh, blend and reset), 2 f' + g'; dB: 6 add; linear_before_reset = 0: 1
     add more, and H mac for dh at step 1 too. Two directions: numel(X) add for dX.
@@ -62,19 +62,19 @@ def gru(node: Node, wanted: Wanted) -> Counts:
     for f, g in activations(node, ("Sigmoid", "Tanh"), DERIVATIVES):
         counts += (once + f * 2 + g) * _units(node)
     first = node.input(0).numel // max(extent(node, node.input(0), -1), 1) // max(_steps(node), 1)
-    if 5 not in wanted and not node.attrs.get("linear_before_reset", 0):
+    if 5 not in wrt and not node.attrs.get("linear_before_reset", 0):
         counts += Counts(mac=first * extent(node, node.input(2), -1) ** 2 * _directions(node))
-    return counts + _products(node, wanted, 3)
+    return counts + _products(node, wrt, 3)
 
 
-def rnn(node: Node, wanted: Wanted) -> Counts:
+def rnn(node: Node, wrt: Wrt) -> Counts:
     """T × B × directions × H times: I mac for dX, I mac for dW, H mac for dR, H mac for dh (not at step 1 unless
     initial_h asks for it), 1 add (dh), f'; dB: 2 add. Two directions: numel(X) add for dX.
     """
     counts = Counts()
     for (f,) in activations(node, ("Tanh",), DERIVATIVES):
         counts += (Counts(add=1) + f) * _units(node)
-    return counts + _products(node, wanted, 1)
+    return counts + _products(node, wrt, 1)
 
 
 def _units(node: Node) -> int:
@@ -91,25 +91,25 @@ def _directions(node: Node) -> int:
     return 2 if node.attrs.get("direction", "forward") == "bidirectional" else 1
 
 
-def _products(node: Node, wanted: Wanted, gates: int) -> Counts:
+def _products(node: Node, wrt: Wrt, gates: int) -> Counts:
     """The products and sums of all gates, steps and directions."""
     x, hidden = node.input(0), extent(node, node.input(2), -1)
     steps = _steps(node)
     samples = extent(node, x, 0 if node.attrs.get("layout", 0) else 1)
     directions = _directions(node)
     row = samples * hidden * gates * directions
-    back = steps if 5 in wanted else max(steps - 1, 0)
-    mac = row * (steps * extent(node, x, -1) * len(wanted & {0, 1}) + hidden * (back + steps * int(2 in wanted)))
-    add = 2 * row * steps if 3 in wanted else 0
-    if 0 in wanted and directions == 2:
+    back = steps if 5 in wrt else max(steps - 1, 0)
+    mac = row * (steps * extent(node, x, -1) * len(wrt & {0, 1}) + hidden * (back + steps * int(2 in wrt)))
+    add = 2 * row * steps if 3 in wrt else 0
+    if 0 in wrt and directions == 2:
         add += x.numel
     return Counts(mac=mac, add=add)
 
 
 def _kept(per_unit: int) -> Keeps:
-    """X and Y are kept, and so many numbers for each unit and step."""
+    """X and Y are kept, and ``per_unit`` numbers for each unit and step."""
 
-    def keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+    def keeps(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
         yield node.input(0)
         if node.outputs and node.outputs[0] is not None:
             yield node.outputs[0]
@@ -178,7 +178,7 @@ def _layers(node: Node, kind: Kind) -> Iterator[_Layer]:
         yield _Layer(index // directions, index % directions, 1 + index * each, biases, each > 2 + biases)
 
 
-def stack(node: Node, wanted: Wanted) -> Counts:
+def stack(node: Node, wrt: Wrt) -> Counts:
     """for each layer and direction the counts of ONNX's LSTM, GRU (linear_before_reset = 1) or RNN; a projection
     (T × B × H × P): 1 mac each for its weight and for its input; two directions: numel add for the gradient of a
     layer's input; dropout between layers: numel mul.
@@ -189,21 +189,21 @@ def stack(node: Node, wanted: Wanted) -> Counts:
     width = extent(node, source, -1)
     positions = source.numel // width if width else 0
     samples = extent(node, state, -2) if state is not None and len(state.dims) > 2 else 1
-    asks = bool(wanted & set(range(len(node.inputs) - kind.states, len(node.inputs))))
+    asks = bool(wrt & set(range(len(node.inputs) - kind.states, len(node.inputs))))
     counts = Counts()
     for layer in _layers(node, kind):
         inputs, recurrence = node.input(layer.first), node.input(layer.first + 1)
         rows = extent(node, inputs, 0)
         hidden, own = rows // kind.gates, extent(node, inputs, 1)
-        into = layer.number > 0 or 0 in wanted
+        into = layer.number > 0 or 0 in wrt
         back = positions if asks else positions - samples
-        products = positions * (own * (int(into) + int(layer.first in wanted)))
+        products = positions * (own * (int(into) + int(layer.first in wrt)))
         through = extent(node, recurrence, 1)
-        counts += Counts(mac=rows * (products + through * (back + positions * int(layer.first + 1 in wanted))))
-        counts += Counts(add=rows * positions * sum(layer.first + 2 + b in wanted for b in range(layer.biases)))
+        counts += Counts(mac=rows * (products + through * (back + positions * int(layer.first + 1 in wrt))))
+        counts += Counts(add=rows * positions * sum(layer.first + 2 + b in wrt for b in range(layer.biases)))
         counts += kind.unit * (positions * hidden)
         if layer.projected:
-            counts += Counts(mac=positions * hidden * through * (1 + int(layer.first + 2 + layer.biases in wanted)))
+            counts += Counts(mac=positions * hidden * through * (1 + int(layer.first + 2 + layer.biases in wrt)))
         if into and layer.direction == 1:
             counts += Counts(add=positions * own)
     if node.attrs.get("dropout") and layers > 1:
@@ -211,7 +211,7 @@ def stack(node: Node, wanted: Wanted) -> Counts:
     return counts
 
 
-def stack_keeps(node: Node, wanted: Wanted) -> Iterable[Tensor | int]:
+def stack_keeps(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
     """X (a copy where its steps do not lie in a row), the states, and for each unit and step, but the last result, the
     gates, what is made of them, and the state; between layers the result. An LSTM of float32 on CPUs keeps instead what
     oneDNN lays down, and the results of each layer.
@@ -247,8 +247,8 @@ def _workspace(steps: int, samples: int, inputs: int, units: int) -> int:
     states and their gradients, each on pages of its own.
     """
     wide, gates = _row(max(inputs, units)), _row(4 * units)
-    whole = 2 * (steps + 1) * samples
-    sizes = (steps * samples * gates, *(whole * units,) * 2, *(whole * wide,) * 3, steps * samples * _row(units))
+    states = 2 * (steps + 1) * samples
+    sizes = (steps * samples * gates, *(states * units,) * 2, *(states * wide,) * 3, steps * samples * _row(units))
     return sum(-(-4 * size // _PAGE) * _PAGE for size in sizes)
 
 
@@ -261,7 +261,7 @@ def _row(elements: int) -> int:
     return aligned + 16 if aligned % 256 == 0 else aligned
 
 
-def cell(node: Node, wanted: Wanted) -> Counts:
+def cell(node: Node, wrt: Wrt) -> Counts:
     """one step of a layer: rows × I mac for dX and for dW, rows × H mac for dh and for dR, rows add for each bias, rows
     = B × gates × H, and the pointwise work of the units.
     """
@@ -269,11 +269,11 @@ def cell(node: Node, wanted: Wanted) -> Counts:
     inputs, recurrence = node.input(1), node.input(2)
     samples = source.numel // max(extent(node, source, -1), 1)
     rows = samples * extent(node, inputs, 0)
-    mac = extent(node, inputs, 1) * len(wanted & {0, 1}) + extent(node, recurrence, 1) * len(wanted & {2, 5})
-    return Counts(mac=rows * mac, add=rows * len(wanted & {3, 4})) + kind.unit * (rows // kind.gates)
+    mac = extent(node, inputs, 1) * len(wrt & {0, 1}) + extent(node, recurrence, 1) * len(wrt & {2, 5})
+    return Counts(mac=rows * mac, add=rows * len(wrt & {3, 4})) + kind.unit * (rows // kind.gates)
 
 
-def cell_keeps(node: Node, wanted: Wanted) -> Sequence[Tensor | int]:
+def cell_keeps(node: Node, wrt: Wrt) -> Sequence[Tensor | int]:
     """X, the states and the gates of each unit are kept."""
     kind, source = _kind(node), node.input(0)
     bits = BITS.get(source.dtype or "float32", 32)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Shape
-from flopwise.operators import gradient
+from flopwise.operators import gradient, shape
 from flopwise.operators.counts import SOFTMAX, Counts
 from flopwise.operators.extents import broadcast, extent, product, required
 from flopwise.operators.inputs import FACTOR, inputs
@@ -177,8 +177,19 @@ OPERATORS: dict[str, Operator] = {
         inputs=inputs(FACTOR, FACTOR, FACTOR),
         gradient=gradient.by("attention:attention", "attention:keeps", again="attention:recomputed"),
         needed=needed_attention,
+        shape=shape.by("algebra:attention"),
+        dtype=shape.dtypes("algebra:attention_types"),
     ),
-    "LinearAttention": by(linear_attention, inputs=inputs(FACTOR, FACTOR, FACTOR)),
-    "ai.onnx.preview::FlexAttention": by(flex_attention, inputs=inputs(FACTOR, FACTOR, FACTOR)),
-    "RotaryEmbedding": by(rotary_embedding, gradient=gradient.by("attention:rotary", gradient.at(1, 2))),
+    "LinearAttention": by(
+        linear_attention,
+        inputs=inputs(FACTOR, FACTOR, FACTOR),
+        shape=shape.by("algebra:linear_attention"),
+        dtype=shape.dtypes("algebra:linear_attention_types"),
+    ),
+    "ai.onnx.preview::FlexAttention": by(
+        flex_attention, inputs=inputs(FACTOR, FACTOR, FACTOR), shape=shape.by("algebra:flex_attention")
+    ),
+    "RotaryEmbedding": by(
+        rotary_embedding, gradient=gradient.by("attention:rotary", gradient.inputs_at(1, 2)), shape=shape.alike
+    ),
 }

@@ -34,7 +34,7 @@ _KERNELS: dict[str, Counts] = {
 
 
 def post_transform(node: Node, rows: int, scores: int, name: str | None = None) -> Counts:
-    """What turns so many scores for each of so many samples into probabilities; the attribute names it by default.
+    """Counts of turning the scores of each sample into probabilities; the attribute names the transform by default.
 
     PROBIT is √2 × erf⁻¹(2p − 1). SOFTMAX_ZERO leaves scores of zero out of the softmax: both cases are computed.
 
@@ -176,21 +176,38 @@ def scaler(node: Node) -> Counts:
 _LOOK_UP = "looks each element up in a table"
 
 OPERATORS: dict[str, Operator] = {
-    "ai.onnx.ml::LinearClassifier": by(linear_classifier),
-    "ai.onnx.ml::LinearRegressor": by(linear_regressor, shape=shape.by("standard:linear")),
-    "ai.onnx.ml::SVMClassifier": by(svm_classifier, "bound"),
-    "ai.onnx.ml::SVMRegressor": by(svm_regressor, shape=shape.by("standard:support_vectors")),
-    "ai.onnx.ml::Normalizer": by(normalizer, shape=shape.by("standard:floats")),
-    "ai.onnx.ml::Scaler": by(scaler, shape=shape.by("standard:floats")),
-    "ai.onnx.ml::Binarizer": each("x > threshold", cmp=1),
+    "ai.onnx.ml::LinearClassifier": by(
+        linear_classifier, shape=shape.by("standard:classes"), dtype=shape.dtypes("standard:class_types")
+    ),
+    "ai.onnx.ml::LinearRegressor": by(linear_regressor, shape=shape.typed("standard:linear")),
+    "ai.onnx.ml::SVMClassifier": by(
+        svm_classifier, "bound", shape=shape.by("standard:classes"), dtype=shape.dtypes("standard:class_types")
+    ),
+    "ai.onnx.ml::SVMRegressor": by(svm_regressor, shape=shape.typed("standard:support_vectors")),
+    "ai.onnx.ml::Normalizer": by(normalizer, shape=shape.typed("standard:floats")),
+    "ai.onnx.ml::Scaler": by(scaler, shape=shape.typed("standard:floats")),
+    "ai.onnx.ml::Binarizer": each("x > threshold", cmp=1, shape=shape.alike),
     "ai.onnx.ml::Imputer": each("x or another value, by x being the one to be replaced", cmp=1, shape=shape.alike),
-    **dict.fromkeys(("ai.onnx.ml::CategoryMapper", "ai.onnx.ml::LabelEncoder"), nothing(_LOOK_UP)),
-    "ai.onnx.ml::OneHotEncoder": nothing("writes a one at the place of each category and zeros elsewhere"),
-    "ai.onnx.ml::DictVectorizer": nothing("copies the values of a map to the places of their keys"),
-    "ai.onnx.ml::CastMap": nothing("copies the values of a map in the order of their keys"),
-    "ai.onnx.ml::ZipMap": nothing("hands the same elements on as a map"),
-    "ai.onnx.ml::ArrayFeatureExtractor": nothing("copies the elements that indices pick"),
+    "ai.onnx.ml::CategoryMapper": nothing(_LOOK_UP, shape=shape.alike, dtype=shape.dtypes("standard:mapped_type")),
+    "ai.onnx.ml::LabelEncoder": nothing(_LOOK_UP, shape=shape.alike, dtype=shape.dtypes("standard:label_type")),
+    "ai.onnx.ml::OneHotEncoder": nothing(
+        "writes a one at the place of each category and zeros elsewhere",
+        shape=shape.by("standard:encoded"),
+        dtype="float32",
+    ),
+    "ai.onnx.ml::DictVectorizer": nothing(
+        "copies the values of a map to the places of their keys", shape=shape.by("standard:vocabulary")
+    ),
+    "ai.onnx.ml::CastMap": nothing(
+        "copies the values of a map in the order of their keys",
+        shape=shape.by("standard:map_values"),
+        dtype=shape.dtypes("standard:map_type"),
+    ),
+    "ai.onnx.ml::ZipMap": nothing("hands the same elements on as a map", shape=shape.by("sequences:scores")),
+    "ai.onnx.ml::ArrayFeatureExtractor": nothing(
+        "copies the elements that indices pick", shape=shape.by("picking:features")
+    ),
     "ai.onnx.ml::FeatureVectorizer": nothing(
-        "copies elements to other places", shape=shape.by("standard:side_by_side")
+        "copies elements to other places", shape=shape.typed("standard:side_by_side")
     ),
 }

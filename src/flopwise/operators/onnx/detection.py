@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flopwise.graph import Dim, Node
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, required
 from flopwise.operators.operator import Operator, by
@@ -21,7 +22,9 @@ def roi_align(node: Node) -> Counts:
     x, y = node.input(0), node.output()
     regions, channels, height, width = (extent(node, y, axis) for axis in range(4))
     ratio: int = node.attrs.get("sampling_ratio", 0)
-    grid = ratio * ratio if ratio > 0 else _up(extent(node, x, 2), height) * _up(extent(node, x, 3), width)
+    grid = (
+        ratio * ratio if ratio > 0 else _divided_up(extent(node, x, 2), height) * _divided_up(extent(node, x, 3), width)
+    )
     points = regions * height * width * grid
     counts = Counts(mul=4, add=6, div=2, cmp=4) * regions + Counts(mul=8, add=8, div=2, cmp=10) * points
     if node.attrs.get("mode", "avg") == "max":
@@ -38,18 +41,18 @@ def max_roi_pool(node: Node) -> Counts:
     x, y = node.input(0), node.output()
     shape: list[int] = required(node, "pooled_shape")
     rows, columns = shape
-    window = (_up(extent(node, x, 2), rows) + 1) * (_up(extent(node, x, 3), columns) + 1)
+    window = (_divided_up(extent(node, x, 2), rows) + 1) * (_divided_up(extent(node, x, 3), columns) + 1)
     regions = extent(node, node.input(1), 0)
     borders = Counts(mul=4, add=4, cmp=12) * (regions * rows * columns)
     return Counts(cmp=y.numel * window) + borders + Counts(mul=4, add=4, div=2, cmp=6) * regions
 
 
-def _up(count: Dim, parts: Dim) -> int:
+def _divided_up(count: Dim, parts: Dim) -> int:
     """count / parts, rounded up."""
     return int(-(-count // parts)) if isinstance(count, int) and isinstance(parts, int) else -(-count // parts)
 
 
 OPERATORS: dict[str, Operator] = {
-    "RoiAlign": by(roi_align, "bound"),
-    "MaxRoiPool": by(max_roi_pool, "bound"),
+    "RoiAlign": by(roi_align, "bound", shape=shape.by("windows:regions")),
+    "MaxRoiPool": by(max_roi_pool, "bound", shape=shape.by("windows:regions")),
 }

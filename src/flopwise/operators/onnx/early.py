@@ -9,7 +9,7 @@ from flopwise.graph import Node
 from flopwise.operators import shape
 from flopwise.operators.counts import SIGMOID, Counts
 from flopwise.operators.extents import product
-from flopwise.operators.operator import Operator, by, each, nothing, unknown
+from flopwise.operators.operator import PICKS, Operator, by, each, nothing, unknown
 
 _FILL = "writes values that are known beforehand"
 _PICK = "copies the elements that its bounds pick"
@@ -32,10 +32,10 @@ def image_scaler(node: Node) -> Counts:
 OPERATORS: dict[str, Operator] = {
     "Affine": each("αx + β", mul=1, add=1, shape=shape.alike),
     "Scale": each("scale × x", mul=1, shape=shape.alike),
-    "ScaledTanh": each("α tanh(βx)", mul=2, tanh=1, shape=shape.alike),
-    "ParametricSoftplus": each("α log(exp(βx) + 1)", mul=2, exp=1, add=1, log=1, shape=shape.alike),
+    "ScaledTanh": each("α tanh(βx)", mul=2, tanh=1, shape=shape.alike, in_place=True),
+    "ParametricSoftplus": each("α log(exp(βx) + 1)", mul=2, exp=1, add=1, log=1, shape=shape.alike, in_place=True),
     "ImageScaler": by(image_scaler, shape=shape.alike),
-    "FC": by(fully_connected, shape=shape.by("standard:fully_connected")),
+    "FC": by(fully_connected, shape=shape.typed("standard:fully_connected")),
     "GRUUnit": each(
         "h × z + tanh(c) × (1 − z), z = sigmoid(update); the reset gate is applied before",
         SIGMOID,
@@ -44,10 +44,10 @@ OPERATORS: dict[str, Operator] = {
         mul=2,
         shape=shape.alike,
     ),
-    "ConstantFill": nothing(_FILL, shape=shape.by("standard:constant_filled")),
-    "GivenTensorFill": nothing(_FILL, shape=shape.by("standard:filled")),
-    "Crop": nothing(_PICK, shape=shape.by("standard:cropped")),
-    "DynamicSlice": nothing(_PICK, shape=shape.by("standard:sliced")),
-    "LoopIndexTensor": nothing(_PICK),
+    "ConstantFill": nothing(_FILL, shape=shape.typed("standard:constant_filled")),
+    "GivenTensorFill": nothing(_FILL, shape=shape.typed("standard:filled")),
+    "Crop": nothing(_PICK, shape=shape.typed("standard:cropped"), effects=PICKS),
+    "DynamicSlice": nothing(_PICK, shape=shape.typed("standard:sliced"), effects=PICKS),
+    "LoopIndexTensor": nothing(_PICK, effects=PICKS),
     "ATen": unknown("stands for any operator of PyTorch's ATen library, and ONNX never specified them"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flopwise.graph import Node
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
 from flopwise.operators.onnx.movement import bits
@@ -47,10 +48,30 @@ def multinomial(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "RandomNormal": by(normal, effects=frozenset({"random"})),
-    "RandomNormalLike": by(normal, effects=frozenset({"random", "no gradient"})),
-    "RandomUniform": by(uniform, effects=frozenset({"random"})),
-    "RandomUniformLike": by(uniform, effects=frozenset({"random", "no gradient"})),
-    "Bernoulli": each("a draw is compared with the probability", cmp=1, effects=frozenset({"random", "no gradient"})),
-    "Multinomial": by(multinomial, "bound", effects=frozenset({"random", "no gradient"})),
+    "RandomNormal": by(
+        normal, effects=frozenset({"random"}), shape=shape.by("making:stated"), dtype=shape.dtype_of("dtype")
+    ),
+    "RandomNormalLike": by(
+        normal, effects=frozenset({"random", "no gradient"}), shape=shape.alike, dtype=shape.dtype_of("dtype", 0)
+    ),
+    "RandomUniform": by(
+        uniform, effects=frozenset({"random"}), shape=shape.by("making:stated"), dtype=shape.dtype_of("dtype")
+    ),
+    "RandomUniformLike": by(
+        uniform, effects=frozenset({"random", "no gradient"}), shape=shape.alike, dtype=shape.dtype_of("dtype", 0)
+    ),
+    "Bernoulli": each(
+        "a draw is compared with the probability",
+        cmp=1,
+        effects=frozenset({"random", "no gradient"}),
+        shape=shape.alike,
+        dtype=shape.dtype_of("dtype", 0),
+    ),
+    "Multinomial": by(
+        multinomial,
+        "bound",
+        effects=frozenset({"random", "no gradient"}),
+        shape=shape.by("making:draws"),
+        dtype=shape.dtype_of("dtype", "int32"),
+    ),
 }

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from flopwise.errors import ShapeError
-from flopwise.graph import Dim, Node, Tensor
-from flopwise.operators import gradient
+from flopwise.graph import Node
+from flopwise.operators import gradient, shape
+from flopwise.operators.complex import Complex
 from flopwise.operators.counts import SILU, Counts
-from flopwise.operators.extents import extent, product, required, wider
+from flopwise.operators.einsum import einsum
+from flopwise.operators.extents import extent, product
 from flopwise.operators.inputs import FACTOR, WEIGHT, factor, inputs
-from flopwise.operators.operator import Operator, by, each_input
+from flopwise.operators.operator import Operator, Rule, by, each_input
 
 
 def conv(node: Node) -> Counts:
@@ -120,78 +120,75 @@ def det(node: Node) -> Counts:
     return once * product(x.dims[:-2])
 
 
-def einsum(node: Node) -> Counts:
-    """P mac + P × (k − 2) mul for k ≥ 2 operands, P the product of all distinct index extents; one operand: P add
-    when an index is summed, else nothing.
-
-    The terms are multiplied from left to right and the last product is accumulated.
-
-    https://onnx.ai/onnx/operators/onnx__Einsum.html
+def _by_parts(rule: Rule) -> Complex:
+    """A convolution of complex numbers as PyTorch computes it: three of real ones, of the real parts, of the imaginary
+    parts and of their sums, from which both parts of the result are made (``aten/src/ATen/native/Convolution.cpp``).
     """
-    left, arrow, right = required(node, "equation").replace(" ", "").partition("->")
-    terms = left.split(",")
-    operands = node.known_inputs
-    if len(terms) != len(operands):
-        raise ShapeError(f"Einsum {node.name!r}: {left!r} has {len(terms)} terms for {len(operands)} operands")
-    extents: dict[str, Dim] = {}
-    for term, tensor in zip(terms, operands, strict=True):
-        for label, dim in zip(_labels(node, term, tensor), tensor.dims, strict=True):
-            extents[label] = wider(extents.get(label, 1), dim)
-    terms_of_sum = product(extents.values())
-    if len(terms) > 1:
-        return Counts(mac=terms_of_sum, mul=terms_of_sum * (len(terms) - 2))
-    kept = right if arrow else "".join(c for c in left if left.count(c) == 1) + "..."
-    summed = any(label not in kept if len(label) == 1 else "..." not in kept for label in extents)
-    return Counts(add=terms_of_sum if summed else 0)
 
+    def of_parts(node: Node) -> Counts:
+        outputs, plain = node.output().numel, rule(node)
+        biases = plain.add * 2 + (node.input(2).numel if plain.add else 0)
+        return Counts(mac=3 * plain.mac, add=node.input(0).numel + node.input(1).numel + 3 * outputs + biases)
 
-def _labels(node: Node, term: str, tensor: Tensor) -> Sequence[str]:
-    """One label per axis; those that ``...`` stands for are numbered from the right, as they broadcast."""
-    before, dots, after = term.partition("...")
-    hidden = len(tensor.dims) - len(before) - len(after)
-    if hidden < 0 or (hidden > 0 and not dots):
-        raise ShapeError(f"Einsum {node.name!r}: {term!r} does not fit {tensor.name!r} of shape {tensor.dims}")
-    return [*before, *(f"...{i}" for i in range(hidden, 0, -1)), *after]
+    def gradients(node: Node, wrt: frozenset[int]) -> Counts:
+        outputs, factors = node.output().numel, wrt & {0, 1}
+        joined = 2 * sum(node.input(place).numel for place in factors)
+        biases = 2 * outputs + node.input(2).numel if 2 in wrt else 0
+        return Counts(mac=3 * rule(node).mac * len(factors), add=2 * outputs + joined + biases)
+
+    return Complex(of_parts, gradients)
 
 
 OPERATORS: dict[str, Operator] = {
     "Conv": by(
         conv,
+        complex=_by_parts(conv),
         inputs=inputs(FACTOR, factor("conv", role="weight"), WEIGHT),
         gradient=gradient.by("linear:conv", gradient.first_two),
+        shape=shape.by("windows:conv"),
     ),
     "ConvTranspose": by(
         conv_transpose,
+        complex=_by_parts(conv_transpose),
         inputs=inputs(FACTOR, factor("conv transpose", role="weight"), WEIGHT),
         gradient=gradient.by("linear:conv_transpose", gradient.first_two),
+        shape=shape.by("windows:conv_transpose"),
     ),
     "DeformConv": by(
-        deform_conv, inputs=inputs(FACTOR, FACTOR), gradient=gradient.by("linear:deform_conv", gradient.at(0, 1, 2, 4))
+        deform_conv,
+        inputs=inputs(FACTOR, factor("conv")),
+        gradient=gradient.by("linear:deform_conv", gradient.inputs_at(0, 1, 2, 4)),
+        shape=shape.by("windows:conv"),
     ),
     "CausalConvWithState": by(
         causal_conv_with_state,
         inputs=inputs(FACTOR, FACTOR),
         gradient=gradient.by("linear:causal_conv", gradient.factors),
+        shape=shape.by("algebra:causal_conv"),
     ),
     "Col2Im": each_input(
         Counts(add=1),
         note="each element of a block is added to the image; positions in the padding are not subtracted",
         gradient=gradient.nothing("each element of a block takes its element of G"),
+        shape=shape.by("windows:col2im"),
     ),
     "Gemm": by(
         gemm,
         inputs=inputs(factor("left", "transA"), factor("right", "transB", role="weight"), WEIGHT),
         gradient=gradient.by("linear:gemm", gradient.factors),
+        shape=shape.by("algebra:gemm"),
     ),
     "MatMul": by(
         matmul,
         inputs=inputs(factor("left", role="weight"), factor("right", role="weight")),
         gradient=gradient.by("linear:matmul", gradient.factors),
+        shape=shape.by("algebra:matmul"),
     ),
     "Einsum": by(
         einsum,
         inputs=inputs(repeated=(factor("equation"),)),
         gradient=gradient.by("linear:einsum", "linear:einsum_keeps"),
+        shape=shape.by("algebra:einsum"),
     ),
-    "Det": by(det, "bound"),
+    "Det": by(det, "bound", shape=shape.by("algebra:determinant")),
 }

@@ -159,11 +159,14 @@ OPERATORS: dict[str, Operator] = {
         inputs=inputs(DATA, WEIGHT, WEIGHT, STATISTIC, STATISTIC),
         gradient=gradient.by("normalization:batch_normalization", "normalization:batch_keeps"),
         in_place=True,
+        shape=shape.by("making:batch_normalized"),
+        dtype=shape.dtypes("making:batch_types"),
     ),
     "InstanceNormalization": by(
         instance_normalization,
         inputs=inputs(DATA, WEIGHT, WEIGHT),
         gradient=gradient.by("normalization:instance_normalization", "normalization:keeps"),
+        shape=shape.by("making:per_channel"),
     ),
     "GroupNormalization": by(
         group_normalization,
@@ -175,12 +178,19 @@ OPERATORS: dict[str, Operator] = {
         layer_normalization,
         inputs=inputs(DATA, WEIGHT, WEIGHT),
         gradient=gradient.by("normalization:layer_normalization", "normalization:keeps"),
+        shape=shape.by("making:normalized"),
+        dtype=shape.dtypes("making:normalized_types"),
     ),
     "RMSNormalization": by(
-        rms_normalization, gradient=gradient.by("normalization:rms_normalization", "normalization:keeps")
+        rms_normalization,
+        gradient=gradient.by("normalization:rms_normalization", "normalization:keeps"),
+        shape=shape.by("making:normalized"),
+        dtype=shape.dtypes("making:normalized_types"),
     ),
-    "LRN": by(lrn, gradient=gradient.by("normalization:lrn", "normalization:lrn_keeps")),
-    "LpNormalization": by(lp_normalization, gradient=gradient.by("normalization:lp_normalization", gradient.both)),
+    "LRN": by(lrn, gradient=gradient.by("normalization:lrn", "normalization:lrn_keeps"), shape=shape.alike),
+    "LpNormalization": by(
+        lp_normalization, gradient=gradient.by("normalization:lp_normalization", gradient.both), shape=shape.alike
+    ),
     "MeanVarianceNormalization": by(
         mean_variance_normalization, gradient=gradient.by("normalization:mean_variance", gradient.x), shape=shape.alike
     ),
@@ -188,11 +198,17 @@ OPERATORS: dict[str, Operator] = {
         SOFTMAX,
         note="maximum, subtraction, exponential, sum, division",
         gradient=gradient.reduced("y × (G − Σ G y)", gradient.y, Counts(mul=2, add=2)),
+        shape=shape.alike,
     ),
     "LogSoftmax": by(
-        log_softmax, gradient=gradient.reduced("G − exp(y) × ΣG", gradient.y, Counts(add=2, exp=1, mul=1))
+        log_softmax,
+        gradient=gradient.reduced("G − exp(y) × ΣG", gradient.y, Counts(add=2, exp=1, mul=1)),
+        shape=shape.alike,
     ),
     "Hardmax": each_input(
-        Counts(cmp=1), note="the maximum of each row; marking it is a selection", effects=frozenset({"no gradient"})
+        Counts(cmp=1),
+        note="the maximum of each row; marking it is a selection",
+        effects=frozenset({"no gradient"}),
+        shape=shape.alike,
     ),
 }

@@ -57,11 +57,11 @@ def _optimized(node: Node, each: int) -> int:
 
 
 OPERATORS: dict[str, Operator] = {
-    "ai.onnx.preview.training::Adagrad": by(adagrad),
-    "ai.onnx.preview.training::Adam": by(adam),
-    "ai.onnx.preview.training::Momentum": by(momentum),
+    "ai.onnx.preview.training::Adagrad": by(adagrad, shape=shape.by("standard:updated"), dtype=2),
+    "ai.onnx.preview.training::Adam": by(adam, shape=shape.by("standard:updated"), dtype=2),
+    "ai.onnx.preview.training::Momentum": by(momentum, shape=shape.by("standard:updated"), dtype=2),
     "ai.onnx.preview.training::Gradient": unknown(
         "runs the backward pass of the part of the model between the tensors that it names",
-        shape=shape.by("standard:gradients"),
+        shape=shape.typed("standard:gradients"),
     ),
 }

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 
 from flopwise.graph import Node
-from flopwise.operators import gradient
+from flopwise.operators import gradient, shape
+from flopwise.operators.complex import MODULUS, TANGENT, WAVE, of_each
 from flopwise.operators.counts import SIGMOID, SILU, Counts
 from flopwise.operators.inputs import DATA, SETTING, WEIGHT, Input, inputs
 from flopwise.operators.operator import Operator, by, each, nothing
@@ -43,57 +44,114 @@ _SIGN_BIT = "changes the sign bit"
 #: A row for a pointwise operator whose result may overwrite an input.
 in_place = functools.partial(each, in_place=True)
 
+#: Two complex numbers compared: both of their parts.
+_PAIR = of_each(Counts(cmp=2, bit=1))
+
 OPERATORS: dict[str, Operator] = {
     # Arithmetic.
-    "Add": in_place(add=1, inputs=inputs(WEIGHT, WEIGHT), gradient=gradient.by("pointwise:shared", gradient.none)),
-    "Sub": in_place(add=1, gradient=gradient.by("pointwise:sub", gradient.none)),
-    "Mul": in_place(mul=1, inputs=inputs(WEIGHT, WEIGHT), gradient=gradient.by("pointwise:mul", gradient.factors)),
-    "Div": in_place(div=1, gradient=gradient.by("pointwise:div", "pointwise:div_keeps")),
+    "Add": in_place(
+        add=1,
+        inputs=inputs(WEIGHT, WEIGHT),
+        gradient=gradient.by("pointwise:shared", gradient.none),
+        value=shape.elements("arithmetic:add"),
+    ),
+    "Sub": in_place(
+        add=1, gradient=gradient.by("pointwise:sub", gradient.none), value=shape.elements("arithmetic:subtract")
+    ),
+    "Mul": in_place(
+        mul=1,
+        inputs=inputs(WEIGHT, WEIGHT),
+        gradient=gradient.by("pointwise:mul", gradient.factors),
+        value=shape.elements("arithmetic:multiply"),
+    ),
+    "Div": in_place(
+        div=1, gradient=gradient.by("pointwise:div", "pointwise:div_keeps"), value=shape.elements("arithmetic:divide")
+    ),
     "Mod": in_place(
         "a remainder takes a division",
         div=1,
         gradient=gradient.by("pointwise:remainder", "pointwise:remainder_keeps"),
+        value=shape.elements("arithmetic:remainder"),
     ),
     "Pow": in_place(
         "whatever the exponent",
         pow=1,
         inputs=inputs(DATA, Input("setting", trained=True)),
         gradient=gradient.by("pointwise:power", "pointwise:power_keeps"),
+        value=shape.elements("arithmetic:power"),
     ),
-    "Sqrt": in_place(sqrt=1, gradient=gradient.each("G / (2 y)", gradient.y, mul=1, div=1)),
+    "Sqrt": in_place(
+        sqrt=1,
+        gradient=gradient.each("G / (2 y)", gradient.y, mul=1, div=1),
+        value=shape.elements("arithmetic:square_root"),
+    ),
     "Reciprocal": in_place(div=1, gradient=gradient.each("−G × y²", gradient.y, mul=2, bit=1)),
-    "Abs": in_place(_SIGN_BIT, bit=1, gradient=gradient.each("G × sign(x)", gradient.x, cmp=1, mul=1)),
-    "Neg": in_place(_SIGN_BIT, bit=1, gradient=gradient.each("−G", gradient.none, bit=1)),
+    "Abs": in_place(
+        _SIGN_BIT,
+        bit=1,
+        gradient=gradient.each("G × sign(x)", gradient.x, cmp=1, mul=1),
+        complex=of_each(MODULUS, MODULUS + Counts(div=2, mul=2)),
+        value=shape.elements("arithmetic:absolute"),
+    ),
+    "Neg": in_place(
+        _SIGN_BIT, bit=1, gradient=gradient.each("−G", gradient.none, bit=1), value=shape.elements("arithmetic:negate")
+    ),
     "Sign": in_place(
         "one three-way comparison with zero",
         cmp=1,
         gradient=gradient.FLAT,
+        complex=of_each(MODULUS + Counts(div=2)),
+        value=shape.elements("arithmetic:sign"),
     ),
-    **dict.fromkeys(
-        ("Floor", "Ceil", "Round"),
-        in_place("rounding picks one of the two neighbouring integers", cmp=1, gradient=gradient.FLAT),
+    "Floor": in_place(
+        "rounding picks one of the two neighbouring integers",
+        cmp=1,
+        gradient=gradient.FLAT,
+        value=shape.elements("arithmetic:floor"),
+    ),
+    "Ceil": in_place(
+        "rounding picks one of the two neighbouring integers",
+        cmp=1,
+        gradient=gradient.FLAT,
+        value=shape.elements("arithmetic:ceil"),
+    ),
+    "Round": in_place(
+        "rounding picks one of the two neighbouring integers",
+        cmp=1,
+        gradient=gradient.FLAT,
+        value=shape.elements("arithmetic:round_"),
     ),
     "Clip": by(
-        clip, inputs=inputs(DATA, SETTING, SETTING), gradient=gradient.by("pointwise:clip", gradient.x), in_place=True
+        clip,
+        inputs=inputs(DATA, SETTING, SETTING),
+        gradient=gradient.by("pointwise:clip", gradient.x),
+        in_place=True,
+        shape=shape.alike,
+        value=shape.elements("arithmetic:clipped"),
     ),
     # Transcendental functions.
     "Exp": in_place(exp=1, gradient=gradient.each("G × y", gradient.y, mul=1)),
     "Log": in_place(log=1, gradient=gradient.each("G / x", gradient.x, div=1)),
     "Erf": in_place(erf=1, gradient=gradient.each("(2 / √π × exp(−x²)) × G", gradient.x, mul=3, bit=1, exp=1)),
-    "Tanh": in_place(tanh=1, gradient=gradient.each("G × (1 − y²)", gradient.y, mul=2, add=1)),
-    "Sin": in_place(trig=1, gradient=gradient.each("G × cos x", gradient.x, trig=1, mul=1)),
-    "Cos": in_place(trig=1, gradient=gradient.each("−G × sin x", gradient.x, trig=1, mul=1, bit=1)),
-    "Tan": in_place(trig=1, gradient=gradient.each("G × (1 + y²)", gradient.y, mul=2, add=1)),
+    "Tanh": in_place(tanh=1, gradient=gradient.each("G × (1 − y²)", gradient.y, mul=2, add=1), complex=TANGENT),
+    "Sin": in_place(trig=1, gradient=gradient.each("G × cos x", gradient.x, trig=1, mul=1), complex=WAVE),
+    "Cos": in_place(trig=1, gradient=gradient.each("−G × sin x", gradient.x, trig=1, mul=1, bit=1), complex=WAVE),
+    "Tan": in_place(trig=1, gradient=gradient.each("G × (1 + y²)", gradient.y, mul=2, add=1), complex=TANGENT),
     "Asin": in_place(trig=1, gradient=gradient.each("G / √(1 − x²)", gradient.x, mul=1, add=1, sqrt=1, div=1)),
     "Acos": in_place(trig=1, gradient=gradient.each("−G / √(1 − x²)", gradient.x, mul=1, add=1, sqrt=1, div=1, bit=1)),
     "Atan": in_place(trig=1, gradient=gradient.each("G / (x² + 1)", gradient.x, mul=1, add=1, div=1)),
-    "Sinh": in_place(trig=1, gradient=gradient.each("G × cosh x", gradient.x, trig=1, mul=1)),
-    "Cosh": in_place(trig=1, gradient=gradient.each("G × sinh x", gradient.x, trig=1, mul=1)),
+    "Sinh": in_place(trig=1, gradient=gradient.each("G × cosh x", gradient.x, trig=1, mul=1), complex=WAVE),
+    "Cosh": in_place(trig=1, gradient=gradient.each("G × sinh x", gradient.x, trig=1, mul=1), complex=WAVE),
     "Asinh": in_place(trig=1, gradient=gradient.each("G / √(x² + 1)", gradient.x, mul=1, add=1, sqrt=1, div=1)),
     "Acosh": in_place(trig=1, gradient=gradient.each("G / √(x² − 1)", gradient.x, mul=1, add=1, sqrt=1, div=1)),
     "Atanh": in_place(trig=1, gradient=gradient.each("G / (1 − x²)", gradient.x, mul=1, add=1, div=1)),
     # Activations.
-    "Relu": in_place("max(x, 0)", cmp=1, gradient=gradient.each("G where y > 0", gradient.y, cmp=1)),
+    "Relu": in_place(
+        "max(x, 0)",
+        cmp=1,
+        gradient=gradient.each("G where y > 0", gradient.y, cmp=1),
+        value=shape.elements("arithmetic:positive"),
+    ),
     "LeakyRelu": in_place(
         "αx or x, by the sign of x",
         cmp=1,
@@ -106,6 +164,7 @@ OPERATORS: dict[str, Operator] = {
         mul=1,
         inputs=inputs(DATA, WEIGHT),
         gradient=gradient.by("pointwise:prelu", gradient.first_two),
+        shape=shape.alike,
     ),
     "ThresholdedRelu": in_place("x or 0, by x > α", cmp=1, gradient=gradient.each("G where x > α", gradient.x, cmp=1)),
     "Elu": in_place(
@@ -133,7 +192,7 @@ OPERATORS: dict[str, Operator] = {
         cmp=1,
         gradient=gradient.each("G or G × exp(x / α)", gradient.x, from_result=True, cmp=1, div=1, exp=1, mul=1),
     ),
-    "Gelu": by(gelu, gradient=gradient.by("pointwise:gelu", gradient.x), in_place=True),
+    "Gelu": by(gelu, gradient=gradient.by("pointwise:gelu", gradient.x), in_place=True, shape=shape.alike),
     "Sigmoid": in_place(
         "1 / (1 + exp(−x))",
         SIGMOID,
@@ -207,16 +266,32 @@ OPERATORS: dict[str, Operator] = {
         gradient=gradient.each("G where x < −λ or x > λ", gradient.x, cmp=2, bit=1),
     ),
     # Comparison, logic and bits.
-    **dict.fromkeys(("Equal", "Greater", "Less", "IsNaN", "IsInf"), each(cmp=1)),
-    **dict.fromkeys(("GreaterOrEqual", "LessOrEqual"), each("one comparison, whatever the relation", cmp=1)),
-    **dict.fromkeys(
-        ("Not", "And", "Or", "Xor", "BitwiseNot", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), in_place(bit=1)
+    "Equal": in_place(cmp=1, complex=_PAIR, value=shape.elements("arithmetic:equal"), dtype="bool"),
+    "Greater": in_place(cmp=1, complex=_PAIR, value=shape.elements("arithmetic:greater"), dtype="bool"),
+    "Less": in_place(cmp=1, complex=_PAIR, value=shape.elements("arithmetic:less"), dtype="bool"),
+    **dict.fromkeys(("IsNaN", "IsInf"), in_place(cmp=1, complex=_PAIR, dtype="bool")),
+    "GreaterOrEqual": in_place(
+        "one comparison, whatever the relation",
+        cmp=1,
+        value=shape.elements("arithmetic:greater_or_equal"),
+        dtype="bool",
     ),
-    "BitShift": each(bit=1),
+    "LessOrEqual": in_place(
+        "one comparison, whatever the relation", cmp=1, value=shape.elements("arithmetic:less_or_equal"), dtype="bool"
+    ),
+    "Not": in_place(bit=1, value=shape.elements("arithmetic:not_"), dtype="bool"),
+    "And": in_place(bit=1, value=shape.elements("arithmetic:and_"), dtype="bool"),
+    "Or": in_place(bit=1, value=shape.elements("arithmetic:or_"), dtype="bool"),
+    "Xor": in_place(bit=1, value=shape.elements("arithmetic:xor"), dtype="bool"),
+    **dict.fromkeys(("BitwiseNot", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), in_place(bit=1)),
+    "BitShift": in_place(bit=1),
     "Where": nothing(
         "selects one of two elements by a flag",
         inputs=inputs(SETTING),
         gradient=gradient.by("pointwise:shared", gradient.x),
         in_place=True,
+        shape=shape.common,
+        value=shape.elements("arithmetic:selected", "some"),
+        dtype=1,
     ),
 }

@@ -11,6 +11,7 @@ What a plain kernel does besides the products, once for each element and not onc
 from __future__ import annotations
 
 from flopwise.graph import Node, Shape
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import broadcast, extent, product
 from flopwise.operators.inputs import (
@@ -148,18 +149,40 @@ def _of_rows(scales: Shape) -> Shape:
 
 
 OPERATORS: dict[str, Operator] = {
-    "QuantizeLinear": by(quantize, inputs=inputs(DATA, SCALE, ZERO_POINT), effects=frozenset({"quantizes"})),
+    "QuantizeLinear": by(
+        quantize,
+        inputs=inputs(DATA, SCALE, ZERO_POINT),
+        effects=frozenset({"quantizes"}),
+        shape=shape.alike,
+        dtype=shape.dtypes("making:quantized_type"),
+    ),
     "DequantizeLinear": by(
-        dequantize, inputs=inputs(WIDE_BIAS, scale(0), zero_point(0)), effects=frozenset({"dequantizes"})
+        dequantize,
+        inputs=inputs(WIDE_BIAS, scale(0), zero_point(0)),
+        effects=frozenset({"dequantizes"}),
+        shape=shape.alike,
+        dtype=shape.dtype_of("output_dtype", 1),
     ),
-    "DynamicQuantizeLinear": by(dynamic_quantize),
-    "ConvInteger": by(conv_integer, inputs=inputs(FACTOR, factor("conv"), zero_point(0), zero_point(1))),
+    "DynamicQuantizeLinear": by(
+        dynamic_quantize, shape=shape.by("making:dynamically_quantized"), dtype=("uint8", "float32", "uint8")
+    ),
+    "ConvInteger": by(
+        conv_integer,
+        inputs=inputs(FACTOR, factor("conv"), zero_point(0), zero_point(1)),
+        shape=shape.by("windows:conv"),
+        dtype="int32",
+    ),
     "MatMulInteger": by(
-        matmul_integer, inputs=inputs(factor("left"), factor("right"), zero_point(0, axis=-2), zero_point(1, axis=-1))
+        matmul_integer,
+        inputs=inputs(factor("left"), factor("right"), zero_point(0, axis=-2), zero_point(1, axis=-1)),
+        shape=shape.by("algebra:matmul"),
+        dtype="int32",
     ),
-    "QLinearConv": by(qlinear_conv, inputs=QLINEAR_CONV),
+    "QLinearConv": by(qlinear_conv, inputs=QLINEAR_CONV, shape=shape.by("windows:conv"), dtype=7),
     "QLinearMatMul": by(
         qlinear_matmul,
         inputs=inputs(*operand(0, "left", axis=-2), *operand(3, "right", axis=-1), SCALE, ZERO_POINT),
+        shape=shape.by("algebra:matmul"),
+        dtype=7,
     ),
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flopwise.graph import Node
-from flopwise.operators import gradient, views
+from flopwise.operators import gradient, shape, views
+from flopwise.operators.complex import MODULUS, of_sums
 from flopwise.operators.counts import Counts, words
 from flopwise.operators.operator import Operator, each_input
 
@@ -52,7 +53,7 @@ def reduction(
 
 
 def _keeps_all_axes(node: Node) -> bool:
-    """Whether the node reduces over no axis: it names none and asks that this mean none, not all."""
+    """True where the node reduces over no axis: it names none and asks that this mean none, not all."""
     if not node.attrs.get("noop_with_empty_axes", 0) or node.attrs.get("axes"):
         return False
     return not node.has_input(1) or node.input(1).dims == (0,)
@@ -76,58 +77,106 @@ def combine(step: Counts, *, close: Counts = _NOTHING, **facts: Unpack[Facts]) -
 
 OPERATORS: dict[str, Operator] = {
     # Along axes of one input.
-    "ReduceSum": reduction(Counts(add=1), gradient=gradient.nothing("G is spread")),
+    "ReduceSum": reduction(
+        Counts(add=1),
+        gradient=gradient.nothing("G is spread"),
+        shape=shape.by("making:reduced"),
+        value=shape.elements("arithmetic:sum_of"),
+    ),
     "ReduceMean": reduction(
         Counts(add=1),
         close=Counts(div=1),
         gradient=gradient.reduced("G / k for k reduced elements, spread", gradient.none, Counts(), Counts(div=1)),
+        shape=shape.by("making:reduced"),
+        value=shape.elements("arithmetic:mean_of"),
     ),
-    **dict.fromkeys(
-        ("ReduceMax", "ReduceMin"),
-        reduction(Counts(cmp=1), gradient=gradient.by("pooling:extreme", "pooling:extreme_keeps")),
+    "ReduceMax": reduction(
+        Counts(cmp=1),
+        gradient=gradient.by("pooling:extreme", "pooling:extreme_keeps"),
+        shape=shape.by("making:reduced"),
+        value=shape.elements("arithmetic:largest_of"),
+    ),
+    "ReduceMin": reduction(
+        Counts(cmp=1),
+        gradient=gradient.by("pooling:extreme", "pooling:extreme_keeps"),
+        shape=shape.by("making:reduced"),
+        value=shape.elements("arithmetic:smallest_of"),
     ),
     "ReduceProd": reduction(
-        Counts(mul=1), gradient=gradient.reduced("G y / x", gradient.both, Counts(div=1), Counts(mul=1))
+        Counts(mul=1),
+        gradient=gradient.reduced("G y / x", gradient.both, Counts(div=1), Counts(mul=1)),
+        shape=shape.by("making:reduced"),
+        value=shape.elements("arithmetic:product_of"),
     ),
     "ReduceL1": reduction(
-        Counts(add=1), before=Counts(bit=1), gradient=gradient.reduced("G × sign(x)", gradient.x, Counts(cmp=1, mul=1))
+        Counts(add=1),
+        before=Counts(bit=1),
+        gradient=gradient.reduced("G × sign(x)", gradient.x, Counts(cmp=1, mul=1)),
+        complex=of_sums(MODULUS + Counts(add=1), _NOTHING, (MODULUS + Counts(div=2, mul=2), _NOTHING)),
+        shape=shape.by("making:reduced"),
     ),
     "ReduceL2": reduction(
         Counts(add=1),
         before=Counts(mul=1),
         after=Counts(sqrt=1),
         gradient=gradient.reduced("x × (G / y)", gradient.both, Counts(mul=1), Counts(div=1)),
+        complex=of_sums(Counts(mul=2, add=2), Counts(sqrt=1), (Counts(mul=2), Counts(div=1))),
+        shape=shape.by("making:reduced"),
     ),
     "ReduceSumSquare": reduction(
         Counts(add=1),
         before=Counts(mul=1),
         gradient=gradient.reduced("x × 2G", gradient.x, Counts(mul=1), Counts(mul=1)),
+        shape=shape.by("making:reduced"),
     ),
     "ReduceLogSum": reduction(
         Counts(add=1),
         after=Counts(log=1),
         gradient=gradient.reduced("G / Σx, spread", gradient.x, Counts(), Counts(div=1)),
+        shape=shape.by("making:reduced"),
     ),
     "ReduceLogSumExp": reduction(
         Counts(add=1),
         before=Counts(exp=1),
         after=Counts(log=1),
         gradient=gradient.reduced("G × exp(x − y)", gradient.both, Counts(add=1, exp=1, mul=1)),
+        shape=shape.by("making:reduced"),
     ),
-    **dict.fromkeys(("ArgMax", "ArgMin"), each_input(Counts(cmp=1), note="one comparison per element along the axis")),
+    "ArgMax": each_input(
+        Counts(cmp=1),
+        note="one comparison per element along the axis",
+        shape=shape.by("making:chosen"),
+        value=shape.elements("structure:place_of_largest"),
+        dtype="int64",
+    ),
+    "ArgMin": each_input(
+        Counts(cmp=1),
+        note="one comparison per element along the axis",
+        shape=shape.by("making:chosen"),
+        value=shape.elements("structure:place_of_smallest"),
+        dtype="int64",
+    ),
     "CumSum": each_input(
         Counts(add=1),
         note="one step per element along the axis",
         gradient=gradient.reduced("sums of G from the other end", gradient.none, Counts(add=1)),
+        shape=shape.alike,
+        value=shape.elements("arithmetic:summed_up"),
     ),
     "CumProd": each_input(
         Counts(mul=1),
         note="one step per element along the axis",
         gradient=gradient.reduced("sums of G y from the other end, over x", gradient.both, Counts(mul=1, add=1, div=1)),
+        shape=shape.alike,
     ),
     # Across inputs.
     "Sum": combine(
-        Counts(add=1), gradient=gradient.by("pointwise:shared", gradient.none), view=views.of_one, in_place=True
+        Counts(add=1),
+        gradient=gradient.by("pointwise:shared", gradient.none),
+        view=views.of_one,
+        in_place=True,
+        shape=shape.common,
+        value=shape.elements("arithmetic:total"),
     ),
     "Mean": combine(
         Counts(add=1),
@@ -135,11 +184,22 @@ OPERATORS: dict[str, Operator] = {
         gradient=gradient.by("pointwise:mean", gradient.none),
         view=views.of_one,
         in_place=True,
+        shape=shape.common,
     ),
-    **dict.fromkeys(
-        ("Max", "Min"),
-        combine(
-            Counts(cmp=1), gradient=gradient.by("pointwise:extreme", gradient.inputs), view=views.of_one, in_place=True
-        ),
+    "Max": combine(
+        Counts(cmp=1),
+        gradient=gradient.by("pointwise:extreme", gradient.inputs),
+        view=views.of_one,
+        in_place=True,
+        shape=shape.common,
+        value=shape.elements("arithmetic:maximum"),
+    ),
+    "Min": combine(
+        Counts(cmp=1),
+        gradient=gradient.by("pointwise:extreme", gradient.inputs),
+        view=views.of_one,
+        in_place=True,
+        shape=shape.common,
+        value=shape.elements("arithmetic:minimum"),
     ),
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Dim, Node
-from flopwise.operators import gradient
+from flopwise.operators import gradient, shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
 from flopwise.operators.inputs import DATA, SETTING, inputs
@@ -33,13 +33,13 @@ def resize(node: Node) -> Counts:
         raise ShapeError(f"{node.op} {node.name!r}: {before} and {after} differ in rank")
     changed = [(n, m) for n, m in zip(before, after, strict=True) if n != m]
     if node.attrs.get("antialias", 0):
-        taps_of = [_stretched(node, taps, n, m) for n, m in changed]
+        taps_of = [_stretched_taps(node, taps, n, m) for n, m in changed]
     else:
         taps_of = [taps for _ in changed]
     return Counts(mul=1, add=1) * (node.output().numel * product(taps_of) if taps_of else 0)
 
 
-def _stretched(node: Node, taps: int, before: Dim, after: Dim) -> int:
+def _stretched_taps(node: Node, taps: int, before: Dim, after: Dim) -> int:
     """Taps along one axis of a filter that is stretched to cover all elements that an output element stands for.
 
     Raises:
@@ -82,7 +82,7 @@ def grid_sample(node: Node) -> Counts:
 
 
 def samples(node: Node) -> int:
-    """How many elements of X a GridSample averages: numel(Y) × taps; 0 for nearest."""
+    """The elements of X that a GridSample averages: numel(Y) × taps; 0 for nearest."""
     taps = _taps(node, "linear")
     return 0 if taps == 1 else node.output().numel * taps ** extent(node, node.input(1), -1)
 
@@ -114,9 +114,23 @@ def _taps(node: Node, default: str) -> int:
 
 OPERATORS: dict[str, Operator] = {
     "Resize": by(
-        resize, inputs=inputs(DATA, SETTING, SETTING, SETTING), gradient=gradient.by("pooling:resize", gradient.none)
+        resize,
+        inputs=inputs(DATA, SETTING, SETTING, SETTING),
+        gradient=gradient.by("pooling:resize", gradient.none),
+        shape=shape.by("windows:resized"),
     ),
-    "Upsample": by(resize, inputs=inputs(DATA, SETTING), gradient=gradient.by("pooling:resize", gradient.none)),
-    "GridSample": by(grid_sample, gradient=gradient.by("pooling:grid_sample", gradient.inputs)),
-    "AffineGrid": by(affine_grid, gradient=gradient.by("pooling:affine_grid", gradient.none)),
+    "Upsample": by(
+        resize,
+        inputs=inputs(DATA, SETTING),
+        gradient=gradient.by("pooling:resize", gradient.none),
+        shape=shape.by("windows:resized"),
+    ),
+    "GridSample": by(
+        grid_sample,
+        gradient=gradient.by("pooling:grid_sample", gradient.inputs),
+        shape=shape.by("windows:grid_sampled"),
+    ),
+    "AffineGrid": by(
+        affine_grid, gradient=gradient.by("pooling:affine_grid", gradient.none), shape=shape.by("windows:affine_grid")
+    ),
 }

@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
-from flopwise.operators import gradient
+from flopwise.operators import gradient, shape
 from flopwise.operators.operator import Operator, nothing
 
 OPERATORS: dict[str, Operator] = {
-    **dict.fromkeys(
-        ("SequenceConstruct", "SequenceAt", "SequenceInsert", "SequenceErase"),
-        nothing("hands members of a sequence on", gradient=gradient.GOES_BACK),
+    "SequenceConstruct": nothing(
+        "hands members of a sequence on", gradient=gradient.GOES_BACK, shape=shape.by("sequences:construct")
     ),
-    "SequenceEmpty": nothing("makes a sequence without members", gradient=gradient.GOES_BACK),
-    "SequenceLength": nothing("reads the number of members, not the data"),
+    "SequenceAt": nothing(
+        "hands members of a sequence on", gradient=gradient.GOES_BACK, shape=shape.by("sequences:at")
+    ),
+    "SequenceInsert": nothing(
+        "hands members of a sequence on", gradient=gradient.GOES_BACK, shape=shape.by("sequences:inserted")
+    ),
+    "SequenceErase": nothing(
+        "hands members of a sequence on", gradient=gradient.GOES_BACK, shape=shape.by("sequences:erased")
+    ),
+    "SequenceEmpty": nothing(
+        "makes a sequence without members", gradient=gradient.GOES_BACK, shape=shape.by("sequences:empty")
+    ),
+    "SequenceLength": nothing(
+        "reads the number of members, not the data",
+        shape=shape.by("making:scalar"),
+        value=shape.elements("structure:length", "none"),
+        dtype="int64",
+    ),
     "SplitToSequence": nothing(
-        "copies elements to the members of a sequence",
-        gradient=gradient.GOES_BACK,
+        "copies elements to the members of a sequence", gradient=gradient.GOES_BACK, shape=shape.by("sequences:split")
     ),
     "ConcatFromSequence": nothing(
         "copies the members of a sequence into one tensor",
         gradient=gradient.GOES_BACK,
+        shape=shape.by("sequences:joined"),
+        value=shape.elements("structure:joined_members", "none"),
     ),
-    **dict.fromkeys(
-        ("Optional", "OptionalGetElement"),
-        nothing("hands on what an optional holds", gradient=gradient.GOES_BACK),
+    "Optional": nothing(
+        "hands on what an optional holds", gradient=gradient.GOES_BACK, shape=shape.by("sequences:optional")
     ),
-    "OptionalHasElement": nothing("reads whether there is an element, not the data"),
+    "OptionalGetElement": nothing(
+        "hands on what an optional holds", gradient=gradient.GOES_BACK, shape=shape.by("sequences:element")
+    ),
+    "OptionalHasElement": nothing(
+        "reads whether there is an element, not the data",
+        shape=shape.by("making:scalar"),
+        value=shape.elements("structure:has_element", "none"),
+        dtype="bool",
+    ),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
 from flopwise.operators.fourier import fourier, half_spectrum, lines
@@ -111,8 +112,13 @@ def mel_weight_matrix(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "DFT": by(dft, "bound"),
-    "STFT": by(stft, "bound"),
-    **dict.fromkeys(("HannWindow", "HammingWindow", "BlackmanWindow"), by(window)),
-    "MelWeightMatrix": by(mel_weight_matrix, "bound"),
+    "DFT": by(dft, "bound", shape=shape.by("making:spectrum")),
+    "STFT": by(stft, "bound", shape=shape.by("making:short_time")),
+    **dict.fromkeys(
+        ("HannWindow", "HammingWindow", "BlackmanWindow"),
+        by(window, shape=shape.by("making:window"), dtype=shape.dtype_of("output_datatype")),
+    ),
+    "MelWeightMatrix": by(
+        mel_weight_matrix, "bound", shape=shape.by("making:mel"), dtype=shape.dtype_of("output_datatype")
+    ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flopwise.graph import Node
+from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import required
 from flopwise.operators.operator import Operator, by, nothing
@@ -26,9 +27,15 @@ def tf_idf_vectorizer(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    **dict.fromkeys(
-        ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"),
-        nothing("works on the characters of strings, not on numbers"),
+    "StringConcat": nothing("works on the characters of strings, not on numbers", shape=shape.common),
+    "StringNormalizer": nothing(
+        "works on the characters of strings, not on numbers", shape=shape.by("making:normalized_strings")
     ),
-    "TfIdfVectorizer": by(tf_idf_vectorizer, "bound"),
+    "StringSplit": nothing(
+        "works on the characters of strings, not on numbers",
+        shape=shape.by("making:split_strings"),
+        dtype=("string", "int64"),
+    ),
+    "RegexFullMatch": nothing("works on the characters of strings, not on numbers", shape=shape.alike, dtype="bool"),
+    "TfIdfVectorizer": by(tf_idf_vectorizer, "bound", shape=shape.by("making:occurrences"), dtype="float32"),
 }

@@ -74,7 +74,7 @@ def _pick(node: Node, name: str, values: Sequence[str], default: int) -> str:
 
 
 def _aggregated(node: Node, function: str, votes: int, targets: int) -> Counts:
-    """What joins the leaves of all trees into the scores of one sample."""
+    """Counts of joining the leaves of all trees into the scores of one sample."""
     if function not in ("SUM", "AVERAGE", "MIN", "MAX"):
         raise ModelError(f"{node.op} {node.name!r}: unknown aggregate_function {function!r}")
     if function in ("MIN", "MAX"):
@@ -103,7 +103,7 @@ def _path(node: Node) -> Counts:
 
 
 def _tests(node: Node, tests: int) -> Counts:
-    """So many tests; where a missing value can take the true branch, each asks for that too."""
+    """Counts of ``tests`` comparisons; where a missing value can take the true branch, each asks for that too."""
     return Counts(cmp=tests * (2 if any(node.attrs.get("nodes_missing_value_tracks_true", ())) else 1))
 
 
@@ -159,9 +159,9 @@ def _depths(node: Node, inner: Sequence[Sequence[int]], tests: Sequence[int] | N
 
 
 OPERATORS: dict[str, Operator] = {
-    "ai.onnx.ml::TreeEnsemble": by(tree_ensemble, "bound"),
+    "ai.onnx.ml::TreeEnsemble": by(tree_ensemble, "bound", shape=shape.by("standard:samples")),
     "ai.onnx.ml::TreeEnsembleClassifier": by(
-        tree_ensemble_classifier, "bound", shape=shape.by("standard:tree_classes")
+        tree_ensemble_classifier, "bound", shape=shape.typed("standard:tree_classes")
     ),
-    "ai.onnx.ml::TreeEnsembleRegressor": by(tree_ensemble_regressor, "bound", shape=shape.by("standard:trees")),
+    "ai.onnx.ml::TreeEnsembleRegressor": by(tree_ensemble_regressor, "bound", shape=shape.typed("standard:trees")),
 }

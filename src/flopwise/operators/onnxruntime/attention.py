@@ -11,7 +11,7 @@ from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.operators import shape
 from flopwise.operators.counts import SOFTMAX, Counts
-from flopwise.operators.extents import extent, product, whole
+from flopwise.operators.extents import extent, integer, product
 from flopwise.operators.inputs import DATA, FACTOR, SCALE, inputs, scale, zero_point
 from flopwise.operators.masks import pairs_within
 from flopwise.operators.onnxruntime.positions import ROTATED
@@ -62,17 +62,17 @@ class Heads:
 
 def _projected(inputs: Tensor, weights: Tensor, node: Node, bias: int) -> Counts:
     """The product of the input with weights, and a bias."""
-    made = product(inputs.dims[:-1]) * extent(node, weights, -1)
-    return Counts(mac=made * extent(node, weights, 0), add=made if node.has_input(bias) else 0)
+    outputs = product(inputs.dims[:-1]) * extent(node, weights, -1)
+    return Counts(mac=outputs * extent(node, weights, 0), add=outputs if node.has_input(bias) else 0)
 
 
 def how_many(node: Node, *places: int) -> int:
-    """How many of these inputs are given."""
+    """The number of these inputs that are given."""
     return sum(node.has_input(place) for place in places)
 
 
-def _flag(node: Node, name: str) -> int:
-    return int(bool(node.attrs.get(name, 0)))
+def _causal(node: Node) -> int:
+    return int(bool(node.attrs.get("unidirectional", 0)))
 
 
 def attention(node: Node) -> Counts:
@@ -97,15 +97,15 @@ def quantized_attention(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QAttention
     """
-    made = product(node.input(0).dims[:-1]) * extent(node, node.input(1), -1)
+    outputs = product(node.input(0).dims[:-1]) * extent(node, node.input(1), -1)
     shifts = sum(node.input(x).numel for x, zero in ((0, 6), (1, 7)) if node.has_input(zero))
     work = _self_attention(node, masks=how_many(node, 5), past=8)
-    return work + Counts(mul=made + node.input(4).numel, add=shifts)
+    return work + Counts(mul=outputs + node.input(4).numel, add=shifts)
 
 
 def _self_attention(node: Node, masks: int, past: int, needed: bool = False) -> Counts:
     x, w = node.input(0), node.input(1)
-    heads, sizes = whole(node, "num_heads"), _sizes(node, w)
+    heads, sizes = integer(node, "num_heads"), _sizes(node, w)
     batch, length = product(x.dims[:-2]), extent(node, x, -2)
     total = length
     if node.has_input(past):
@@ -114,9 +114,9 @@ def _self_attention(node: Node, masks: int, past: int, needed: bool = False) -> 
     shape = Heads(batch, heads, length, total, sizes[0] // heads, sizes[2] // heads)
     work = _projected(x, w, node, 2)
     if node.attrs.get("do_rotary", 0):
-        part = whole(node, "rotary_embedding_dim", 0) or sizes[0] // heads
+        part = integer(node, "rotary_embedding_dim", 0) or sizes[0] // heads
         work += ROTATED * (batch * length * 2 * heads * part)
-    causal = _flag(node, "unidirectional")
+    causal = _causal(node)
     return work + shape.counts(node, masks=masks + causal, pairs=shape.causal_pairs() if needed and causal else None)
 
 
@@ -135,7 +135,7 @@ def packed_attention(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.PackedAttention
     """
-    x, w, heads = node.input(0), node.input(1), whole(node, "num_heads")
+    x, w, heads = node.input(0), node.input(1), integer(node, "num_heads")
     sizes = _sizes(node, w)
     batch, length = (extent(node, node.input(3), axis) for axis in (0, 1))
     shape = Heads(batch, heads, length, length, sizes[0] // heads, sizes[2] // heads)
@@ -148,7 +148,7 @@ def packed_multi_head_attention(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.PackedMultiHeadAttention
     """
-    query, heads = node.input(0), whole(node, "num_heads")
+    query, heads = node.input(0), integer(node, "num_heads")
     batch, length = (extent(node, node.input(4), axis) for axis in (0, 1))
     packed = len(query.dims) == 4
     size = extent(node, query, -1) if packed else extent(node, query, -1) // heads
@@ -183,7 +183,7 @@ def decoder_masked_attention(node: Node) -> Counts:
 
 
 def _given_heads(node: Node, bias: int, masks: int, past: int, shared: bool, needed: bool = False) -> Counts:
-    query, heads = node.input(0), whole(node, "num_heads")
+    query, heads = node.input(0), integer(node, "num_heads")
     batch, length = extent(node, query, 0), extent(node, query, 1)
     if len(query.dims) == 5:  # B × S × N × 3 × d
         size = value_size = extent(node, query, -1)
@@ -200,13 +200,13 @@ def _given_heads(node: Node, bias: int, masks: int, past: int, shared: bool, nee
     if node.has_input(past):
         total = extent(node, node.input(past), 2) + (0 if shared else total)
     shape = Heads(batch, heads, length, total, size, value_size)
-    causal = _flag(node, "unidirectional")
+    causal = _causal(node)
     work = shape.counts(node, masks=masks + causal, pairs=shape.causal_pairs() if needed and causal else None)
     return work + Counts(add=biased if node.has_input(bias) else 0)
 
 
 def _keys(node: Node, key: Tensor, size: int, heads: int) -> tuple[int, int]:
-    """How many keys there are, and the extent of a value: keys are B × T × D, B × N × T × d, or packed with values."""
+    """The number of keys, and the extent of a value: keys are B × T × D, B × N × T × d, or packed with values."""
     if len(key.dims) == 4:
         return extent(node, key, 2), extent(node, node.input(2), -1) if node.has_input(2) else size
     if len(key.dims) == 5:
@@ -223,13 +223,13 @@ def decoder_attention(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DecoderAttention
     """
-    query, key, heads = node.input(0), node.input(1), whole(node, "num_heads")
+    query, key, heads = node.input(0), node.input(1), integer(node, "num_heads")
     length, batch, width = (extent(node, query, axis) for axis in range(3))
     total = extent(node, key, 0)
-    made = length * batch * width + total * batch * 2 * width
+    outputs = length * batch * width + total * batch * 2 * width
     keys = length + extent(node, node.input(6), 2) if node.has_input(6) else total
     shape = Heads(batch, heads, length, keys, width // heads, width // heads)
-    return Counts(mac=made * width, add=made) + shape.counts(node, masks=how_many(node, 5))
+    return Counts(mac=outputs * width, add=outputs) + shape.counts(node, masks=how_many(node, 5))
 
 
 def longformer_attention(node: Node) -> Counts:
@@ -244,7 +244,7 @@ def longformer_attention(node: Node) -> Counts:
 
 
 def _longformer(node: Node) -> Counts:
-    heads, window = whole(node, "num_heads"), whole(node, "window")
+    heads, window = integer(node, "num_heads"), integer(node, "window")
     batch, length, width = (extent(node, node.input(0), axis) for axis in range(3))
     return Heads(batch, heads, length, 2 * window + 1 + length, width // heads, width // heads).counts(node, masks=1)
 
@@ -256,9 +256,9 @@ def ordered_longformer_attention(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QOrderedLongformerAttention
     """
     x, weights = node.input(0), (node.input(2), node.input(8))
-    made = product(x.dims[:-1]) * sum(extent(node, w, -1) for w in weights)
+    outputs = product(x.dims[:-1]) * sum(extent(node, w, -1) for w in weights)
     work = _projected(x, weights[0], node, 4) + _projected(x, weights[1], node, 10) + _longformer(node)
-    return work + RESCALE * (made + node.output().numel)
+    return work + RESCALE * (outputs + node.output().numel)
 
 
 def ordered_attention(node: Node) -> Counts:
@@ -267,56 +267,56 @@ def ordered_attention(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QOrderedAttention
     """
-    x, heads = node.input(0), whole(node, "num_heads")
+    x, heads = node.input(0), integer(node, "num_heads")
     batch, length = extent(node, x, 0), extent(node, x, 1)
-    work, made = Counts(), 0
+    work, outputs = Counts(), 0
     for weight, bias in ((5, 11), (6, 12), (7, 13)):
         work += _projected(x, node.input(weight), node, bias)
-        made += batch * length * extent(node, node.input(weight), -1)
+        outputs += batch * length * extent(node, node.input(weight), -1)
     size, value_size = (extent(node, node.input(i), -1) // heads for i in (5, 7))
     scores = batch * heads * length * length
     shape = Heads(batch, heads, length, length, size, value_size)
-    masks = how_many(node, 17, 19) + _flag(node, "unidirectional")
-    rescaled: Counts = RESCALE * (made + 2 * scores + node.output().numel)
+    masks = how_many(node, 17, 19) + _causal(node)
+    rescaled: Counts = RESCALE * (outputs + 2 * scores + node.output().numel)
     return work + shape.counts(node, masks=masks) + rescaled
 
 
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::Attention": by(
-        attention, inputs=inputs(FACTOR, FACTOR), needed=needed_attention, shape=shape.by("attention:attention")
+        attention, inputs=inputs(FACTOR, FACTOR), needed=needed_attention, shape=shape.typed("attention:attention")
     ),
     "com.microsoft::DecoderMaskedSelfAttention": Operator(
         attention,
         "at most as Attention for one new token; with past_present_share_buffer T is the length of the buffer",
         "bound",
         inputs=inputs(FACTOR, FACTOR),
-        shape=shape.by("attention:attention"),
+        shape=shape.typed("attention:attention"),
     ),
     "com.microsoft::QAttention": by(
         quantized_attention,
         inputs=inputs(FACTOR, FACTOR, DATA, scale(0), scale(1), DATA, zero_point(0), zero_point(1)),
-        shape=shape.by("attention:quantized_attention"),
+        shape=shape.typed("attention:quantized_attention"),
     ),
     "com.microsoft::PackedAttention": by(
-        packed_attention, "bound", inputs=inputs(FACTOR, FACTOR), shape=shape.by("attention:packed_projected")
+        packed_attention, "bound", inputs=inputs(FACTOR, FACTOR), shape=shape.typed("attention:packed_projected")
     ),
     "com.microsoft::PackedMultiHeadAttention": by(
         packed_multi_head_attention,
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR),
-        shape=shape.by("attention:packed_heads"),
+        shape=shape.typed("attention:packed_heads"),
     ),
     "com.microsoft::MultiHeadAttention": by(
         multi_head_attention,
         inputs=inputs(FACTOR, FACTOR, FACTOR),
         needed=needed_multi_head_attention,
-        shape=shape.by("attention:multi_head_attention"),
+        shape=shape.typed("attention:multi_head_attention"),
     ),
     "com.microsoft::DecoderMaskedMultiHeadAttention": by(
         decoder_masked_attention,
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR),
-        shape=shape.by("attention:decoder_masked_attention"),
+        shape=shape.typed("attention:decoder_masked_attention"),
     ),
     "com.microsoft::DecoderAttention": by(decoder_attention, "bound", shape=shape.alike),
     "com.microsoft::LongformerAttention": by(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from flopwise.graph import Node
 from flopwise.operators import shape
 from flopwise.operators.counts import RMS, RMS_ROW, Counts
-from flopwise.operators.extents import extent, whole
+from flopwise.operators.extents import extent, integer
 from flopwise.operators.inputs import DATA, FACTOR, SCALE, inputs
 from flopwise.operators.onnxruntime.attention import Heads, how_many
 from flopwise.operators.onnxruntime.positions import ROTATED
@@ -21,14 +21,14 @@ _SINK = Counts(cmp=1, add=2, exp=1)
 
 def _size(node: Node) -> int:
     """Extent of a query in one head; without keys the query holds keys and values too."""
-    heads: int = whole(node, "num_heads")
-    groups: int = whole(node, "kv_num_heads")
+    heads: int = integer(node, "num_heads")
+    groups: int = integer(node, "kv_num_heads")
     width = extent(node, node.input(0), -1)
     return width // (heads if node.has_input(1) else heads + 2 * groups)
 
 
-def _around(node: Node, queries: int, keys: int, size: int, *, sink: int, norm: int) -> Counts:
-    """What happens to queries and new keys before their product, and to the softmax, as far as the node asks for it.
+def _options_work(node: Node, queries: int, keys: int, size: int, *, sink: int, norm: int) -> Counts:
+    """Counts of the node's options: rotation and norm of queries and new keys, a sink of the softmax.
 
     Args:
         node: the node.
@@ -49,16 +49,16 @@ def _around(node: Node, queries: int, keys: int, size: int, *, sink: int, norm: 
     return work
 
 
-def _stored(node: Node, kept: int, new: int) -> Counts:
+def _stored(node: Node, read: int, new: int) -> Counts:
     """The scale of each element of a quantised cache that is read, and rounding of what is written to it.
 
     Args:
         node: the node.
-        kept: elements of all keys that are read; there are as many values.
+        read: elements of all keys that are read; there are as many values.
         new: elements of the new keys; there are as many values.
     """
     caches: int = sum(node.attrs.get(f"{which}_quant_type", "NONE") != "NONE" for which in "kv")
-    return (Counts(mul=kept) + RESCALE * new) * caches
+    return (Counts(mul=read) + RESCALE * new) * caches
 
 
 def grouped_attention(node: Node) -> Counts:
@@ -92,7 +92,7 @@ def sparse_attention(node: Node) -> Counts:
 
 
 def _grouped(node: Node, masks: int, sink: int, norm: int, needed: bool = False) -> Counts:
-    query, heads, groups, size = node.input(0), whole(node, "num_heads"), whole(node, "kv_num_heads"), _size(node)
+    query, heads, groups, size = node.input(0), integer(node, "num_heads"), integer(node, "kv_num_heads"), _size(node)
     batch, length = extent(node, query, 0), extent(node, query, 1)
     new = length
     if node.has_input(1):
@@ -105,8 +105,8 @@ def _grouped(node: Node, masks: int, sink: int, norm: int, needed: bool = False)
     shape = Heads(batch, heads, length, total, size, size)
     queries, keys = batch * heads * length, batch * groups * new
     causal = needed and bool(node.attrs.get("causal", 1))
-    pairs = shape.causal_pairs(whole(node, "local_window_size", 0)) if causal else None
-    work = shape.counts(node, masks=masks, pairs=pairs) + _around(node, queries, keys, size, sink=sink, norm=norm)
+    pairs = shape.causal_pairs(integer(node, "local_window_size", 0)) if causal else None
+    work = shape.counts(node, masks=masks, pairs=pairs) + _options_work(node, queries, keys, size, sink=sink, norm=norm)
     return work + _stored(node, batch * groups * total * size, keys * size)
 
 
@@ -133,14 +133,14 @@ def sparse_paged_attention(node: Node) -> Counts:
 
 
 def _packed(node: Node, total: int, sequences: int, sink: int, norm: int) -> Counts:
-    heads, groups, size = whole(node, "num_heads"), whole(node, "kv_num_heads"), _size(node)
+    heads, groups, size = integer(node, "num_heads"), integer(node, "kv_num_heads"), _size(node)
     tokens = extent(node, node.input(0), 0)
-    value_size = whole(node, "v_head_size", 0) or size
+    value_size = integer(node, "v_head_size", 0) or size
     work = Heads(1, heads, tokens, total, size, value_size).counts(
         node, masks=int(bool(node.attrs.get("is_causal", 1)))
     )
     work += Counts(mul=(sequences - 1) * heads * total * size)
-    work += _around(node, tokens * heads, tokens * groups, size, sink=sink, norm=norm)
+    work += _options_work(node, tokens * heads, tokens * groups, size, sink=sink, norm=norm)
     return work + _stored(node, sequences * groups * total * size, tokens * groups * size)
 
 
@@ -153,19 +153,19 @@ def dynamic_sparse_attention(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.DynamicSparseAttention
     """
-    query, heads, groups, size = node.input(0), whole(node, "num_heads"), whole(node, "kv_num_heads"), _size(node)
+    query, heads, groups, size = node.input(0), integer(node, "num_heads"), integer(node, "kv_num_heads"), _size(node)
     tokens = extent(node, query, 0) * extent(node, query, 1)
     shape = Heads(tokens, heads, 1, _selected(node, 7), size, size)
-    work = shape.counts(node, masks=1) + _around(node, tokens * heads, tokens * groups, size, sink=16, norm=14)
+    work = shape.counts(node, masks=1) + _options_work(node, tokens * heads, tokens * groups, size, sink=16, norm=14)
     caches = int(node.has_input(18)) + int(node.has_input(19))
     both = node.attrs.get("attention_mode", "selected_only") == "local_plus_selected"
-    read = max(whole(node, "local_window_size", 0), 0) if both else extent(node, node.input(7), -1)
+    read = max(integer(node, "local_window_size", 0), 0) if both else extent(node, node.input(7), -1)
     return work + (Counts(mul=read) + Counts(div=1, cmp=3)) * (tokens * groups * size * caches)
 
 
 def _selected(node: Node, place: int) -> int:
-    """How many keys a token attends to at most."""
-    window: int = whole(node, "local_window_size", 0)
+    """The number of keys that a token attends to, at most."""
+    window: int = integer(node, "local_window_size", 0)
     both = node.attrs.get("attention_mode", "selected_only") == "local_plus_selected"
     return extent(node, node.input(place), -1) + (max(window, 0) if both else 0)
 
@@ -178,7 +178,7 @@ def merged_selections(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.PackedSparseAttentionIndexerMerge
     """
-    added = extent(node, node.input(5), -1) if node.has_input(5) else whole(node, "max_output_entries")
+    added = extent(node, node.input(5), -1) if node.has_input(5) else integer(node, "max_output_entries")
     entries = extent(node, node.input(0), -1) + added
     return Counts(cmp=extent(node, node.input(2), 0) * (entries * (entries - 1) // 2))
 
@@ -191,32 +191,32 @@ OPERATORS: dict[str, Operator] = {
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 9, SCALE, SCALE),
         needed=needed_grouped_attention,
-        shape=shape.by("attention:grouped"),
+        shape=shape.typed("attention:grouped"),
     ),
     "com.microsoft::SparseAttention": by(
-        sparse_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR), shape=shape.by("attention:in_place")
+        sparse_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR), shape=shape.typed("attention:in_place")
     ),
     "com.microsoft::PagedAttention": by(
         paged_attention,
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 11, SCALE, SCALE),
-        shape=shape.by("attention:in_place"),
+        shape=shape.typed("attention:in_place"),
     ),
     "com.microsoft::SparsePagedAttention": by(
         sparse_paged_attention,
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 16, SCALE, SCALE),
-        shape=shape.by("attention:in_place"),
+        shape=shape.typed("attention:in_place"),
     ),
     "com.microsoft::DynamicSparseAttention": by(
         dynamic_sparse_attention,
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 15, SCALE, SCALE),
-        shape=shape.by("attention:dynamic_sparse"),
+        shape=shape.typed("attention:dynamic_sparse"),
     ),
-    "com.microsoft::SparseAttentionIndexer": unknown(_INDEXER, shape=shape.by("attention:indices")),
-    "com.microsoft::PackedSparseAttentionIndexer": unknown(_INDEXER, shape=shape.by("attention:indices")),
+    "com.microsoft::SparseAttentionIndexer": unknown(_INDEXER, shape=shape.typed("attention:indices")),
+    "com.microsoft::PackedSparseAttentionIndexer": unknown(_INDEXER, shape=shape.typed("attention:indices")),
     "com.microsoft::PackedSparseAttentionIndexerMerge": by(
-        merged_selections, "bound", shape=shape.by("attention:merged_indices")
+        merged_selections, "bound", shape=shape.typed("attention:merged_indices")
     ),
 }

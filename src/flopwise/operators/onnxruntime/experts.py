@@ -11,12 +11,13 @@ from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.operators import shape
 from flopwise.operators.counts import SIGMOID, SOFTMAX, Counts
-from flopwise.operators.extents import extent, product, smaller, whole
+from flopwise.operators.extents import extent, integer, product
 from flopwise.operators.inputs import DATA, FACTOR, SCALE, Input, factor, inputs, unpacked
 from flopwise.operators.onnxruntime.linear import FAST_GELU, FUSED
 from flopwise.operators.onnxruntime.pointwise import limited, swiglu
-from flopwise.operators.operator import Operator, by
+from flopwise.operators.operator import Effect, Operator, by
 from flopwise.operators.packed import Packed, elements, of_experts
+from flopwise.operators.size import smaller
 
 
 def experts(node: Node) -> Counts:
@@ -46,20 +47,20 @@ def _experts(
     node: Node, elements: dict[str, int], weights: tuple[int, int, int], biases: tuple[int, int, int]
 ) -> Counts:
     """The work of experts, some of whose weights hold more elements than their shape says."""
-    x, router, taken = node.input(0), node.input(1), whole(node, "k", 1)
+    x, router, k = node.input(0), node.input(1), integer(node, "k", 1)
     width, tokens = extent(node, x, -1), product(x.dims[:-1])
-    sizes = [_of_one_expert(node, place, elements) for place in weights]
+    sizes = [_expert_elements(node, place, elements) for place in weights]
     added = sum(extent(node, node.input(place), -1) for place in biases if node.has_input(place))
     inner = sizes[1] // width
-    chosen = (SOFTMAX + Counts(cmp=taken.bit_length())) * router.numel
+    chosen = (SOFTMAX + Counts(cmp=k.bit_length())) * router.numel
     if node.attrs.get("normalize_routing_weights", 0):
-        chosen += Counts(add=1, div=1) * (tokens * taken)
-    visits = tokens * taken
+        chosen += Counts(add=1, div=1) * (tokens * k)
+    visits = tokens * k
     products = Counts(mac=visits * (sum(sizes) + width), add=visits * added)
     return products + _gate(node, sizes[2]) * (visits * inner) + chosen
 
 
-def _of_one_expert(node: Node, place: int, elements: dict[str, int]) -> int:
+def _expert_elements(node: Node, place: int, elements: dict[str, int]) -> int:
     """Elements of one expert's matrix; 0 when there is none at this place."""
     if not node.has_input(place):
         return 0
@@ -105,27 +106,27 @@ def stored_experts(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MoEPacked
     """
-    x, taken = node.input(0), whole(node, "k", 1)
+    x, k = node.input(0), integer(node, "k", 1)
     width, tokens, inner = extent(node, x, -1), product(x.dims[:-1]), extent(node, node.input(2), 1)
     kind = str(node.attrs.get("activation_type", "swiglu")).lower()
     gated = kind == "swiglu"
     gate = swiglu(node, clamped=False) if gated else _activation(node, kind)
     visit = Counts(mac=(3 if gated else 2) * inner * width + width) + gate * inner
     full = node.has_input(5)
-    chosen = (Counts(cmp=taken.bit_length()) + (Counts() if full else SOFTMAX)) * node.input(1).numel
-    token = visit * taken
+    chosen = (Counts(cmp=k.bit_length()) + (Counts() if full else SOFTMAX)) * node.input(1).numel
+    token = visit * k
     if node.attrs.get("normalize_routing_weights", 1):
-        token += _normalized(taken, full, node.attrs.get("routing_epsilon", 0.0) != 0.0)
+        token += _normalized(k, full, node.attrs.get("routing_epsilon", 0.0) != 0.0)
     if node.attrs.get("routed_scaling_factor", 1.0) != 1.0:
-        token += Counts(mul=taken)
+        token += Counts(mul=k)
     return token * tokens + chosen
 
 
-def _normalized(taken: int, full: bool, epsilon: bool) -> Counts:
-    """What it takes to divide the weights of a token's experts by their sum; full scores look for a sum of zero."""
+def _normalized(k: int, full: bool, epsilon: bool) -> Counts:
+    """Counts of dividing the weights of a token's experts by their sum; full scores look for a sum of zero."""
     if not full:
-        return Counts(add=1, div=1) * taken
-    return Counts(add=taken, cmp=1) + (Counts(add=1, div=taken) if epsilon else Counts(div=1, mul=taken))
+        return Counts(add=1, div=1) * k
+    return Counts(add=k, cmp=1) + (Counts(add=1, div=k) if epsilon else Counts(div=1, mul=k))
 
 
 def group_router(node: Node) -> Counts:
@@ -150,11 +151,11 @@ def group_router(node: Node) -> Counts:
 
 def _selected(node: Node, experts: int) -> Counts:
     """The choice of groups for one token, and of experts among them."""
-    groups, taken, best = max(whole(node, "n_group", 1), 1), whole(node, "top_k"), whole(node, "group_topk", 2)
-    kept, size = whole(node, "topk_group", 1), experts // groups
+    groups, k, best = max(integer(node, "n_group", 1), 1), integer(node, "top_k"), integer(node, "group_topk", 2)
+    best_groups, size = integer(node, "topk_group", 1), experts // groups
     best = smaller(best, size)
-    counts = Counts(cmp=experts * best.bit_length() + groups * kept.bit_length(), add=groups * best)
-    return counts + Counts(cmp=kept * size * taken.bit_length()) + Counts(cmp=1, log=1) * taken
+    counts = Counts(cmp=experts * best.bit_length() + groups * best_groups.bit_length(), add=groups * best)
+    return counts + Counts(cmp=best_groups * size * k.bit_length()) + Counts(cmp=1, log=1) * k
 
 
 def shared_expert(node: Node) -> Counts:
@@ -170,7 +171,7 @@ def shared_expert(node: Node) -> Counts:
     kind = str(node.attrs.get("activation", "swiglu")).lower()
     if kind != "swiglu":
         raise ShapeError(f"{node.op} {node.name!r}: unknown activation {kind!r}")
-    activated = product(x.dims[:-1]) * ((columns - whole(node, "router_size")) // 2)
+    activated = product(x.dims[:-1]) * ((columns - integer(node, "router_size")) // 2)
     return Counts(mac=x.numel * columns) + swiglu(node, limited(node)) * activated
 
 
@@ -187,18 +188,21 @@ _GATE, _UP, _DOWN = (
     for place, width, name in ((2, (0, -1), "gate"), (3, (0, -1), "up"), (4, (2, 1), "down"))
 )
 
+_ROUTED: frozenset[Effect] = frozenset({"experts"})
+
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::MoE": by(experts, inputs=inputs(FACTOR, DATA, FACTOR), shape=shape.alike),
-    "com.microsoft::QMoE": by(quantized_experts, inputs=_QUANTIZED_EXPERTS, shape=shape.alike),
+    "com.microsoft::MoE": by(experts, inputs=inputs(FACTOR, DATA, FACTOR), shape=shape.alike, effects=_ROUTED),
+    "com.microsoft::QMoE": by(quantized_experts, inputs=_QUANTIZED_EXPERTS, shape=shape.alike, effects=_ROUTED),
     "com.microsoft::MoEPacked": by(
         stored_experts,
         inputs=inputs(FACTOR, DATA, Input(factor=True, packed=_GATE), Input(packed=_UP), Input(packed=_DOWN)),
         shape=shape.alike,
+        effects=_ROUTED,
     ),
     "com.microsoft::MoEGroupRouter": by(
-        group_router, inputs=inputs(FACTOR, DATA, FACTOR), shape=shape.by("products:group_router")
+        group_router, inputs=inputs(FACTOR, DATA, FACTOR), shape=shape.typed("products:group_router")
     ),
     "com.microsoft::RouterGateUpProj": by(
-        shared_expert, inputs=inputs(FACTOR, factor("right")), shape=shape.by("products:router_and_expert")
+        shared_expert, inputs=inputs(FACTOR, factor("right")), shape=shape.typed("products:router_and_expert")
     ),
 }

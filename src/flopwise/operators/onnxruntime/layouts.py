@@ -52,21 +52,23 @@ _BLOCKED: dict[str, Operator] = {
         "numel(Y) × prod(W.shape[1:]) mac, numel(Y) add when B is given, numel(Y) add when Sum is given, and the "
         "activation for each element of Y; channels that fill a block up count",
         inputs=inputs(DATA, WEIGHT, WEIGHT),
-        shape=shape.by("layouts:blocked_conv"),
+        shape=shape.typed("layouts:blocked_conv"),
     ),
     **{
         name: counted_as(pooling.OPERATORS[name], shape=shape.twin(name))
         for name in ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
     },
     "Upsample": counted_as(
-        resize.OPERATORS["Upsample"], inputs=inputs(DATA, SETTING), shape=shape.by("layouts:enlarged")
+        resize.OPERATORS["Upsample"], inputs=inputs(DATA, SETTING), shape=shape.typed("layouts:enlarged")
     ),
-    "ReorderInput": nothing(_LAYOUT, shape=shape.by("layouts:into_blocks")),
-    "ReorderOutput": nothing(_LAYOUT, shape=shape.by("layouts:out_of_blocks")),
+    "ReorderInput": nothing(_LAYOUT, shape=shape.typed("layouts:into_blocks")),
+    "ReorderOutput": nothing(_LAYOUT, shape=shape.typed("layouts:out_of_blocks")),
 }
 
 _LAST: dict[str, Operator] = {
-    "Conv": counted_as(linear.OPERATORS["Conv"], inputs=inputs(DATA, WEIGHT, WEIGHT), shape=shape.by("layouts:conv")),
+    "Conv": counted_as(
+        linear.OPERATORS["Conv"], inputs=inputs(DATA, WEIGHT, WEIGHT), shape=shape.typed("layouts:conv")
+    ),
     "ConvTranspose": counted_as(linear.OPERATORS["ConvTranspose"], inputs=inputs(DATA, WEIGHT, WEIGHT)),
     "QLinearConv": counted_as(
         quantized.OPERATORS["QLinearConv"],
@@ -80,14 +82,14 @@ _LAST: dict[str, Operator] = {
         microsoft_quantized.OPERATORS["com.microsoft::QLinearAveragePool"],
         inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
     ),
-    "AveragePool": counted_as(pooling.OPERATORS["AveragePool"], shape=shape.by("layouts:average_pool")),
+    "AveragePool": counted_as(pooling.OPERATORS["AveragePool"], shape=shape.typed("layouts:average_pool")),
     "GlobalAveragePool": counted_as(
-        pooling.OPERATORS["GlobalAveragePool"], shape=shape.by("layouts:global_average_pool")
+        pooling.OPERATORS["GlobalAveragePool"], shape=shape.typed("layouts:global_average_pool")
     ),
-    "GlobalLpPool": counted_as(pooling.OPERATORS["GlobalLpPool"], shape=shape.by("layouts:global_lp_pool")),
-    "GlobalMaxPool": counted_as(pooling.OPERATORS["GlobalMaxPool"], shape=shape.by("layouts:global_max_pool")),
-    "LpPool": counted_as(pooling.OPERATORS["LpPool"], shape=shape.by("layouts:lp_pool")),
-    "MaxPool": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.by("layouts:max_pool")),
+    "GlobalLpPool": counted_as(pooling.OPERATORS["GlobalLpPool"], shape=shape.typed("layouts:global_lp_pool")),
+    "GlobalMaxPool": counted_as(pooling.OPERATORS["GlobalMaxPool"], shape=shape.typed("layouts:global_max_pool")),
+    "LpPool": counted_as(pooling.OPERATORS["LpPool"], shape=shape.typed("layouts:lp_pool")),
+    "MaxPool": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.typed("layouts:max_pool")),
     "BatchNormalization": counted_as(
         normalization.OPERATORS["BatchNormalization"], inputs=inputs(DATA, WEIGHT, WEIGHT, STATISTIC, STATISTIC)
     ),

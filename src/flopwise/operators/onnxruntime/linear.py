@@ -13,7 +13,7 @@ from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.operators import shape
 from flopwise.operators.counts import RMS, RMS_ROW, SILU, Counts
-from flopwise.operators.extents import extent, product, whole
+from flopwise.operators.extents import extent, integer, product
 from flopwise.operators.inputs import DATA, FACTOR, SCALE, Input, Weight, factor, inputs, scale
 from flopwise.operators.onnx import linear
 from flopwise.operators.onnx.recurrent import ACTIVATIONS
@@ -137,7 +137,7 @@ def packed_matmul(bias: int | None) -> Rule:
 
 
 def _empty(weights: Tensor) -> bool:
-    """Whether weights are left out by an extent of 0."""
+    """True where weights are left out by an extent of 0."""
     return 0 in (weights.shape or ())
 
 
@@ -193,7 +193,7 @@ def packed_qkv(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.MatMulNBitsQkv
     """
     rows, width = product(node.input(0).dims[:-1]), extent(node, node.input(0), -1)
-    columns = [whole(node, name) for name in ("Nq", "Nkv", "Nkv")]
+    columns = [integer(node, name) for name in ("Nq", "Nkv", "Nkv")]
     biases = rows * sum(n for n, i in zip(columns, (5, 8, 11), strict=True) if node.has_input(i))
     return _normed(node) + Counts(mac=rows * sum(columns) * width, add=biases)
 
@@ -206,26 +206,26 @@ OPERATORS: dict[str, Operator] = {
         fused_conv, inputs=inputs(FACTOR, factor("conv")), shape=shape.twin("Conv", (0, 1), shape.ACTIVATION)
     ),
     "com.microsoft::NhwcFusedConv": by(
-        fused_conv, inputs=inputs(FACTOR, factor("conv")), shape=shape.by("layouts:conv")
+        fused_conv, inputs=inputs(FACTOR, factor("conv")), shape=shape.typed("layouts:conv")
     ),
     "com.microsoft::NhwcConv": counted_as(
-        linear.OPERATORS["Conv"], inputs=inputs(FACTOR, FACTOR), shape=shape.by("layouts:conv")
+        linear.OPERATORS["Conv"], inputs=inputs(FACTOR, FACTOR), shape=shape.typed("layouts:conv")
     ),
     "com.microsoft::ConvTransposeWithDynamicPads": by(
-        padded_conv_transpose, inputs=inputs(FACTOR, FACTOR), shape=shape.by("products:transposed")
+        padded_conv_transpose, inputs=inputs(FACTOR, FACTOR), shape=shape.typed("products:transposed")
     ),
     **dict.fromkeys(
         ("com.microsoft::FusedMatMul", "com.microsoft::TransposeMatMul"),
         by(
             fused_matmul,
             inputs=inputs(factor("left", "transA"), factor("right", "transB")),
-            shape=shape.by("products:fused_matmul"),
+            shape=shape.typed("products:fused_matmul"),
         ),
     ),
     "com.microsoft::FusedMatMulActivation": by(
         fused_matmul_activation,
         inputs=inputs(factor("left", "transA"), factor("right", "transB")),
-        shape=shape.by("products:fused_matmul"),
+        shape=shape.typed("products:fused_matmul"),
     ),
     "com.microsoft::FusedGemm": by(
         fused_gemm,
@@ -236,14 +236,14 @@ OPERATORS: dict[str, Operator] = {
         gemm_fast_gelu, inputs=inputs(FACTOR, factor("right")), shape=shape.twin("MatMul", (0, 1))
     ),
     "com.microsoft::GemmFloat8": by(
-        gemm_float8, inputs=inputs(FACTOR, FACTOR, DATA, SCALE, SCALE, SCALE), shape=shape.by("products:gemm")
+        gemm_float8, inputs=inputs(FACTOR, FACTOR, DATA, SCALE, SCALE, SCALE), shape=shape.typed("products:gemm")
     ),
     "com.microsoft::SparseToDenseMatMul": Operator(
         fused_matmul,
         "at most numel(Y) × K mac: as if no element of A were zero; alpha ≠ 1: numel(Y) mul",
         "bound",
         inputs=inputs(FACTOR, FACTOR),
-        shape=shape.by("products:fused_matmul"),
+        shape=shape.typed("products:fused_matmul"),
     ),
     "com.microsoft::MatMulNBits": by(
         packed_matmul(5),
@@ -253,28 +253,28 @@ OPERATORS: dict[str, Operator] = {
             scale(1),
             Input("zero point", packed=Packed(blocks), of=1),
         ),
-        shape=shape.by("products:columns"),
+        shape=shape.typed("products:columns"),
     ),
     "com.microsoft::MatMulBnb4": by(
         packed_matmul(None),
         inputs=inputs(
             FACTOR, Input(factor=True, packed=Packed(elements("K", "N"), (), {None: "fp4", 0: "fp4", 1: "nf4"})), SCALE
         ),
-        shape=shape.by("products:columns"),
+        shape=shape.typed("products:columns"),
     ),
-    "com.microsoft::MatMulFpQ4": by(packed_matmul(None), shape=shape.by("products:given_columns")),
+    "com.microsoft::MatMulFpQ4": by(packed_matmul(None), shape=shape.typed("products:given_columns")),
     "com.microsoft::MatMulBlockQuantizedFp4Weight": by(
         packed_matmul(5),
         inputs=inputs(FACTOR, Input(factor=True, packed=Packed(None, (), {None: "float4e2m1"})), SCALE, SCALE, SCALE),
-        shape=shape.by("products:block_columns"),
+        shape=shape.typed("products:block_columns"),
     ),
     "com.microsoft::MatMulBlockQuantizedFp8Weight": by(
-        packed_matmul(4), inputs=inputs(FACTOR, FACTOR, SCALE, SCALE), shape=shape.by("products:block_columns")
+        packed_matmul(4), inputs=inputs(FACTOR, FACTOR, SCALE, SCALE), shape=shape.typed("products:block_columns")
     ),
     "com.microsoft::MatMulNBitsMlp": by(
         packed_mlp,
         inputs=inputs(FACTOR, DATA, DATA, Input(factor=True, packed=MATRIX), SCALE, DATA, Input(packed=MATRIX), SCALE),
-        shape=shape.by("products:columns"),
+        shape=shape.typed("products:columns"),
     ),
     "com.microsoft::MatMulNBitsQkv": by(
         packed_qkv,
@@ -291,12 +291,12 @@ OPERATORS: dict[str, Operator] = {
             Input(packed=_KEYS),
             SCALE,
         ),
-        shape=shape.by("products:three_products"),
+        shape=shape.typed("products:three_products"),
     ),
     "com.microsoft::MatMulPacked": by(
         stored_matmul,
         inputs=inputs(FACTOR, Input(factor=True, packed=Packed(elements("K", "N"), format="packed_type")), SCALE),
-        shape=shape.by("products:columns"),
+        shape=shape.typed("products:columns"),
     ),
     "com.microsoft::MatMulNBitsQLoRA": by(
         adapted_matmul,
@@ -309,6 +309,6 @@ OPERATORS: dict[str, Operator] = {
             Input(packed=Packed(elements("N", (4, 0)), ("lora_bits",), usual=8)),
             scale(5),
         ),
-        shape=shape.by("products:columns"),
+        shape=shape.typed("products:columns"),
     ),
 }

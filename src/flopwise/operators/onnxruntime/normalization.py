@@ -8,7 +8,7 @@ from __future__ import annotations
 from flopwise.graph import Node
 from flopwise.operators import shape
 from flopwise.operators.counts import SILU, Counts
-from flopwise.operators.extents import whole
+from flopwise.operators.extents import integer
 from flopwise.operators.inputs import DATA, SCALE, ZERO_POINT, inputs
 from flopwise.operators.onnx import normalization
 from flopwise.operators.operator import Operator, by, counted_as
@@ -41,7 +41,7 @@ def embed_layer_normalization(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.EmbedLayerNormalization
     """
-    return _embedded(node, mask=7)
+    return _embedded(node)
 
 
 def quantized_embed_layer_normalization(node: Node) -> Counts:
@@ -51,14 +51,14 @@ def quantized_embed_layer_normalization(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.QEmbedLayerNormalization
     """
     elements = (2 + int(node.has_input(4))) * node.output().numel + node.input(5).numel + node.input(6).numel
-    return _embedded(node, mask=7) + Counts(mul=1, add=1) * elements
+    return _embedded(node) + Counts(mul=1, add=1) * elements
 
 
-def _embedded(node: Node, mask: int) -> Counts:
+def _embedded(node: Node) -> Counts:
     y = node.output()
     sums = int(node.has_input(3)) + int(node.has_input(4))
     normed = Node("LayerNormalization", node.name, (y, node.input(5), node.input(6)), (y,), {"axis": -1})
-    counted = node.input(mask).numel if node.has_input(mask) else 0
+    counted = node.input(7).numel if node.has_input(7) else 0
     return Counts(add=sums * y.numel + counted) + normalization.layer_normalization(normed)
 
 
@@ -68,7 +68,7 @@ def group_normalization(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.GroupNorm
     """
-    attrs = {"num_groups": whole(node, "groups", 1)}
+    attrs = {"num_groups": integer(node, "groups", 1)}
     normed = Node("GroupNormalization", node.name, node.inputs[:3], node.outputs[:1], attrs)
     silu = SILU * node.input(0).numel if node.attrs.get("activation", 0) else Counts()
     return normalization.group_normalization(normed) + silu
@@ -95,17 +95,17 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::SimplifiedLayerNormalization": counted_as(
         normalization.OPERATORS["RMSNormalization"], shape=shape.alike
     ),
-    "com.microsoft::SkipLayerNormalization": by(skip_layer_normalization, shape=shape.by("pointwise:skip_norm")),
+    "com.microsoft::SkipLayerNormalization": by(skip_layer_normalization, shape=shape.typed("pointwise:skip_norm")),
     "com.microsoft::SkipSimplifiedLayerNormalization": by(
-        skip_rms_normalization, shape=shape.by("pointwise:skip_norm")
+        skip_rms_normalization, shape=shape.typed("pointwise:skip_norm")
     ),
-    "com.microsoft::EmbedLayerNormalization": by(embed_layer_normalization, shape=shape.by("pointwise:embedded")),
+    "com.microsoft::EmbedLayerNormalization": by(embed_layer_normalization, shape=shape.typed("pointwise:embedded")),
     "com.microsoft::QEmbedLayerNormalization": by(
         quantized_embed_layer_normalization,
         inputs=inputs(
             *(DATA,) * 8, SCALE, SCALE, SCALE, SCALE, SCALE, ZERO_POINT, ZERO_POINT, ZERO_POINT, ZERO_POINT, ZERO_POINT
         ),
-        shape=shape.by("pointwise:embedded"),
+        shape=shape.typed("pointwise:embedded"),
     ),
     "com.microsoft::GroupNorm": by(group_normalization, shape=shape.alike),
     "com.microsoft::SkipGroupNorm": by(skip_group_normalization, shape=shape.both_alike),

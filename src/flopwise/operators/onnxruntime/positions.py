@@ -9,7 +9,7 @@ from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.operators import shape
 from flopwise.operators.counts import RMS, RMS_ROW, SIGMOID, Counts
-from flopwise.operators.extents import extent, product, whole
+from flopwise.operators.extents import extent, integer, product
 from flopwise.operators.inputs import DATA, SETTING, inputs
 from flopwise.operators.operator import Operator, by, nothing
 
@@ -23,10 +23,10 @@ def rotary_embedding(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.RotaryEmbedding
     """
-    x, part = node.input(0), whole(node, "rotary_embedding_dim", 0)
+    x, part = node.input(0), integer(node, "rotary_embedding_dim", 0)
     rotated: int = x.numel
     if part:
-        heads = whole(node, "num_heads", 0) if len(x.dims) == 3 else 1
+        heads = integer(node, "num_heads", 0) if len(x.dims) == 3 else 1
         if not heads:
             raise ShapeError(f"{node.op} {node.name!r}: rotary_embedding_dim needs the attribute num_heads")
         rotated = product(x.dims[:-1]) * heads * part
@@ -42,8 +42,8 @@ def normalized_rotary(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.RMSNormRotary
     """
     x = node.input(0)
-    rows, width = product(x.dims[:-1]), whole(node, "input_width", 0) or extent(node, x, -1)
-    return (RMS * width + RMS_ROW + ROTATED * whole(node, "rotary_embedding_dim")) * rows
+    rows, width = product(x.dims[:-1]), integer(node, "input_width", 0) or extent(node, x, -1)
+    return (RMS * width + RMS_ROW + ROTATED * integer(node, "rotary_embedding_dim")) * rows
 
 
 def gemma_rotary_embedding(node: Node) -> Counts:
@@ -72,12 +72,14 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::RotaryEmbedding": by(rotary_embedding, shape=shape.alike),
     "com.microsoft::MRotaryEmbedding": by(rotary_embedding, shape=shape.alike),
     "com.microsoft::RMSNormRotary": by(
-        normalized_rotary, inputs=inputs(*(DATA,) * 5, SETTING), shape=shape.by("pointwise:norm_rotary")
+        normalized_rotary, inputs=inputs(*(DATA,) * 5, SETTING), shape=shape.typed("pointwise:norm_rotary")
     ),
-    "com.microsoft::GemmaRotaryEmbedding": by(gemma_rotary_embedding, shape=shape.by("movement:rotated")),
-    "com.microsoft::GatedRelativePositionBias": by(gated_relative_position_bias, shape=shape.by("movement:gated_bias")),
+    "com.microsoft::GemmaRotaryEmbedding": by(gemma_rotary_embedding, shape=shape.typed("movement:rotated")),
+    "com.microsoft::GatedRelativePositionBias": by(
+        gated_relative_position_bias, shape=shape.typed("movement:gated_bias")
+    ),
     "com.microsoft::RelativePositionBias": nothing(
         "copies a row of the table for each distance, which the lengths alone fix",
-        shape=shape.by("movement:position_bias"),
+        shape=shape.typed("movement:position_bias"),
     ),
 }

@@ -16,7 +16,7 @@ from flopwise.graph import Node, Tensor
 from flopwise.graph.ggml import TYPES
 from flopwise.operators import shape
 from flopwise.operators.counts import Counts, total
-from flopwise.operators.extents import extent, whole
+from flopwise.operators.extents import extent, integer
 from flopwise.operators.inputs import (
     DATA,
     FACTOR,
@@ -232,7 +232,7 @@ def gather_packed(node: Node) -> Counts:
     Raises:
         ShapeError: packed_type is no type of ggml.
     """
-    code = whole(node, "packed_type")
+    code = integer(node, "packed_type")
     if code not in TYPES:
         raise ShapeError(f"{node.op} {node.name!r}: unknown packed_type {code}")
     name = TYPES[code].name
@@ -251,43 +251,45 @@ OPERATORS: dict[str, Operator] = {
         quantized.quantize,
         inputs=inputs(DATA, SCALE, ZERO_POINT),
         effects=frozenset({"quantizes"}),
-        shape=shape.by("pointwise:quantized"),
+        shape=shape.typed("pointwise:quantized"),
     ),
     "com.microsoft::DequantizeLinear": by(
         quantized.dequantize,
         inputs=inputs(WIDE_BIAS, scale(0), zero_point(0)),
         effects=frozenset({"dequantizes"}),
-        shape=shape.by("pointwise:dequantized"),
+        shape=shape.typed("pointwise:dequantized"),
     ),
     "com.microsoft::QLinearConv": by(
         quantized.qlinear_conv,
         inputs=QLINEAR_CONV,
-        shape=shape.by("layouts:qlinear_conv"),
+        shape=shape.typed("layouts:qlinear_conv"),
     ),
     "com.microsoft::QLinearAdd": _between("Add", pointwise, _TWO, shape=shape.twin("Add", (0, 3))),
     "com.microsoft::QLinearMul": _between("Mul", pointwise, _TWO, shape=shape.twin("Mul", (0, 3))),
     "com.microsoft::QLinearWhere": by(
         where,
         inputs=inputs(DATA, FACTOR, SCALE, ZERO_POINT, FACTOR, SCALE, ZERO_POINT, SCALE, ZERO_POINT),
-        shape=shape.twin("Where", (0, 1, 4), steers=(0,), like=1),
+        shape=shape.twin("Where", (0, 1, 4), like=1),
     ),
     "com.microsoft::QLinearConcat": by(
         concat,
         inputs=inputs(SCALE, ZERO_POINT, FACTOR, SCALE, ZERO_POINT, repeated=(DATA, SCALE, ZERO_POINT)),
-        shape=shape.by("movement:concatenated"),
+        shape=shape.typed("movement:concatenated"),
     ),
     "com.microsoft::QLinearLeakyRelu": _between("LeakyRelu", pointwise, _ONE, shape=shape.alike),
     "com.microsoft::QLinearSigmoid": _between("Sigmoid", pointwise, _ONE, shape=shape.alike),
     "com.microsoft::QLinearSoftmax": _between("Softmax", normalization, _ONE, shape=shape.alike),
-    "com.microsoft::QLinearAveragePool": _between("AveragePool", pooling, _ONE, shape=shape.by("layouts:average_pool")),
+    "com.microsoft::QLinearAveragePool": _between(
+        "AveragePool", pooling, _ONE, shape=shape.typed("layouts:average_pool")
+    ),
     "com.microsoft::QLinearGlobalAveragePool": _between(
-        "GlobalAveragePool", pooling, _ONE, shape=shape.by("layouts:global_average_pool")
+        "GlobalAveragePool", pooling, _ONE, shape=shape.typed("layouts:global_average_pool")
     ),
     "com.microsoft::QLinearReduceMean": _between("ReduceMean", reduction, _ONE, shape=shape.twin("ReduceMean")),
     "com.microsoft::QGemm": by(
         gemm,
         inputs=inputs(*operand(0, "left", "transA"), *operand(3, "right", "transB"), WIDE_BIAS, SCALE, ZERO_POINT),
-        shape=shape.by("products:gemm"),
+        shape=shape.typed("products:gemm"),
     ),
     "com.microsoft::MatMulIntegerToFloat": by(
         matmul_integer_to_float,
@@ -315,35 +317,35 @@ OPERATORS: dict[str, Operator] = {
         inputs=inputs(
             Input(factor=True, inside="uint8"), FACTOR, FACTOR, *(DATA,) * 5, SCALE, ZERO_POINT, SCALE, ZERO_POINT
         ),
-        shape=shape.by("state:lstm"),
+        shape=shape.typed("state:lstm"),
     ),
     "com.microsoft::GatherBlockQuantized": by(
         gather_blocks,
         inputs=inputs(Input(packed=FITTING), DATA, scale(0), Input("zero point", packed=FITTING, of=0)),
-        effects=frozenset({"picks quantized"}),
-        shape=shape.by("movement:gathered"),
+        effects=frozenset({"picks", "picks quantized"}),
+        shape=shape.typed("movement:gathered"),
     ),
     "com.microsoft::GatherPacked": by(
         gather_packed,
         inputs=inputs(Input(packed=Packed(elements((0, 0), "K"), format="packed_type")), DATA),
-        effects=frozenset({"picks quantized"}),
-        shape=shape.by("movement:gathered_packed"),
+        effects=frozenset({"picks", "picks quantized"}),
+        shape=shape.typed("movement:gathered_packed"),
     ),
     "com.microsoft::QOrderedMatMul": by(
         ordered_matmul,
         inputs=inputs(FACTOR, SCALE, FACTOR, SCALE, SCALE, DATA, DATA, SCALE),
-        shape=shape.by("products:ordered_matmul"),
+        shape=shape.typed("products:ordered_matmul"),
     ),
     "com.microsoft::QOrderedGelu": by(ordered_gelu, inputs=inputs(DATA, SCALE, SCALE), shape=shape.alike),
     "com.microsoft::QOrderedLayerNormalization": by(
         ordered_layer_normalization, inputs=inputs(DATA, SCALE, DATA, DATA, SCALE), shape=shape.alike
     ),
     "com.microsoft::QuantizeWithOrder": by(
-        quantized.quantize, inputs=inputs(DATA, SCALE), shape=shape.by("pointwise:to_int8")
+        quantized.quantize, inputs=inputs(DATA, SCALE), shape=shape.typed("pointwise:to_int8")
     ),
     "com.microsoft::DequantizeWithOrder": by(
-        quantized.dequantize, inputs=inputs(DATA, SCALE), shape=shape.by("pointwise:typed_by_attribute")
+        quantized.dequantize, inputs=inputs(DATA, SCALE), shape=shape.typed("pointwise:typed_by_attribute")
     ),
-    "com.microsoft::QuantizeBFP": nothing("converts to " + _BFP, shape=shape.by("pointwise:blocks")),
-    "com.microsoft::DequantizeBFP": nothing("converts from " + _BFP, shape=shape.by("pointwise:from_blocks")),
+    "com.microsoft::QuantizeBFP": nothing("converts to " + _BFP, shape=shape.typed("pointwise:blocks")),
+    "com.microsoft::DequantizeBFP": nothing("converts from " + _BFP, shape=shape.typed("pointwise:from_blocks")),
 }

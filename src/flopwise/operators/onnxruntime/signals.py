@@ -9,7 +9,7 @@ from flopwise.errors import ShapeError
 from flopwise.graph import Node, Shape
 from flopwise.operators import shape
 from flopwise.operators.counts import Counts
-from flopwise.operators.extents import extent, product, whole
+from flopwise.operators.extents import extent, integer, product
 from flopwise.operators.fourier import fourier
 from flopwise.operators.onnx import pooling, resize
 from flopwise.operators.operator import Operator, by, counted_as, each_input
@@ -59,7 +59,7 @@ def spectrum(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Rfft
     """
-    signal, axes = node.input(0), whole(node, "signal_ndim", 1)
+    signal, axes = node.input(0), integer(node, "signal_ndim", 1)
     return _transforms(node, signal.dims, node.output().dims[:-1], axes)
 
 
@@ -71,7 +71,7 @@ def signal_of_spectrum(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Irfft
     """
     y = node.output()
-    return _transforms(node, y.dims, node.input(0).dims[:-1], whole(node, "signal_ndim", 1)) + Counts(div=y.numel)
+    return _transforms(node, y.dims, node.input(0).dims[:-1], integer(node, "signal_ndim", 1)) + Counts(div=y.numel)
 
 
 def _transforms(node: Node, signal: Shape, bins: Shape, axes: int) -> Counts:
@@ -98,16 +98,16 @@ def inverse(node: Node) -> Counts:
 
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::MaxpoolWithMask": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.twin("MaxPool")),
-    "com.microsoft::NhwcMaxPool": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.by("layouts:max_pool")),
+    "com.microsoft::NhwcMaxPool": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.typed("layouts:max_pool")),
     "com.microsoft::GridSample": counted_as(
         resize.OPERATORS["GridSample"], shape=shape.twin("GridSample", (0, 1), ("mode",))
     ),
-    "com.microsoft::CropAndResize": by(crop_and_resize, shape=shape.by("movement:cropped")),
-    "com.microsoft::CDist": by(distances, shape=shape.by("products:pairs")),
+    "com.microsoft::CropAndResize": by(crop_and_resize, shape=shape.typed("movement:cropped")),
+    "com.microsoft::CDist": by(distances, shape=shape.typed("products:pairs")),
     "com.microsoft::Inverse": by(inverse, "bound", shape=shape.alike),
-    "com.microsoft::Rfft": by(spectrum, "bound", shape=shape.by("products:spectrum")),
-    "com.microsoft::Irfft": by(signal_of_spectrum, "bound", shape=shape.by("products:signal")),
+    "com.microsoft::Rfft": by(spectrum, "bound", shape=shape.typed("products:spectrum")),
+    "com.microsoft::Irfft": by(signal_of_spectrum, "bound", shape=shape.typed("products:signal")),
     "com.microsoft::DynamicTimeWarping": each_input(
-        Counts(cmp=3, add=1), note="the cheapest of three ways to each cell"
+        Counts(cmp=3, add=1), note="the cheapest of three ways to each cell", shape=shape.typed("products:warping_path")
     ),
 }

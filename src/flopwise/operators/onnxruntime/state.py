@@ -9,7 +9,7 @@ from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
 from flopwise.operators import shape
 from flopwise.operators.counts import RMS, RMS_ROW, SIGMOID, SILU, SOFTMAX, SOFTPLUS, Counts
-from flopwise.operators.extents import extent, product, whole
+from flopwise.operators.extents import extent, integer, product
 from flopwise.operators.inputs import DATA, FACTOR, SETTING, STATE, inputs
 from flopwise.operators.onnx import attention, recurrent
 from flopwise.operators.operator import Operator, by, nothing, unknown
@@ -123,11 +123,11 @@ def mamba(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.Mamba2Verify
     """
     y, taps = node.output(), node.input(3)
-    rows, heads, groups = extent(node, y, 0), whole(node, "heads"), whole(node, "n_groups")
+    rows, heads, groups = extent(node, y, 0), integer(node, "heads"), integer(node, "n_groups")
     convolved = rows * extent(node, taps, 0)
     work = (Counts(mac=extent(node, taps, -1), add=1) + SILU) * convolved
     work += (SOFTPLUS + Counts(add=1, cmp=1, mul=1, exp=1)) * (rows * heads)
-    work += Counts(mac=2, mul=1, add=1) * (y.numel * whole(node, "d_state", 128))
+    work += Counts(mac=2, mul=1, add=1) * (y.numel * integer(node, "d_state", 128))
     return work + (Counts(mul=3, add=1) + SILU + RMS) * y.numel + RMS_ROW * (rows * groups)
 
 
@@ -153,33 +153,33 @@ def attended_lstm(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::AttnLSTM": by(attended_lstm, shape=shape.by("state:lstm")),
+    "com.microsoft::AttnLSTM": by(attended_lstm, shape=shape.typed("state:lstm")),
     "com.microsoft::CausalConvWithState": by(
-        causal_convolution, inputs=inputs(FACTOR, FACTOR), shape=shape.by("state:causal_convolution")
+        causal_convolution, inputs=inputs(FACTOR, FACTOR), shape=shape.typed("state:causal_convolution")
     ),
     "com.microsoft::VarlenCausalConvWithState": by(
-        packed_causal_convolution, shape=shape.by("state:packed_causal_convolution")
+        packed_causal_convolution, shape=shape.typed("state:packed_causal_convolution")
     ),
     "com.microsoft::LinearAttention": by(
-        attention.linear_attention, inputs=inputs(FACTOR, FACTOR, FACTOR), shape=shape.by("state:linear_attention")
+        attention.linear_attention, inputs=inputs(FACTOR, FACTOR, FACTOR), shape=shape.typed("state:linear_attention")
     ),
-    "com.microsoft::LinearAttentionGate": by(linear_attention_gate, shape=shape.by("state:gates")),
-    "com.microsoft::GatedDeltaNet": by(gated_delta_net, shape=shape.by("state:gated_delta_net")),
+    "com.microsoft::LinearAttentionGate": by(linear_attention_gate, shape=shape.typed("state:gates")),
+    "com.microsoft::GatedDeltaNet": by(gated_delta_net, shape=shape.typed("state:gated_delta_net")),
     "com.microsoft::GatedRMSNorm": by(gated_rms_normalization, shape=shape.alike),
     "com.microsoft::Mamba2Verify": by(
         mamba,
         inputs=inputs(FACTOR, STATE, STATE, FACTOR, *(DATA,) * 5, SETTING),
-        shape=shape.by("state:mamba"),
+        shape=shape.typed("state:mamba"),
     ),
     "com.microsoft::ConvStateReplay": nothing(
         "copies elements of a state and of what was captured after it",
         inputs=inputs(STATE, DATA, DATA, SETTING),
-        shape=shape.by("state:written"),
+        shape=shape.typed("state:written"),
     ),
     "com.microsoft::GatedDeltaNetStateReplay": unknown(
         "repeats as many updates of a state as its metadata say, which are data, as is the size of the state",
         inputs=inputs(STATE, DATA, DATA, SETTING),
-        shape=shape.by("state:written"),
+        shape=shape.typed("state:written"),
     ),
     "com.microsoft::EngramGate": by(engram_gate, shape=shape.both_alike),
 }

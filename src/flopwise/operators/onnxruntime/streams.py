@@ -8,7 +8,7 @@ from __future__ import annotations
 from flopwise.graph import Node
 from flopwise.operators import shape
 from flopwise.operators.counts import RMS, RMS_ROW, SIGMOID, SILU, Counts
-from flopwise.operators.extents import extent, product, whole
+from flopwise.operators.extents import extent, integer, product
 from flopwise.operators.inputs import DATA, FACTOR, factor, inputs
 from flopwise.operators.operator import Operator, by
 
@@ -25,7 +25,7 @@ def branchwise_rms_normalization(node: Node) -> Counts:
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BranchwiseRMSNorm
     """
     x = node.input(0)
-    rows = product(x.dims[:-1]) * (whole(node, "num_branches", 0) or 1)
+    rows = product(x.dims[:-1]) * (integer(node, "num_branches", 0) or 1)
     return (RMS if node.has_input(1) else _UNSCALED) * x.numel + RMS_ROW * rows
 
 
@@ -59,7 +59,7 @@ def mix_by_rank(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.HyperConnectionLowRankMix
     """
-    x, branches, rank = node.input(0), whole(node, "num_branches"), extent(node, node.input(2), 1)
+    x, branches, rank = node.input(0), integer(node, "num_branches"), extent(node, node.input(2), 1)
     rows, n = product(x.dims[:-1]), x.numel
     scaled, divided, multiplied, reduced = (
         int(node.attrs.get(name, 1.0) != 1.0) for name in ("silu_alpha", "gate_div", "gate_mul", "reduction_scale")
@@ -73,9 +73,9 @@ def mix_by_rank(node: Node) -> Counts:
 
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::BranchwiseRMSNorm": by(branchwise_rms_normalization, shape=shape.alike),
-    "com.microsoft::HyperConnectionPreMix": by(mix_before, shape=shape.by("state:mixed")),
+    "com.microsoft::HyperConnectionPreMix": by(mix_before, shape=shape.typed("state:mixed")),
     "com.microsoft::HyperConnectionPostMix": by(mix_after, shape=shape.alike),
     "com.microsoft::HyperConnectionLowRankMix": by(
-        mix_by_rank, inputs=inputs(FACTOR, DATA, *[factor("right")] * 3), shape=shape.by("state:mixed_by_rank")
+        mix_by_rank, inputs=inputs(FACTOR, DATA, *[factor("right")] * 3), shape=shape.typed("state:mixed_by_rank")
     ),
 }

@@ -10,7 +10,7 @@ from flopwise.graph import Node
 from flopwise.graph.dtypes import has_width
 from flopwise.operators import shape
 from flopwise.operators.counts import Counts
-from flopwise.operators.extents import extent, product, whole
+from flopwise.operators.extents import extent, integer, product
 from flopwise.operators.onnx import movement
 from flopwise.operators.operator import Operator, by, counted_as, nothing, unknown
 
@@ -50,7 +50,7 @@ def packed_ngram_hashes(node: Node) -> Counts:
 
 
 def _hashed(node: Node, offsets: int, segments: int) -> Counts:
-    y, longest = node.output(), whole(node, "max_ngram_size")
+    y, longest = node.output(), integer(node, "max_ngram_size")
     tokens = product(y.dims[:-1])
     compared = int(bool(node.attrs.get("reset_on_eos", 0))) + int(node.has_input(segments))
     return Counts(div=1, add=int(node.has_input(offsets))) * y.numel + Counts(
@@ -65,7 +65,7 @@ def repeated_ngrams(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.NGramRepeatBlock
     """
-    return Counts(cmp=node.input(0).numel * (whole(node, "ngram_size") - 1))
+    return Counts(cmp=node.input(0).numel * (integer(node, "ngram_size") - 1))
 
 
 def bifurcation(node: Node) -> Counts:
@@ -74,7 +74,7 @@ def bifurcation(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.BifurcationDetector
     """
-    shortest, longest = whole(node, "min_ngram_size", 1), whole(node, "max_ngram_size", 3)
+    shortest, longest = integer(node, "min_ngram_size", 1), integer(node, "max_ngram_size", 3)
     lengths = (shortest + longest) * (longest - shortest + 1) // 2
     predicted = node.input(3).numel if node.has_input(3) else 0
     return Counts(cmp=predicted + node.input(0).numel * lengths)
@@ -86,7 +86,7 @@ def accepted_prefix(node: Node) -> Counts:
 
     https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.SpeculativePrefixCommit
     """
-    drafts = node.output().numel * (whole(node, "head_rows", 8) - 1)
+    drafts = node.output().numel * (integer(node, "head_rows", 8) - 1)
     return Counts(cmp=drafts, bit=node.input(2).numel)
 
 
@@ -108,18 +108,20 @@ def word_convolution(node: Node) -> Counts:
 _SEARCHES = "holds whole models and runs them until the data say stop, at most max_length times"
 
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::MurmurHash3": by(murmur_hash, shape=shape.by("tokens:murmur_hash")),
-    "com.microsoft::NGramHashMapping": by(ngram_hashes, shape=shape.by("tokens:hashes")),
-    "com.microsoft::VarlenNGramHashMapping": by(packed_ngram_hashes, shape=shape.by("tokens:hashes")),
-    "com.microsoft::NGramRepeatBlock": by(repeated_ngrams, "bound", shape=shape.by("tokens:repeated")),
-    "com.microsoft::BifurcationDetector": by(bifurcation, "bound", shape=shape.by("tokens:bifurcation")),
-    "com.microsoft::SpeculativePrefixCommit": by(accepted_prefix, "bound", shape=shape.by("tokens:committed")),
-    "com.microsoft::WordConvEmbedding": by(word_convolution, "bound", shape=shape.by("tokens:words")),
-    "com.microsoft::Unique": counted_as(movement.OPERATORS["Unique"], shape=shape.by("tokens:unique")),
-    "com.microsoft::Tokenizer": nothing("works on the characters of strings, not on numbers"),
+    "com.microsoft::MurmurHash3": by(murmur_hash, shape=shape.typed("tokens:murmur_hash")),
+    "com.microsoft::NGramHashMapping": by(ngram_hashes, shape=shape.typed("tokens:hashes")),
+    "com.microsoft::VarlenNGramHashMapping": by(packed_ngram_hashes, shape=shape.typed("tokens:hashes")),
+    "com.microsoft::NGramRepeatBlock": by(repeated_ngrams, "bound", shape=shape.typed("tokens:repeated")),
+    "com.microsoft::BifurcationDetector": by(bifurcation, "bound", shape=shape.typed("tokens:bifurcation")),
+    "com.microsoft::SpeculativePrefixCommit": by(accepted_prefix, "bound", shape=shape.typed("tokens:committed")),
+    "com.microsoft::WordConvEmbedding": by(word_convolution, "bound", shape=shape.typed("tokens:words")),
+    "com.microsoft::Unique": counted_as(movement.OPERATORS["Unique"], shape=shape.typed("tokens:unique")),
+    "com.microsoft::Tokenizer": nothing(
+        "works on the characters of strings, not on numbers", shape=shape.typed("tokens:tokenized")
+    ),
     # Searches for the best words: containers whose models are not operators of the graph around them.
-    "com.microsoft::BeamSearch": unknown(_SEARCHES, shape=shape.by("tokens:beams")),
-    "com.microsoft::WhisperBeamSearch": unknown(_SEARCHES, shape=shape.by("tokens:beams")),
-    "com.microsoft::GreedySearch": unknown(_SEARCHES, shape=shape.by("tokens:sequences")),
-    "com.microsoft::Sampling": unknown(_SEARCHES, shape=shape.by("tokens:sequences")),
+    "com.microsoft::BeamSearch": unknown(_SEARCHES, shape=shape.typed("tokens:beams")),
+    "com.microsoft::WhisperBeamSearch": unknown(_SEARCHES, shape=shape.typed("tokens:beams")),
+    "com.microsoft::GreedySearch": unknown(_SEARCHES, shape=shape.typed("tokens:sequences")),
+    "com.microsoft::Sampling": unknown(_SEARCHES, shape=shape.typed("tokens:sequences")),
 }

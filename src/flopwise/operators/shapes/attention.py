@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flopwise.operators.shape import Call, Dims, ShapeRule, Types, UnresolvedError
+from flopwise.operators.size import larger
 
 
 def _sizes(call: Call, weights: Dims) -> list[int]:
@@ -103,14 +104,14 @@ def grouped(call: Call) -> Types:
     total = call.number(6)
     if not call.has(3):
         new = call.ranked(1)[1] if call.has(1) and len(call.ranked(1)) == 3 else query[1]
-        length = new if total is None else max(total, new)
+        length = new if total is None else larger(total, new)
         return [output, *[call.tensor(dtype, (query[0], groups, length, size))] * 2]
     past = call.ranked(3, 4)
     if call.attribute("sliding_window_cache", 0):
         return [output, call.type(3), call.type(4)]
     if total is None:
         return [output]
-    length = max(past[2], total)
+    length = larger(past[2], total)
     return [output, *(call.tensor(call.dtype(i), (*past[:2], length, past[3])) for i in (3, 4))]
 
 
@@ -135,7 +136,7 @@ def dynamic_sparse(call: Call) -> Types:
     total, status = call.number(10), call.tensor("int32", (1,))
     if total is None:
         return [output, None, None, status]
-    length = max(total, call.ranked(3, 4)[2]) if call.has(3) else total
+    length = larger(total, call.ranked(3, 4)[2]) if call.has(3) else total
     present = call.tensor(call.dtype(3) if call.has(3) else dtype, (query[0], groups, length, size))
     return [output, present, present, status]
 
@@ -143,7 +144,7 @@ def dynamic_sparse(call: Call) -> Types:
 def indices(call: Call) -> Types:
     """What a selector of sparse attention gives: as many entries for each query as its attributes allow."""
     shape = call.ranked(0, 2, 3)
-    if call.attribute("policy_mode", b"") == b"qsa":
+    if call.attribute("policy_mode", "") == "qsa":
         entries = call.positive("token_budget") + call.positive("compress_ratio") - 1
     else:
         entries = call.positive("index_topk")

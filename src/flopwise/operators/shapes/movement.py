@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from flopwise.operators.shape import Call, Types, UnresolvedError
+from flopwise.operators.shape import Call, Most, Types, UnresolvedError
+from flopwise.operators.size import axis_of
 
 
 def concatenated(call: Call) -> Types:
@@ -19,9 +20,7 @@ def concatenated(call: Call) -> Types:
 
 def expanded(call: Call) -> Types:
     dims, axis = list(call.ranked(0)), call.number(1)
-    if axis is None or not -len(dims) - 1 <= axis <= len(dims):
-        raise UnresolvedError
-    dims.insert(axis if axis >= 0 else axis + len(dims) + 1, 1)
+    dims.insert(axis_of(axis, len(dims) + 1), 1)
     return [call.tensor(call.dtype(0), dims)]
 
 
@@ -54,10 +53,10 @@ def unfolded(call: Call) -> Types:
 
 
 def cropped(call: Call) -> Types:
-    size = call.value(3)
-    if size is None or size.size != 2:
+    size = call.wholes(3)
+    if len(size) != 2:
         raise UnresolvedError
-    return [call.tensor(call.dtype(0), (call.ranked(1, 2)[0], call.ranked(0, 4)[1], *map(int, size.ravel())))]
+    return [call.tensor(call.dtype(0), (call.ranked(1, 2)[0], call.ranked(0, 4)[1], *size))]
 
 
 def position_bias(call: Call) -> Types:
@@ -68,8 +67,8 @@ def position_bias(call: Call) -> Types:
 
 
 def gated_bias(call: Call) -> Types:
-    relative, offset = call.ranked(2, 4), call.shape(6)
-    batch = offset[0] if offset else call.ranked(0, 3)[0]
+    relative = call.ranked(2, 4)
+    batch = call.shape(6)[0] if call.has(6) else call.ranked(0, 3)[0]
     return [call.tensor(call.dtype(0), (batch, *relative[1:]))]
 
 
@@ -78,9 +77,10 @@ def rotated(call: Call) -> Types:
 
 
 def without_padding(call: Call) -> Types:
-    """How many tokens are not padding is data."""
+    """At most all tokens, where none is padding."""
     x = call.ranked(0, 3)
-    return [None, call.tensor("int32", x[:2]), call.tensor("int32", (x[0] + 1,)), call.tensor("int32", (1,))]
+    tokens = call.tensor(call.dtype(0), (Most(x[0] * x[1]), x[2]))
+    return [tokens, call.tensor("int32", x[:2]), call.tensor("int32", (x[0] + 1,)), call.tensor("int32", (1,))]
 
 
 def restored(call: Call) -> Types:
@@ -89,12 +89,9 @@ def restored(call: Call) -> Types:
 
 def padded(call: Call) -> Types:
     """Pad, whose paddings may have two axes."""
-    pads = call.value(1)
-    if pads is None:
-        raise UnresolvedError
-    flat = pads.ravel().astype("int64")
-    types = [call.tensor("float32", call.ranked(0)), call.tensor("int64", flat.shape)]
-    return [call.tensor(call.dtype(0), call.ask("Pad", types, values=[None, flat]))]
+    pads = call.wholes(1)
+    types = [call.type(0), call.tensor("int64", (len(pads),))]
+    return [call.tensor(call.dtype(0), call.ask("Pad", types, values=[None, pads]))]
 
 
 def range_(call: Call) -> Types:
@@ -104,7 +101,7 @@ def range_(call: Call) -> Types:
 
 
 def _number(call: Call, place: int) -> float:
-    value = call.value(place)
-    if value is None or value.size != 1:
+    elements = call.elements(place)
+    if len(elements) != 1 or elements[0] is None:
         raise UnresolvedError
-    return float(value.ravel()[0])
+    return float(elements[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flopwise.operators.shape import Call, ShapeRule, Types, UnresolvedError
+from flopwise.operators.shape import Call, ShapeRule, Types
 
 
 def _typed(dtype: str) -> ShapeRule:
@@ -78,10 +78,7 @@ def blocks(call: Call) -> Types:
 
 
 def from_blocks(call: Call) -> Types:
-    shape = call.value(1)
-    if shape is None:
-        raise UnresolvedError
-    return [call.tensor(call.type_attribute("dtype", "float32"), map(int, shape.ravel()))]
+    return [call.tensor(call.type_attribute("dtype", "float32"), call.wholes(1))]
 
 
 to_int8 = _typed("int8")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from flopwise.operators.shape import Call, Types, UnresolvedError
+from flopwise.operators.shape import Call, Most, Types, UnresolvedError
+from flopwise.operators.size import larger, smaller
 
 
 def columns(call: Call) -> Types:
@@ -18,10 +19,10 @@ def block_columns(call: Call) -> Types:
 
 
 def given_columns(call: Call) -> Types:
-    shape = call.value(2)
-    if shape is None or shape.size != 2:
+    shape = call.wholes(2)
+    if len(shape) != 2:
         raise UnresolvedError
-    return [call.tensor(call.dtype(0), (*call.ranked(0)[:-1], int(shape.ravel()[1])))]
+    return [call.tensor(call.dtype(0), (*call.ranked(0)[:-1], shape[1]))]
 
 
 def three_products(call: Call) -> Types:
@@ -53,6 +54,13 @@ def pairs(call: Call) -> Types:
     return [call.tensor(call.dtype(0), (call.ranked(0, 2)[0], call.ranked(1, 2)[0]))]
 
 
+def warping_path(call: Call) -> Types:
+    """The row and column of each cell on the way; the longest one goes along one axis in every step."""
+    rows, columns = call.ranked(0, 2, 3)[-2:]
+    longest = larger(rows + columns - 1, 0)
+    return [call.tensor("int32", (2, Most(longest, smaller(longest, larger(rows, columns)))))]
+
+
 def _turned(call: Call, index: int, side: str) -> tuple[int, ...]:
     """The shape of a factor as MatMul takes it: a transposition of batches first, then one of the last two axes."""
     shape = call.ranked(index)
@@ -80,11 +88,8 @@ def gemm(call: Call) -> Types:
 
 def transposed(call: Call) -> Types:
     """ConvTranspose, whose paddings are an input."""
-    pads = call.value(2)
-    if call.has(2) and pads is None:
-        raise UnresolvedError
     factors = [call.tensor("float32", call.ranked(place)) for place in (0, 1)]
-    more = {} if pads is None else {"pads": pads.ravel().tolist()}
+    more = {"pads": call.wholes(2)} if call.has(2) else {}
     return [call.tensor(call.dtype(0), call.ask("ConvTranspose", factors, more=more))]
 
 

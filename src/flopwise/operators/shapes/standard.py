@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 
-from flopwise.operators.shape import Call, Types, UnresolvedError
+from flopwise.operators.shape import Call, Types
+from flopwise.operators.size import OPEN
 
 
 def floats(call: Call) -> Types:
@@ -44,7 +45,7 @@ def side_by_side(call: Call) -> Types:
 
 
 def gradients(call: Call) -> Types:
-    return [call.type_of(name.decode()) for name in call.attribute("xs", [])]
+    return [call.type_of(name) for name in call.attribute("xs", [])]
 
 
 def cropped(call: Call) -> Types:
@@ -72,18 +73,13 @@ def _filled(call: Call) -> tuple[int, ...]:
     more = tuple(call.attribute("extra_shape", []))
     if not call.attribute("input_as_shape", 0):
         return (*call.ranked(0), *more)
-    value = call.value(0)
-    if value is None:
-        raise UnresolvedError
-    return (*map(int, value.ravel()), *more)
+    return (*call.wholes(0), *more)
 
 
 def sliced(call: Call) -> Types:
     """Starts, ends and axes are inputs, as they are of Slice since version 10."""
-    values = [call.value(place) if call.has(place) else None for place in range(1, 4)]
-    if values[0] is None or values[1] is None or (call.has(3) and values[2] is None):
-        raise UnresolvedError
-    types = [call.tensor("float32", call.ranked(0)), *(call.type(place) for place in range(1, 4))]
+    types = [call.type(0), *[call.type(place) if call.has(place) else None for place in range(1, 4)]]
+    values = [call.elements(place) if call.has(place) else None for place in range(1, 4)]
     return [call.tensor(call.dtype(0), call.ask("Slice", types, only=(), values=[None, *values]))]
 
 
@@ -92,3 +88,64 @@ def fully_connected(call: Call) -> Types:
     x, axis = call.ranked(0), call.attribute("axis", 1)
     outputs = math.prod(call.ranked(1)[: call.attribute("axis_w", 1)])
     return [call.tensor(call.dtype(0), (math.prod(x[:axis]), outputs))]
+
+
+def samples(call: Call) -> Types:
+    """A number of outputs for each sample (TreeEnsemble)."""
+    return [(call.shape(0)[0], call.attr("n_targets", 1))]
+
+
+def classes(call: Call) -> Types:
+    """A class for each sample, and a score for each class (LinearClassifier, SVMClassifier)."""
+    names = [call.attr(f"classlabels_{kind}") or () for kind in ("strings", "int64s", "ints")]
+    return [(_rows(call),), (_rows(call), max(map(len, names)) or 2)]
+
+
+def class_types(call: Call) -> list[str | None]:
+    """Classes are named by strings or integers."""
+    return ["string" if call.attr("classlabels_strings") else "int64", "float32"]
+
+
+def encoded(call: Call) -> Types:
+    """A one at the place of each category."""
+    return [(*call.shape(0), len(call.attr("cats_int64s") or call.attr("cats_strings") or ()))]
+
+
+def vocabulary(call: Call) -> Types:
+    """DictVectorizer: a place for each key."""
+    return [(1, len(call.attr("int64_vocabulary") or call.attr("string_vocabulary") or ()))]
+
+
+def map_values(call: Call) -> Types:
+    """CastMap: as many places as a sparse map has at most; a dense one has as many as the data say."""
+    return [(1, call.attr("max_map", 1) if call.attr("map_form") == "SPARSE" else OPEN)]
+
+
+def map_type(call: Call) -> list[str | None]:
+    """CastMap: the type that an attribute names."""
+    return [{"TO_STRING": "string", "TO_INT64": "int64"}.get(call.attr("cast_to", "TO_FLOAT"), "float32")]
+
+
+def label_type(call: Call) -> list[str | None]:
+    """LabelEncoder: what it makes of integers are strings, and of strings integers, unless attributes say otherwise."""
+    stored = call.constant("values_tensor") or call.constant("default_tensor")
+    if stored is not None:
+        return [stored.dtype]
+    kinds = (("values_strings", "string"), ("values_int64s", "int64"), ("values_floats", "float32"))
+    return [next((dtype for name, dtype in kinds if call.attr(name) is not None), mapped_type(call)[0])]
+
+
+def mapped_type(call: Call) -> list[str | None]:
+    """CategoryMapper: strings of integers, and integers of strings."""
+    return ["string" if call.dtype(0) == "int64" else "int64"]
+
+
+def updated(call: Call) -> Types:
+    """Adagrad, Momentum, Adam: the tensors that are trained and their states, in the order of the inputs after R and T.
+
+    Gradients lie between the tensors and the states.
+    """
+    kinds = 4 if call.op == "Adam" else 3
+    count = (call.inputs - 2) // kinds
+    places = [*range(2, 2 + count), *range(2 + 2 * count, 2 + kinds * count)]
+    return [call.shape(place) for place in places]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from flopwise.operators.shape import Call, Dims, Type, Types, UnresolvedError
+from flopwise.operators.size import smaller
 
 
 def lstm(call: Call) -> Types:
     """The weights of AttnLSTM are (directions, 4H, H), those of DynamicQuantizeLSTM (directions, H, 4H)."""
     x, recurrence, dtype = call.ranked(0, 3), call.ranked(2, 3), call.dtype(0)
-    hidden = call.attribute("hidden_size", 0) or min(recurrence[1:])
+    hidden = call.attribute("hidden_size", 0) or smaller(*recurrence[1:])
     state = call.tensor(dtype, (recurrence[0], x[1], hidden))
     return [call.tensor(dtype, (x[0], recurrence[0], x[1], hidden)), state, state]
 
@@ -77,8 +78,8 @@ def _transitions(call: Call, state: Dims, keys: int, rank: int) -> Type | None:
         keys: extent of the keys of all heads.
         rank: how many axes the decays have where each element of a key has its own.
     """
-    capacity, decay = call.attribute("state_update_capacity", 0), call.shape(4)
-    decays = state[1] * (state[3] if decay and len(decay) == rank else 1)
+    capacity = call.attribute("state_update_capacity", 0)
+    decays = state[1] * (state[3] if call.has(4) and len(call.shape(4)) == rank else 1)
     return call.tensor("float32", (state[0], capacity * (decays + keys + state[1] * state[2])))
 
 

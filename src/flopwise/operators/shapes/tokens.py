@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flopwise.operators.shape import Call, ShapeRule, Types, UnresolvedError
+from flopwise.operators.shape import Call, Most, ShapeRule, Types, UnresolvedError
+from flopwise.operators.size import OPEN
 
 
 def hashes(call: Call) -> Types:
@@ -32,8 +33,15 @@ def repeated(call: Call) -> Types:
 
 
 def unique(call: Call) -> Types:
-    """How many elements differ is data."""
-    return [None, call.tensor("int64", call.ranked(0, 1)), None]
+    """At most every element of a vector."""
+    elements = call.ranked(0, 1)[0]
+    most = (Most(elements, 1 if type(elements) is int and elements else 0),)
+    return [call.tensor(call.dtype(0), most), call.tensor("int64", (elements,)), call.tensor("int64", most)]
+
+
+def tokenized(call: Call) -> Types:
+    """The longest list of tokens is data."""
+    return [call.tensor("string", (*call.ranked(0, 1, 2), OPEN))]
 
 
 def committed(call: Call) -> Types:
@@ -43,8 +51,9 @@ def committed(call: Call) -> Types:
 
 
 def bifurcation(call: Call) -> Types:
-    """How many tokens agree is data."""
-    return [None, call.type(2)]
+    """At most all source tokens and those that are predicted."""
+    predicted = call.ranked(3, 1)[0] if call.has(3) else 0
+    return [call.tensor("int64", (Most(call.ranked(1, 1)[0] + predicted),)), call.type(2)]
 
 
 def _generated(beams: bool) -> ShapeRule:

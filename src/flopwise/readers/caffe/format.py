@@ -25,12 +25,12 @@ def _read(model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any,
 def _stored(
     model: str | os.PathLike[str], inputs: Any, dims: Any, batch_size: Any, options: CaffeOptions
 ) -> StoredTensors:
-    from flopwise.readers.caffe.stored import of_caffemodel
-    from flopwise.readers.weights.graphs import of_graph
+    from flopwise.readers.caffe.stored import open_caffemodel
+    from flopwise.readers.weights.graphs import stored_in_graph
 
     if ends_in(model, _WEIGHTS):
-        return of_caffemodel(os.fsdecode(model))
-    return of_graph(_read(model, inputs, dims, batch_size, lambda step: None, options))
+        return open_caffemodel(os.fsdecode(model))
+    return stored_in_graph(_read(model, inputs, dims, batch_size, lambda step: None, options))
 
 
 CAFFE = Format(
@@ -38,6 +38,7 @@ CAFFE = Format(
     "Caffe nets (.prototxt)",
     _read,
     endings=(".prototxt", *_WEIGHTS),
+    takes=("inputs", "batch_size"),
     options=CaffeOptions,
     stored=_stored,
     in_directories=(".prototxt",),

@@ -8,15 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from flopwise.errors import InputError, ModelError, UnknownDimensionError
+from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph, Node, Shape, StoredTensor, Tensor
+from flopwise.graph.names import FreshNames, primed
 from flopwise.readers.caffe.file.binary import Caffemodel
 from flopwise.readers.caffe.file.message import Message
 from flopwise.readers.caffe.file.text import LONGEST, parse
 from flopwise.readers.caffe.layers.place import Lowered
 from flopwise.readers.caffe.layers.table import lower
 from flopwise.readers.caffe.net.net import Layer, Net, State, network
-from flopwise.readers.caffe.stored import of_blob, read_stored
+from flopwise.readers.caffe.stored import read_stored, stored_blob
 from flopwise.readers.inputs import InputSpec, input_specs
 from flopwise.readers.options import CaffeOptions
 from flopwise.readers.source.location import naming
@@ -51,11 +52,6 @@ def read_caffe(
     net = open_net(model, options)
     progress("resolving shapes")
     with naming(net.source):
-        if dims:
-            name = next(iter(dims))
-            raise UnknownDimensionError(
-                f"no input has a dimension named {name!r}: dimensions of Caffe nets are numbers", name
-            )
         return net.graph(net.shapes(inputs), batch_size)
 
 
@@ -113,7 +109,7 @@ class OpenNet(NamedTuple):
         return shapes
 
     def specs(self, inputs: Any) -> list[InputSpec]:
-        """What the user says about blobs.
+        """The user's shapes and types of blobs.
 
         Raises:
             InputError: there is no such blob.
@@ -177,7 +173,7 @@ def _net(
 
 
 def _is_text(source: Source) -> bool:
-    """Whether a file begins as text does: with no control characters but those between lines."""
+    """True where a file begins as text does: with no control characters but those between lines."""
     head = source.read(0, min(source.size, 256))
     return not any(byte < 32 and byte not in b"\t\n\r\f\v" for byte in head)
 
@@ -245,7 +241,7 @@ class _Builder:
         self.blobs: dict[str, Tensor] = {}
         self.inputs: list[Tensor] = []
         self.nodes: list[Node] = []
-        self.names: set[str] = set()
+        self.names = FreshNames(form=primed)
         self.taken: set[str] = set()
         self.owners: dict[str, Tensor] = {}
         self.weights: dict[str, Tensor] = {}
@@ -267,6 +263,7 @@ class _Builder:
             nodes=tuple(self.nodes),
             weights=self.tensors,
             warnings=tuple(self.warnings),
+            caffe=True,
         )
 
     def layer(self, layer: Layer, shapes: dict[str, Shape], batch_size: int | None) -> None:
@@ -279,7 +276,7 @@ class _Builder:
         if not layer.bottoms and not lowered[0].weights:
             for top, shape in zip(layer.tops, lowered[0].outputs, strict=True):
                 self.inputs.append(
-                    self.made(top, Tensor(top, self.batched(top, shape, shapes, batch_size), "float32", "input"))
+                    self.define(top, Tensor(top, self.batched(top, shape, shapes, batch_size), "float32", "input"))
                 )
             return
         for one in lowered:
@@ -303,15 +300,13 @@ class _Builder:
         tops = [layer.tops[i] for i in one.writes] if one.writes is not None else list(layer.tops)
         outputs = []
         for top, shape in zip(tops, one.outputs, strict=True):
-            name = top if top not in self.names else f"{top}@{layer.name}"
-            while name in self.names:
-                name += "'"
-            outputs.append(self.made(top, Tensor(name, shape, "float32", bound=one.bound and shape is not None)))
+            name = self.names.fresh(top if self.names.is_free(top) else f"{top}@{layer.name}")
+            outputs.append(self.define(top, Tensor(name, shape, "float32", bound=one.bound and shape is not None)))
         self.nodes.append(
             Node(one.op, layer.name, (*read, *stored), tuple(outputs), dict(one.attrs), origin=layer.type)
         )
 
-    def made(self, top: str, tensor: Tensor) -> Tensor:
+    def define(self, top: str, tensor: Tensor) -> Tensor:
         self.blobs[top] = tensor
         self.names.add(tensor.name)
         return tensor
@@ -337,7 +332,7 @@ class _Builder:
             blob = blobs[place]
             fits = shape if math.prod(shape) == math.prod(blob.shape) else None
             if blob.runs or (self.opened.stored and self.opened.stored.hdf5):
-                self.tensors[tensor.name] = of_blob(
+                self.tensors[tensor.name] = stored_blob(
                     tensor.name, fits or blob.shape, blob, (layer.name, place), self.opened.storage
                 )
         self.weights[key] = tensor

@@ -40,7 +40,7 @@ def read_h5(source: Source) -> Caffemodel:
         raise ModelError(f"{source.name}: reading HDF5 needs h5py; pip install 'flopwise[h5]'") from None
     blobs = {}
     why = explained(lambda error: f"{source.name}: not Caffe weights, or damaged ({in_words(error)})")
-    with why, h5py.File(opened(source), "r") as file:
+    with why, h5py.File(for_h5py(source), "r") as file:
         data = _member(file, "data", source.name)
         for name in data:
             members = _member(data, name, source.name)
@@ -81,8 +81,8 @@ def _blob(dataset: Any, path: str) -> Blob:
     return Blob(shape, ((start, start + dataset.nbytes),), dataset.dtype.str)
 
 
-def opened(source: Source) -> Any:
-    """What h5py opens: the path of a file, a stream of anything else."""
+def for_h5py(source: Source) -> Any:
+    """An argument for h5py: the path of a file, a stream of anything else."""
     from flopwise.readers.weights.zip import Reading
 
     return source.name if isinstance(source, FileSource) else Reading(source)
@@ -93,7 +93,7 @@ STATISTICS = frozenset({"BatchNorm"})
 
 
 def read_stored(source: Source) -> Caffemodel:
-    """What a file with weights holds, whichever of its two forms it has.
+    """The content of a file with weights, whichever of its two forms it has.
 
     Raises:
         ModelError: it is damaged, or is no such file.
@@ -102,7 +102,7 @@ def read_stored(source: Source) -> Caffemodel:
     return read_h5(source) if is_hdf5 else read_caffemodel(source)
 
 
-def of_caffemodel(model: str) -> StoredTensors:
+def open_caffemodel(model: str) -> StoredTensors:
     """The stored blobs of a .caffemodel or .caffemodel.h5.
 
     Raises:
@@ -114,7 +114,7 @@ def of_caffemodel(model: str) -> StoredTensors:
     stored = read_stored(source)
     if not stored.blobs and not stored.net.names():
         raise ModelError(f"{source.name}: holds no layers; not a .caffemodel")
-    storage = SourceStorage.of(source)
+    storage = SourceStorage.from_source(source)
     layers = [*stored.net.messages("layer"), *stored.net.messages("layers")]
     kinds = {layer.text("name", ""): layer.text("type", "") for layer in layers}
     tensors = []
@@ -124,11 +124,11 @@ def of_caffemodel(model: str) -> StoredTensors:
         for slot, blob in enumerate(blobs):
             if blob.runs or stored.hdf5:
                 facts = {"layer": layer, "op": kind, "slot": slot, "role": role}
-                tensors.append(of_blob(f"{layer}/{slot}", blob.shape, blob, (layer, slot), storage, **facts))
-    return StoredTensors.of(storage, "caffe", tensors)
+                tensors.append(stored_blob(f"{layer}/{slot}", blob.shape, blob, (layer, slot), storage, **facts))
+    return StoredTensors.from_file(storage, "caffe", tensors)
 
 
-def of_blob(
+def stored_blob(
     name: str, shape: tuple[int, ...], blob: Blob, place: tuple[str, int], storage: SourceStorage, **facts: Any
 ) -> StoredTensor:
     """A blob as a stored tensor.
@@ -151,9 +151,10 @@ def of_blob(
 
 
 def _from_hdf5(reopened: Callable[[], Source], layer: str, slot: int, shape: tuple[int, ...]) -> Any:
+    """The elements of a blob, read when somebody asks."""
     import h5py
 
     source = reopened()
-    with reading(source.name), h5py.File(opened(source), "r") as file:
+    with reading(source.name), h5py.File(for_h5py(source), "r") as file:
         members = file["data"][layer]
         return members[sorted(members, key=int)[slot]][()].reshape(shape)

@@ -25,9 +25,9 @@ def _read(model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any,
 
 def _stored(model: object, inputs: Any, dims: Any, batch_size: Any, options: OnnxOptions) -> StoredTensors:
     from flopwise.readers.onnx.read import read_stored
-    from flopwise.readers.weights.graphs import of_graph
+    from flopwise.readers.weights.graphs import stored_in_graph
 
-    return of_graph(read_stored(model, inputs=inputs, dims=dims, batch_size=batch_size, options=options))
+    return stored_in_graph(read_stored(model, inputs=inputs, dims=dims, batch_size=batch_size, options=options))
 
 
 ONNX = Format(
@@ -36,6 +36,7 @@ ONNX = Format(
     _read,
     endings=(".onnx",),
     matches=_matches,
+    takes=("inputs", "dims", "batch_size"),
     options=OnnxOptions,
     stored=_stored,
     in_directories=(".onnx",),

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy
-import onnx
-from onnx import numpy_helper
-
 from flopwise.errors import InputError, UnknownDimensionError, did_you_mean
-from flopwise.graph.dtypes import is_float
+from flopwise.graph.dtypes import BITS, is_float
 from flopwise.readers.inputs import LARGEST_DIM, InputSpec, input_specs
-from flopwise.readers.onnx.file.skeleton import CODES, DTYPES
-from flopwise.readers.onnx.sequence_inputs import settle_members
+from flopwise.readers.onnx.file.literal import elements as stored_elements
+from flopwise.readers.onnx.file.model import Graph, Model, Node, OptionalType, SequenceType, TensorType, Type, Value
 from flopwise.readers.onnx.states import states_of
 from flopwise.readers.onnx.suggestions import error_of, written
-from flopwise.readers.onnx.types import Facts, Shapes, array_of, concrete, describe, elements
+from flopwise.readers.onnx.types import bound, concrete, dims_of, elements, is_tensor
+from flopwise.sizes.facts import Fact, Facts
+from flopwise.sizes.scope import Scope
 
 
 class OpenInputError(InputError):
     """An input still has no concrete shape."""
 
-    def __init__(self, value: onnx.ValueInfoProto, names: Sequence[str]) -> None:
+    def __init__(self, value: Value, names: Sequence[str]) -> None:
         """
         Args:
             value: the input.
@@ -36,95 +35,118 @@ class OpenInputError(InputError):
 class Settled(NamedTuple):
     """What the user's inputs come to."""
 
+    #: The model with these inputs.
+    model: Model
     #: Whether an input has another shape than the concrete one in the file.
     changed: bool
     #: Whether the file leaves sizes open, so that the user chooses them.
     chosen: bool
-    #: Facts about inputs that are not tensors.
-    facts: dict[str, Facts]
+    #: Facts about inputs that are not tensors, or whose elements the user gives.
+    given: dict[str, Fact]
     #: The inputs that are still open because outputs say their shapes, and these outputs.
     states: dict[str, str]
-    #: Values of symbols.
+    #: Sizes of symbols.
     symbols: dict[str, int]
     #: What to warn of.
     warnings: tuple[str, ...]
 
 
+def with_inputs(model: Model, types: Mapping[str, Type | None]) -> Model:
+    """The model with other types of inputs, by name."""
+    inputs = [v._replace(type=types[v.name]) if v.name in types else v for v in model.graph.inputs]
+    return replace(model, graph=replace(model.graph, inputs=inputs))
+
+
 def settle(
-    model: onnx.ModelProto,
+    model: Model,
     inputs: Any,
     dims: Mapping[str, int],
     batch_size: int | None,
+    facts: Facts,
     states: Mapping[str, str] | None = None,
     assume: Mapping[str, int] | None = None,
-    stored: Collection[str] | None = None,
 ) -> Settled:
     """Give each input of the model a concrete shape, but for states whose shapes outputs say.
 
     Args:
-        model: changed in place. An input whose data the user gives becomes an initialiser as well.
+        model: the model.
         inputs: what the user says about inputs, see ``flopwise.readers.inputs.input_specs``.
         dims: values of symbols.
         batch_size: first dimension of the inputs whose first dimension is the batch.
+        facts: where facts come from.
         states: inputs that take what an output gave before, and these outputs; more are found by name.
         assume: sizes of dimensions that nothing else says, by name; "*" for all others.
-        stored: the names of the stored tensors, where they have been listed before.
 
     Raises:
         InputError: an input, symbol or rank does not fit, or a shape is missing.
     """
     graph = model.graph
-    stored = {t.name for t in graph.initializer} if stored is None else stored
-    values = [i for i in graph.input if i.name not in stored]
-    named = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim if d.dim_param} | dims.keys()
+    values = graph.inputs
+    named = set(_symbols(graph.inputs)) | dims.keys()
     specs = {s.name: s for s in input_specs(inputs, [v.name for v in values], named)}
     _refuse_bad_symbols(graph, dims, specs)
-    fed = states_of(graph, stored, states or {}, frozenset(specs))
+    fed = states_of(graph, states or {}, frozenset(specs))
+    types: dict[str, Type | None] = {v.name: v.type for v in graph.inputs}
     before = {v.name: concrete(v.type) for v in values}
-    facts: dict[str, Facts] = {}
+    given: dict[str, Fact] = {}
     extents = _Extents(dims)
     changed = False
     for value in values:
         spec = specs.get(value.name)
         if spec is None:
             continue
-        if value.type.WhichOneof("value") in ("sequence_type", "optional_type"):
-            facts[value.name], other = settle_members(value, spec)
+        if isinstance(value.type, SequenceType | OptionalType):
+            from flopwise.readers.onnx.sequence_inputs import settle_members
+
+            given[value.name], types[value.name], other = settle_members(value, spec, facts)
             changed = changed or other
         else:
-            _override(graph, value, spec, extents)
+            tensor = _overridden(value, spec, extents)
+            types[value.name] = tensor
+            if spec.value is not None:
+                given[value.name] = _with_elements(value.name, tensor, spec.value, facts)
     symbols = extents.certain()
     if batch_size is not None:
-        _set_batch(values, batch_size, specs, symbols)
-    _bind((v for v in graph.input if v.name in fed), dims)
-    _bind((v for v in (*graph.input, *graph.value_info, *graph.output) if v.name not in fed), symbols)
-    assumed = close([v for v in values if v.name not in fed], {}, assume or {})
-    changed = changed or any(before[v.name] is not None and before[v.name] != concrete(v.type) for v in values)
-    chosen = any(before[v.name] is None and not v.type.HasField("sequence_type") for v in values)
-    return Settled(changed, chosen, facts, fed, symbols, (*extents.warnings(), *assumed))
+        types.update(_batch([v._replace(type=types[v.name]) for v in values], batch_size, specs, symbols))
+    for name, type_ in types.items():
+        types[name] = bound(type_, dims if name in fed else symbols)
+    made = [v._replace(type=types[v.name]) for v in values]
+    closed, assumed = close([v for v in made if v.name not in fed], {}, assume or {})
+    types.update(closed)
+    changed = changed or any(s is not None and s != concrete(types[name]) for name, s in before.items())
+    chosen = any(before[v.name] is None and not isinstance(v.type, SequenceType) for v in values)
+    return Settled(with_inputs(model, types), changed, chosen, given, fed, symbols, (*extents.warnings(), *assumed))
 
 
-def close(values: Iterable[onnx.ValueInfoProto], symbols: Mapping[str, int], assume: Mapping[str, int]) -> list[str]:
-    """Put numbers in place of symbols in inputs; what was assumed, for a warning.
+def _symbols(values: Iterable[Value]) -> Iterator[str]:
+    """The names of open dimensions."""
+    for value in values:
+        if is_tensor(value.type):
+            yield from (dim for dim in dims_of(value.type) or () if isinstance(dim, str))
+
+
+def close(
+    values: Iterable[Value], symbols: Mapping[str, int], assume: Mapping[str, int]
+) -> tuple[dict[str, Type | None], list[str]]:
+    """The types of inputs with numbers in place of symbols, and what was assumed, for a warning.
 
     Raises:
         OpenInputError: an input still has no concrete shape.
     """
-    listed = list(values)
-    _bind(listed, symbols)
-    assumed = []
+    listed = [value._replace(type=bound(value.type, symbols)) for value in values]
+    types, assumed = {value.name: value.type for value in listed}, []
     for value in listed:
-        if value.type.WhichOneof("value") not in ("tensor_type", None) or concrete(value.type) is not None:
+        if not is_tensor(value.type) or concrete(value.type) is not None:
             continue
-        for dim in value.type.tensor_type.shape.dim if assume else ():
-            if not dim.HasField("dim_value") or dim.dim_value < 0:
-                size = assume.get(dim.dim_param, assume.get("*"))
-                if size is not None:
-                    dim.dim_value = size
-        if concrete(value.type) is None:
-            raise OpenInputError(value, [v.name for v in listed if concrete(v.type) is None])
-        assumed.append(f"{value.name} {written(value).replace(' ', '')}")
-    return [f"sizes are assumed: {', '.join(assumed)}; give them with -i"] if assumed else []
+        dims = dims_of(value.type)
+        if dims is not None and assume:
+            sizes = [d if isinstance(d, int) else assume.get(d or "", assume.get("*", d)) for d in dims]
+            types[value.name] = replace(value.type, dims=tuple(sizes))  # type: ignore[type-var] # it has dims
+        if concrete(types[value.name]) is None:
+            open_ones = [v.name for v in listed if concrete(types[v.name]) is None]
+            raise OpenInputError(value._replace(type=types[value.name]), open_ones)
+        assumed.append(f"{value.name} {written(value._replace(type=types[value.name])).replace(' ', '')}")
+    return types, [f"sizes are assumed: {', '.join(assumed)}; give them with -i"] if assumed else []
 
 
 class _Extents:
@@ -157,9 +179,8 @@ class _Extents:
             yield f"one name stands for several sizes: {', '.join(several)}; each input keeps the shape that is given"
 
 
-def _refuse_bad_symbols(graph: onnx.GraphProto, symbols: Mapping[str, int], specs: Mapping[str, InputSpec]) -> None:
-    declared = {d.dim_param for v in graph.input for d in v.type.tensor_type.shape.dim if d.dim_param}
-    declared |= {d for s in specs.values() for d in s.shape if isinstance(d, str)}
+def _refuse_bad_symbols(graph: Graph, symbols: Mapping[str, int], specs: Mapping[str, InputSpec]) -> None:
+    declared = {*_symbols(graph.inputs)} | {d for s in specs.values() for d in s.shape if isinstance(d, str)}
     for name, value in symbols.items():
         if name not in declared:
             listed = ", ".join(sorted(declared)) or "none"
@@ -170,17 +191,15 @@ def _refuse_bad_symbols(graph: onnx.GraphProto, symbols: Mapping[str, int], spec
             raise InputError(f"dimension {name} cannot be {value!r}")
 
 
-def _override(graph: onnx.GraphProto, value: onnx.ValueInfoProto, spec: InputSpec, extents: _Extents) -> None:
-    """Write the user's shape, type and data into an input."""
-    if value.type.WhichOneof("value") not in ("tensor_type", None):
+def _overridden(value: Value, spec: InputSpec, extents: _Extents) -> TensorType:
+    """The type of an input with the user's shape and element type."""
+    if not is_tensor(value.type):
         raise InputError(f"input {value.name!r} is not a tensor; its shape cannot be given")
     if spec.items is not None:
         what = "a list" if spec.items else "None"
         raise InputError(f"input {value.name!r} is a tensor, but {what} is given; give its shape")
-    tensor = value.type.tensor_type
-    shape = spec.shape
-    if tensor.HasField("shape"):
-        old = tensor.shape.dim
+    shape, old = spec.shape, dims_of(value.type)
+    if old is not None:
         if not old and spec.value is not None and elements(map(int, shape)) == 1:
             shape = ()  # one value for a scalar, however it is written
         if len(old) != len(shape):
@@ -189,112 +208,120 @@ def _override(graph: onnx.GraphProto, value: onnx.ValueInfoProto, spec: InputSpe
                 f"but {len(shape)} are given: {'x'.join(map(str, shape)) or 'a scalar'}"
             )
         for dim, new in zip(old, shape, strict=True):
-            if dim.dim_param and isinstance(new, int):
-                extents.add(dim.dim_param, new, value.name)
-    code = CODES[spec.dtype] if spec.dtype else tensor.elem_type or onnx.TensorProto.FLOAT
-    value.type.CopyFrom(onnx.helper.make_tensor_type_proto(code, list(shape)))
-    if spec.value is not None:
-        graph.initializer.append(_tensor(value.name, code, shape, spec.value))
+            if isinstance(dim, str) and isinstance(new, int):
+                extents.add(dim, new, value.name)
+    dtype = value.type.dtype if isinstance(value.type, TensorType) else None
+    return TensorType(spec.dtype or dtype or "float32", tuple(shape))
 
 
-def _tensor(name: str, code: int, shape: tuple[int | str, ...], value: Any) -> onnx.TensorProto:
-    """The elements of an input as a tensor of the input's type.
+def _with_elements(name: str, type_: TensorType, value: Any, facts: Facts) -> Fact:
+    """The fact about an input whose elements the user gives.
 
     Raises:
         InputError: the type cannot hold them.
     """
+    import numpy
+
+    shape = tuple([d for d in type_.dims or () if isinstance(d, int)])
+    dtype, plain = type_.dtype or "float32", facts.tensor(type_.dtype, shape)
     try:
-        kind = onnx.helper.tensor_dtype_to_np_dtype(code)
-        array = numpy.asarray(value).reshape([int(d) for d in shape])
-        if code == onnx.TensorProto.STRING:
+        array = numpy.asarray(value).reshape(shape)
+        if dtype == "string":
             if array.dtype.kind in "USO":
-                return numpy_helper.from_array(array.astype(object), name)
-        elif array.dtype == kind:
-            return numpy_helper.from_array(array, name)
-        elif array.dtype.kind == "V" and array.dtype.itemsize == kind.itemsize:  # files know no such type
-            return numpy_helper.from_array(array.view(kind), name)
-        elif array.dtype.kind not in "USV":
-            with numpy.errstate(all="ignore"):
-                cast = array.astype(kind)
-            if is_float(DTYPES[code]) or cast.tolist() == array.tolist():
-                return numpy_helper.from_array(cast, name)
+                return facts.constant(plain, tuple(map(str, array.ravel().tolist())))
+        elif array.dtype.kind == "V":  # files know no such type
+            if array.dtype.itemsize == (BITS[dtype] + 7) // 8:
+                return plain
+        elif array.dtype.kind not in "USO":
+            cast = _cast(array, dtype)
+            if cast is None:
+                return plain
+            if is_float(dtype) or cast.tolist() == array.tolist():
+                return facts.constant(plain, tuple(cast.ravel().tolist()))
     except (KeyError, NotImplementedError, OverflowError, TypeError, ValueError):
         pass
-    raise InputError(f"the data of input {name!r} does not fit its type, {DTYPES.get(code, 'unknown')}")
+    raise InputError(f"the data of input {name!r} does not fit its type, {dtype}")
 
 
-def _bind(values: Iterable[onnx.ValueInfoProto], symbols: Mapping[str, int]) -> None:
-    """Put numbers in place of symbols, in inputs and in the shapes that the file gives."""
-    if not symbols:
-        return
-    for value in values:
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_param in symbols:
-                dim.dim_value = symbols[dim.dim_param]
+def _cast(array: Any, dtype: str) -> Any:
+    """An array in another element type; None for a type that NumPy has no numbers for."""
+    import numpy
+
+    if dtype in ("int2", "int4", "uint2", "uint4"):
+        bits = BITS[dtype]
+        low, high = (-(1 << bits - 1), 1 << bits - 1) if dtype[0] == "i" else (0, 1 << bits)
+        if not ((low <= array) & (array < high)).all():
+            raise ValueError
+        return array.astype("int64")
+    try:
+        kind = numpy.dtype(dtype)
+    except TypeError:
+        return None
+    with numpy.errstate(all="ignore"):
+        return array.astype(kind)
 
 
-def _set_batch(
-    values: list[onnx.ValueInfoProto],
-    batch_size: int,
-    specs: Mapping[str, InputSpec],
-    symbols: dict[str, int],
-) -> None:
-    """Set the first dimension of every input that has the batch there: the same symbol or number as the first input."""
+def _batch(
+    values: list[Value], batch_size: int, specs: Mapping[str, InputSpec], symbols: dict[str, int]
+) -> dict[str, Type | None]:
+    """The types of the inputs that have the batch in their first dimension: the same symbol or number as the first."""
     if not isinstance(batch_size, int) or not 1 <= batch_size < LARGEST_DIM:
         raise InputError(f"{batch_size!r} is not a batch size")
-    firsts = [(v, v.type.tensor_type.shape.dim[0]) for v in values if len(v.type.tensor_type.shape.dim)]
+    firsts = [(v, dims[0]) for v in values if (dims := dims_of(v.type))]
     if not firsts:
         raise InputError("no input has a first dimension that could be the batch; give the shapes with -i")
-    batch = firsts[0][1].SerializeToString()
+    batch = firsts[0][1]
+    types: dict[str, Type | None] = {}
     for value, dim in firsts:
-        if dim.SerializeToString() != batch and not _looks_like_batch(dim):
+        if dim != batch and not (isinstance(dim, str) and _looks_like_batch(dim)):
             continue
-        given_as = specs[value.name].shape[0] if value.name in specs else symbols.get(dim.dim_param, dim.dim_param)
-        if isinstance(given_as, int):
-            if given_as != batch_size:
-                raise InputError(f"input {value.name!r} is given with the batch {given_as}, not {batch_size}")
+        symbol = dim if isinstance(dim, str) else ""
+        size = specs[value.name].shape[0] if value.name in specs else symbols.get(symbol, symbol)
+        if isinstance(size, int):
+            if size != batch_size:
+                raise InputError(f"input {value.name!r} is given with the batch {size}, not {batch_size}")
             continue
-        if dim.dim_param:
-            symbols[dim.dim_param] = batch_size
-        dim.dim_value = batch_size
+        if symbol:
+            symbols[symbol] = batch_size
+        types[value.name] = TensorType(value.type.dtype, (batch_size, *(dims_of(value.type) or ())[1:]))  # type: ignore[union-attr]
+    return types
 
 
-def _looks_like_batch(dim: Any) -> bool:
-    return dim.dim_param.lower() in ("n", "b", "batch", "batch_size", "batchsize")
+def _looks_like_batch(dim: str) -> bool:
+    return dim.lower() in ("n", "b", "batch", "batch_size", "batchsize")
 
 
-def check_reshapes(model: onnx.ModelProto, shapes: Shapes, batch_size: int) -> None:
+def check_reshapes(graph: Graph, shapes: Scope, batch_size: int) -> None:
     """Refuse a batch size that a Reshape with a fixed first dimension cannot carry.
 
     Raises:
         InputError: there is such a Reshape.
     """
-    stored = {t.name for t in model.graph.initializer}
-    for node, target in _reshapes(model.graph):
-        if node.input[0] in stored or not target or target[0] <= 0:
+    for node, target in _reshapes(graph):
+        if node.inputs[0] in graph.initializers or not target or target[0] <= 0:
             continue
-        taken, made = shapes.shape(node.input[0]), shapes.shape(node.output[0])
+        taken, made = shapes.shape(node.inputs[0]), shapes.shape(node.outputs[0])
         if not taken or taken[0] % batch_size or taken[0] == 0:
             continue
         keeps = made and elements(made) == elements(taken) and made[0] % batch_size == 0
         if not keeps:
             raise InputError(
-                f"batch size {batch_size} is impossible: {describe(node)} always makes the shape "
+                f"batch size {batch_size} is impossible: {node} always makes the shape "
                 f"{tuple(target)}; export the model with a dynamic batch"
             )
 
 
-def _reshapes(graph: onnx.GraphProto) -> Iterator[tuple[onnx.NodeProto, list[int]]]:
+def _reshapes(graph: Graph) -> Iterator[tuple[Node, Sequence[int]]]:
     """Each Reshape to a fixed shape, and that shape."""
-    fixed = {t.name: t for t in graph.initializer}
-    for node in graph.node:
-        if node.op_type == "Constant" and node.output and node.attribute:
-            fixed[node.output[0]] = node.attribute[0].t
-        if node.op_type != "Reshape" or not node.input or not node.output:
+    fixed = dict(graph.initializers)
+    for node in graph.nodes:
+        if node.op == "Constant" and node.outputs and node.attributes.get("value") is not None:
+            fixed[node.outputs[0]] = node.attributes.get("value")
+        if node.op != "Reshape" or not node.inputs or not node.outputs:
             continue
-        if len(node.input) == 1:  # before operator set 5 the shape was an attribute
-            yield node, [d for a in node.attribute if a.name == "shape" for d in a.ints]
-        elif node.input[1] in fixed:
-            target = array_of(fixed[node.input[1]])
-            if target is not None and target.dtype.kind == "i":
-                yield node, target.ravel().tolist()
+        if len(node.inputs) == 1:  # before operator set 5 the shape was an attribute
+            yield node, node.attributes.get("shape") or ()
+        elif node.inputs[1] in fixed:
+            target = stored_elements(fixed[node.inputs[1]])
+            if target is not None and all(type(n) is int for n in target):
+                yield node, target  # type: ignore[misc] # all are integers

@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-import numpy
-
 from flopwise.errors import InputError
 from flopwise.readers.inputs import InputSpec
 
@@ -143,4 +141,6 @@ def _number(value: Declared, sizes: Mapping[str, int | None]) -> Any:
     part, more = _NUMBERS[value.name]
     size = (sizes[part] or 0) + more
     shape = tuple(d if isinstance(d, int) else sizes["batch"] or 1 for d in value.dims)
+    import numpy
+
     return numpy.full(shape, size, value.dtype or "int64")

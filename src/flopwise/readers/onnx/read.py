@@ -8,53 +8,52 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
-
-import onnx
 
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph
 from flopwise.graph.construction import MANY, give_back, no_search_for_garbage
+from flopwise.graph.names import FreshNames, primed
+from flopwise.operators.size import Dims
+from flopwise.operators.tables import row
 from flopwise.readers.onnx import inputs as onnx_inputs
 from flopwise.readers.onnx.build.nodes import Builder, with_masks
 from flopwise.readers.onnx.build.scope import SCOPES
-from flopwise.readers.onnx.file.proto import from_proto
+from flopwise.readers.onnx.file.decode import decoded
+from flopwise.readers.onnx.file.memory import opened
+from flopwise.readers.onnx.file.model import Model, Type
 from flopwise.readers.onnx.file.skeleton import Pieces, Skeleton
 from flopwise.readers.onnx.file.stored import Notes, notes
-from flopwise.readers.onnx.file.stripped import take_back
+from flopwise.readers.onnx.file.stripped import MARK, with_initializers
 from flopwise.readers.onnx.file.walk import read_skeleton
-from flopwise.readers.onnx.file.weights import Reopen, check_external, fill_small, hard_links
-from flopwise.readers.onnx.listing import Listed, complete, initial, lean, listed
-from flopwise.readers.onnx.messages import parsed
-from flopwise.readers.onnx.native.inference import Inference
-from flopwise.readers.onnx.native.suspects import hidden
-from flopwise.readers.onnx.normalize.order import in_execution_order
-from flopwise.readers.onnx.normalize.spelling import unify
-from flopwise.readers.onnx.shapes.checks import note_faults
-from flopwise.readers.onnx.shapes.context import name_control_flow, refuse_unknown_loops
-from flopwise.readers.onnx.shapes.resolve import resolve, take_types_out
+from flopwise.readers.onnx.file.weights import Reopen, check_external, hard_links, with_small
+from flopwise.readers.onnx.normalize.names import named
+from flopwise.readers.onnx.normalize.sorting import in_execution_order
+from flopwise.readers.onnx.normalize.versions import settled as settled_versions
+from flopwise.readers.onnx.resolve import refuse_unknown_loops, resolve
 from flopwise.readers.onnx.states import settled_states
 from flopwise.readers.onnx.suggestions import error_of, has_all, working_sizes
-from flopwise.readers.onnx.types import CONTROL_FLOW, Shapes, in_short, one_line
+from flopwise.readers.onnx.types import dtype_of, in_short, one_line
 from flopwise.readers.options import OnnxOptions, tokens_of
-from flopwise.readers.source.open import open_source, refuse_other_formats
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.storage import SourceStorage
+from flopwise.sizes.facts import Fact, Facts
+from flopwise.sizes.run import Pass
+from flopwise.sizes.scope import Scope
 
 
 class Resolved(NamedTuple):
     """An ONNX model with resolved shapes, still in ONNX's own terms."""
 
-    #: The model without weights, brought to one spelling: functions inlined, nodes in execution order.
-    proto: onnx.ModelProto
-    #: The nodes of its graph.
-    nodes: list[Listed]
-    shapes: Shapes
+    #: The model without weights: functions inlined, nodes in execution order, inputs as the user says.
+    model: Model
+    shapes: Scope
     skeleton: Skeleton
     #: What to call the model in a message.
     name: str
-    #: Opens the source again; None for a model in memory.
-    reopen: Reopen | None
+    #: Opens the source again.
+    reopen: Reopen
     #: What an exporter wrote about tensors.
     notes: Notes
     #: Whether the user's input shapes are others than those in the file.
@@ -62,6 +61,24 @@ class Resolved(NamedTuple):
     warnings: tuple[str, ...]
     #: Names of the inputs that are the state of a language model.
     states: tuple[str, ...] = ()
+    #: Facts about inputs that are not tensors, or whose elements the user gives.
+    given: Mapping[str, Fact] = MappingProxyType({})
+
+
+class Opened(NamedTuple):
+    """An ONNX model in one spelling, whose inputs may still be open."""
+
+    #: Functions are inlined, nodes are in execution order, and control flow has names.
+    model: Model
+    skeleton: Skeleton
+    #: What to call it in a message.
+    name: str
+    #: Opens the source again.
+    reopen: Reopen
+    #: What an exporter wrote about tensors.
+    notes: Notes
+    warnings: tuple[str, ...]
+    remarks: tuple[str, ...]
 
 
 def read_onnx(
@@ -89,7 +106,7 @@ def read_onnx(
         InputError: an input's shape is missing, or does not fit; or there is no such loop.
     """
     with no_search_for_garbage():  # none between the two either
-        graph = graph_of(_in_brief(resolve_onnx(model, inputs, dims, batch_size, options, progress, True)), progress)
+        graph = graph_of(_in_brief(resolve_onnx(model, inputs, dims, batch_size, options, progress)), progress)
         if len(graph.nodes) >= MANY:
             give_back()
         return graph
@@ -102,20 +119,62 @@ def resolve_onnx(
     batch_size: int | None = None,
     options: OnnxOptions | None = None,
     progress: Callable[[str], None] = lambda step: None,
-    sparing: bool = False,
 ) -> Resolved:
-    """An ONNX model with the shape of every tensor that can be resolved; arguments and errors as for `read_onnx`.
-
-    ``sparing`` leaves the messages of nodes and stored tensors out of a large model where nothing needs them.
-    """
+    """An ONNX model with the shape of every tensor that can be resolved; arguments and errors as for `read_onnx`."""
     chosen = options or OnnxOptions()
+    return resolved_at(opened_onnx(model, chosen, progress), inputs, dims, batch_size, chosen, progress)
+
+
+def opened_onnx(
+    model: object, options: OnnxOptions | None = None, progress: Callable[[str], None] = lambda step: None
+) -> Opened:
+    """An ONNX model before any size is chosen; arguments and errors as for `read_onnx`."""
     progress("reading the graph")
     with _one_line(), no_search_for_garbage():
-        skeleton, name, source = _skeleton(model, chosen)
+        skeleton, name, source = _skeleton(model, options or OnnxOptions())
     with _one_line(name), no_search_for_garbage():
-        reopen = source.later() if source else None
-        resolved = _resolve(skeleton, name, reopen, inputs, dims or {}, batch_size, chosen, progress, sparing)
-        return resolved._replace(warnings=(*resolved.warnings, *_remarks(skeleton, source)))
+        return _opened(skeleton, name, source, progress)
+
+
+def resolved_at(
+    opened: Opened,
+    inputs: Any = None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    options: OnnxOptions | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Resolved:
+    """A model with the shape of every tensor that can be resolved; arguments and errors as for `read_onnx`."""
+    with _one_line(opened.name), no_search_for_garbage():
+        return _resolve(opened, inputs, dims or {}, batch_size, options or OnnxOptions(), progress)
+
+
+def with_sizes(
+    resolved: Resolved,
+    inputs: Mapping[str, Dims],
+    symbols: Mapping[str, int] | None,
+    trips: Mapping[str, int],
+    passes: Callable[..., Pass],
+) -> Resolved:
+    """A model resolved once more, with sizes of another kind.
+
+    Args:
+        resolved: the model at the same sizes as numbers.
+        inputs: shapes of its inputs by name.
+        symbols: sizes of symbols in the shapes that are written in the file; None where these are for other inputs.
+        trips: how often loops run, by name.
+        passes: makes the pass over the graph.
+    """
+    facts = Facts()
+    dtypes = {value.name: dtype_of(value.type) for value in resolved.model.graph.inputs}
+    sized = {
+        name: facts.tensor(dtypes[name], shape)
+        for name, shape in inputs.items()
+        if name in dtypes and any(type(n) is not int for n in shape)
+    }
+    holds = symbols is not None and not resolved.changed
+    shapes, _ = resolve(resolved.model, holds, facts, {**resolved.given, **sized}, trips, symbols or {}, passes)
+    return resolved._replace(shapes=shapes, warnings=())
 
 
 def read_stored(
@@ -143,57 +202,77 @@ def read_stored(
     with _one_line():
         skeleton, name, source = _skeleton(model, chosen)
     with _one_line(name):
-        reopen = source.later() if source else None
+        opened = _opened(skeleton, name, source)
         try:
-            resolved = _resolve(skeleton, name, reopen, inputs, dims or {}, batch_size, chosen, lambda step: None)
+            resolved = _resolve(opened, inputs, dims or {}, batch_size, chosen, lambda step: None)
         except InputError:
-            if inputs or dims or batch_size or chosen.trips or chosen.states or chosen.assume:
+            if inputs is not None or dims or batch_size or chosen.trips or chosen.states or chosen.assume:
                 raise
-            resolved = _unresolved(skeleton, name, reopen)
-        graph = _with_all_stored(_build(resolved), skeleton, name, reopen)
-        return replace(graph, warnings=(*graph.warnings, *_remarks(skeleton, source)))
+            resolved = _unresolved(opened)
+        return _with_all_stored(_build(resolved), skeleton, name, opened.reopen)
 
 
-def _remarks(skeleton: Skeleton, source: Source | None) -> list[str]:
+def _remarks(skeleton: Skeleton, source: Source) -> list[str]:
     """What the user should know about where the model comes from: files with further names, and what was downloaded."""
-    if source is None:
-        return []
     stored = (*skeleton.initializers.values(), *skeleton.inner.values())
     links = in_short(hard_links(stored, source.folder), "more data files are hard links")
     return [*map(one_line, links), *filter(None, [source.network_summary()])]
 
 
-def _with_all_stored(graph: Graph, skeleton: Skeleton, name: str, reopen: Reopen | None) -> Graph:
+def _with_all_stored(graph: Graph, skeleton: Skeleton, name: str, reopen: Reopen) -> Graph:
     """The graph with the tensors in bodies and functions that were not read."""
     from flopwise.readers.onnx.file.elements import OnnxElements, stored_tensor
 
     weights = dict(graph.weights)
+    names = FreshNames(weights, primed)
     seen = {id(t.elements.stored) for t in weights.values() if isinstance(t.elements, OnnxElements)}
-    storage = SourceStorage(reopen) if reopen else None
+    storage = SourceStorage(reopen)
     for mark, stored in skeleton.inner.items():
         if id(stored) not in seen:
-            key = stored.name or mark
-            while key in weights:
-                key += "'"
+            key = names.fresh(stored.name or mark)
             weights[key] = stored_tensor(key, stored, "weight", name, storage)
     return replace(graph, weights=weights)
 
 
-def _unresolved(skeleton: Skeleton, name: str, reopen: Reopen | None) -> Resolved:
+def _unresolved(opened: Opened) -> Resolved:
     """The model with the types and shapes that follow without those of its inputs."""
-    proto = parsed(skeleton.model)
-    take_back(proto, skeleton, name)
+    model, skeleton, name, reopen, noted, warnings, remarks = opened
+    shapes, _ = resolve(model, False, Facts())
+    shapes.faults.clear()
+    return Resolved(model, shapes, skeleton, name, reopen, noted, False, (*map(one_line, warnings), *remarks))
+
+
+def _opened(
+    skeleton: Skeleton, name: str, source: Source, progress: Callable[[str], None] = lambda step: None
+) -> Opened:
+    model, warnings = _model(skeleton, name, progress)
+    reopen, noted = source.later(), notes(model.graph)
+    model = _with_small(model, name, reopen)
+    model = replace(model, graph=named(in_execution_order(model.graph)))
+    return Opened(model, skeleton, name, reopen, noted, tuple(warnings), tuple(_remarks(skeleton, source)))
+
+
+def _model(
+    skeleton: Skeleton, name: str, progress: Callable[[str], None] = lambda step: None
+) -> tuple[Model, list[str]]:
+    """The model of a file in one spelling, and what to warn of.
+
+    Raises:
+        ModelError: it is damaged, or not whole.
+    """
+    model = decoded(skeleton, name)
+    if skeleton.mentions(MARK):
+        model = replace(model, graph=with_initializers(model.graph))
     check_external(itertools.chain(skeleton.initializers.values(), skeleton.inner.values()))
-    proto, nodes, warnings = unify(proto, skeleton.initializers)
-    nodes = in_execution_order(proto.graph, nodes=nodes)
-    noted = notes(proto.graph)
-    name_control_flow(proto.graph)
-    inferred = proto.graph
-    with contextlib.suppress(Exception), hidden(proto):  # types are a help here, and nothing depends on them
-        inferred = Inference().model(proto).graph
-    values = (*inferred.input, *inferred.value_info, *inferred.output)
-    shapes = Shapes({v.name: v.type for v in values}, initial(proto.graph))
-    return Resolved(proto, nodes, shapes, skeleton, name, reopen, noted, False, tuple(map(one_line, warnings)))
+    model, warnings = settled_versions(model)
+    if model.functions:
+        from flopwise.readers.onnx.normalize.functions import inlined
+
+        progress("inlining functions")
+        model = inlined(model, len(skeleton.model))
+    graph, stored = model.graph, model.graph.initializers
+    fed = [value for value in graph.inputs if value.name not in stored]  # the oldest files list what is stored as well
+    return model if len(fed) == len(graph.inputs) else replace(model, graph=replace(graph, inputs=fed)), warnings
 
 
 def graph_of(resolved: Resolved, progress: Callable[[str], None] = lambda step: None) -> Graph:
@@ -203,12 +282,8 @@ def graph_of(resolved: Resolved, progress: Callable[[str], None] = lambda step: 
         return _build(resolved)
 
 
-def _skeleton(model: object, options: OnnxOptions) -> tuple[Skeleton, str, Source | None]:
-    if isinstance(model, onnx.ModelProto):
-        return from_proto(model), str(model.graph.name or "<ModelProto>"), None
-    source = open_source(model)
-    with contextlib.closing(source):
-        refuse_other_formats(source)
+def _skeleton(model: object, options: OnnxOptions) -> tuple[Skeleton, str, Source]:
+    with opened(model) as source:
         return read_skeleton(source, options.largest_graph), source.name, source
 
 
@@ -223,72 +298,52 @@ def _one_line(name: str = "") -> Iterator[None]:
 
 
 def _resolve(
-    skeleton: Skeleton,
-    name: str,
-    reopen: Reopen | None,
+    opened: Opened,
     inputs: Any,
     dims: Mapping[str, int],
     batch_size: int | None,
     options: OnnxOptions,
     progress: Callable[[str], None],
-    sparing: bool = False,
 ) -> Resolved:
-    sparing = sparing and options.past is None and options.new is None
-    proto, nodes = _outlined(skeleton) if sparing and skeleton.is_large else (parsed(skeleton.model), None)
-    take_back(proto, skeleton, name)
-    check_external(itertools.chain(skeleton.initializers.values(), skeleton.inner.values()))
-    stored = None if proto.functions else skeleton.initializers  # what is inlined may change their names
-    if proto.functions:
-        progress("inlining functions")
-    proto, nodes, warnings = unify(proto, skeleton.initializers, nodes)
+    model, skeleton, name, reopen, noted, warnings, more = opened
     held: tuple[str, ...] = ()
     if options.past is not None or options.new is not None:
-        inputs, batch_size, held = _step(proto, inputs, batch_size, dims, options)
-    fill_small(proto.graph, skeleton.initializers, name, reopen)
-    nodes = in_execution_order(proto.graph, nodes=nodes, stored=stored)
-    if len(nodes) >= MANY:
-        give_back()
+        inputs, batch_size, held = _step(model, inputs, batch_size, dims, options)
+    facts = Facts()
     try:
-        settled = onnx_inputs.settle(proto, inputs, dims, batch_size, options.states, options.assume, stored)
+        settled = onnx_inputs.settle(model, inputs, dims, batch_size, facts, options.states, options.assume)
     except onnx_inputs.OpenInputError as error:
-        complete(nodes)
-        usual = working_sizes(proto, error.names, lambda trial: _fits(trial, options))
+        usual = working_sizes(model.graph, error.names, lambda types: _fits(model, types, options))
         raise InputError(error_of(error.value, usual)) from None
-    if settled.states or proto.graph.initializer:  # the user gives data
-        complete(nodes)
-    trips = options.trips or {}
-    changed = settled.changed
-    noted = notes(proto.graph)  # before resolving takes value_info away
-    if any(n.op in CONTROL_FLOW for n in nodes):
-        name_control_flow(proto.graph)
+    model, trips, changed = settled.model, options.trips or {}, settled.changed
     if settled.states:
         progress("settling states")
-        warnings += _settle_states(proto, settled, options)
+        model, remarks = _with_states(model, settled, options, facts)
+        warnings = (*warnings, *remarks)
     progress("resolving shapes")
-    declared = take_types_out(proto.graph)
-    proto = lean(proto, nodes)
-    shapes, met = resolve(proto, not changed, settled.facts, trips, nodes, declared)
-    del declared
+    shapes, met = resolve(model, not changed, facts, settled.given, trips, settled.symbols)
     refuse_unknown_loops(trips, met)
-    if batch_size is not None and any(n.op == "Reshape" for n in nodes):
-        complete(nodes)
-        onnx_inputs.check_reshapes(proto, shapes, batch_size)
-    faults = list(note_faults(nodes, shapes))
+    if batch_size is not None:
+        onnx_inputs.check_reshapes(model.graph, shapes, batch_size)
+    faults = list(shapes.impossible(model.graph))
     if faults and (changed or settled.chosen):
         raise InputError(f"the input shapes are impossible: {faults[0]}")
     shapes.warnings.extend(in_short(faults, "more operators do not fit their inputs"))
-    remarks = tuple(one_line(w) for w in (*settled.warnings, *warnings, *shapes.warnings))
-    return Resolved(proto, nodes, shapes, skeleton, name, reopen, noted, changed, remarks, held)
+    told = tuple(one_line(w) for w in (*settled.warnings, *warnings, *shapes.warnings))
+    return Resolved(model, shapes, skeleton, name, reopen, noted, changed, (*told, *more), held, settled.given)
 
 
-def _outlined(skeleton: Skeleton) -> tuple[onnx.ModelProto, list[Listed] | None]:
-    from flopwise.readers.onnx.outline import outlined
-
-    return outlined(skeleton)
+def _with_small(model: Model, name: str, reopen: Reopen) -> Model:
+    """The model with the elements of small tensors that lie in files of external data."""
+    stored = model.graph.initializers
+    if not any(place.external for place in stored.values()):
+        return model
+    filled = {key: with_small(place, name, reopen) for key, place in stored.items()}
+    return replace(model, graph=replace(model.graph, initializers=filled))
 
 
 def _step(
-    proto: onnx.ModelProto, inputs: Any, batch_size: int | None, dims: Mapping[str, int], options: OnnxOptions
+    model: Model, inputs: Any, batch_size: int | None, dims: Mapping[str, int], options: OnnxOptions
 ) -> tuple[Any, int | None, tuple[str, ...]]:
     """The inputs of a call with so many tokens in the state, the batch size left to set, and the inputs that are state.
 
@@ -300,31 +355,34 @@ def _step(
 
     if inputs is not None:
         raise InputError("past and new tokens make the inputs of a language model; give no others")
-    past, new = (tokens_of(name, getattr(options, name), dims) for name in ("past", "new"))
-    values = declared(proto)
+    past, new = (tokens_of(name, getattr(options, name), (dims or {}).get) for name in ("past", "new"))
+    values = declared(model.graph)
     batch = dims.get("batch") if batch_size is None else batch_size
     specs = step_specs(values, past or 0, 1 if new is None else new, batch)
     return specs, None, tuple(states(values))
 
 
-def _fits(model: onnx.ModelProto, options: OnnxOptions) -> bool:
+def _fits(model: Model, types: Mapping[str, Type | None], options: OnnxOptions) -> bool:
     """Whether a model with these inputs has all shapes and nothing in it that cannot run."""
     with contextlib.suppress(FlopwiseError):
-        name_control_flow(model.graph)
-        shapes = resolve(model, False, trips=options.trips)[0]
-        return has_all(shapes, model) and not any(note_faults(listed(model.graph), shapes))
+        shapes = resolve(onnx_inputs.with_inputs(model, types), False, Facts(), trips=options.trips)[0]
+        return has_all(shapes, model.graph) and not any(shapes.impossible(model.graph))
     return False
 
 
-def _settle_states(proto: onnx.ModelProto, settled: onnx_inputs.Settled, options: OnnxOptions) -> list[str]:
-    """Give the inputs that are states their shapes; what to warn of.
+def _with_states(
+    model: Model, settled: onnx_inputs.Settled, options: OnnxOptions, facts: Facts
+) -> tuple[Model, list[str]]:
+    """The model with the shapes of the inputs that are states; what to warn of.
 
     Raises:
         InputError: a state that the user names does not settle, or another has no shape.
     """
-    remarks, open_ones = settled_states(
-        proto, settled.states, lambda trial: resolve(trial, False, settled.facts, options.trips)[0]
-    )
+
+    def trial(types: Mapping[str, Type | None]) -> Scope:
+        return resolve(onnx_inputs.with_inputs(model, types), False, facts, settled.given, options.trips)[0]
+
+    types, remarks, open_ones = settled_states(model.graph.inputs, settled.states, trial)
     stated = options.states or {}
     for name in open_ones:
         if name in stated:
@@ -332,38 +390,24 @@ def _settle_states(proto: onnx.ModelProto, settled: onnx_inputs.Settled, options
                 f"the state {name!r} does not settle: output {stated[name]!r} never has the shape that the state has; "
                 f"give its shape with -i"
             )
-    opened = [v for v in proto.graph.input if v.name in open_ones]
-    return [*remarks, *onnx_inputs.close(opened, settled.symbols, options.assume or {})]
+    model = onnx_inputs.with_inputs(model, types)
+    opened = [v for v in model.graph.inputs if v.name in open_ones]
+    closed, assumed = onnx_inputs.close(opened, settled.symbols, options.assume or {})
+    return onnx_inputs.with_inputs(model, closed), [*remarks, *assumed]
 
 
 def _in_brief(resolved: Resolved) -> Resolved:
-    """A large model without the messages of its nodes and tensors, which take more memory than the graph made of them.
-
-    One whose nodes are looked at themselves when the graph is built keeps them.
-    """
-    proto, nodes = resolved.proto, resolved.nodes
-    if len(nodes) < MANY or resolved.shapes.inner or any(n.op in CONTROL_FLOW for n in nodes):
-        return resolved
-    noted = resolved.skeleton.mentions(SCOPES)
-    if noted and nodes[0].messages.missing is None:
-        return resolved
-    graph = onnx.GraphProto(name=proto.graph.name, input=proto.graph.input, output=proto.graph.output)
-    skeleton = resolved.skeleton._replace(head=b"", tensors=Pieces())
-    if not noted:
-        skeleton = skeleton._replace(nodes=Pieces())
-    nodes[0].messages.keep(skeleton if noted else None)
-    brief = onnx.ModelProto(opset_import=proto.opset_import, graph=graph)
-    return resolved._replace(proto=brief, skeleton=skeleton)
+    """The model without the pieces of its file, which nobody asks for any more."""
+    skeleton = resolved.skeleton._replace(head=b"", nodes=Pieces(), tensors=Pieces())
+    return resolved._replace(skeleton=skeleton)
 
 
 def _build(resolved: Resolved) -> Graph:
-    proto, name = resolved.proto, resolved.name
-    if len(resolved.nodes) >= MANY:
-        give_back()
-    built = Builder(resolved.skeleton, name, resolved.reopen, resolved.notes, proto.opset_import)
-    built.main(proto.graph, resolved.nodes, resolved.shapes, resolved.states)
-    stored = [i.name in resolved.skeleton.initializers and i.name in built.weights for i in proto.graph.input]
-    taken = (i.name for i, is_stored in zip(proto.graph.input, stored, strict=True) if not is_stored)
+    graph, name = resolved.model.graph, resolved.name
+    scopes = any(SCOPES.encode() in part for node in graph.nodes if node.metadata for part in node.metadata)
+    built = Builder(resolved.model, name, resolved.reopen, resolved.notes, scopes)
+    built.main(resolved.shapes, resolved.states)
+    taken = [v.name for v in graph.inputs]
     values = tuple(t for name in taken if (t := built.tensor(name)))
     empty = [
         f"input {t.name!r} has a dimension of 0, so most costs are 0; give its shape with -i"
@@ -371,17 +415,29 @@ def _build(resolved: Resolved) -> Graph:
         if t.shape and 0 in t.shape and t.kind != "state"
     ]
     return Graph(
-        name=_title(proto, name),
+        name=_title(graph.name, name),
         format="onnx",
         source=name,
         inputs=values,
-        outputs=tuple(t for o in proto.graph.output if (t := built.tensor(o.name))),
+        outputs=tuple(t for o in graph.outputs if (t := built.tensor(o.name))),
         nodes=tuple(with_masks(built.nodes, built.weights)),
         weights=built.weights,
         warnings=(*resolved.warnings, *empty),
+        stated=_decided_by_data(resolved),
     )
 
 
-def _title(proto: onnx.ModelProto, name: str) -> str:
+def _decided_by_data(resolved: Resolved) -> frozenset[str]:
+    """The tensors whose shape the file alone states although there is a rule for it, which needs the data."""
+    stated = resolved.shapes.stated
+    if not stated:
+        return frozenset()
+    ruled = (
+        n for n in resolved.model.graph.nodes if row(f"{n.domain}::{n.op}" if n.domain else n.op).shape is not None
+    )
+    return frozenset(name for node in ruled for name in node.outputs if name in stated)
+
+
+def _title(own: str, name: str) -> str:
     """The file's name without its ending; without a file, the name of the graph."""
-    return Path(name).stem if os.sep in name or name.endswith(".onnx") else proto.graph.name or name
+    return Path(name).stem if os.sep in name or name.endswith(".onnx") else own or name

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
-
-import onnx
-from onnx import TypeProto
+from collections.abc import Callable, Mapping, Sequence
 
 from flopwise.errors import InputError
-from flopwise.readers.onnx.types import Shapes, concrete, tensor_type
+from flopwise.operators.size import OPEN, Most
+from flopwise.readers.onnx.file.model import Dim, Graph, OptionalType, TensorType, Type, Value
+from flopwise.readers.onnx.types import concrete, tensor_type
+from flopwise.sizes.facts import Fact
+from flopwise.sizes.scope import Scope
 
 #: Steps after which a state has settled, or grows for ever.
 STEPS = 8
@@ -32,22 +33,19 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
 )
 
 
-def states_of(
-    graph: onnx.GraphProto, stored: Collection[str], stated: Mapping[str, str], fixed: frozenset[str]
-) -> dict[str, str]:
+def states_of(graph: Graph, stated: Mapping[str, str], fixed: frozenset[str]) -> dict[str, str]:
     """Input -> the output that feeds it, for the states whose shapes the user does not give.
 
     Args:
         graph: the graph of the model.
-        stored: the names of its stored tensors.
         stated: the pairs that the user names.
         fixed: names of the inputs whose shapes the user gives.
 
     Raises:
         InputError: the user names an input or an output that the model does not have.
     """
-    inputs = {v.name: v for v in graph.input if v.name not in stored}
-    outputs = {v.name: v for v in graph.output}
+    inputs = {v.name: v for v in graph.inputs}
+    outputs = {v.name: v for v in graph.outputs}
     for name, output in stated.items():
         for word, one, names in (("input", name, inputs), ("output", output, outputs)):
             if one not in names:
@@ -63,53 +61,44 @@ def states_of(
 
 
 def settled_states(
-    model: onnx.ModelProto, states: Mapping[str, str], resolved: Callable[[onnx.ModelProto], Shapes]
-) -> tuple[list[str], list[str]]:
+    values: Sequence[Value], states: Mapping[str, str], resolved: Callable[[Mapping[str, Type | None]], Scope]
+) -> tuple[dict[str, Type | None], list[str], list[str]]:
     """Give each state the shape that its output has when it has that shape itself.
 
     Args:
-        model: its other inputs have concrete shapes; those of the states are written into it.
+        values: the inputs of the model; the others have concrete shapes.
         states: input -> output.
-        resolved: the shapes of a copy of the model.
+        resolved: the facts about a model whose states have these types.
 
     Returns:
-        What the states became, for a warning; and the names of those that do not settle, which stay as they are.
+        The types of the states; what they became, for a warning; and the names of those that do not settle, which stay
+        as they are.
     """
-    values = {v.name: v for v in model.graph.input if v.name in states}
-    before = {name: _copy(value.type) for name, value in values.items()}
-    for value in values.values():
-        value.type.CopyFrom(_opened(value.type))  # what a name stands for elsewhere says nothing of a state
-    for _ in range(STEPS + len(values)):
-        if _step(model, values, states, resolved):
+    before = {v.name: v.type for v in values if v.name in states}
+    types = {name: _opened(type_) for name, type_ in before.items()}  # what a name stands for elsewhere says nothing
+    for _ in range(STEPS + len(types)):
+        if _step(types, states, resolved):
             continue
-        still_open = next((v for v in values.values() if concrete(v.type) is None), None)
+        still_open = next((name for name, type_ in types.items() if concrete(type_) is None), None)
         if still_open is None:
-            listed = ", ".join(f"{n} {'x'.join(map(str, _dims(v.type)))} (as {states[n]})" for n, v in values.items())
-            return [f"states take the shapes of the outputs that feed them: {listed}; -i changes that"], []
-        for dim in tensor_type(still_open.type).shape.dim:  # some models make a state of ones as large as they need it
-            if not dim.HasField("dim_value"):
-                dim.dim_value = 1
-    for name, value in values.items():
-        value.type.CopyFrom(before[name])
-    return [], list(states)
+            listed = ", ".join(f"{n} {'x'.join(map(str, _dims(t)))} (as {states[n]})" for n, t in types.items())
+            return types, [f"states take the shapes of the outputs that feed them: {listed}; -i changes that"], []
+        # Some models make a state of ones as large as they need it.
+        types[still_open] = _with_dims(types[still_open], [1 if d is None else d for d in _dims(types[still_open])])
+    return before, [], list(states)
 
 
 def _step(
-    model: onnx.ModelProto,
-    values: Mapping[str, onnx.ValueInfoProto],
-    states: Mapping[str, str],
-    resolved: Callable[[onnx.ModelProto], Shapes],
+    types: dict[str, Type | None], states: Mapping[str, str], resolved: Callable[[Mapping[str, Type | None]], Scope]
 ) -> bool:
     """Give each state the shape that its output has now; whether that changes one."""
-    trial = onnx.ModelProto()
-    trial.CopyFrom(model)
-    shapes = resolved(trial)
+    shapes = resolved(types)
     changed = False
-    for name, value in values.items():
-        dims, after = _dims(value.type), _dims(shapes.type(states[name]))
+    for name, type_ in types.items():
+        dims, after = _dims(type_), _sizes(shapes.of(states[name]))
         sizes = [a if b is None else b for a, b in zip(dims, after, strict=True)] if len(after) == len(dims) else dims
         if sizes != dims:
-            _set_dims(value.type, sizes)
+            types[name] = _with_dims(type_, sizes)
             changed = True
     return changed
 
@@ -119,38 +108,31 @@ def _fed_by(name: str) -> list[str]:
     return [new for old, instead in _SPELLINGS if (new := re.sub(old, instead, name, count=1)) != name]
 
 
-def _alike(one: TypeProto, other: TypeProto) -> bool:
+def _alike(one: Type | None, other: Type | None) -> bool:
     """Whether two types may be those of one state: the same elements and rank, as far as they are known."""
     a, b = tensor_type(one), tensor_type(other)
-    if a is None or b is None or (a.elem_type and b.elem_type and a.elem_type != b.elem_type):
+    if a is None or b is None or (a.dtype and b.dtype and a.dtype != b.dtype):
         return False
-    return a.HasField("shape") and (not b.HasField("shape") or len(a.shape.dim) == len(b.shape.dim))
+    return a.dims is not None and (b.dims is None or len(a.dims) == len(b.dims))
 
 
-def _copy(type_: TypeProto) -> TypeProto:
-    new = TypeProto()
-    new.CopyFrom(type_)
-    return new
-
-
-def _opened(type_: TypeProto) -> TypeProto:
+def _opened(type_: Type | None) -> Type | None:
     """The type with the extents open that the file does not state."""
-    new = _copy(type_)
-    for dim in tensor_type(new).shape.dim:
-        if not dim.HasField("dim_value"):
-            dim.ClearField("value")
-    return new
+    return _with_dims(type_, _dims(type_)) if _dims(type_) else type_
 
 
-def _dims(type_: TypeProto | None) -> list[int | None]:
-    tensor = None if type_ is None else tensor_type(type_)
-    if tensor is None:
-        return []
-    return [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+def _dims(type_: Type | None) -> list[int | None]:
+    """The extents that are numbers, None for the others."""
+    tensor = tensor_type(type_)
+    return [d if isinstance(d, int) else None for d in (tensor.dims if tensor else None) or ()]
 
 
-def _set_dims(type_: TypeProto, dims: list[int | None]) -> None:
-    for dim, value in zip(tensor_type(type_).shape.dim, dims, strict=True):
-        dim.ClearField("value")
-        if value is not None:
-            dim.dim_value = value
+def _sizes(fact: Fact) -> list[int | None]:
+    """The extents of a result that are known, upper bounds included."""
+    return [None if n is OPEN else int(n.high) if type(n) is Most else n for n in fact.shape or ()]
+
+
+def _with_dims(type_: Type | None, dims: Sequence[Dim]) -> Type | None:
+    if isinstance(type_, OptionalType):
+        return OptionalType(_with_dims(type_.element, dims))
+    return type(type_)(type_.dtype, tuple(dims)) if isinstance(type_, TensorType) else type_

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Mapping
 
-import onnx
-
-from flopwise.readers.onnx.file.skeleton import DTYPES
-from flopwise.readers.onnx.types import Shapes, concrete
+from flopwise.readers.onnx.file.model import Graph, TensorType, Type, Value
+from flopwise.readers.onnx.types import concrete, dims_of, dtype_of
+from flopwise.sizes.scope import Scope
 
 #: Heights and widths of images, the usual one first.
 IMAGES: tuple[int, ...] = (224, 256, 640, 512, 299, 320, 416, 32, 28)
@@ -22,90 +20,80 @@ Usual = tuple[int, int]
 USUAL: Usual = (IMAGES[0], LENGTHS[0])
 
 _CHANNELS = (1, 3, 4)
-_INTEGERS = frozenset({onnx.TensorProto.INT32, onnx.TensorProto.INT64})
+_INTEGERS = frozenset({"int32", "int64"})
 
 
-def error_of(value: onnx.ValueInfoProto, usual: Usual = USUAL) -> str:
+def error_of(value: Value, usual: Usual = USUAL) -> str:
     """The error for an input without a concrete shape: its name, and what to type.
 
     Args:
         value: the input.
         usual: the sizes to suggest.
     """
-    tensor = value.type.tensor_type
-    dtype = DTYPES.get(tensor.elem_type, "float32")
-    if not tensor.HasField("shape"):
+    import shlex
+
+    dims, dtype = dims_of(value.type), dtype_of(value.type) or "float32"
+    if dims is None:
         what = shlex.quote(f"{value.name}:{dtype}:")
         return f"input {value.name!r} has no shape; give it with -i {what}SHAPE, such as 1x3x224x224"
     sizes = _sizes(value, usual)
     cure = f"-i {shlex.quote(f'{value.name}:{dtype}:' + 'x'.join(map(str, sizes)))}"
-    symbols = {d.dim_param: size for d, size in zip(tensor.shape.dim, sizes, strict=True) if d.dim_param}
-    if symbols and all(d.dim_param or (d.HasField("dim_value") and d.dim_value >= 0) for d in tensor.shape.dim):
+    symbols = {dim: size for dim, size in zip(dims, sizes, strict=True) if isinstance(dim, str)}
+    if symbols and None not in dims:
         cure = f"{' '.join(f'--dim {shlex.quote(s)}={size}' for s, size in symbols.items())}, or with {cure}"
     return f"input {value.name!r} has open dimensions ({written(value)}); give them with {cure}"
 
 
-def working_sizes(model: onnx.ModelProto, names: Iterable[str], fits: Callable[[onnx.ModelProto], bool]) -> Usual:
+def working_sizes(graph: Graph, names: Collection[str], fits: Callable[[Mapping[str, Type | None]], bool]) -> Usual:
     """The sizes, the usual ones first, with which a model runs when its open inputs have them.
 
     Args:
-        model: the model; it is not changed.
+        graph: the graph of the model.
         names: its inputs that are open.
-        fits: whether a copy of the model with concrete inputs can run.
+        fits: whether the model can run when inputs have these types.
     """
-    chosen = set(names)
-    opened = [v for v in model.graph.input if v.name in chosen]
-    if any(not v.type.tensor_type.HasField("shape") for v in opened):
+    opened = [v for v in graph.inputs if v.name in names]
+    if any(dims_of(v.type) is None for v in opened):
         return USUAL
     images = any(_is_image(v) for v in opened)
     for usual in [(image, LENGTHS[0]) for image in IMAGES] if images else [(IMAGES[0], length) for length in LENGTHS]:
-        trial = onnx.ModelProto()
-        trial.CopyFrom(model)
-        for value in trial.graph.input:
-            if value.name in chosen:
-                for dim, size in zip(value.type.tensor_type.shape.dim, _sizes(value, usual), strict=True):
-                    dim.dim_value = size
-        if fits(trial):
+        if fits({v.name: TensorType(dtype_of(v.type), tuple(_sizes(v, usual))) for v in opened}):
             return usual
     return USUAL
 
 
-def written(value: onnx.ValueInfoProto) -> str:
+def written(value: Value) -> str:
     """The dimensions of an input as the file has them."""
-    dims = value.type.tensor_type.shape.dim
-    return " x ".join(
-        str(d.dim_value) if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or "?" for d in dims
-    )
+    return " x ".join("?" if dim is None else str(dim) for dim in dims_of(value.type) or ())
 
 
-def has_all(shapes: Shapes, model: onnx.ModelProto) -> bool:
+def has_all(shapes: Scope, graph: Graph) -> bool:
     """Whether everything that a model makes has a shape."""
-    return all(shapes.sized(o) for n in model.graph.node for o in n.output if o)
+    return all(shapes.sized(o) for n in graph.nodes for o in n.outputs if o)
 
 
-def _stated(value: onnx.ValueInfoProto) -> list[int | None]:
-    dims = value.type.tensor_type.shape.dim
-    return [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in dims]
+def _stated(value: Value) -> list[int | None]:
+    return [dim if isinstance(dim, int) else None for dim in dims_of(value.type) or ()]
 
 
-def _is_image(value: onnx.ValueInfoProto) -> bool:
+def _is_image(value: Value) -> bool:
     """Whether an input is a batch of images, channels first or last."""
     stated = _stated(value)
-    if len(stated) != 4 or value.type.tensor_type.elem_type in _INTEGERS or concrete(value.type) is not None:
+    if len(stated) != 4 or dtype_of(value.type) in _INTEGERS or concrete(value.type) is not None:
         return False
     first = stated[1] in (*_CHANNELS, None)
     last = stated[3] in _CHANNELS and (stated[1] is None or stated[1] not in _CHANNELS)
     return (first and None in stated[2:]) or (last and None in stated[1:3])
 
 
-def _sizes(value: onnx.ValueInfoProto, usual: Usual) -> list[int]:
+def _sizes(value: Value, usual: Usual) -> list[int]:
     """All dimensions of an input: those that it has, and usual ones in place of those that are open."""
     stated = _stated(value)
     image, length = usual
     sizes = [length if dim is None else dim for dim in stated]
     if sizes and stated[0] is None:
         sizes[0] = 1
-    if len(stated) >= 4 and value.type.tensor_type.elem_type not in _INTEGERS:
+    if len(stated) >= 4 and dtype_of(value.type) not in _INTEGERS:
         last = stated[-1] in _CHANNELS and stated[1] not in _CHANNELS
         channels, edges = (len(stated) - 1, range(1, len(stated) - 1)) if last else (1, range(2, len(stated)))
         fixed = [stated[i] for i in edges if stated[i] is not None]

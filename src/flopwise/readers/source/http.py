@@ -51,7 +51,7 @@ _MEANINGS = {
 
 
 class Answer(NamedTuple):
-    """What a server sent."""
+    """A server's answer."""
 
     status: int
     #: The bytes of the whole file.
@@ -67,15 +67,20 @@ class _Watched:
     """A connection that can be cut from another thread, wherever it waits."""
 
     sock: Any
-    #: The connection that each thread used last.
+    #: The connection that each thread used last, and whether its time is over.
     last = threading.local()
 
-    def connect(self) -> None:
+    def _watch(self) -> None:
         _Watched.last.connection = self
+        if _Watched.last.late.is_set():
+            raise OSError("the time for it is over")
+
+    def connect(self) -> None:
+        self._watch()
         super().connect()  # type: ignore[misc] # of the connection that it is mixed into
 
     def request(self, *arguments: Any, **options: Any) -> None:
-        _Watched.last.connection = self
+        self._watch()
         super().request(*arguments, **options)  # type: ignore[misc]
 
 
@@ -126,22 +131,27 @@ class Http(Transport):
     def _ask(self, start: int, end: int) -> Answer:
         """The bytes [start, end), fewer where the file ends; requested again when a connection breaks."""
         why: object = ""
-        for _ in range(TRIES):
-            try:
-                return self._follow(start, end)
-            except exceptions.NewConnectionError as error:
-                reason = getattr(error.__cause__ or error.__context__, "strerror", None) or "cannot connect"
-                raise ModelError(f"{self.name}: no connection to the server ({reason})") from error
-            except exceptions.TimeoutError:
-                silent = f"{self._limits.silent_seconds:g} seconds (the limit silent_seconds)"
-                raise ModelError(f"{self.name}: the server was silent for {silent}") from None
-            except exceptions.SSLError as error:
-                cause = error.args[0] if error.args else error
-                text = getattr(cause, "verify_message", "") or getattr(cause, "reason", "") or "no secure connection"
-                raise ModelError(f"{self.name}: no secure connection to the server ({text})") from error
-            except (exceptions.HTTPError, OSError, http.client.HTTPException, _BrokenError, ValueError) as error:
-                why = in_words(error, 100)
-        raise ModelError(f"{self.name}: the connection broke {TRIES} times ({why})")
+        with self._deadline() as late:
+            for _ in range(TRIES):
+                try:
+                    return self._follow(start, end)
+                except exceptions.NewConnectionError as error:
+                    reason = getattr(error.__cause__ or error.__context__, "strerror", None) or "cannot connect"
+                    raise ModelError(f"{self.name}: no connection to the server ({reason})") from error
+                except exceptions.TimeoutError:
+                    silent = f"{self._limits.silent_seconds:g} seconds (the limit silent_seconds)"
+                    raise ModelError(f"{self.name}: the server was silent for {silent}") from None
+                except exceptions.SSLError as error:
+                    cause = error.args[0] if error.args else error
+                    text = (
+                        getattr(cause, "verify_message", "") or getattr(cause, "reason", "") or "no secure connection"
+                    )
+                    raise ModelError(f"{self.name}: no secure connection to the server ({text})") from error
+                except (exceptions.HTTPError, OSError, http.client.HTTPException, _BrokenError, ValueError) as error:
+                    why = in_words(error, 100)
+                    if late.is_set():
+                        break
+            raise ModelError(f"{self.name}: the connection broke {TRIES} times ({why})")
 
     def _follow(self, start: int, end: int) -> Answer:
         """The answer at the end of all redirects."""
@@ -170,7 +180,7 @@ class Http(Transport):
         """The answer to one request, of which no byte of the body is read; what is left of it is never read.
 
         Raises:
-            ModelError: the URL is none, or the answer takes longer than the limit.
+            ModelError: the URL is none.
         """
         parts = self._parts(url)
         headers = {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "identity", "User-Agent": "flopwise"}
@@ -180,23 +190,22 @@ class Http(Transport):
             headers |= urllib3.make_headers(basic_auth=login)
         target = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
         silent = self._limits.silent_seconds
-        with self._deadline():
-            response = self._pool(parts).request(
-                "GET",
-                target,
-                headers=headers,
-                preload_content=False,
-                decode_content=False,
-                enforce_content_length=False,
-                redirect=False,
-                retries=False,
-                timeout=urllib3.Timeout(connect=silent, read=silent),
-            )
-            try:
-                yield response
-            finally:
-                if response.length_remaining != 0:
-                    response.close()
+        response = self._pool(parts).request(
+            "GET",
+            target,
+            headers=headers,
+            preload_content=False,
+            decode_content=False,
+            enforce_content_length=False,
+            redirect=False,
+            retries=False,
+            timeout=urllib3.Timeout(connect=silent, read=silent),
+        )
+        try:
+            yield response
+        finally:
+            if response.length_remaining != 0:
+                response.close()
 
     def _pool(self, parts: urllib.parse.SplitResult) -> urllib3.PoolManager:
         """The connections to a server, through a proxy where the environment names one."""
@@ -204,16 +213,20 @@ class Http(Transport):
         proxy = "" if bypass else urllib.request.getproxies().get(parts.scheme, "")
         if proxy not in self._pools:
             via = proxy if "://" in proxy else f"http://{proxy}"
-            made = urllib3.ProxyManager(via) if proxy else urllib3.PoolManager()
-            made.pool_classes_by_scheme = _POOLS
-            self._pools.setdefault(proxy, made)
+            pool = urllib3.ProxyManager(via) if proxy else urllib3.PoolManager()
+            pool.pool_classes_by_scheme = _POOLS
+            self._pools.setdefault(proxy, pool)
         return self._pools[proxy]
 
     @contextlib.contextmanager
-    def _deadline(self) -> Iterator[None]:
-        """Cut the connection of this thread when a request takes longer than the limit."""
+    def _deadline(self) -> Iterator[threading.Event]:
+        """Cut the connections of this thread when the block takes longer than the limit, which sets the event.
+
+        Raises:
+            ModelError: the block fails when its time is over.
+        """
         seconds, late = self._limits.request_seconds, threading.Event()
-        _Watched.last.connection = None
+        _Watched.last.connection, _Watched.last.late = None, late
         mine = _Watched.last.__dict__
 
         def cut() -> None:
@@ -227,7 +240,7 @@ class Http(Transport):
         timer.daemon = True
         timer.start()
         try:
-            yield
+            yield late
         except Exception:
             if late.is_set():
                 text = f"the request took longer than {seconds:g} seconds (the limit request_seconds)"
@@ -273,6 +286,7 @@ class Http(Transport):
         return None
 
     def _range(self, response: urllib3.BaseHTTPResponse, stated: str, start: int, end: int) -> Answer:
+        """The answer of a server that sends a range, once it is known to be the one that was asked for."""
         match = _RANGE.match(response.headers.get("Content-Range", ""))
         if match is None:
             raise ModelError(f"{self.name}: the server does not say which range it sends; download it first")
@@ -281,12 +295,13 @@ class Http(Transport):
             raise ModelError(f"{self.name}: changed while it was read; it has {size:,} bytes now")
         if first != start or last + 1 != min(end, size) or response.headers.get("Content-Encoding"):
             raise ModelError(f"{self.name}: the server sends another range than it was asked for; download it first")
-        wanted = last + 1 - first
-        if stated and stated != str(wanted):
-            raise ModelError(f"{self.name}: the server says that {wanted:,} bytes are {stated[:20]}; download it first")
-        return Answer(206, size, self._body(response, wanted))
+        length = last + 1 - first
+        if stated and stated != str(length):
+            raise ModelError(f"{self.name}: the server says that {length:,} bytes are {stated[:20]}; download it first")
+        return Answer(206, size, self._body(response, length))
 
     def _body(self, response: urllib3.BaseHTTPResponse, length: int) -> bytes:
+        """The bytes of an answer; a server that trickles is given up."""
         parts: list[bytes] = []
         left, began, patience = length, time.monotonic(), self._limits.silent_seconds
         while left:

@@ -1,4 +1,4 @@
-"""What names a model: a path, a URL, or ``package.module:callable``."""
+"""Names of models: a path, a URL, or ``package.module:callable``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def is_url(model: object) -> bool:
-    """Whether a model is named by its URL."""
+    """True where a model is given by its URL."""
     return isinstance(model, str) and bool(_URL.match(model))
 
 
@@ -37,7 +37,7 @@ def ending_of(model: str) -> str:
 
 
 def is_callable(model: object) -> bool:
-    """Whether a text names a callable, as ``package.module:callable`` or ``file.py:callable``."""
+    """True where a text names a callable, as ``package.module:callable`` or ``file.py:callable``."""
     if not isinstance(model, str) or "://" in model or os.path.exists(model):
         return False
     where, colon, name = model.rpartition(":")
@@ -58,7 +58,7 @@ def naming(model: str) -> Iterator[None]:
 
 
 def in_words(error: Exception, most: int = 200) -> str:
-    """The message of an error on one line of at most so many characters; its class where there is no message."""
+    """The message of an error on one line of at most ``most`` characters; its class where there is no message."""
     return " ".join(str(error).split())[:most] or type(error).__name__
 
 

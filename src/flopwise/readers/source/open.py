@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from flopwise.errors import ModelError, OtherFormatError, with_article
+from flopwise._kinds import described
+from flopwise.errors import ModelError, OtherFormatError
 from flopwise.readers.source.location import is_url, shown
 from flopwise.readers.source.source import BytesSource, FileSource, Source, StreamSource
 
@@ -23,9 +24,7 @@ def open_source(thing: object) -> Source:
         return BytesSource(thing)
     if hasattr(thing, "read") and hasattr(thing, "seek") and hasattr(thing, "tell"):
         return StreamSource(thing)  # type: ignore[arg-type] # duck-typed: anything that reads and seeks
-    raise ModelError(
-        f"cannot read a model from {with_article(type(thing).__name__)}; give a path, bytes or an open binary file"
-    )
+    raise ModelError(f"cannot read a model from {described(thing)}; give a path, bytes or an open binary file")
 
 
 def _open_remote(url: str) -> Source:
@@ -82,21 +81,24 @@ def refuse_other_formats(source: Source) -> None:
     if source.size == 0:
         raise ModelError(f"{source.name}: the file is empty")
     if source.name.endswith(".py"):
-        made = ", ".join(_defined(source)) or "no function or class"
-        raise ModelError(f"{source.name}: Python code; say what makes the model, as {source.name}:NAME; it has {made}")
+        names = ", ".join(_defined(source)) or "no function or class"
+        raise ModelError(f"{source.name}: Python code; say what makes the model, as {source.name}:NAME; it has {names}")
     head = source.read(0, min(source.size, 32))
     for start, what in _OTHERS:
         if head.startswith(start):
             raise OtherFormatError(f"{source.name}: not an ONNX model but {what}")
-    if _is_text(head):
-        raise OtherFormatError(f"{source.name}: not an ONNX model but text")
     if head[4:8] == b"TFL3":
         raise ModelError(f"{source.name}: not an ONNX model but a TensorFlow Lite model; convert it to ONNX")
 
 
-def _is_text(head: bytes) -> bool:
-    """Whether nothing is in it but printable ASCII and line ends; what a model begins with is not."""
-    return all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head)
+def refuse_text(source: Source) -> None:
+    """Refuse a file of text, for one that is no ONNX model: a model may begin with its documentation.
+
+    Raises:
+        OtherFormatError: its first kilobyte is printable ASCII and line ends.
+    """
+    if all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in source.read(0, min(source.size, 1024))):
+        raise OtherFormatError(f"{source.name}: not an ONNX model but text")
 
 
 def _defined(source: Source) -> list[str]:
@@ -107,5 +109,5 @@ def _defined(source: Source) -> list[str]:
         body = ast.parse(source.read(0, min(source.size, 1 << 20))).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    made = (ast.ClassDef, ast.FunctionDef)
-    return [thing.name for thing in body if isinstance(thing, made) and not thing.name.startswith("_")][:20]
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    return [thing.name for thing in body if isinstance(thing, kinds) and not thing.name.startswith("_")][:20]

@@ -30,7 +30,7 @@ KEPT = 64 << 20
 
 @dataclass
 class Traffic:
-    """What came over the network for one model, from all its files."""
+    """The bytes and requests over the network for one model, for all its files."""
 
     nbytes: int = 0
     requests: int = 0
@@ -50,7 +50,7 @@ class Traffic:
 
 
 class Transport(ABC):
-    """What brings ranges of one remote file."""
+    """A way to fetch ranges of one remote file."""
 
     @abstractmethod
     def first(self, length: int) -> tuple[int, bytes]:

@@ -43,16 +43,20 @@ class Source(ABC):
             raise ModelError(f"{self.name}: changed while it was read; it ends at byte {offset + len(data)} now")
         return data
 
+    def at_hand(self, offset: int) -> int:
+        """The number of bytes from an offset on that can be read in one go; what follows has to be made first."""
+        return self.size - offset
+
     @abstractmethod
     def part(self, offset: int, length: int) -> bytes:
         """The same bytes, fewer where the source ends."""
 
     def later(self) -> Callable[[], Source]:
-        """What opens the same bytes again when this source is closed."""
+        """A function that opens the same bytes again when this source is closed."""
         return lambda: self
 
     def network_summary(self) -> str:
-        """How much came over the network so far, in words; "" where nothing did."""
+        """The bytes that came over the network so far, in words; "" where none did."""
         return ""
 
     def beside(self, location: str, what: str) -> Source:
@@ -102,7 +106,7 @@ MANY = 10_000
 
 
 def missing(name: str) -> str:
-    """What is said of a file that is not there; a dotted name may have been meant for a callable.
+    """The error for a file that is not there; a dotted name may have been meant for a callable.
 
     >>> missing("net.onnx"), missing("torchvision.models.resnet50")
     ('no such file', 'no such file; a callable is given as torchvision.models:resnet50')
@@ -137,7 +141,7 @@ def _nearest(path: str) -> str:
 
 
 def _in_torchvision(name: str) -> bool:
-    """Whether a model of torchvision is called so; its files are read, not run."""
+    """True where torchvision has a model of this name; its files are read, not run."""
     from importlib.util import find_spec
 
     try:

@@ -38,8 +38,8 @@ def text_of_file(path: str | os.PathLike[str]) -> str:
         raise InputError(f"{name!r}: no such file ({error})") from None
 
 
-def of_toml(text: str) -> dict[str, Any]:
-    """What a text of TOML says.
+def parse_toml(text: str) -> dict[str, Any]:
+    """The content of a text in TOML.
 
     Raises:
         ValueError: it is not TOML.

@@ -11,7 +11,10 @@ from typing import NamedTuple
 from flopwise.errors import ModelError
 from flopwise.readers.source.source import Source
 
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = 0, 1, 2, 3, 4, 5
+
+#: How deep groups may nest, as in protobuf's own readers.
+DEEPEST_GROUP = 100
 
 #: Not of the format: several short fields of one number, one after the other.
 RUN = -1
@@ -27,7 +30,7 @@ HEADER = 20
 class Field(NamedTuple):
     """One field of a message, by place. For a varint, ``value`` is the number; else it lies at [start, end).
 
-    For a run, ``value`` is how many fields there are, which lie at [start, end) with their tags.
+    For a run, ``value`` is how many fields there are, which lie at [start, end) with their tags, as a group does.
     """
 
     number: int
@@ -56,7 +59,8 @@ class Window:
     def _fill(self, position: int, length: int) -> None:
         goes_on = self._start < position <= self._start + len(self._buffer)
         self._next = min(2 * self._next, LONGEST_READ) if goes_on else FIRST_READ
-        length = min(max(length, self._next), self.size - position)
+        ahead = min(self._next, self.size - position)
+        length = max(length, ahead if ahead <= length else min(ahead, self.source.at_hand(position)))
         self._buffer = self.source.read(position, length)
         self._start = position
 
@@ -74,14 +78,17 @@ class Window:
             self._fill(start, end - start)
         return self._buffer[start - self._start : end - self._start]
 
-    def fields(self, start: int, end: int, run: int = 0, longest: int = 0) -> Iterator[Field]:
-        """The fields of the message at [start, end), in order.
+    def fields(
+        self, start: int, end: int, run: int = 0, longest: int = 0, with_groups: bool = False
+    ) -> Iterator[Field]:
+        """The fields of the message at [start, end), in order, without groups, which no message of today has.
 
         Args:
             start: where it begins.
             end: where it ends.
             run: the tag of length-delimited fields of which several may come as one run; 0: each comes by itself.
             longest: bytes up to which such a field may be part of a run.
+            with_groups: whether groups come as well, for what copies a message.
 
         Raises:
             ModelError: the bytes are no message, or end before it does.
@@ -89,13 +96,15 @@ class Window:
         if end > self.size:
             raise self.damaged(start, f"{end - self.size} bytes are missing")
         position, new = start, tuple.__new__  # a named tuple's own constructor takes twice the time
+        groups: list[int] = []
+        outermost = start
         while position < end:
             at = position - self._start
             if at < 0 or at + HEADER > len(self._buffer):
-                self._fill(position, min(HEADER, self.size - position))
+                self._fill(position, min(HEADER, self.source.at_hand(position)))
                 at = 0
             buffer, origin, tag = self._buffer, self._start, position
-            if run and buffer[at] == run:
+            if run and buffer[at] == run and not groups:
                 count, stop = _run(buffer, at, min(len(buffer), end - origin), longest)
                 if count > 1:
                     position = origin + stop
@@ -124,18 +133,84 @@ class Window:
                     value, first = 0, origin + at
                     position = first + (8 if wire == FIXED64 else 4)
                 else:
-                    raise self.damaged(tag, f"wire type {wire}")
+                    position = origin + at
+                    outermost = outermost if groups else tag
+                    if not _nest(groups, key):
+                        raise self.damaged(tag, f"wire type {wire}")
+                    if with_groups and not groups:
+                        yield new(Field, (key >> 3, GROUP, 0, outermost, position, outermost))
+                    continue
             except IndexError:
                 raise self.damaged(tag, "a number does not end") from None
             if key < 8:
                 raise self.damaged(tag, "field number 0")
             if position > end:
                 raise self.damaged(tag, f"field {key >> 3} is {position - end} bytes longer than what holds it")
-            yield new(Field, (key >> 3, wire, value, first, position, tag))
+            if not groups:
+                yield new(Field, (key >> 3, wire, value, first, position, tag))
+        if groups or position > end:
+            raise self.damaged(end, "a group does not end")
+
+
+def fields(
+    data: bytes, start: int = 0, end: int | None = None, with_groups: bool = False
+) -> Iterator[tuple[int, int, int]]:
+    """The fields of a message in memory: the tag, and where the content begins and ends.
+
+    For a varint, the number is in place of the beginning. Groups, which begin with their tag, come only if asked for.
+
+    Raises:
+        ModelError: the bytes are no message.
+    """
+    at, end = start, len(data) if end is None else end
+    groups: list[int] = []
+    outermost = start
+    try:
+        while at < end:
+            tag = at
+            key = data[at]
+            at += 1
+            if key > 127:
+                key, at = read_varint(data, at - 1)
+            wire = key & 7
+            if wire == BYTES:
+                length = data[at]
+                at += 1
+                if length > 127:
+                    length, at = read_varint(data, at - 1)
+                first, at = at, at + length
+            elif wire == VARINT:
+                first, at = read_varint(data, at)
+            elif wire in (FIXED64, FIXED32):
+                first, at = at, at + (8 if wire == FIXED64 else 4)
+            else:
+                outermost = outermost if groups else tag
+                if not _nest(groups, key):
+                    raise IndexError
+                if with_groups and not groups:
+                    yield key >> 3 << 3 | GROUP, outermost, at
+                continue
+            if at > end or key < 8:
+                raise IndexError
+            if not groups:
+                yield key, first, at
+        if groups or at > end:
+            raise IndexError
+    except IndexError:
+        raise ModelError("truncated or damaged (a field does not end where the message does)") from None
+
+
+def _nest(groups: list[int], key: int) -> bool:
+    """Enter or leave a group; whether the tag is that of the beginning of one, or of the end of the innermost."""
+    number = key >> 3
+    if key & 7 == GROUP and number and len(groups) < DEEPEST_GROUP:
+        groups.append(number)
+        return True
+    return key & 7 == GROUP_END and bool(groups) and groups.pop() == number
 
 
 def _run(buffer: bytes, at: int, end: int, longest: int) -> tuple[int, int]:
-    """How many fields of the tag at ``at`` follow each other, none longer than ``longest``, and where they end."""
+    """The number of fields in a row with the tag at ``at``, none longer than ``longest``, and where they end."""
     tag, count, last = buffer[at], 0, end - 3
     while at <= last and buffer[at] == tag:
         length, stop = buffer[at + 1], at + 2

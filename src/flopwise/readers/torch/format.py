@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from flopwise.readers.format import Format, ends_in
 from flopwise.readers.options import TorchOptions
 from flopwise.readers.source.location import is_callable
-from flopwise.readers.torch.kinds import CHECKPOINTS, PROGRAMS, holds_program, is_function, is_module, members
+from flopwise.readers.torch.kinds import is_function, is_module
+from flopwise.readers.weights.torch_files import CHECKPOINTS, PROGRAMS, holds_program, members
 
 if TYPE_CHECKING:
     from flopwise.graph import Graph
@@ -34,13 +35,13 @@ def _module(model: object, options: TorchOptions, progress: Callable[[str], None
 
 def _stored(model: object, inputs: Any, dims: Any, batch_size: Any, options: TorchOptions) -> StoredTensors:
     from flopwise.readers.torch.model import module_of
-    from flopwise.readers.weights.modules import of_module
+    from flopwise.readers.weights.modules import stored_in_module
 
     if isinstance(model, (str, os.PathLike)) and not is_callable(model) and holds_program(members(os.fsdecode(model))):
         from flopwise.readers.torch.program.script import of_program
 
         return of_program(os.fsdecode(model))
-    return of_module(*module_of(model, options, lambda step: None, in_memory=True))
+    return stored_in_module(*module_of(model, options, lambda step: None, in_memory=True))
 
 
 TORCH = Format(
@@ -49,6 +50,7 @@ TORCH = Format(
     _read,
     endings=PROGRAMS,
     matches=_matches,
+    takes=("inputs", "dims", "batch_size"),
     options=TorchOptions,
     stored=_stored,
     module=_module,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flopwise.graph import STORED, Module, Node, Submodule
+from flopwise.operators.folding import WRITES
 from flopwise.readers.torch.capture.event import Event
 from flopwise.readers.torch.lower import operators
 from flopwise.readers.torch.lower.node import tensors
@@ -40,41 +41,44 @@ SAVED = "saved"
 
 
 class Attributes(Mapping[str, Any]):
-    """The attributes of an operator, and under "args" the call as it was; made when somebody asks."""
+    """The attributes of an operator, and under "args" the call as it was; made when somebody asks.
 
-    __slots__ = ("_all", "_attrs", "_call")
+    Operators with equal attributes have the same ``shared``.
+    """
+
+    __slots__ = ("_call", "shared")
 
     def __init__(self, attrs: Mapping[str, Any], call: operators.Call) -> None:
-        self._attrs = attrs
+        self.shared = attrs
         self._call = call
-        self._all: dict[str, Any] | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
         """The attribute, or the default; short, because every rule asks."""
-        if name in self._attrs:
-            return self._attrs[name]
+        if name in self.shared:
+            return self.shared[name]
         return self._call.named if name == "args" else default
 
     def __getitem__(self, name: str) -> Any:
-        if name in self._attrs:
-            return self._attrs[name]
+        if name in self.shared:
+            return self.shared[name]
         if name == "args":
             return self._call.named
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._attrs or name == "args"
+        return name in self.shared or name == "args"
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*self._attrs, "args"))
+        return iter((*self.shared, "args"))
 
     def __len__(self) -> int:
-        return len(self._attrs) + 1
+        return len(self.shared) + 1
 
 
 def nodes_of(events: Sequence[Event]) -> tuple[Node, ...]:
     """One node for each operation, named after the module that made it."""
     lowered = [operators.lower(e.plan.name, e.args, e.kwargs, e.outputs) for e in events]
+    equal: dict[str, Mapping[str, Any]] = {}
     names = _names(events, [low.op for low, _ in lowered])
     return tuple(
         [
@@ -83,7 +87,7 @@ def nodes_of(events: Sequence[Event]) -> tuple[Node, ...]:
                 name,
                 low.inputs,
                 event.outputs,
-                Attributes(low.attrs if event.saved is None else {**low.attrs, SAVED: event.saved}, call),
+                Attributes(_attributes(event, low.attrs, equal), call),
                 event.scope,
                 event.plan.name,
                 0,
@@ -93,6 +97,15 @@ def nodes_of(events: Sequence[Event]) -> tuple[Node, ...]:
             for event, name, (low, call) in zip(events, names, lowered, strict=True)
         ]
     )
+
+
+def _attributes(event: Event, attrs: Mapping[str, Any], equal: dict[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The attributes of an operation; those that are equal to earlier ones are the same object."""
+    if event.plan.foreign and event.plan.writes:
+        attrs = {**attrs, WRITES: True}
+    if event.saved is not None:
+        return {**attrs, SAVED: event.saved}
+    return equal.setdefault(repr(attrs), attrs)  # in which 1 and 1.0 are not equal
 
 
 def unused(nodes: Sequence[Node], modules: Sequence[Submodule]) -> list[Node]:

@@ -13,13 +13,14 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from importlib.machinery import PathFinder
 from typing import Any
 
 from flopwise._user_code import EndedError, place_of, user_code
 from flopwise.errors import InputError, ModelError, UntrustedError, did_you_mean, with_article
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.imports import repaired
-from flopwise.readers.torch.kinds import holds_program, is_exported, members
+from flopwise.readers.weights.torch_files import holds_program, is_exported, members
 
 _NEEDS = "PyTorch is needed for that: pip install torch"
 
@@ -93,9 +94,11 @@ def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -
     make = thing
     if isinstance(thing, type) and "config" in values and hasattr(thing, "from_config"):
         make = thing.from_config
-    with _named(model, "it made the module"), device if device is not None else contextlib.nullcontext(), _silent():
+    from flopwise.readers.torch.runs.building import constructed
+
+    with _named(model, "it made the module"), _silent():
         try:
-            return repaired(lambda: make(**values))
+            return constructed(make, lambda: repaired(lambda: make(**values)), device)
         except TypeError as error:
             unexpected = re.search(r"unexpected keyword argument '(\w+)'", str(error))
             if unexpected is None or unexpected[1] not in values:
@@ -168,21 +171,28 @@ def _looked_up(model: str) -> Any:
 
 
 def _module(model: str, where: str) -> Any:
-    with (
-        _beside(os.getcwd()),
-        _named(model, "it was imported"),
-        _silent(),
-    ):  # a user expects the module in the current folder to be found
+    """A module by its name; the current folder is only looked into for what is nowhere else."""
+    top, here = where.partition(".")[0], os.getcwd()
+    in_folder = not _is_importable(top) and PathFinder.find_spec(top, [here]) is not None
+    with _named(model, "it was imported"), _silent(), _beside(here) if in_folder else contextlib.nullcontext():
         try:
             return repaired(lambda: importlib.import_module(where))
         except ModuleNotFoundError as error:
-            if near := _nearest(where, error.name or ""):
+            if near := _nearest(where, error.name or "", here):
                 name = model.rpartition(":")[2]
                 raise ModelError(f"{model}: no module {error.name!r}; did you mean {near}:{name}?") from error
             raise
 
 
-def _nearest(where: str, missing: str) -> str:
+def _is_importable(top: str) -> bool:
+    """Whether Python finds a package or module of this name without the current folder's help."""
+    try:
+        return top in sys.modules or importlib.util.find_spec(top) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _nearest(where: str, missing: str, here: str) -> str:
     """The module with the nearest name beside one that is missing, with what follows it in a path; "" for none."""
     import pkgutil
     from difflib import get_close_matches
@@ -190,8 +200,8 @@ def _nearest(where: str, missing: str) -> str:
     if not f"{where}.".startswith(f"{missing}."):
         return ""  # the module is there, and imports another that is not
     home, _, last = missing.rpartition(".")
-    places = getattr(sys.modules.get(home), "__path__", None) if home else None
-    if home and places is None:
+    places = getattr(sys.modules.get(home), "__path__", None) if home else [here, *sys.path]
+    if places is None:
         return ""
     near = get_close_matches(last, [module.name for module in pkgutil.iter_modules(places)], 1)
     return f"{home}.{near[0]}".lstrip(".") + where[len(missing) :] if near else ""

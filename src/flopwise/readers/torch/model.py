@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.readers.options import TorchOptions, tokens_of
-from flopwise.readers.source.location import is_callable, is_url, shown
+from flopwise.readers.source.location import is_callable, is_url, naming, shown
 from flopwise.readers.torch.kinds import is_function, is_module
 
 
@@ -44,7 +45,8 @@ def read_model(
 
     notes: tuple[str, ...] = ()
     if options.past is not None or options.new is not None:
-        inputs, batch_size, notes = _step(module, name, inputs, dims, batch_size, options)
+        inputs, notes = _step(module, name, inputs, dims, batch_size, options)
+        dims = batch_size = None
     if name and _is_language_model(name):
         from flopwise.readers.torch.language.model import head_notes
 
@@ -65,6 +67,8 @@ def read_model(
 
     try:
         made = graph(module)
+        if name and _is_language_model(name):
+            made = _as_stored(made, module, name)
         return replace(made, warnings=(*made.warnings, *notes)) if notes else made
     except NeedsMemoryError as error:
         if not is_callable(name):
@@ -77,6 +81,23 @@ def read_model(
         return graph(module_of(model, options, in_memory, in_memory=True)[0])
 
 
+def _as_stored(graph: Graph, module: Any, name: str) -> Graph:
+    """The graph of a language model whose stored tensors say how its checkpoint stores them, where that is known."""
+    from flopwise.readers.torch.language.widths import stored_widths
+
+    stored = stored_widths(module, name)
+    packed = {
+        key: replace(
+            tensor,
+            dtype=stored.types.get(key, tensor.dtype),
+            nbytes=round(math.prod(tensor.shape) * stored.elements[key]),
+        )
+        for key, tensor in graph.weights.items()
+        if key in stored.elements
+    }
+    return replace(graph, weights={**graph.weights, **packed}) if packed else graph
+
+
 def _is_language_model(model: object) -> bool:
     from flopwise.readers.torch.language.config import is_language_model  # which modules do without
 
@@ -85,25 +106,29 @@ def _is_language_model(model: object) -> bool:
 
 def _step(
     module: Any, name: str, inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None, options: TorchOptions
-) -> tuple[Any, int | None, tuple[str, ...]]:
-    """The inputs of a call with ``past`` tokens in the state, the batch size that is left to set, and what to note.
+) -> tuple[Any, tuple[str, ...]]:
+    """The inputs of a call with ``past`` tokens in the state, and what to note.
 
     Raises:
-        InputError: the module is not a language model, or inputs are given as well.
+        InputError: the module is not a language model, inputs are given as well, or a size is of no dimension.
     """
+    from flopwise.readers.torch.inputs.dims import Dims
     from flopwise.readers.torch.language.state import longest_context, step
 
     if inputs is not None:
         raise InputError("past and new tokens make the inputs of a language model; give no others")
-    if not hasattr(getattr(module, "config", None), "model_type"):
-        raise InputError(f"{name or type(module).__name__}: past and new tokens are for models of transformers")
-    batch = (dims or {}).get("batch", 1) if batch_size is None else batch_size
-    past, new = (tokens_of(name, getattr(options, name), dims) for name in ("past", "new"))
+    with naming(name):
+        longest = longest_context(module)
+    sizes = Dims(dims)
+    batch = sizes.get("batch", 1) if batch_size is None else batch_size
+    past, new = (tokens_of(name, getattr(options, name), sizes.find) for name in ("past", "new"))
+    with naming(name or type(module).__name__):
+        sizes.check()
     call = step(module, past or 0, 1 if new is None else new, batch)
-    longest, tokens = longest_context(module), call.past + call.new
+    tokens = call.past + call.new
     if longest is None or tokens <= longest:
-        return call.inputs, None, ()
-    return call.inputs, None, (f"{tokens} tokens are more than the {longest} that the model was made for",)
+        return call.inputs, ()
+    return call.inputs, (f"{tokens} tokens are more than the {longest} that the model was made for",)
 
 
 def module_of(

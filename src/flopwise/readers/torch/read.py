@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from flopwise.errors import InputError, ModelError
-from flopwise.graph import Graph, Node, Tensor
+from flopwise.graph import Graph, Node, Program, Tensor
 from flopwise.readers.options import AttentionKernel, Mode
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.capture.values import NeedsValues
@@ -22,6 +22,7 @@ from flopwise.readers.torch.runs.distribution import gathered
 from flopwise.readers.torch.runs.modules import TensorsOfGraph, submodules
 from flopwise.readers.torch.runs.restore import outside_of_modes, uncompiled
 from flopwise.readers.torch.runs.run import Run, RunError, run
+from flopwise.readers.torch.uninitialized import filled_unseen
 
 #: One run at a time: classes of PyTorch are patched during it, and the module's modes and tensors are set aside.
 _ONE_AT_A_TIME = threading.RLock()
@@ -77,22 +78,26 @@ def read_torch(
 
     def recorded() -> Graph:
         with _ONE_AT_A_TIME, outside_of_modes(), gathered(model) as notes:
-            return _graph(
-                model, settle(model, inputs, dims, batch_size), progress, mode, grad, attention, name, kind, notes
-            )
+            arguments = settle(model, inputs, dims, batch_size, name or kind)
+            return _graph(model, arguments, progress, mode, grad, attention, name, kind, notes)
 
     return uncompiled(recorded)
 
 
-def result_of(model: nn.Module, inputs: Any) -> Any:
-    """What a module returns in eval mode, on meta tensors; elements that follow from constants are with them.
+def result_of(model: nn.Module, inputs: Any, keep: Callable[[Any], Any]) -> Any:
+    """What is to be kept of what a module returns in eval mode, on meta tensors.
+
+    Args:
+        model: the module.
+        inputs: as in ``read_torch``.
+        keep: makes what is kept of the result; elements that follow from constants are at its tensors.
 
     Raises:
         ModelError: the module fails with these inputs.
     """
     with _ONE_AT_A_TIME:
         try:
-            return run(model, settle(model, inputs, None, None), "eval", grad=False, real=False).result
+            return run(model, settle(model, inputs, None, None), "eval", grad=False, real=False, keep=keep).result
         except RunError as failed:
             raise ModelError(
                 f"{type(model).__name__}: {failed.where}{failed.words}{failed.place}"
@@ -162,6 +167,8 @@ def _of_run(
         notes.append("counted in train mode")
     nodes = nodes_of(recorded.events)
     notes.extend(dense_experts(nodes))
+    unseen, fillings = filled_unseen(recorded.events, nodes)
+    notes.extend(fillings)
     idle = unused(nodes, parts)
     if partial:
         left = [tensor for node in idle for tensor in node.known_inputs]
@@ -173,12 +180,10 @@ def _of_run(
         source=name or f"{type(model).__module__}.{type(model).__qualname__}",
         inputs=arguments.listed,
         outputs=recorded.outputs,
-        nodes=(*nodes, *idle),
+        nodes=(*nodes, *unseen, *idle),
         weights=TensorsOfGraph(recorded.stored.values()),
         warnings=tuple(notes),
-        modules=parts,
-        calls=tuple(recorded.calls),
-        guessed=guessed,
+        program=Program(parts, tuple(recorded.calls), guessed),
     )
 
 

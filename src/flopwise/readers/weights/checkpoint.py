@@ -17,7 +17,7 @@ from flopwise.errors import ModelError
 from flopwise.graph.stored import Elements
 from flopwise.readers.source.location import explained, shown
 from flopwise.readers.source.source import FileSource, Source
-from flopwise.readers.weights.modules import TorchElements, of_tensors
+from flopwise.readers.weights.modules import TorchElements, stored_by_name
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors
 from flopwise.readers.weights.zip import refuse_compressed
@@ -29,7 +29,7 @@ _WEIGHTS = ("state_dict", "model_state_dict", "model", "module", "net")
 DEEPEST = 32
 
 
-def of_checkpoint(source: Source) -> StoredTensors:
+def open_checkpoint(source: Source) -> StoredTensors:
     """The tensors of a checkpoint, or, from a local file, of an exported program or a TorchScript file.
 
     Raises:
@@ -40,27 +40,27 @@ def of_checkpoint(source: Source) -> StoredTensors:
         raise ModelError(f"{name}: PyTorch is needed for that: pip install torch")
     if isinstance(source, FileSource):
         source.close()
-        return _of_file(source.name)
+        return _open_file(source.name)
     from flopwise.readers.weights.remote_checkpoint import load
 
-    storage = SourceStorage.of(source)
-    with explained(lambda error: f"{name}: {_why(error)}"):
+    storage = SourceStorage.from_source(source)
+    with explained(lambda error: f"{name}: {_reason(error)}"):
         loaded, find = load(storage, name)
     stored = _once(name, _checked(loaded, name), find)
     return replace(stored, notes=(*stored.notes, source.network_summary()), storages=(storage,))
 
 
-def _of_file(path: str) -> StoredTensors:
+def _open_file(path: str) -> StoredTensors:
     import torch
 
-    from flopwise.readers.torch.kinds import holds_program, members
     from flopwise.readers.torch.program.script import of_program
+    from flopwise.readers.weights.torch_files import holds_program, members
 
     names = members(path)
     if holds_program(names):
         return of_program(path)
     zipped = bool(names)
-    with explained(lambda error: f"{path}: {_why(error)}"), warnings.catch_warnings():
+    with explained(lambda error: f"{path}: {_reason(error)}"), warnings.catch_warnings():
         if zipped:
             refuse_compressed(path, path)
         warnings.simplefilter("ignore")  # about what a pickle looks like; what matters is an error
@@ -97,14 +97,14 @@ _VIEWS = 16
 
 
 def _view(tensor: Any) -> tuple[Any, ...]:
-    """What is the same for tensors of the same elements: the place of their storage first, 0 where nothing says it."""
+    """A key that tensors of the same elements share: the place of their storage first, 0 where it is unknown."""
     storage = tensor.untyped_storage()
     place = getattr(storage, "_checkpoint_offset", None) or storage.data_ptr()
     return place, tensor.storage_offset(), tensor.dtype, tuple(tensor.shape), tensor.stride()
 
 
 def _plain(tensor: Any) -> bool:
-    """Whether the elements of a tensor lie at strides in one storage."""
+    """True where the elements of a tensor lie at strides in one storage."""
     import torch
 
     return tensor.layout is torch.strided and not tensor.is_nested
@@ -114,30 +114,30 @@ def _once(
     title: str, tensors: Mapping[str, Any], find: Callable[[Any, str, int], Elements] = TorchElements
 ) -> StoredTensors:
     """The tensors of a checkpoint; the same elements under two names are one tensor."""
-    kept: dict[str, Any] = {}
-    seen: dict[object, str] = {}
+    distinct: dict[str, Any] = {}
+    names: dict[object, str] = {}
     again: list[tuple[str, str]] = []
     for name, tensor in tensors.items():
         if not _plain(tensor) or not tensor.numel():
-            kept[name] = tensor
+            distinct[name] = tensor
             continue
         view = _view(tensor)
-        first = seen.setdefault(view, name) if view[0] else name
+        first = names.setdefault(view, name) if view[0] else name
         if first == name:
-            kept[name] = tensor
+            distinct[name] = tensor
         else:
             again.append((name, first))
-    stored = of_tensors(title, kept, find=find)
+    stored = stored_by_name(title, distinct, find=find)
     if not again:
         return stored
     (name, first), more = again[0], len(again) - 1
-    many = f" and {more} more are" if more else " is"
-    note = f"tensor {name!r}{many} stored under another name too ({first!r}); counted once"
+    others = f" and {more} more are" if more else " is"
+    note = f"tensor {name!r}{others} stored under another name too ({first!r}); counted once"
     return replace(stored, notes=(*stored.notes, note), others=frozenset(name for name, _ in again))
 
 
-def _why(error: Exception) -> str:
-    """What PyTorch says, without its advice to load the pickle all the same."""
+def _reason(error: Exception) -> str:
+    """PyTorch's error without its advice to load the pickle all the same."""
     text = " ".join(str(error).split())
     if "Unsupported global" in text or "WeightsUnpickler" in text or "weights_only" in text.lower():
         what = text.partition("GLOBAL ")[2].split(" ")[0] or text.partition("WeightsUnpickler error: ")[2][:80]
@@ -149,23 +149,23 @@ def _why(error: Exception) -> str:
 
 
 def _tensors(
-    value: Any, kind: type[Any], prefix: str = "", depth: int = 0, seen: Iterator[int] | None = None
+    value: Any, kind: type[Any], prefix: str = "", depth: int = 0, counter: Iterator[int] | None = None
 ) -> Iterator[tuple[str, Any]]:
     """The tensors in nested containers by their dotted paths; only the weights of a checkpoint of training."""
-    seen = seen or itertools.count()
+    counter = counter or itertools.count()
     if depth > DEEPEST:
         raise ModelError(f"its containers nest deeper than {DEEPEST}")
-    within_limit("checkpoint_values", next(seen), "its containers hold", "values")
+    within_limit("checkpoint_values", next(counter), "its containers hold", "values")
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, kind):
         yield prefix or "tensor", value
     elif isinstance(value, Mapping):
         inner = next((value[k] for k in _WEIGHTS if isinstance(value.get(k), Mapping)), None) if depth == 0 else None
         if inner is not None and not any(isinstance(v, kind) for v in value.values()):
-            yield from _tensors(inner, kind, "", depth + 1, seen)
+            yield from _tensors(inner, kind, "", depth + 1, counter)
             return
         items = value.items()
     elif isinstance(value, (list, tuple)):
         items = enumerate(value)
     for key, item in items:
-        yield from _tensors(item, kind, f"{prefix}.{key}" if prefix else str(key), depth + 1, seen)
+        yield from _tensors(item, kind, f"{prefix}.{key}" if prefix else str(key), depth + 1, counter)

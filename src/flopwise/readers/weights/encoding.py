@@ -1,19 +1,17 @@
-"""How stored elements become numbers: decoded from bytes, of an array in memory, or one value that is repeated.
+"""Stored elements as numbers: decoded from bytes, of an array in memory, or one value that is repeated.
 
 Plain types are taken as they are, narrow ones by a table of all their values. Elements of less than a byte begin at the
-lowest bits, as in ONNX and safetensors. Narrow floats are those of ml_dtypes, which onnx brings along.
+lowest bits, as in ONNX and safetensors. Narrow floats are those of ml_dtypes.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy
 
-from flopwise.errors import ModelError
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
 from flopwise.readers.weights.storage import Span
@@ -54,7 +52,7 @@ NARROW: dict[str, tuple[str, str]] = {
 
 
 class Encoding(NamedTuple):
-    """An element type as it is stored: so many elements in so many bytes, and what makes numbers of them."""
+    """An element type as it is stored: how many elements take how many bytes, and what makes numbers of them."""
 
     elements: int
     nbytes: int
@@ -72,7 +70,7 @@ class Encoding(NamedTuple):
 
 @functools.cache
 def encoding(dtype: str, order: str = "<") -> Encoding | None:
-    """How an element type is stored; None for one without numbers (strings).
+    """The encoding of an element type; None for one without numbers (strings).
 
     Args:
         dtype: a name of ``flopwise.graph.dtypes``.
@@ -90,6 +88,19 @@ def encoding(dtype: str, order: str = "<") -> Encoding | None:
     if bits == 6:
         return Encoding(4, 3, _sixes(dtype), made_by=origin)
     return Encoding(8 // bits, 1, _looked_up(dtype), made_by=origin)
+
+
+def numpy_type(dtype: str) -> Any:
+    """NumPy's type of an element type.
+
+    Raises:
+        TypeError: there is none.
+    """
+    if dtype in NARROW or dtype == "bfloat16":
+        import ml_dtypes
+
+        return numpy.dtype(getattr(ml_dtypes, NARROW[dtype][0] if dtype in NARROW else dtype))
+    return numpy.dtype(dtype)
 
 
 def length(elements: int, dtype: str) -> int:
@@ -111,7 +122,7 @@ def numbers(array: Any) -> Any:
 
 
 def _decoder(dtype: str, stored: str) -> Callable[[Any], Any]:
-    """What makes numbers of bytes in a type that NumPy has; 16 bits of a float32 are shifted to their place."""
+    """A function from bytes to numbers in a type that NumPy has; 16 bits of a float32 are shifted to their place."""
     if dtype == "float16":
         return lambda data: data.view(stored).astype(numpy.float32)
     if dtype == "bfloat16":
@@ -142,9 +153,9 @@ def _sixes(dtype: str) -> Callable[[Any], Any]:
     values = _values(dtype)
 
     def decode(data: Any) -> Any:
-        whole = numpy.zeros(-(-data.size // 3) * 3, numpy.uint8)
-        whole[: data.size] = data
-        threes = whole.reshape(-1, 3).astype(numpy.uint32)
+        padded = numpy.zeros(-(-data.size // 3) * 3, numpy.uint8)
+        padded[: data.size] = data
+        threes = padded.reshape(-1, 3).astype(numpy.uint32)
         words = threes[:, 0] | threes[:, 1] << 8 | threes[:, 2] << 16
         return values[(words[:, None] >> numpy.arange(0, 24, 6, dtype=numpy.uint32)) & 63].reshape(-1)
 
@@ -172,66 +183,6 @@ class EncodedElements(Elements):
     def raw(self) -> Any:
         view = self._span.view() if self._encoding.stored and not self._encoding.stored.startswith(">") else None
         return None if view is None else numpy.frombuffer(view, self._encoding.stored, self._count)
-
-
-class ArrayElements(Elements):
-    """Elements that are an array in memory once somebody asks."""
-
-    def __init__(self, load: Callable[[], Any], flat: bool = False) -> None:
-        """
-        Args:
-            load: gives the array.
-            flat: whether each call gives the same memory, so that ``raw`` may hand it out.
-        """
-        self._load = load
-        self._flat = flat
-
-    def blocks(self, elements: int) -> Iterator[Any]:
-        array = numpy.asanyarray(self._load())
-        if array.flags.c_contiguous:
-            flat = array.reshape(-1)
-            for at in range(0, flat.size, elements):
-                yield numbers(flat[at : at + elements])
-            return
-        for at in range(0, array.size, elements):
-            yield numbers(array.flat[at : at + elements])
-
-    def whole(self) -> Any:
-        return numbers(numpy.asanyarray(self._load()))
-
-    def raw(self) -> Any:
-        if not self._flat:
-            return None
-        array = numpy.asanyarray(self._load())
-        if not array.flags.c_contiguous or array.dtype.kind not in "iuf" or not array.dtype.isnative:
-            return None
-        view = array.reshape(-1).view()
-        view.flags.writeable = False
-        return view
-
-
-class RepeatedElements(Elements):
-    """One value that stands for all elements, in no more memory than one of them."""
-
-    def __init__(self, value: Callable[[], Any], shape: tuple[int, ...]) -> None:
-        """
-        Args:
-            value: gives the value, an array of one element.
-            shape: of the tensor.
-        """
-        self._value = value
-        self._shape = shape
-
-    def blocks(self, elements: int) -> Iterator[Any]:
-        value, count = numbers(self._value())[0], math.prod(self._shape)
-        for at in range(0, count, elements):
-            yield numpy.broadcast_to(value, (min(elements, count - at),))
-
-    def whole(self) -> Any:
-        try:
-            return numpy.broadcast_to(numbers(self._value())[0], self._shape)
-        except ValueError as error:
-            raise ModelError(f"a tensor of shape {self._shape} cannot be made ({error})") from error
 
 
 def concatenated(elements: Elements) -> Any:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from flopwise.errors import InputError, ModelError, UnknownDimensionError
+from flopwise.errors import InputError, ModelError
 from flopwise.readers.format import Format
 from flopwise.readers.options import Options
 from flopwise.readers.source.location import is_url, shown
-from flopwise.readers.torch.kinds import CHECKPOINTS, is_checkpoint
+from flopwise.readers.weights.torch_files import CHECKPOINTS, is_checkpoint
 
 if TYPE_CHECKING:
     from flopwise.graph import Graph
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 Path: TypeAlias = "str | os.PathLike[str]"
 
 
-def _opened(format: str, source: Source) -> StoredTensors:
+def _open(format: str, source: Source) -> StoredTensors:
     """The stored tensors of an open file of a format; its parser is imported now."""
     if format == "safetensors":
-        from flopwise.readers.weights.safetensors import of_safetensors as opened
+        from flopwise.readers.weights.safetensors import open_safetensors as opened
     elif format == "gguf":
-        from flopwise.readers.weights.gguf import of_gguf as opened
+        from flopwise.readers.weights.gguf import open_gguf as opened
     elif format == "npz":
-        from flopwise.readers.weights.numpy import of_npz as opened
+        from flopwise.readers.weights.numpy import open_npz as opened
     elif format == "npy":
-        from flopwise.readers.weights.numpy import of_npy as opened
+        from flopwise.readers.weights.numpy import open_npy as opened
     else:
-        from flopwise.readers.weights.checkpoint import of_checkpoint as opened
+        from flopwise.readers.weights.checkpoint import open_checkpoint as opened
     return opened(source)
 
 
-def _of_index(format: str, endings: tuple[str, ...], source: Source) -> StoredTensors:
-    from flopwise.readers.weights.read import of_index
+def _open_index(format: str, endings: tuple[str, ...], source: Source) -> StoredTensors:
+    from flopwise.readers.weights.read import open_parts
 
-    return of_index(source, format, partial(_opened, format), endings)
+    return open_parts(source, format, partial(_open, format), endings)
 
 
 def tensor_format(
@@ -60,15 +60,13 @@ def tensor_format(
         in_folders: whether a file of it in a directory is the weights of the model there.
         matches: as in ``Format``.
     """
-    opener = opener or partial(_opened, name)
+    opener = opener or partial(_open, name)
 
     def read(model: Path, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: Options) -> Graph:
         from flopwise.readers.weights.read import read_weights
 
-        if dims:
-            raise UnknownDimensionError("dims: only for models with a graph", next(iter(dims)))
         progress("reading the header")
-        return read_weights(opener, os.fsdecode(model), inputs, batch_size)
+        return read_weights(opener, os.fsdecode(model))
 
     def stored(model: Path, inputs: Any, dims: Any, batch_size: Any, options: Options) -> StoredTensors:
         from flopwise.readers.weights.read import open_weights
@@ -98,14 +96,14 @@ SAFETENSORS_INDEX = tensor_format(
     "safetensors",
     "indexes of safetensors files",
     (".safetensors.index.json",),
-    partial(_of_index, "safetensors", (".safetensors",)),
+    partial(_open_index, "safetensors", (".safetensors",)),
 )
 CHECKPOINT_INDEX = tensor_format(
-    "torch", "indexes of PyTorch checkpoints", (".bin.index.json",), partial(_of_index, "torch", CHECKPOINTS)
+    "torch", "indexes of PyTorch checkpoints", (".bin.index.json",), partial(_open_index, "torch", CHECKPOINTS)
 )
 SAFETENSORS = tensor_format("safetensors", "safetensors files", (".safetensors",))
 GGUF = tensor_format("gguf", "GGUF files", (".gguf",))
 NPZ = tensor_format("npz", "NumPy archives", (".npz",))
 NPY = tensor_format("npy", "NumPy arrays", (".npy",), in_folders=False)
 _CHECKPOINT = tensor_format("torch", "PyTorch checkpoints", CHECKPOINTS, matches=is_checkpoint)
-CHECKPOINT = _CHECKPOINT._replace(read=_read_checkpoint)
+CHECKPOINT = _CHECKPOINT._replace(read=_read_checkpoint, takes=("inputs",))

@@ -52,14 +52,14 @@ class Entry(NamedTuple):
     end: int
 
 
-def of_gguf(source: Source) -> StoredTensors:
+def open_gguf(source: Source) -> StoredTensors:
     """The tensors of a file.
 
     Raises:
         ModelError: as for ``read_header``.
     """
     entries = read_header(source)
-    storage = SourceStorage.of(source)
+    storage = SourceStorage.from_source(source)
     tensors = []
     for entry in entries:
         runs = Runs(storage, ((entry.start, entry.end),))
@@ -67,7 +67,7 @@ def of_gguf(source: Source) -> StoredTensors:
         dtype, nbytes = entry.type.name, entry.end - entry.start
         facts = said_by_name(entry.name, dtype)
         tensors.append(StoredTensor(entry.name, entry.shape, dtype, nbytes, elements=elements, **facts))
-    return StoredTensors.of(storage, "gguf", in_slots(tensors))
+    return StoredTensors.from_file(storage, "gguf", in_slots(tensors))
 
 
 def read_header(source: Source) -> list[Entry]:
@@ -83,9 +83,9 @@ def read_header(source: Source) -> list[Entry]:
             alignment = cursor.number("I")
     if alignment == 0 or alignment & (alignment - 1):
         raise ModelError(f"{source.name}: an alignment of {alignment} bytes is not a power of 2")
-    listed = [_listed(cursor) for _ in range(tensors)]
+    listed = [_next_entry(cursor) for _ in range(tensors)]
     data = -(-cursor.position // alignment) * alignment
-    return _placed(listed, data, alignment, source)
+    return _with_places(listed, data, alignment, source)
 
 
 def _begun(source: Source) -> tuple[_Cursor, int, int]:
@@ -123,7 +123,7 @@ def architecture_of(source: Source) -> str | None:
     return None
 
 
-def _listed(cursor: _Cursor) -> Entry:
+def _next_entry(cursor: _Cursor) -> Entry:
     """The next tensor of the list, its place counted from where the elements begin."""
     name = cursor.text("the name of a tensor")
     what = f"{cursor.source.name}: tensor {name[:200]!r}"
@@ -142,7 +142,7 @@ def _listed(cursor: _Cursor) -> Entry:
     return Entry(name, kind, shape, offset, offset + _length(kind, shape))
 
 
-def _placed(listed: list[Entry], data: int, alignment: int, source: Source) -> list[Entry]:
+def _with_places(listed: list[Entry], data: int, alignment: int, source: Source) -> list[Entry]:
     """The tensors with their places.
 
     Raises:
@@ -266,7 +266,7 @@ class _Cursor:
 
 
 def encoding_of(kind: Type) -> Encoding:
-    """How tensors of a type become numbers; blocks of weights become float32."""
+    """The encoding of tensors of a type; blocks of weights become float32."""
     if not kind.nbytes:
         stored = encoding(kind.name)
         assert stored is not None

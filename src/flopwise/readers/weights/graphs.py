@@ -20,7 +20,7 @@ from flopwise.readers.weights.tensor import HARD_LINK, NETWORK, StoredTensors
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a graph says about a stored tensor."""
+    """The use of a stored tensor in a graph."""
 
     layer: str = ""
     op: str = ""
@@ -39,14 +39,14 @@ class Quantised(NamedTuple):
 
 
 def quantised(op: str, inputs: int) -> list[Quantised]:
-    """The quantised inputs among the first so many of an operator."""
-    made: dict[int, Quantised] = {}
+    """The quantised inputs among the first ``inputs`` of an operator."""
+    result: dict[int, Quantised] = {}
     for place, one in row(op).inputs.places(inputs):
         if one.role in ("scale", "zero point") and one.of >= 0:
-            described = made.setdefault(one.of, Quantised(one.of, -1, -1))
+            described = result.setdefault(one.of, Quantised(one.of, -1, -1))
             field = "scale" if one.role == "scale" else "zero_point"
-            made[one.of] = described._replace(**{field: place})
-    return list(made.values())
+            result[one.of] = described._replace(**{field: place})
+    return list(result.values())
 
 
 #: An input, and the stored tensors that it is made of.
@@ -55,7 +55,7 @@ _Part = tuple[Tensor, tuple[str, ...]]
 
 @with_rows_of_graph
 def uses(graph: Graph) -> dict[str, Use]:
-    """What a graph says about its stored tensors, by their names.
+    """The uses of a graph's stored tensors, by their names.
 
     A tensor belongs to the first operator that works on it together with an activation; operators on stored tensors
     alone hand it on.
@@ -114,7 +114,7 @@ def _data_first(node: Node, parts: list[_Part]) -> list[_Part]:
 _MOST_REPEATED = 1 << 30
 
 
-def of_graph(graph: Graph) -> StoredTensors:
+def stored_in_graph(graph: Graph) -> StoredTensors:
     """The stored tensors of a graph, each with the operator that uses it first.
 
     Raises:

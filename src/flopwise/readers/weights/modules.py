@@ -10,7 +10,8 @@ from flopwise.graph import StoredTensor
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
 from flopwise.readers.inputs import dtype_of
-from flopwise.readers.weights.encoding import ArrayElements, encoding, length
+from flopwise.readers.weights.encoding import encoding, length
+from flopwise.readers.weights.memory import ArrayElements
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
 
 
@@ -84,7 +85,7 @@ def stored_tensor(
     return StoredTensor(name, shape, dtype, length(count, dtype), parted(name)[0], op, role, elements=elements)
 
 
-def of_module(model: Any, name: str = "") -> StoredTensors:
+def stored_in_module(model: Any, name: str = "") -> StoredTensors:
     """The parameters and buffers of a module; shared ones once.
 
     Raises:
@@ -94,14 +95,14 @@ def of_module(model: Any, name: str = "") -> StoredTensors:
 
     title = name or f"{type(model).__module__}.{type(model).__qualname__}"
     if not isinstance(model, torch.nn.Module):  # an exported program
-        return of_tensors(title, dict(model.state_dict), (), set(model.graph_signature.buffers))
+        return stored_by_name(title, dict(model.state_dict), (), set(model.graph_signature.buffers))
     kinds = {path: type(module).__name__ for path, module in model.named_modules()}
     tensors: dict[str, Any] = dict(model.named_parameters())
     buffers = dict(model.named_buffers())
-    return of_tensors(title, {**tensors, **buffers}, (), set(buffers), kinds)
+    return stored_by_name(title, {**tensors, **buffers}, (), set(buffers), kinds)
 
 
-def of_tensors(
+def stored_by_name(
     title: str,
     tensors: Mapping[str, Any],
     notes: tuple[str, ...] = (),

@@ -22,7 +22,8 @@ from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
 from flopwise.readers.source.location import shown
 from flopwise.readers.source.source import Source
-from flopwise.readers.weights.encoding import ArrayElements, EncodedElements, concatenated, encoding
+from flopwise.readers.weights.encoding import EncodedElements, concatenated, encoding
+from flopwise.readers.weights.memory import ArrayElements
 from flopwise.readers.weights.storage import Runs, SourceStorage, Span, Stream, reading
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
 from flopwise.readers.weights.zip import Archive, Reading
@@ -34,13 +35,13 @@ HEAD = 256
 LONGEST_HEADER = 1 << 16
 
 
-def of_npy(source: Source) -> StoredTensors:
+def open_npy(source: Source) -> StoredTensors:
     """The array of a .npy file.
 
     Raises:
         ModelError: the file is damaged, or holds Python objects.
     """
-    storage = SourceStorage.of(source)
+    storage = SourceStorage.from_source(source)
     name = shown(source.name)
     with reading(name):
         shape, by_columns, dtype, skip = _header(Reading(source), name)
@@ -48,16 +49,16 @@ def of_npy(source: Source) -> StoredTensors:
         if skip + length > source.size:
             raise ModelError(f"{name}: is truncated; an array of shape {shape} takes {length:,} bytes")
     array = _tensor("array", shape, by_columns, dtype, Runs(storage, ((skip, skip + length),)), name)
-    return StoredTensors.of(storage, "npy", [array])
+    return StoredTensors.from_file(storage, "npy", [array])
 
 
-def of_npz(source: Source) -> StoredTensors:
+def open_npz(source: Source) -> StoredTensors:
     """The arrays of a .npz archive.
 
     Raises:
         ModelError: the archive is damaged, or holds Python objects.
     """
-    storage = SourceStorage.of(source)
+    storage = SourceStorage.from_source(source)
     name = shown(source.name)
     tensors: list[StoredTensor] = []
     with reading(name):
@@ -84,7 +85,7 @@ def of_npz(source: Source) -> StoredTensors:
                 start = archive.place(member) + skip
                 span = Runs(storage, ((start, start + length),))
             tensors.append(_tensor(key, shape, by_columns, dtype, span, what))
-    return StoredTensors.of(storage, "npz", in_slots(tensors))
+    return StoredTensors.from_file(storage, "npz", in_slots(tensors))
 
 
 def _head(archive: Archive, member: str, size: int) -> io.BytesIO:
@@ -115,7 +116,7 @@ def _header(file: Any, what: str) -> tuple[tuple[int, ...], bool, numpy.dtype[An
     size = int.from_bytes(front, "little")
     if size > LONGEST_HEADER:
         raise ModelError(f"{what}: its header of {size:,} bytes is longer than {LONGEST_HEADER:,}; refused")
-    shape, by_columns, dtype = _parsed(version, front + file.read(size))
+    shape, by_columns, dtype = _read_header(version, front + file.read(size))
     if dtype.hasobject:
         raise ModelError(f"{what}: holds Python objects, which are never loaded")
     if dtype.names is not None or min(shape, default=0) < 0 or len(shape) > 64 or max(shape, default=0) >= 1 << 63:
@@ -124,7 +125,7 @@ def _header(file: Any, what: str) -> tuple[tuple[int, ...], bool, numpy.dtype[An
 
 
 @functools.lru_cache(1024)  # arrays of an archive have few headers between them
-def _parsed(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], bool, numpy.dtype[Any]]:
+def _read_header(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], bool, numpy.dtype[Any]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that Python 2 wrote it
         return _HEADERS[version](io.BytesIO(header))
@@ -146,11 +147,11 @@ def _tensor(
     count = math.prod(shape)
     elements: Elements = EncodedElements(span, stored, count)
     if by_columns and len(shape) > 1:
-        elements = ArrayElements(functools.partial(_turned, elements, shape))
+        elements = ArrayElements(functools.partial(_by_rows, elements, shape))
     return StoredTensor(name, shape, kind, _length(shape, dtype), layer, role=role_of(name, kind), elements=elements)
 
 
-def _turned(elements: Elements, shape: tuple[int, ...]) -> Any:
+def _by_rows(elements: Elements, shape: tuple[int, ...]) -> Any:
     """An array that is stored column by column."""
     flat = elements.raw()
     return (concatenated(elements) if flat is None else flat).reshape(shape, order="F")

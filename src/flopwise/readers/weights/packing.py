@@ -101,7 +101,7 @@ def _words(
     order: StoredTensor | None,
     names: tuple[str, ...],
 ) -> tuple[str, Packed | None, tuple[str, ...]]:
-    """What 32-bit words hold: of GPTQ along the inputs, of AWQ along the outputs; an output has a column of scales."""
+    """The content of 32-bit words: of GPTQ along the inputs, of AWQ along the outputs, with scales by column."""
     rows, columns = tensor.shape
     outputs = scales.shape[-1] if scales.shape else 0
     if tensor.dtype != "int32" or not rows or not columns or not outputs:
@@ -141,7 +141,7 @@ def _shape_in(tensor: StoredTensor | None, elements: int) -> tuple[int, ...]:
 
 
 def configured(model: str) -> str:
-    """What the configuration beside a local file of weights says about quantisation, in words; "" where nothing."""
+    """The quantisation that the configuration beside a local file of weights states, in words; "" where none."""
     folder = model if os.path.isdir(model) else os.path.dirname(model)
     for file in ("config.json", "quantize_config.json", "hf_quant_config.json"):
         settings = json_object(os.path.join(folder, file))

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from flopwise._limits import within_limit
-from flopwise.errors import InputError, ModelError, counted
+from flopwise.errors import ModelError, counted
 from flopwise.graph import Graph, Kind, Module, Node, StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Storage
@@ -58,22 +58,17 @@ def open_weights(opener: Opener, model: str) -> StoredTensors:
         return replace(stored, tensors=tensors, notes=(*stored.notes, *notes, *([quantised] if quantised else [])))
 
 
-def read_weights(opener: Opener, model: str, inputs: object = None, batch_size: int | None = None) -> Graph:
+def read_weights(opener: Opener, model: str) -> Graph:
     """The tensors of a file or of all files that an index names; only headers are read.
 
     Args:
         opener: takes its format apart.
         model: path or URL.
-        inputs: refused, as such a file has none.
-        batch_size: refused likewise.
 
     Raises:
         ModelError: the file cannot be read.
-        InputError: inputs or a batch size are given.
     """
     name = shown(model)
-    if inputs or batch_size is not None:
-        raise InputError(f"{name}: holds weights and no graph, so it has no inputs")
     with open_weights(opener, model) as stored:
         if not stored.tensors:
             raise ModelError(f"{name}: holds no tensors")
@@ -102,8 +97,8 @@ def _row(stored: StoredTensor, origin: str) -> Node:
         tensor = Tensor(stored.name, (stored.nbytes,), "uint8", kind)
         shape = stored.packed.shape if stored.packed else stored.shape
         attrs |= {"elements": math.prod(shape), "shape": shape, "blocks": dtype}
-    taken, result = Tensor(f"{stored.name}:input", None, None), Tensor(f"{stored.name}:output", None, None)
-    return Node(OP, stored.name, (tensor, taken), (result,), attrs, _scope(stored.layer), f"{origin}:{dtype}")
+    input, result = Tensor(f"{stored.name}:input", None, None), Tensor(f"{stored.name}:output", None, None)
+    return Node(OP, stored.name, (tensor, input), (result,), attrs, _scope(stored.layer), f"{origin}:{dtype}")
 
 
 @functools.lru_cache(1 << 12)
@@ -134,7 +129,7 @@ def places_of(source: Source) -> dict[str, str]:
     return places
 
 
-def of_index(source: Source, format: str, opener: Opener, endings: tuple[str, ...]) -> StoredTensors:
+def open_parts(source: Source, format: str, opener: Opener, endings: tuple[str, ...]) -> StoredTensors:
     """The tensors of all files that an index names, which are in its folder.
 
     Args:
@@ -169,6 +164,6 @@ def of_index(source: Source, format: str, opener: Opener, endings: tuple[str, ..
         if extra:
             notes.append(f"{file} holds {counted(extra, 'tensor')} that the index does not name; left out")
         notes += [note for note in stored.notes if NETWORK not in note]
-    index_file = SourceStorage.of(source)  # its count of bytes over the network is that of all files
-    whole = StoredTensors.of(index_file, format, in_slots(tensors), tuple(notes))
-    return replace(whole, storages=(index_file, *storages))
+    index_file = SourceStorage.from_source(source)  # its count of bytes over the network is that of all files
+    result = StoredTensors.from_file(index_file, format, in_slots(tensors), tuple(notes))
+    return replace(result, storages=(index_file, *storages))

@@ -18,7 +18,8 @@ from typing import Any
 from flopwise.errors import ModelError
 from flopwise.graph.stored import Elements
 from flopwise.readers.source.location import explained, in_words
-from flopwise.readers.weights.encoding import ArrayElements, EncodedElements, encoding, strided
+from flopwise.readers.weights.encoding import EncodedElements, encoding, strided
+from flopwise.readers.weights.memory import ArrayElements
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.zip import Archive
 
@@ -27,17 +28,17 @@ Finder = Callable[[Any, str, int], Elements]
 
 
 def load(storage: SourceStorage, name: str) -> tuple[Any, Finder]:
-    """What a checkpoint holds, with tensors on the meta device, and what finds their elements.
+    """The content of a checkpoint, with tensors on the meta device, and a finder of their elements.
 
     Raises:
         ModelError: it is not an archive, holds a program, or its directory or pickle are too long or damaged.
         Exception: whatever PyTorch says about the pickle.
     """
-    archive = _opened(storage, name)
+    archive = _open_archive(storage, name)
     prefix = next(iter(archive.members), "").partition("/")[0]
     if f"{prefix}/data.pkl" not in archive.members:
         raise ModelError(f"{name}: not a PyTorch checkpoint: its archive has no data.pkl")
-    text = archive.whole(f"{prefix}/data.pkl")
+    text = archive.content(f"{prefix}/data.pkl")
     order = ">" if _word(archive, f"{prefix}/byteorder") == b"big" else "<"
     storages = [member for member in archive.members if member.startswith(f"{prefix}/data/")]
     hollow, places = _hollow(prefix, text, _word(archive, f"{prefix}/version") or b"3", storages)
@@ -47,12 +48,12 @@ def load(storage: SourceStorage, name: str) -> tuple[Any, Finder]:
         place = getattr(storage, "_checkpoint_offset", None)
         if place not in places:
             raise ModelError(f"{name}: the elements of a tensor are not found by this version of PyTorch; download it")
-        return _elements(archive, places[place], tensor, dtype, count, order)
+        return _elements(archive, places[place], tensor, dtype, order)
 
     return _unpickled(hollow), find
 
 
-def _opened(storage: SourceStorage, name: str) -> Archive:
+def _open_archive(storage: SourceStorage, name: str) -> Archive:
     if bytes(storage.read(0, min(4, storage.size))) != b"PK\x03\x04":
         raise ModelError(
             f"{name}: not an archive, so not a checkpoint of PyTorch 1.6 or later; an older one can only be read "
@@ -60,7 +61,7 @@ def _opened(storage: SourceStorage, name: str) -> Archive:
         )
     with explained(lambda error: f"{name}: not a PyTorch checkpoint, or truncated or damaged ({in_words(error, 150)})"):
         archive = Archive(storage)
-    from flopwise.readers.torch.kinds import holds_program
+    from flopwise.readers.weights.torch_files import holds_program
 
     if holds_program(archive.members):
         raise ModelError(
@@ -70,21 +71,21 @@ def _opened(storage: SourceStorage, name: str) -> Archive:
 
 
 def _word(archive: Archive, name: str) -> bytes:
-    return archive.whole(name).strip() if name in archive.members else b""
+    return archive.content(name).strip() if name in archive.members else b""
 
 
 def _hollow(prefix: str, text: bytes, version: bytes, storages: list[str]) -> tuple[io.BytesIO, dict[int, str]]:
     """An archive with the same pickle and empty storages, and which storage lies where in it."""
-    made = io.BytesIO()
+    archive = io.BytesIO()
     places = {}
-    with zipfile.ZipFile(made, "w") as written:
+    with zipfile.ZipFile(archive, "w") as written:
         written.writestr(f"{prefix}/data.pkl", text)
         written.writestr(f"{prefix}/version", version)
         for storage in storages:
             written.writestr(storage, b"")
-            places[made.tell()] = storage
-    made.seek(0)
-    return made, places
+            places[archive.tell()] = storage
+    archive.seek(0)
+    return archive, places
 
 
 def _unpickled(hollow: io.BytesIO) -> Any:
@@ -107,11 +108,12 @@ def _unpickled(hollow: io.BytesIO) -> Any:
                 ) from None
             from torch._subclasses.fake_tensor import FakeTensorMode
 
-            with FakeTensorMode():  # PyTorch before it left out the elements on meta: fake tensors never had any
+            # PyTorch before 2.11 reads the elements on meta too (pytorch/pytorch#170619); fake tensors never had any
+            with FakeTensorMode():
                 return read()
 
 
-def _elements(archive: Archive, member: str, tensor: Any, dtype: str, count: int, order: str) -> Elements:
+def _elements(archive: Archive, member: str, tensor: Any, dtype: str, order: str) -> Elements:
     """The elements of a tensor in a storage.
 
     Raises:

@@ -61,19 +61,19 @@ class Entry(NamedTuple):
     end: int
 
 
-def of_safetensors(source: Source) -> StoredTensors:
+def open_safetensors(source: Source) -> StoredTensors:
     """The tensors of a file.
 
     Raises:
         ModelError: as for ``read_header``.
     """
     entries = read_header(source)
-    storage = SourceStorage.of(source)
+    storage = SourceStorage.from_source(source)
     tensors = [
         in_storage(e.name, e.shape, e.dtype, storage, ((e.start, e.end),), **said_by_name(e.name, e.dtype))
         for e in entries
     ]
-    return StoredTensors.of(storage, "safetensors", in_slots(tensors))
+    return StoredTensors.from_file(storage, "safetensors", in_slots(tensors))
 
 
 def read_header(source: Source) -> list[Entry]:
@@ -147,7 +147,7 @@ def _entry(file: str, name: str, value: Any, data: int) -> Entry:
 
 
 def _natural(values: list[Any]) -> bool:
-    """Whether all values are whole numbers from 0 to 2^63 - 1, and none is a flag."""
+    """True where all values are whole numbers from 0 to 2^63 - 1, and none is a flag."""
     return {*map(type, values)} <= {int} and min(values, default=0) >= 0 and max(values, default=0) < 1 << 63
 
 

@@ -38,7 +38,7 @@ class SourceStorage(Storage):
         return SourceStorage, (self.reopened,)  # a copy, in another process too, opens the file by itself
 
     @classmethod
-    def of(cls, source: Source) -> SourceStorage:
+    def from_source(cls, source: Source) -> SourceStorage:
         """The storage of a source that is open, and stays so until ``close()``."""
         storage = cls(source.later())
         storage.hold()
@@ -71,7 +71,7 @@ class SourceStorage(Storage):
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """The source's name, for messages."""
         return self.source.name
 
     @property
@@ -165,7 +165,7 @@ class Span(ABC):
 def in_parts(
     read: Callable[[int, int], bytes | memoryview], start: int, end: int, size: int, at_least: int
 ) -> Iterator[bytes | memoryview]:
-    """The bytes [start, end) in parts of ``size``, read at least so many at a time."""
+    """The bytes [start, end) in parts of ``size``, read at least ``at_least`` at a time."""
     fetched = max(at_least // size, 1) * size
     for here in range(start, end, fetched):
         data = read(here, min(here + fetched, end))

@@ -9,13 +9,11 @@ from types import TracebackType
 from typing import Any
 
 from flopwise.errors import ModelError
-from flopwise.graph.construction import constructor
 from flopwise.graph.stored import Storage, StoredTensor
 from flopwise.readers.source.location import shown
-from flopwise.readers.weights.encoding import ArrayElements, EncodedElements, encoding, length
+from flopwise.readers.weights.encoding import EncodedElements, encoding, length
+from flopwise.readers.weights.memory import ArrayElements
 from flopwise.readers.weights.storage import Runs, SourceStorage
-
-_tensor = constructor(StoredTensor)
 
 #: What a note says that tells how much came over the network.
 NETWORK = " over the network in "
@@ -39,7 +37,7 @@ class StoredTensors:
     storages: tuple[Storage, ...] = field(default=(), repr=False, compare=False)
 
     @classmethod
-    def of(
+    def from_file(
         cls, storage: SourceStorage, format: str, tensors: Iterable[StoredTensor], notes: tuple[str, ...] = ()
     ) -> StoredTensors:
         """The stored tensors of one file."""
@@ -102,7 +100,9 @@ def in_storage(
             f"{storage.name}: tensor {name!r} of shape {shape} and type {dtype} takes {expected:,} bytes, "
             f"but {nbytes:,} are stored"
         )
-    return _tensor(name, shape, dtype, nbytes, elements=EncodedElements(Runs(storage, runs), stored, count), **facts)
+    return StoredTensor(
+        name, shape, dtype, nbytes, elements=EncodedElements(Runs(storage, runs), stored, count), **facts
+    )
 
 
 def parted(name: str) -> tuple[str, str]:
@@ -120,7 +120,7 @@ BUFFERS = frozenset({"running_mean", "running_var", "position_ids", "inv_freq", 
 
 
 def role_of(name: str, dtype: str) -> str:
-    """What a tensor is for, as far as its name and type tell.
+    """The role of a tensor, as far as its name and type tell.
 
     >>> role_of("bn.running_mean", "float32"), role_of("fc.weight", "int8"), role_of("bn.num_batches_tracked", "int64")
     ('buffer', 'weight', 'constant')

@@ -152,7 +152,7 @@ class Archive:
     def __reduce__(self) -> tuple[Any, ...]:
         return Archive, (self._storage,)
 
-    def whole(self, name: str) -> bytes:
+    def content(self, name: str) -> bytes:
         """All bytes of a member, compressed or not, with their sum checked.
 
         Raises:
@@ -176,8 +176,8 @@ class Archive:
         """
         member = self._stored(name)
         if not 0 <= start <= end <= member.file_size:
-            wanted = f"bytes {start:,} to {end:,} of {name[:200]!r}"
-            raise ModelError(f"{self._storage.name}: {wanted} are wanted, but it has {member.file_size:,}")
+            span = f"bytes {start:,} to {end:,} of {name[:200]!r}"
+            raise ModelError(f"{self._storage.name}: {span} are wanted, but it has {member.file_size:,}")
         return _Within(self, name, start, end)
 
     def _stored(self, name: str) -> zipfile.ZipInfo:
@@ -193,7 +193,7 @@ class Archive:
         return member
 
     def place(self, name: str) -> int:
-        """Where the bytes of a member begin.
+        """The offset at which the bytes of a member begin.
 
         Raises:
             ModelError: its local header is damaged.

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from flopwise.errors import InputError
 from flopwise.report.commands.memory import content, totals
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import Kind, Value, cell, select
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about, head_of_model, shape_text
+from flopwise.report.sheet.columns import cell, select
+from flopwise.report.sheet.listing import about
+from flopwise.report.sheet.sheet import Head, Line, Sheet
+from flopwise.report.sheet.values import Kind, Look, Value
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -39,7 +41,7 @@ def batches_report(profiles: Sequence[Profile], sizes: Sequence[int], columns: S
             raise InputError(f"the column {column.key!r} has no total to show for each batch size")
         if columns is None and column.key == convention.name:  # the count says it already
             continue
-        title = head_of_model(column, convention).title
+        title = column.head(convention).title
         figures.append((column.key, title, [cell(column, p.sum, p) for p in profiles]))
     peaks = [p.peak_activation_bytes for p in profiles]
     figures.append(("peak_activation_bytes", "peak activation bytes", peaks))
@@ -68,7 +70,7 @@ def _report(
     """Lines of figures, a column for each batch size; operations are counted where these are not of bytes alone."""
 
     def sheet(data: bool, look: Look) -> Sheet:
-        inputs = "; ".join(" ".join(shape_text(t.shape, look) for t in p.graph.inputs) for p in profiles)
+        inputs = "; ".join(" ".join(look.shape(t.shape) for t in p.graph.inputs) for p in profiles)
         model, *_, convention = about(profiles[0], look, kind == "number")
         return Sheet(
             heads=(

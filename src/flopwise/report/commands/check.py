@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from flopwise.analyses.budget.checking import Verdict
 from flopwise.report.formats.format import Format
-from flopwise.report.formats.json import fields
+from flopwise.report.formats.json import Json, fields
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import Value, bounded
-from flopwise.report.sheet.sheet import Field, Head, Look, Sheet, without_empty
+from flopwise.report.sheet.sheet import Field, Head, Sheet
+from flopwise.report.sheet.values import Look, Value, bounded
 
 
 def verdicts_report(verdicts: Sequence[Verdict]) -> Report:
-    """What is over its limit, or what is within it when nothing is over; JSON and CSV hold all verdicts."""
+    """The limits that are exceeded, or all where none is; JSON and CSV always hold all."""
     return Report(lambda format, look: [_sheet(verdicts, format, look)], lambda: content(verdicts))
 
 
@@ -39,8 +38,9 @@ def _sheet(verdicts: Sequence[Verdict], format: Format, look: Look) -> Sheet:
         columns = columns[1:]
     shown = verdicts if data else broken or verdicts
     about = (_outcome(verdicts, broken, look),)
-    sheet = Sheet.of(columns, shown, lambda v: "unknown" if v.broken else "", about=about, complete=True)
-    return sheet if data else without_empty(sheet)
+    return Sheet.of(
+        columns, shown, lambda v: "unknown" if v.broken else "", about=about, complete=True, skip_empty=True
+    )
 
 
 def _outcome(verdicts: Sequence[Verdict], broken: Sequence[Verdict], look: Look) -> str:
@@ -71,7 +71,7 @@ def _limit(verdict: Verdict) -> str:
     return f"{limit.layers}: {figure}" if limit.layers else figure
 
 
-def content(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def content(verdicts: Sequence[Verdict]) -> Json:
     """The JSON schema ``flopwise.check/1``: every number an integer or null."""
     return {
         "schema": "flopwise.check/1",

@@ -12,11 +12,12 @@ from flopwise.graph.names import layer_kind
 from flopwise.report.commands.differences import cause_sheet
 from flopwise.report.formats.format import Format
 from flopwise.report.formats.table import SPARE
+from flopwise.report.formats.terminal import cells, shorten
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import Kind, Value, bounded
-from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, about, model_name, shape_text
-from flopwise.report.sheet.text import cells, shorten
-from flopwise.report.sheet.units import TITLES, count_title
+from flopwise.report.sheet.columns import TITLES, count_title
+from flopwise.report.sheet.listing import about, model_name
+from flopwise.report.sheet.sheet import Head, Line, Mark, Sheet
+from flopwise.report.sheet.values import Kind, Look, Value, bounded
 from flopwise.rows import Row
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _about(comparison: Comparison, look: Look) -> tuple[str, ...]:
         return _about_conventions(comparison, look)
     models = []
     for model, (label, profile) in enumerate(zip(comparison.labels, comparison.profiles, strict=True)):
-        inputs = ", ".join(f"{look.text(t.name)} {shape_text(t.shape, look)}" for t in profile.graph.inputs)
+        inputs = ", ".join(f"{look.text(t.name)} {look.shape(t.shape)}" for t in profile.graph.inputs)
         name = model_name(profile, look)
         around = (
             f"{_letter(model)} = ",
@@ -148,17 +149,17 @@ def _notes(comparison: Comparison, look: Look) -> tuple[str, ...]:
     for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
         for note in profile.notes:
             notes.setdefault(note, []).append(label)
-    whole = len(comparison.profiles)
-    return tuple(look.text(n if len(who) == whole else f"{n} [{', '.join(who)}]") for n, who in notes.items())
+    models = len(comparison.profiles)
+    return tuple(look.text(n if len(who) == models else f"{n} [{', '.join(who)}]") for n, who in notes.items())
 
 
 def _title(figure: str, comparison: Comparison, model: int | None = None) -> str:
-    conventions = [p.convention for p in comparison.profiles]
     if figure != "count":
         return _TITLES.get(figure, figure)
-    if model is None and len({c.name for c in conventions}) > 1:
+    if model is None and len({p.convention.name for p in comparison.profiles}) > 1:
         return "count"
-    return count_title(conventions[model or 0].unit, conventions[model or 0].name)
+    convention = comparison.profiles[model or 0].convention
+    return count_title(convention.unit, convention.name)
 
 
 def _kind(figure: str) -> Kind:
@@ -184,6 +185,7 @@ def _heads(figure: str, comparison: Comparison, look: Look, rank: int = MAIN) ->
     main = rank <= MAIN
     room = NAMES + sum(max(cells(label) + 5, FIGURE) for label in comparison.labels)
     named = look.width is None or room + (FIGURE + SHARE) * (len(comparison.labels) - 1) <= look.width
+    comparable, common = comparison.comparable(figure), _title(figure, comparison)
     for model, label in enumerate(comparison.labels):
         convention = comparison.profiles[model].convention
         human = convention.display.human if figure == "count" else None
@@ -192,8 +194,8 @@ def _heads(figure: str, comparison: Comparison, look: Look, rank: int = MAIN) ->
         title = f"{_title(figure, comparison, model)} {letter}" if figure else total
         key = f"{figure}:{label}" if figure else label
         yield Head(key, look.text(title), _kind(figure), SAME if same else rank, human)
-        if model and figure != "layers" and comparison.comparable(figure)[model]:
-            of = look.text(f" of {_title(figure, comparison)}") if figure else ""
+        if model and figure != "layers" and comparable[model]:
+            of = look.text(f" of {common}") if figure else ""
             ranks = (SAME, SAME) if same else (rank - 1, rank + 1) if main else (LEAST, rank)
             yield Head(f"{key}:difference", f"{letter} - A", _kind(figure), ranks[0], alone=f"{letter} - A{of}")
             yield Head(f"{key}:percent", "%", "percent", ranks[1], alone=f"%{of}")
@@ -262,7 +264,7 @@ def _layers(comparison: Comparison, figures: Sequence[str], full: bool, look: Lo
     """The layers that differ, or all; a layer that is called differently is named in each model."""
 
     def changed(group: Group) -> bool:
-        """Whether conventions on one model differ in the figures that are shown."""
+        """True where conventions on one model differ in the figures that are shown."""
         if not comparison.differences:
             return group.changed
         return any(len(set(group.values(figure))) > 1 for figure in figures)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from flopwise.report.formats.json import fields
+from flopwise.report.formats.json import Json, fields
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import Value
-from flopwise.report.sheet.sheet import Field, Head, Line, Look, Sheet
-from flopwise.report.sheet.units import human
+from flopwise.report.sheet.sheet import Field, Head, Sheet
+from flopwise.report.sheet.values import Look, Value, human
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device, Peak
@@ -20,17 +19,21 @@ _TYPES = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16", "float8e4m3f
 
 def devices_report(devices: Sequence[Device]) -> Report:
     """One line for each device: dense TFLOP/s by element type, memory and its bandwidth."""
-    sheet = Sheet(
-        heads=(
-            Head("name", "name", "text", 0),
-            Head("device", "device", "text", 2),
-            *(Head(key, title, "ratio", 3 + i) for i, (key, title) in enumerate(_TYPES.items())),
-            Head("memory_gb", "GB", "ratio", 5),
-            Head("bandwidth", "GB/s", "ratio", 1),
+    columns: list[Field[Device]] = [
+        Field(Head("name", "name", "text", 0), lambda d: d.id),
+        Field(Head("device", "device", "text", 2), lambda d: d.name),
+        *(_rate(dtype, title, 3 + i) for i, (dtype, title) in enumerate(_TYPES.items())),
+        Field(Head("memory_gb", "GB", "ratio", 5), lambda d: d.memory_bytes / 1e9 if d.memory_bytes else ""),
+        Field(Head("bandwidth", "GB/s", "ratio", 1), _bandwidth),
+        Field(
             Head("unverified", "document", "text", 8),
+            lambda d: "" if all(peak.verified for peak in d.peaks) else "unverified",
         ),
-        lines=tuple(Line(_overview(d)) for d in devices),
-        about=(f"{len(devices)} devices", "dense TFLOP/s, a multiply-add is two"),
+    ]
+    sheet = Sheet.of(
+        columns,
+        devices,
+        about=(f"{len(devices)} devices", "dense TFLOP/s at the rated clock, a multiply-add is two"),
         notes=(
             "unverified: the document was not opened when the figures were written down",
             "flopwise devices NAME shows every figure with its source",
@@ -39,12 +42,25 @@ def devices_report(devices: Sequence[Device]) -> Report:
     return Report(lambda format, look: [sheet], lambda: _schema(devices))
 
 
+def _rate(dtype: str, title: str, rank: int) -> Field[Device]:
+    def value(device: Device) -> Value:
+        peak = device.rated(dtype)
+        return peak.value / 1e12 if peak is not None and peak.dtype == dtype else ""
+
+    return Field(Head(dtype, title, "ratio", rank), value)
+
+
+def _bandwidth(device: Device) -> Value:
+    memory = device.bandwidth()
+    return memory.value / 1e9 if memory is not None and memory.what == "dram" else ""
+
+
 def device_report(device: Device) -> Report:
     """Every figure of one device with its kind and its source."""
     return Report(lambda format, look: [_sheet(device, format.data, look)], lambda: _schema([device]))
 
 
-def _schema(devices: Sequence[Device]) -> dict[str, Any]:
+def _schema(devices: Sequence[Device]) -> Json:
     return {"schema": "flopwise.devices/1", "devices": [_content(device) for device in devices]}
 
 
@@ -63,7 +79,7 @@ def _sheet(device: Device, data: bool, look: Look) -> Sheet:
 
     columns: tuple[Field[Peak], ...] = (
         Field(Head("what", "figure", "text", 0), lambda p: p.what),
-        Field(Head("dtype", "type", "text", 1), lambda p: p.dtype or ""),
+        Field(Head("dtype", "type", "text", 1), lambda p: p.dtype or p.via),
         Field(Head("value", "", "number" if data else "text", 1), rate),
         Field(Head("unit", "unit", "text", 2 if data else 1), lambda p: p.unit if data else ""),
         Field(Head("dense", "density", "text", 1), density),
@@ -78,20 +94,16 @@ def _sheet(device: Device, data: bool, look: Look) -> Sheet:
         columns,
         device.peaks,
         about=(look.text(device.name), device.id, *map(look.text, names), *memory, *caches),
-        notes=tuple(look.text(note) for note in (device.note, *_documents(device)) if note),
+        notes=look.texts(filter(None, [device.note, *_clock(device), *_documents(device)])),
     )
 
 
-def _overview(device: Device) -> tuple[Value, ...]:
-    rates: list[Value] = []
-    for dtype in _TYPES:
-        peak = device.flops(dtype)
-        rates.append(peak.value / 1e12 if peak is not None and peak.dtype == dtype else "")
-    memory = device.bandwidth()
-    bandwidth: Value = memory.value / 1e9 if memory is not None and memory.what == "dram" else ""
-    verified = all(peak.verified for peak in device.peaks)
-    size: Value = device.memory_bytes / 1e9 if device.memory_bytes else ""
-    return (device.id, device.name, *rates, size, bandwidth, "" if verified else "unverified")
+def _clock(device: Device) -> list[str]:
+    """The highest clock of a device, with its source."""
+    clock = device.clock
+    if clock is None:
+        return []
+    return [f"runs at up to {clock.highest:,} MHz, rated {clock.rated:,}: {clock.source}: {clock.url}"]
 
 
 def _documents(device: Device) -> list[str]:
@@ -103,13 +115,14 @@ def _documents(device: Device) -> list[str]:
     ]
 
 
-def _content(device: Device) -> dict[str, Any]:
-    keys = "what dtype value unit dense kind verified source"
+def _content(device: Device) -> Json:
+    keys = "what dtype via value unit dense kind above_rated_mhz verified source"
     return {
         **fields(device, "id name"),
         "aliases": list(device.aliases),
         **fields(device, "kind vendor cores"),
         "memory_bytes": device.memory_bytes or None,
+        "clock": None if device.clock is None else fields(device.clock, "rated highest source url"),
         "caches": {cache.level: cache.nbytes for cache in device.caches},
         "figures": [{**fields(peak, keys), "url": peak.url or None} for peak in device.peaks],
         "note": device.note or None,

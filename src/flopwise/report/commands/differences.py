@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.analyses.compare.causes import Cause, Difference, common_unit, factor, why
 from flopwise.report.formats.format import Format
-from flopwise.report.formats.json import fields
+from flopwise.report.formats.json import Json, fields, parts_of
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import AtLeast, Value
-from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, about, data_sheet, figure, only
-from flopwise.report.sheet.units import count_title, human
+from flopwise.report.sheet.columns import count_title
+from flopwise.report.sheet.listing import about
+from flopwise.report.sheet.sheet import Field, Figure, Head, Line, Sheet, data_sheet, figure
+from flopwise.report.sheet.values import AtLeast, Look, Value, bounded, human
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
 
 #: What a line of the report can be.
 GROUPINGS = ("cause", "op", "layer")
+
+#: Grouping -> what a line is called.
+NOUNS = {"op": "operator", "layer": "layer"}
 
 
 def difference_report(profiles: Sequence[Profile], by: str = "cause") -> Report:
@@ -45,13 +49,12 @@ def overview_report(profiles: Sequence[Profile]) -> Report:
     return Report(lambda format, look: [_overview_sheet(profiles, look)], lambda: _overview(profiles))
 
 
-def _content(profiles: Sequence[Profile], by: str) -> dict[str, Any]:
-    first = profiles[0].to_dict()
+def _content(profiles: Sequence[Profile], by: str) -> Json:
     return {
-        **{key: first[key] for key in ("model", "inputs")},
+        **parts_of(profiles[0], "model inputs"),
         "totals": {p.convention.name: p.sum.count for p in profiles},
         "units": {p.convention.name: p.convention.unit for p in profiles},
-        "parts": difference(profiles, "layer" if by == "layer" else "op"),
+        "parts": [_plain(part, profiles) for part in _parts(profiles, "layer" if by == "layer" else "op")],
         "differences": [why(profiles[0], other).to_dict() for other in profiles[1:]],
     }
 
@@ -64,62 +67,60 @@ def cause_sheet(difference: Difference, look: Look, above: tuple[str, ...] = ())
         look: how it should look.
         above: what the figures are about.
     """
-    names, whole = difference.names, difference.difference if difference.exact else None
-    heads = (
-        Head("name", "cause", "text", 0, prose=True),
-        Head("layers", "layers", "number", 5),
-        *(Head(name, count_title(difference.unit, name), "number", 6) for name in names),
-        Head("difference", f"{names[1]} − {names[0]}", "number", 1),
-        Head("percent", "%", "percent", 7),
-        Head("reason", "because", "text", 2, prose=True),
-    )
-    lines = []
-    for cause in difference.causes:
-        share = 100 * cause.difference / whole if whole else ""
-        figures = (cause.layers, *_counts(cause), None if cause.unknown else cause.difference, share)
-        lines.append(Line((look.text(cause.what), *figures, cause.why), "unknown" if cause.unknown else ""))
-    total = Line(("Total", "", "", "", whole, 100.0 if whole else "", "")) if lines else None
-    if not lines:
-        each = max(len({id(row.node) for row in p.rows}) for p in (difference.first, difference.other))
-        which = "every layer" if difference.exact else "every layer that they can count"
-        alike = f"{names[0]} and {names[1]} count the same in {which}"
-        pairs = zip(difference.totals, (difference.first, difference.other), strict=True)
-        bounds = (AtLeast(total) if profile.sum.unknown else total for total, profile in pairs)
-        lines.append(Line(("all layers", each, *bounds, whole, "", alike)))
-    sheet = Sheet(
-        heads=heads,
-        lines=tuple(lines),
-        total=total,
+    (first, other), whole = difference.names, difference.difference if difference.exact else None
+    gap = Head("difference", f"{other} − {first}", "number", 1)
+    columns: list[Field[Cause]] = [
+        Field(Head("name", "cause", "text", 0, prose=True), lambda c: look.text(c.what), total="Total"),
+        Field(Head("layers", "layers", "number", 5), lambda c: c.layers),
+        Field(Head(first, count_title(difference.unit, first), "number", 6), lambda c: _counts(c)[0]),
+        Field(Head(other, count_title(difference.unit, other), "number", 6), lambda c: _counts(c)[1]),
+        Field(gap, lambda c: None if c.unknown else c.difference, total=whole),
+        Field(Head("percent", "%", "percent", 7), lambda c: 100 * c.difference / (whole or 1), total=100.0),
+        Field(Head("reason", "because", "text", 2, prose=True), lambda c: c.why),
+    ]
+    columns = columns if whole else [column for column in columns if column.head.key != "percent"]
+    sheet = Sheet.of(
+        columns,
+        difference.causes,
+        lambda cause: "unknown" if cause.unknown else "",
         about=above,
         summary=tuple(_totals(difference, look)),
-        notes=tuple(look.text(note) for note in _notes((difference.first, difference.other))),
+        notes=look.texts(_notes((difference.first, difference.other))),
         complete=True,
     )
-    return sheet if whole else only(sheet, [i for i, head in enumerate(heads) if head.key != "percent"])
+    return sheet if difference.causes else sheet._replace(lines=(_same(difference),), total=None)
+
+
+def _same(difference: Difference) -> Line:
+    """The line of a difference without causes."""
+    profiles = (difference.first, difference.other)
+    layers = max(len({id(row.node) for row in p.rows}) for p in profiles)
+    which = "every layer" if difference.exact else "every layer that they can count"
+    bounds = (bounded(total, not p.sum.unknown) for total, p in zip(difference.totals, profiles, strict=True))
+    gap = difference.difference if difference.exact else None
+    return Line(("all layers", layers, *bounds, gap, f"{' and '.join(difference.names)} count the same in {which}"))
 
 
 def _counts(cause: Cause) -> tuple[Value, ...]:
-    """What each convention counts in the layers of a cause; None, or at least so much, where it cannot count some."""
+    """The count of each convention in the layers of a cause; None or a lower bound where it cannot count some."""
     return tuple(map(_counted, cause.counts, cause.missing))
 
 
 def _counted(count: int, missing: bool) -> Value:
-    """A count; None, or at least so much, where some of it is missing."""
+    """A count; None or a lower bound where some of it is missing."""
     return (AtLeast(count) if count else None) if missing else count
 
 
-def _totals(difference: Difference, look: Look) -> list[Figure]:
+def _totals(difference: Difference, look: Look) -> Iterator[Figure]:
     """The total of each convention in its own unit and, where another is common, in that; and the difference."""
-    figures = []
     for profile, total in zip((difference.first, difference.other), difference.totals, strict=True):
-        unit, count = profile.convention.unit, profile.sum.count
-        bound = AtLeast if profile.sum.unknown else int
-        one = figure(count_title(unit, profile.convention.name), bound(count), unit, look)
+        unit = profile.convention.unit
+        count = bounded(profile.sum.count, not profile.sum.unknown)
+        own = figure(count_title(unit, profile.convention.name), count, unit, look)
         if unit != difference.unit:
-            one = one._replace(short=f"{one.short} = {human(total, difference.unit)} (1 MAC = 2 FLOP)")
-        figures.append(one)
-    gap = difference.difference if difference.exact else None
-    return [*figures, figure("difference", gap, difference.unit, look)]
+            own = own._replace(short=f"{own.short} = {human(total, difference.unit)} (1 MAC = 2 FLOP)")
+        yield own
+    yield figure("difference", difference.difference if difference.exact else None, difference.unit, look)
 
 
 def _data_sheet(differences: Sequence[Difference]) -> Sheet:
@@ -142,10 +143,9 @@ def _notes(profiles: Sequence[Profile]) -> list[str]:
     return notes
 
 
-def _overview(profiles: Sequence[Profile]) -> dict[str, Any]:
-    first = profiles[0].to_dict()
+def _overview(profiles: Sequence[Profile]) -> Json:
     return {
-        **{key: first[key] for key in ("model", "inputs")},
+        **parts_of(profiles[0], "model inputs"),
         "base": profiles[0].convention.name,
         "conventions": [
             {
@@ -166,32 +166,38 @@ def _count(profile: Profile) -> int | None:
 
 def _overview_sheet(profiles: Sequence[Profile], look: Look) -> Sheet:
     base, unit = profiles[0], "FLOP"
-    heads = (
-        Head("name", "convention", "text", 0),
-        Head("count", "count", "number", 1),
-        Head("unit", "unit", "text", 2),
-        Head("flop", "as FLOPs", "number", 5),
-        Head("ratio", f"of {base.convention.name}", "ratio", 3),
-        Head("reason", f"main difference from {base.convention.name}", "text", 4, prose=True),
-    )
-    whole = base.sum.count * factor(base, unit)
+    flops = base.sum.count * factor(base, unit)
 
-    def line(profile: Profile) -> Line:
-        name, own, count = profile.convention.name, profile.convention.unit, _count(profile)
-        if count is None:
-            return Line((name, None, own, None, None, "cannot count this model"), "unknown")
-        bound = AtLeast if profile.sum.unknown else int
-        total = count * factor(profile, unit)
+    def count(profile: Profile, scale: int = 1) -> int | None:
+        own = _count(profile)
+        return None if own is None else bounded(own * scale, not profile.sum.unknown)
+
+    def ratio(profile: Profile) -> Value:
+        own, unknown = _count(profile), profile.sum.unknown or base.sum.unknown
+        if own is None or (unknown and profile is not base):
+            return None
+        return own * factor(profile, unit) / flops if flops else ""
+
+    def reason(profile: Profile) -> str:
+        if _count(profile) is None:
+            return "cannot count this model"
         causes = why(base, profile).causes
-        reason = f"{causes[0].what}: {causes[0].why}" if causes else ""
-        reason += f" ({len(causes)} causes)" if len(causes) > 1 else ""
-        unknown = bool(profile.sum.unknown or base.sum.unknown) and profile is not base
-        ratio: Value = None if unknown else total / whole if whole else ""
-        return Line((name, bound(count), own, bound(total), ratio, reason))
+        more = f" ({len(causes)} causes)" if len(causes) > 1 else ""
+        return f"{causes[0].what}: {causes[0].why}{more}" if causes else ""
 
-    return Sheet(
-        heads=heads,
-        lines=tuple(line(profile) for profile in profiles),
+    name = base.convention.name
+    columns: list[Field[Profile]] = [
+        Field(Head("name", "convention", "text", 0), lambda p: p.convention.name),
+        Field(Head("count", "count", "number", 1), count),
+        Field(Head("unit", "unit", "text", 2), lambda p: p.convention.unit),
+        Field(Head("flop", "as FLOPs", "number", 5), lambda p: count(p, factor(p, unit))),
+        Field(Head("ratio", f"of {name}", "ratio", 3), ratio),
+        Field(Head("reason", f"main difference from {name}", "text", 4, prose=True), reason),
+    ]
+    return Sheet.of(
+        columns,
+        profiles,
+        lambda p: "unknown" if _count(p) is None else "",
         about=about(base, look, counted=False),
         notes=(
             f"1 MAC = 2 FLOP; {look.glyphs.at_least.strip()} where a convention cannot count some layers; "
@@ -206,89 +212,87 @@ class _Part:
     """One operator, or one layer, and its count in each convention."""
 
     name: str
-    #: What each convention counts, by its name, without what it cannot count; and which cannot count some of it.
-    counts: dict[str, int]
-    missing: set[str] = field(default_factory=set)
+    #: The count of each convention, without what it cannot count; and whether it cannot count some of it.
+    counts: list[int]
+    missing: list[bool]
     nodes: set[int] = field(default_factory=set)
 
     @property
     def gap(self) -> int:
-        """How far the conventions are apart."""
-        return max(self.counts.values()) - min(self.counts.values())
+        """The largest count less the smallest."""
+        return max(self.counts) - min(self.counts)
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """A sort key: the widest gap first, and of equal gaps those that some convention cannot count."""
+        return -self.gap, not any(self.missing)
+
+    def difference(self, index: int) -> int | None:
+        """A convention's count less that of the first; None where one of them cannot count some of it."""
+        return None if self.missing[0] or self.missing[index] else self.counts[index] - self.counts[0]
 
 
-def difference(profiles: Sequence[Profile], by: str = "op") -> list[dict[str, Any]]:
-    """Where conventions differ on a model, the widest gap first, each in its own unit.
-
-    Args:
-        profiles: one graph in two or more conventions.
-        by: "op" or "layer".
-
-    Returns:
-        For each operator or layer its name, how many layers it has, and the count in each convention by its name; None
-        where the convention cannot count it.
-    """
-    return [
-        {
-            "name": part.name,
-            "layers": len(part.nodes),
-            "counts": {name: None if name in part.missing else count for name, count in part.counts.items()},
-        }
-        for part in _parts(profiles, by)
-    ]
+def _plain(part: _Part, profiles: Sequence[Profile]) -> Json:
+    """A part for JSON: its name, how many layers it has, and its count in each convention."""
+    counts = [None if missing else count for count, missing in zip(part.counts, part.missing, strict=True)]
+    names = [p.convention.name for p in profiles]
+    return {"name": part.name, "layers": len(part.nodes), "counts": dict(zip(names, counts, strict=True))}
 
 
 def _parts(profiles: Sequence[Profile], by: str) -> list[_Part]:
     parts: dict[str | int, _Part] = {}
-    for profile in profiles:
-        name = profile.convention.name
+    for index, profile in enumerate(profiles):
         for row in profile.rows:
-            key, title = (row.node.op, row.node.op) if by == "op" else (id(row.node), row.name)
-            part = parts.setdefault(key, _Part(title, {p.convention.name: 0 for p in profiles}))
+            key, name = (row.node.op, row.node.op) if by == "op" else (id(row.node), row.name)
+            part = parts.setdefault(key, _Part(name, [0] * len(profiles), [False] * len(profiles)))
             part.nodes.add(id(row.node))
-            part.counts[name] += row.count or 0
-            if row.count is None:
-                part.missing.add(name)
-    return sorted(parts.values(), key=lambda part: (-part.gap, not part.missing))
+            part.counts[index] += row.count or 0
+            part.missing[index] |= row.count is None
+    return sorted(parts.values(), key=lambda part: part.rank)
 
 
 def _parts_sheet(profiles: Sequence[Profile], by: str, look: Look) -> Sheet:
     """The same as a table in one unit, without what all count alike: counts, and differences from the first."""
-    unit = common_unit(profiles)
+    unit, names = common_unit(profiles), [p.convention.name for p in profiles]
     scales = [factor(p, unit) for p in profiles]
-    first, *others = [p.convention for p in profiles]
-    heads = [Head("name", "operator" if by == "op" else "layer", "text", 0)]
-    heads += [Head("layers", "layers", "number", 3)] if by == "op" else []
-    heads += [Head(p.convention.name, count_title(unit, p.convention.name), "number", 1) for p in profiles]
-    heads += [Head(f"{c.name}-{first.name}", f"{c.name} − {first.name}", "number", 2) for c in others]
-    lines: list[tuple[int, bool, Line]] = []
-    for part in _parts(profiles, by):
-        counts = [count * scale for count, scale in zip(part.counts.values(), scales, strict=True)]
-        gap = max(counts) - min(counts)
-        if not gap and len(part.missing) in (0, len(profiles)):
-            continue
-        missing = [name in part.missing for name in part.counts]
-        gaps = [None if missing[0] or gone else c - counts[0] for c, gone in zip(counts[1:], missing[1:], strict=True)]
-        shown = [_counted(count, gone) for count, gone in zip(counts, missing, strict=True)]
-        own = [len(part.nodes)] if by == "op" else []
-        line = Line((part.name, *own, *shown, *gaps), "unknown" if part.missing else "")
-        lines.append((-gap, not part.missing, line))
-    totals = [p.sum.count * scale for p, scale in zip(profiles, scales, strict=True)]
-    bounds = [AtLeast(t) if p.sum.unknown else t for p, t in zip(profiles, totals, strict=True)]
-    total: list[Value] = [
-        "Total",
-        *([len(profiles[0].rows)] if by == "op" else []),
-        *bounds,
-        *(None if AtLeast in (type(t), type(bounds[0])) else t - bounds[0] for t in bounds[1:]),
-    ]
-    each = "operator" if by == "op" else "layer"
-    which = f"{each} that they can count" if any(p.sum.unknown for p in profiles) else each
-    same = f"{' and '.join(p.convention.name for p in profiles)} count the same in every {which}"
+    parts = _parts(profiles, by)
+    for part in parts:
+        part.counts = [count * scale for count, scale in zip(part.counts, scales, strict=True)]
+    parts = sorted((p for p in parts if p.gap or any(p.missing) != all(p.missing)), key=lambda part: part.rank)
+    known = not any(p.sum.unknown for p in profiles)
+    same = f"{' and '.join(names)} count the same in every {NOUNS[by]}{'' if known else ' that they can count'}"
     own_units = any(p.convention.unit != unit for p in profiles)
-    return Sheet(
-        heads=tuple(heads),
-        lines=tuple(line for *_, line in sorted(lines, key=lambda item: item[:2])),
-        total=Line(tuple(total)),
+    return Sheet.of(
+        _part_columns(profiles, by, unit, scales),
+        parts,
+        lambda part: "unknown" if any(part.missing) else "",
         about=(*about(profiles[0], look, counted=False), *([f"in {unit}s: 1 MAC = 2 FLOP"] if own_units else [])),
-        notes=tuple(look.text(note) for note in (*([] if lines else [same]), *_notes(profiles))),
+        notes=look.texts([*([] if parts else [same]), *_notes(profiles)]),
     )
+
+
+def _part_columns(profiles: Sequence[Profile], by: str, unit: str, scales: Sequence[int]) -> list[Field[_Part]]:
+    """Name, count in each convention, and its difference from that of the first."""
+    names = [p.convention.name for p in profiles]
+    totals = [p.sum.count * scale for p, scale in zip(profiles, scales, strict=True)]
+    unknown = [bool(p.sum.unknown) for p in profiles]
+    whole = _Part("Total", totals, unknown)
+
+    def count(index: int) -> Field[_Part]:
+        head = Head(names[index], count_title(unit, names[index]), "number", 1)
+        total = bounded(totals[index], not unknown[index])
+        return Field(head, lambda part: _counted(part.counts[index], part.missing[index]), total=total)
+
+    def gap(index: int) -> Field[_Part]:
+        head = Head(f"{names[index]}-{names[0]}", f"{names[index]} − {names[0]}", "number", 2)
+        return Field(head, lambda part: part.difference(index), total=whole.difference(index))
+
+    layers: Field[_Part] = Field(
+        Head("layers", "layers", "number", 3), lambda part: len(part.nodes), total=len(profiles[0].rows)
+    )
+    return [
+        Field(Head("name", NOUNS[by], "text", 0), lambda part: part.name, total="Total"),
+        *([layers] if by == "op" else []),
+        *map(count, range(len(profiles))),
+        *map(gap, range(1, len(profiles))),
+    ]

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError, counted
-from flopwise.report.formats.json import fields
+from flopwise.report.formats.format import Format
+from flopwise.report.formats.json import Json, fields
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import Column, Value, cell, select, total_of
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, gaps_of, head_of_model, is_gap
+from flopwise.report.sheet.columns import Column, cell, select
+from flopwise.report.sheet.sheet import Head, Line, Sheet, gaps_of, is_gap
+from flopwise.report.sheet.values import Look, Value, total_of
 
 if TYPE_CHECKING:
     from flopwise.conventions import Convention
@@ -65,11 +67,11 @@ def columns_of(columns: Sequence[str] | None, train: bool) -> tuple[Column, ...]
 
 def model_of(path: str, profile: Profile, columns: Sequence[Column]) -> Model:
     """The figures of one model, so that its layers need not be kept."""
-    whole = profile.to_dict()
+    plain = profile.to_dict()
     return Model(
         path,
         {column.key: cell(column, profile.sum, profile) for column in columns},
-        {key: value for key, value in whole.items() if key not in ("schema", "convention", "layers")},
+        {key: value for key, value in plain.items() if key not in ("schema", "convention", "layers")},
         profile.exact,
         profile.convention,
         tuple(note for note in profile.notes if is_gap(note)),
@@ -103,7 +105,7 @@ def directory_report(
     keys = [column.key for column in columns]
     ordered = _sorted(models, columns, sort or (("count" if "count" in keys else keys[0]) if top else None))
 
-    def sheets(format: Any, look: Look) -> list[Sheet]:
+    def sheets(format: Format, look: Look) -> list[Sheet]:
         if format.data:
             return [_data(ordered, columns, chosen)]
         shown = columns if chosen else [c for c in columns if c.key in (*SHOWN, *TRAINING, PEAK.key)]
@@ -128,15 +130,13 @@ def _sorted(models: Sequence[Model], columns: Sequence[Column], sort: str | None
     return sorted(models, key=size, reverse=True)
 
 
-def _together(models: Sequence[Model], column: Column) -> Value:
+def _total_of(models: Sequence[Model], column: Column) -> Value:
     """The sum of a column; None for peaks and quotients."""
     if column is PEAK or column.kind == "ratio":
         return ""
     values = [model.figures[column.key] for model in models]
-    if not values or any(isinstance(value, str) for value in values):
-        return ""
-    total: Value = total_of(values)
-    return total
+    figures = [value for value in values if value is None or isinstance(value, int)]
+    return total_of(figures) if values and len(figures) == len(values) else ""
 
 
 def _sheet(
@@ -149,16 +149,16 @@ def _sheet(
     if top is not None and top < len(lines):
         hidden = models[top:]
         label = f"{look.glyphs.cut} {counted(len(hidden), 'more model')}"
-        lines[top:] = [Line((label, *(_together(hidden, c) for c in columns)), "rest")]
+        lines[top:] = [Line((label, *(_total_of(hidden, c) for c in columns)), "rest")]
     failed = [f"not in the table: {counted(len(errors), 'file')} that failed"] if errors else []
     notes = (*gaps_of((name, m.gaps) for name, m in zip(names, models, strict=True)), *failed)
     return Sheet(
         heads=(
             Head("model", "model", "text", 0),
-            *(head_of_model(column, convention) for column in columns),
+            *(column.head(convention) for column in columns),
         ),
         lines=tuple(lines),
-        total=Line(("Total", *(_together(models, c) for c in columns))),
+        total=Line(("Total", *(_total_of(models, c) for c in columns))),
         about=(
             look.text(folder),
             counted(len(models), "model"),
@@ -190,11 +190,11 @@ def _data(models: Sequence[Model], columns: Sequence[Column], chosen: bool) -> S
     return Sheet(heads, tuple(lines))
 
 
-def _content(models: Sequence[Model], columns: Sequence[Column], errors: Sequence[str]) -> dict[str, Any]:
+def _content(models: Sequence[Model], columns: Sequence[Column], errors: Sequence[str]) -> Json:
     """The schema ``flopwise.profiles/1``: for each model ``flopwise.profile/1`` without its layers."""
     convention = models[0].convention
     sums = [column for column in columns if column is not PEAK and column.kind != "ratio"]
-    totals = {column.key: _together(models, column) for column in sums}
+    totals = {column.key: _total_of(models, column) for column in sums}
     return {
         "schema": "flopwise.profiles/1",
         "convention": fields(convention, "name unit"),

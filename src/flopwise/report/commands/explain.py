@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any
 
-from flopwise.conventions import CONVENTIONS
+from flopwise.conventions import CONVENTIONS, get
 from flopwise.errors import InputError
 from flopwise.graph.names import LAYERS
 from flopwise.operators.tables import FAMILIES, NOT_RULED, OPERATORS
 from flopwise.readers.torch.lower import names
-from flopwise.report.formats.json import fields
+from flopwise.report.formats.json import Json, fields
 from flopwise.report.reference import prose_report, spec_url, weighed
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Head, Line, Sheet
 
 
-def operator_report(name: str) -> Report:
-    """An operator's formula, and what each convention makes of it.
+def operator_report(name: str, conventions: Sequence[str] = ()) -> Report:
+    """An operator's formula, and what conventions make of it.
 
     Args:
         name: of the operator, or what PyTorch calls it (Linear, SDPA, silu, torch.nn.BatchNorm2d).
+        conventions: names of those that are shown; none: all.
 
     Raises:
         InputError: no operator of that name has a rule.
     """
-    content = operator(name)
+    content = operator(name, conventions)
     heads = (
         Head("convention", "convention", "text"),
         Head("count", "operations", "text", prose=True),
@@ -43,8 +44,8 @@ def operator_report(name: str) -> Report:
     return prose_report(sheet, lambda: content)
 
 
-def operator(name: str) -> dict[str, Any]:
-    """The facts about an operator: family, claim, formula, source, and how each convention counts it.
+def operator(name: str, conventions: Sequence[str] = ()) -> Json:
+    """The facts about an operator: family, claim, formula, source, and how conventions count it; none named: all.
 
     Raises:
         InputError: no operator of that name has a rule.
@@ -67,7 +68,7 @@ def operator(name: str) -> dict[str, Any]:
         "source": spec_url(match),
         "conventions": [
             {"convention": c.name, "unit": c.unit, "count": c.describe(match), "weights": weighed(c.weights)}
-            for c in CONVENTIONS.values()
+            for c in ([get(convention) for convention in conventions] or CONVENTIONS.values())
         ],
     }
 

@@ -6,14 +6,16 @@ A convention that has a table of its own shows that instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.operators.counts import CLASSES, Counts
 from flopwise.report.commands import tool_table
-from flopwise.report.commands.tool_table import NAMED
+from flopwise.report.commands.tool_table import named
+from flopwise.report.formats.json import Json
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import AtLeast, Value
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, about, only
+from flopwise.report.sheet.listing import about
+from flopwise.report.sheet.sheet import Head, Line, Sheet
+from flopwise.report.sheet.values import AtLeast, Look, Value
 from flopwise.rows import Row, Sum
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def classes_of(profile: Profile) -> Mapping[str, Counts]:
 
 
 def formula(profile: Profile) -> str:
-    """How the total comes from the classes, as in "total = 2 mac + add"; "" where they do not add up to it."""
+    """The total as a sum of the classes, as in "total = 2 mac + add"; "" where they do not add up to it."""
     weights, terms, total = profile.convention.weights.to_dict(), [], Counts()
     for label, merged in classes_of(profile).items():
         factors = {weights[name] / part for name, part in merged.items() if part}
@@ -66,51 +68,45 @@ def _notes(profile: Profile, look: Look) -> tuple[str, ...]:
 
 
 def _in_total(profile: Profile, look: Look, data: bool) -> Sheet:
-    """One line for each class and one for the total.
-
-    For programs all lines are alike, and each says in what convention it is and how many layers are unknown.
-    """
+    """One line for each class and one for the total; for programs all lines are alike."""
     convention = profile.convention
-    named = (profile.sum.unknown, convention.name, convention.unit) if data else ()
-    labels = [*map(look.text, classes_of(profile)), "total" if named else look.text(f"Total {convention.unit}s")]
-    figures = _figures(profile.sum, profile)
-    *lines, total = (Line((label, figure, *named)) for label, figure in zip(labels, figures, strict=True))
+    labels = [*map(look.text, classes_of(profile)), "total" if data else look.text(f"Total {convention.unit}s")]
+    *lines, total = map(Line, zip(labels, _figures(profile.sum, profile), strict=True))
     return Sheet(
         heads=(
             Head("class", "operation class", "text", 0),
             Head("count", "count", "number", 1, convention.display.human),
-            *((Head("unknown", "unknown", "number"), *NAMED) if named else ()),
         ),
-        lines=(*lines, total) if named else tuple(lines),
+        lines=(*lines, total) if data else tuple(lines),
         total=total,
         about=about(profile, look),
         notes=_notes(profile, look),
+        constants={"unknown": profile.sum.unknown, **named(convention)},
     )
 
 
 def _per_layer(profile: Profile, look: Look, data: bool) -> Sheet:
     """One line for each layer and a column for each class; of flopwise's own classes, those that the model uses."""
     convention = profile.convention
-    named = (convention.name, convention.unit) if data else ()
-    classes = [Head(label, look.text(label), "number", 5, convention.display.human) for label in classes_of(profile)]
+    human = convention.display.human
     sheet = Sheet(
         heads=(
             Head("name", "layer", "text", 0),
             Head("type", "type", "text", 4),
-            *classes,
-            Head("total", look.text(f"total {convention.unit}s"), "number", 1, convention.display.human),
-            *(NAMED if named else ()),
+            *(Head(label, look.text(label), "number", 5, human) for label in classes_of(profile)),
+            Head("total", look.text(f"total {convention.unit}s"), "number", 1, human),
         ),
         lines=tuple(
-            Line((row.name, row.type, *_figures(row, profile), *named), "unknown" if row.unknown else "")
+            Line((row.name, row.type, *_figures(row, profile)), "unknown" if row.unknown else "")
             for row in profile.rows
         ),
-        total=Line(("Total", "", *_figures(profile.sum, profile), *named)),
+        total=Line(("Total", "", *_figures(profile.sum, profile))),
         about=about(profile, look),
         notes=_notes(profile, look),
         squeeze=True,
+        constants=named(convention),
     )
-    return sheet if convention.display.classes or named else _without_zeros(sheet)
+    return sheet if convention.display.classes or data else _without_zeros(sheet)
 
 
 def _without_zeros(sheet: Sheet) -> Sheet:
@@ -120,22 +116,21 @@ def _without_zeros(sheet: Sheet) -> Sheet:
     if not zero:
         return sheet
     note = f"no operations of these classes: {', '.join(sheet.heads[i].title for i in zero)}"
-    lean = only(sheet, [i for i in range(len(sheet.heads)) if i not in zero])
-    return lean._replace(notes=(note, *sheet.notes))
+    return sheet.only(lambda i, _: i not in zero)._replace(notes=(note, *sheet.notes))
 
 
-def _content(profile: Profile, full: bool) -> dict[str, Any]:
+def _content(profile: Profile, full: bool) -> Json:
     """The JSON: every number an integer or null; a total is a lower bound when "unknown" names operators."""
-    whole, labels = profile.to_dict(), classes_of(profile)
+    plain, labels = profile.to_dict(), classes_of(profile)
 
     def figures(item: Row | Sum) -> dict[str, Value]:
         return dict(zip([*labels, "total"], _figures(item, profile), strict=True))
 
-    content: dict[str, Any] = {
+    content: Json = {
         "schema": "flopwise.flops/1",
-        **{key: whole[key] for key in ("model", "inputs", "convention")},
+        **{key: plain[key] for key in ("model", "inputs", "convention")},
         **figures(profile.sum),
-        **{key: whole[key] for key in ("coverage", "notes")},
+        **{key: plain[key] for key in ("coverage", "notes")},
     }
     if full:
         content["layers"] = [{"name": row.name, "type": row.type, **figures(row)} for row in profile.rows]

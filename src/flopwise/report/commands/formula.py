@@ -7,30 +7,32 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.formula.derivation.ways import pieces, regions
+from flopwise.analyses.formula.extras.ways import pieces, regions
 from flopwise.analyses.formula.groups import FIGURES, Group
 from flopwise.analyses.formula.groups import OF_MODEL as WHOLE
 from flopwise.errors import InputError, counted, entry
 from flopwise.operators.counts import CLASSES
-from flopwise.report.drawings import as_bytes, write
+from flopwise.report.drawings import STYLE, as_bytes, styled
 from flopwise.report.formats import latex, markdown, table
 from flopwise.report.formats.format import Format
-from flopwise.report.formats.json import fields
+from flopwise.report.formats.json import Json, fields
+from flopwise.report.formats.terminal import pad, wrap
 from flopwise.report.report import Report
-from flopwise.report.sheet import units
-from flopwise.report.sheet.columns import Value
-from flopwise.report.sheet.sheet import Head, Line, Look, Mark, Sheet, is_gap, name_of
-from flopwise.report.sheet.text import pad, wrap
-from flopwise.report.sheet.units import count_title
+from flopwise.report.sheet.columns import TITLES as OF_WHOLE
+from flopwise.report.sheet.columns import count_title
+from flopwise.report.sheet.listing import name_of
+from flopwise.report.sheet.sheet import Head, Line, Mark, Sheet, is_gap
+from flopwise.report.sheet.values import Look, Value
+from flopwise.writers.atomic import write
 
 if TYPE_CHECKING:
+    from flopwise.analyses.formula.extras.solve import Budget
     from flopwise.analyses.formula.formula import Formula
-    from flopwise.analyses.formula.solve import Budget
 
 #: Figure -> its title.
 TITLES = {
     "count": "{count}",
-    **units.TITLES,
+    **OF_WHOLE,
     "backward": "backward {count}",
     "backward_macs": "backward MACs",
     "backward_flops": "backward FLOPs",
@@ -51,7 +53,7 @@ POINTS_SHOWN = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """What to show of a formula."""
+    """The part of a formula that a report shows."""
 
     by: str = "op"
     depth: int | None = None
@@ -62,7 +64,7 @@ class Choice:
     #: Sizes at which the larger of two summands, and of two lines, stands first.
     at: Mapping[str, int] | None = None
 
-    def of(self, usual: Sequence[str], formula: Formula) -> list[str]:
+    def shown(self, usual: Sequence[str], formula: Formula) -> list[str]:
         """The figures to show; the count is left out where it is one of the others.
 
         Raises:
@@ -128,15 +130,15 @@ def values_report(
     Raises:
         InputError: a figure is unknown, or the formulas do not hold at a point.
     """
-    wanted = [f for f in columns or () if f in WHOLE or f in CLASSES]
+    others = [f for f in columns or () if f in WHOLE or f in CLASSES]
     values: list[tuple[dict[str, int], Mapping[str, int | None]]] = []
     for point in points:
         sizes = formula.named(point)
         totals = formula.evaluate(formula.whole, sizes)
-        values.append((sizes, {**totals, **{f: formula.value(f, **sizes) for f in wanted}}))
+        values.append((sizes, {**totals, **{f: formula.value(f, **sizes) for f in others}}))
 
     def sheets(format: Format, look: Look) -> list[Sheet]:
-        figures = Choice(figures=columns).of(FIGURES if format.data else OF_MODEL, formula)
+        figures = Choice(figures=columns).shown(FIGURES if format.data else OF_MODEL, formula)
         lacking = [figure for figure in figures if not formula.whole.exact(figure)]
         heads = [Head(d.name, look.text(d.name), "number", 0) for d in formula.domains]
         for rank, figure in enumerate(figures, 1):
@@ -146,7 +148,7 @@ def values_report(
         lines = tuple(Line((*point.values(), *(totals[f] for f in figures))) for point, totals in values)
         return [Sheet(tuple(heads), lines, about=_about(formula, look), notes=_texts(notes, look), complete=True)]
 
-    def content() -> dict[str, Any]:
+    def content() -> Json:
         return {
             "schema": "flopwise.formula-values/1",
             "model": fields(formula.graph, "name source format"),
@@ -170,7 +172,7 @@ def solution_report(formula: Formula, limit: Budget, points: Sequence[Mapping[st
     Raises:
         InputError: a symbol or figure is unknown or missing.
     """
-    from flopwise.analyses.formula.solve import solve
+    from flopwise.analyses.formula.extras.solve import solve
 
     answers = [(formula.named(point), solve(formula, limit, point)) for point in points]
     symbol = answers[0][1].symbol
@@ -192,7 +194,7 @@ def solution_report(formula: Formula, limit: Budget, points: Sequence[Mapping[st
             notes.append("the cost may fall again: larger sizes than those tried may fit as well")
         return [Sheet(tuple(heads), tuple(lines), about=_about(formula, look), notes=_texts(notes, look))]
 
-    def content() -> dict[str, Any]:
+    def content() -> Json:
         return {
             "schema": "flopwise.formula-solution/1",
             "model": fields(formula.graph, "name source format"),
@@ -262,7 +264,7 @@ class _Total:
 
 def _totals(formula: Formula, choice: Choice, look: Look) -> Iterator[_Total]:
     """The figures of the whole model; a figure that differs between ways through the program once for each way."""
-    for figure in choice.of(OF_MODEL, formula):
+    for figure in choice.shown(OF_MODEL, formula):
         title = _title(figure, formula, look)
         *parts, last = pieces(formula, figure)
         for first, ways in parts:
@@ -294,7 +296,7 @@ def _groups(formula: Formula, choice: Choice) -> tuple[list[Group], bool]:
 
 def _sheet(formula: Formula, choice: Choice, look: Look, usual: Sequence[str] = OF_LINE) -> Sheet:
     """The lines below the totals."""
-    figures = [f for f in choice.of(usual, formula) if f not in WHOLE]
+    figures = [f for f in choice.shown(usual, formula) if f not in WHOLE]
     groups, cut = _groups(formula, choice)
     heads = [Head("name", NAMED[choice.by], "text", 0)]
     if choice.by != "op":
@@ -374,7 +376,7 @@ def _of_one_way(formula: Formula) -> str:
 
 def _markdown(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     if look.header:
-        yield look.glyphs.dot.join(markdown.escape(part) for part in _about(formula, look))
+        yield markdown.paragraph(look.glyphs.dot.join(_about(formula, look)))
         yield ""
     title = ""
     for total in _totals(formula, choice, look):
@@ -389,7 +391,7 @@ def _markdown(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     yield ""
     yield from (f"- holds for {markdown.escape(condition)}" for condition in _conditions(formula, look))
     yield f"- {markdown.escape(_verified(formula, look))}"
-    yield from (f"- {markdown.escape(look.text(note))}" for note in formula.notes)
+    yield from (f"- {markdown.paragraph(look.text(note))}" for note in formula.notes)
 
 
 def _latex(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
@@ -406,7 +408,7 @@ def _latex(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     if formula.ways:
         yield f"% {look.text(_of_one_way(formula))}"
     groups, _ = _groups(formula, choice)
-    figures = [f for f in choice.of(OF_LINE, formula) if f not in WHOLE]
+    figures = [f for f in choice.shown(OF_LINE, formula) if f not in WHOLE]
     lines = []
     for group in groups:
         many = f" ({len(group.rows)} layers)" if len(group.rows) > 1 else ""
@@ -468,8 +470,10 @@ def plotted(formula: Formula, points: Sequence[Mapping[str, int]], columns: Sequ
         raise InputError('give several sizes of one symbol to draw, such as --at "N=1 W=224 H=32:1024:32"')
     sizes = [point[several[0]] for point in points]
     others = {name: size for name, size in points[0].items() if name != several[0]}
-    drawn = formula.plot(several[0], sizes, columns or ("macs",), **others)
-    kind = os.path.splitext(path)[1].lower().lstrip(".")
-    if kind not in drawn.canvas.get_supported_filetypes():
-        raise InputError(f"{path}: plots are written as .png, .svg or .pdf")
-    write(as_bytes(drawn, kind), path)
+    with styled({"svg.hashsalt": STYLE["svg.hashsalt"]}):
+        drawn = formula.plot(several[0], sizes, columns or ("macs",), **others)
+        kind = os.path.splitext(path)[1].lower().lstrip(".")
+        if kind not in drawn.canvas.get_supported_filetypes():
+            raise InputError(f"{path}: plots are written as .png, .svg or .pdf")
+        content = as_bytes(drawn, kind)
+    write(content, path)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.graph.names import layer_kind
-from flopwise.report.formats.json import fields
+from flopwise.report.formats.json import Json, fields, parts_of, plain_shape
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import Shapes
-from flopwise.report.sheet.sheet import Field, Head, Look, Sheet, about, plain_shape
+from flopwise.report.sheet.listing import about
+from flopwise.report.sheet.sheet import Field, Head, Sheet
+from flopwise.report.sheet.values import Look, Shapes
 from flopwise.rows import Row
 
 if TYPE_CHECKING:
@@ -55,8 +56,7 @@ def _sheet(profile: Profile, look: Look, data: bool) -> Sheet:
     )
 
 
-def _content(profile: Profile) -> dict[str, Any]:
-    whole = profile.to_dict()
+def _content(profile: Profile) -> Json:
     layers = [
         {
             "name": row.name,
@@ -69,8 +69,8 @@ def _content(profile: Profile) -> dict[str, Any]:
         }
         for row in profile.rows
     ]
-    return {"schema": "flopwise.layers/1", "model": whole["model"], "inputs": whole["inputs"], "layers": layers}
+    return {"schema": "flopwise.layers/1", **parts_of(profile, "model inputs"), "layers": layers}
 
 
-def _tensor(tensor: Tensor) -> dict[str, Any]:
+def _tensor(tensor: Tensor) -> Json:
     return {**fields(tensor, "name dtype kind"), "shape": plain_shape(tensor)}

@@ -1,20 +1,22 @@
-"""What a model needs in memory: the tensors alive at the peak, weights by type, and what training adds."""
+"""The memory that a model needs: the tensors alive at the peak, weights by type, and what training adds."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.errors import InputError
 from flopwise.graph.names import layer_names
 from flopwise.memory.liveness import Buffer, Liveness, liveness
 from flopwise.memory.plan import ALIGNMENT, Place, Plan, plan_arena
 from flopwise.operators.folding import weight_bytes_by_dtype
-from flopwise.report.formats.json import fields, render_content
+from flopwise.report.formats.json import Json, fields, parts_of, render_content
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import COLUMNS, Value, bounded, cell
-from flopwise.report.sheet.sheet import Field, Head, Line, Look, Sheet, about, figure, shapes_of, without_empty
+from flopwise.report.sheet.columns import COLUMNS, cell, shapes_of
+from flopwise.report.sheet.listing import about
+from flopwise.report.sheet.sheet import Field, Head, Sheet, figure
+from flopwise.report.sheet.values import Look, Value, bounded
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -56,9 +58,9 @@ class Memory:
 
     @property
     def at_peak(self) -> tuple[Buffer, ...]:
-        """What is alive at the peak, the largest first; what takes no bytes is left out."""
+        """The tensors that are alive at the peak and take bytes, the largest first."""
         step = self.lives.peak_step
-        return () if step is None else tuple(b for b in self.lives.at(step) if b.nbytes)
+        return () if step is None else tuple(b for b in self.lives.alive_at(step) if b.nbytes)
 
 
 def memory_of(profile: Profile, inplace: bool = False, alignment: int = ALIGNMENT) -> Memory:
@@ -83,34 +85,36 @@ def memory_of(profile: Profile, inplace: bool = False, alignment: int = ALIGNMEN
 
 def memory_report(memory: Memory) -> Report:
     """The tensors alive at the peak and the figures of the whole model."""
-    return Report(lambda format, look: [sheet(memory, look, format.data)], lambda: content(memory))
+    return Report(lambda format, look: [sheet(memory, look)], lambda: content(memory))
 
 
-def sheet(memory: Memory, look: Look, data: bool = False) -> Sheet:
+def sheet(memory: Memory, look: Look) -> Sheet:
     """One line for each tensor that is alive at the peak; the total is the peak."""
-    peak, profile = memory.lives.peak, memory.profile
-    step = memory.lives.peak_step
+    peak, profile, step = memory.lives.peak, memory.profile, memory.lives.peak_step
     when = () if step is None else (look.text(f"alive at the peak, at {memory.step(step)}:"),)
     columns: tuple[Field[Buffer], ...] = (
-        Field(Head("name", "tensor", "text", 0), lambda b: b.tensors[0].name),
+        Field(Head("name", "tensor", "text", 0), lambda b: b.tensors[0].name, total="" if peak is None else "Total"),
         Field(Head("shape", "shape", "shapes", 2), lambda b: shapes_of(b.tensors[0])),
         Field(Head("dtype", "dtype", "text", 6), lambda b: b.tensors[0].dtype or "?"),
-        Field(Head("bytes", "bytes", "bytes", 1), lambda b: b.nbytes),
-        Field(Head("share", "% of peak", "percent", 4), lambda b: 100 * b.nbytes / (peak or 1)),
+        Field(Head("bytes", "bytes", "bytes", 1), lambda b: b.nbytes, total="" if peak is None else peak),
+        Field(
+            Head("share", "% of peak", "percent", 4),
+            lambda b: 100 * b.nbytes / (peak or 1),
+            total="" if peak is None else 100.0 if peak else 0.0,
+        ),
         Field(Head("made_by", "made by", "text", 3), memory.maker),
         Field(Head("last_used_by", "last used by", "text", 3), memory.user),
         Field(Head("shared_by", "shared by", "text", 7), lambda b: ", ".join(t.name for t in b.tensors[1:])),
     )
-    whole = Sheet.of(
+    return Sheet.of(
         columns,
         memory.at_peak,
-        total=None if data or peak is None else Line(("Total", "", "", peak, 100.0 if peak else 0.0, "", "", "")),
         about=(*about(profile, look, counted=False), *when),
-        summary=() if data else tuple(figure(title, value, "B", look) for _, title, value in totals(memory)),
-        notes=tuple(look.text(note) for note in (*memory.notes, *profile.notes)),
+        summary=tuple(figure(title, value, "B", look) for _, title, value in totals(memory)),
+        notes=look.texts([*memory.notes, *profile.notes]),
         complete=True,
+        skip_empty=True,
     )
-    return whole if data else without_empty(whole)
 
 
 def totals(memory: Memory) -> list[tuple[str, str, Value]]:
@@ -137,14 +141,13 @@ def totals(memory: Memory) -> list[tuple[str, str, Value]]:
     return rows
 
 
-def content(memory: Memory) -> dict[str, Any]:
+def content(memory: Memory) -> Json:
     """The JSON schema ``flopwise.memory/1``: every number an integer or null."""
     profile, lives, plan, training = memory.profile, memory.lives, memory.plan, memory.profile.training
-    whole, peak_step = profile.to_dict(), lives.peak_step
+    peak_step = lives.peak_step
     return {
         "schema": "flopwise.memory/1",
-        "model": whole["model"],
-        "inputs": whole["inputs"],
+        **parts_of(profile, "model inputs"),
         "totals": {
             "weight_bytes": profile.sum.weight_bytes,
             "weight_bytes_by_dtype": weight_bytes_by_dtype(profile.graph),
@@ -166,7 +169,7 @@ def content(memory: Memory) -> dict[str, Any]:
     }
 
 
-def _entry(memory: Memory, buffer: Buffer) -> dict[str, Any]:
+def _entry(memory: Memory, buffer: Buffer) -> Json:
     first = buffer.tensors[0]
     return {
         "name": first.name,
@@ -188,14 +191,13 @@ def render_plan(memory: Memory) -> str:
     Raises:
         InputError: there is no plan.
     """
-    plan, whole = memory.plan, memory.profile.to_dict()
+    plan = memory.plan
     if plan is None:
         raise InputError(f"there is no plan of the activations; {memory.notes[0]}")
     return render_content(
         {
             "schema": "flopwise.plan/1",
-            "model": whole["model"],
-            "inputs": whole["inputs"],
+            **parts_of(memory.profile, "model inputs"),
             "arena_bytes": plan.size,
             "peak_activation_bytes": plan.bound,
             **fields(plan, "alignment order"),
@@ -205,7 +207,7 @@ def render_plan(memory: Memory) -> str:
     )
 
 
-def _placed(place: Place, memory: Memory) -> dict[str, Any]:
+def _placed(place: Place, memory: Memory) -> Json:
     buffer = place.buffer
     return {
         "name": buffer.name,

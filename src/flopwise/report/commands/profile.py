@@ -1,14 +1,16 @@
-"""What a model costs, per layer, operator, module or precision, and in total."""
+"""The costs of a model, per layer, operator, module or precision, and in total."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from flopwise._arguments import checked
+from flopwise.report.formats.json import Json
 from flopwise.report.report import Report, as_text
 from flopwise.report.sheet.columns import COLUMNS, cell
 from flopwise.report.sheet.listing import Choice, listing
-from flopwise.report.sheet.sheet import Look
+from flopwise.report.sheet.values import Look, Value
 from flopwise.rows import TRAINED, Sum
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ def profile_report(profile: Profile, choice: Choice) -> Report:
     )
 
 
+@checked
 def render(
     profile: Profile,
     format: str = "table",
@@ -63,22 +66,22 @@ def render(
     return as_text(profile_report(profile, choice), format, look)
 
 
-def content(profile: Profile, choice: Choice) -> dict[str, Any]:
+def content(profile: Profile, choice: Choice) -> Json:
     """``Profile.to_dict()``: all layers in order of execution, including those that a table would hide.
 
     Grouped, it also holds "by" and "groups": the figures of each group under the keys of a layer.
     """
-    whole = profile.to_dict()
+    plain = profile.to_dict()
     if choice.by != "layer":
-        whole["by"] = choice.by
-        whole["groups"] = [_group(item, profile) for item in profile.by(choice.by, choice.depth)]
-    return whole
+        plain["by"] = choice.by
+        plain["groups"] = [_group(item, profile) for item in profile.by(choice.by, choice.depth)]
+    return plain
 
 
-def _group(item: Sum, profile: Profile) -> dict[str, Any]:
+def _group(item: Sum, profile: Profile) -> Json:
     """The figures of a group; null where all of its layers are unknown, a lower bound where some are."""
 
-    def figure(key: str) -> Any:
+    def figure(key: str) -> Value:
         return cell(COLUMNS[key], item, profile)
 
     return {

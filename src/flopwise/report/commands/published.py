@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.analyses.zoo.published.figures import PREFIXES, Figure, Way, scaled, sources
-from flopwise.report.formats.json import fields
+from flopwise.report.formats.json import Json, fields
 from flopwise.report.report import Report
-from flopwise.report.sheet.sheet import Field, Head, Line, Look, Sheet, data_sheet, without_empty
+from flopwise.report.sheet.sheet import Field, Head, Sheet, data_sheet
+from flopwise.report.sheet.values import Look
 
 if TYPE_CHECKING:
     from flopwise.report.formats.format import Format
 
 
-def published_report(figures: Sequence[Figure], whole: bool, versions: dict[str, str]) -> Report:
+def published_report(figures: Sequence[Figure], complete: bool, versions: dict[str, str]) -> Report:
     """The figures, each with its page and the way that reproduces it.
 
     Args:
         figures: the figures.
-        whole: whether they are all that there are; then people see a line for each source.
+        complete: whether they are all that there are; then people see a line for each source.
         versions: source -> what the recorded counts were made with.
     """
 
     def sheets(format: Format, look: Look) -> list[Sheet]:
         if format.data:
             return [_data(figures)]
-        return [_sources(figures, versions) if whole and format.audience == "terminal" else _lines(figures, look)]
+        return [_sources(figures, versions) if complete and format.audience == "terminal" else _lines(figures, look)]
 
     return Report(sheets, lambda: _content(figures, versions))
 
@@ -46,7 +47,7 @@ def counted(figure: Figure) -> str:
         return ""
     if not PREFIXES.get(figure.unit):
         return f"{figure.count:,}"
-    way = Way.of(figure.way) if figure.way else sources()[figure.source].ways[0]
+    way = Way.from_text(figure.way) if figure.way else sources()[figure.source].ways[0]
     if figure.quantity == "parameters":
         way = replace(way, times=1)
     digits = len(figure.stated.partition(".")[2]) + 2
@@ -62,30 +63,40 @@ def _about(figures: Sequence[Figure]) -> tuple[str, ...]:
 
 
 def _sources(figures: Sequence[Figure], versions: dict[str, str]) -> Sheet:
-    lines = []
-    for source in dict.fromkeys(figure.source for figure in figures):
-        own = [figure for figure in figures if figure.source == source]
-        cells: list[Any] = [source]
-        for quantity in ("operations", "parameters"):
-            part = [figure for figure in own if figure.quantity == quantity]
-            cells += [len(part), sum(figure.reproduced for figure in part)]
-        ways = dict.fromkeys(f.way for f in own if f.quantity == "operations" and f.way)
-        lines.append(Line((*cells, ", ".join(ways))))
-    totals: list[Any] = [sum(line.values[i] for line in lines) for i in range(1, 5)]
-    return Sheet(
-        heads=(
-            Head("source", "source", "text", 0),
-            Head("operations", "operations", "number", 1),
-            Head("operations_reproduced", "reproduced", "number", 1),
-            Head("parameters", "parameters", "number", 2),
-            Head("parameters_reproduced", "reproduced", "number", 2),
-            Head("ways", "conventions", "text", 3),
-        ),
-        lines=tuple(lines),
-        total=Line(("Total", *totals, "")),
+    sources: dict[str, list[Figure]] = {}
+    for figure in figures:
+        sources.setdefault(figure.source, []).append(figure)
+
+    def ways(source: str) -> str:
+        return ", ".join(dict.fromkeys(f.way for f in sources[source] if f.quantity == "operations" and f.way))
+
+    return Sheet.of(
+        [
+            Field(Head("source", "source", "text", 0), lambda source: source, total="Total"),
+            *_numbers("operations", 1, figures, sources),
+            *_numbers("parameters", 2, figures, sources),
+            Field(Head("ways", "conventions", "text", 3), ways),
+        ],
+        sources,
         about=_about(figures),
         notes=("the figures of a source: --source NAME; those that are not reproduced, with reasons: --missing",),
     )
+
+
+def _numbers(
+    quantity: str, rank: int, figures: Sequence[Figure], sources: Mapping[str, Sequence[Figure]]
+) -> Iterator[Field[str]]:
+    """The numbers of figures of a quantity, and of those that are reproduced."""
+
+    def all_of(figures: Sequence[Figure]) -> int:
+        return sum(figure.quantity == quantity for figure in figures)
+
+    def reproduced(figures: Sequence[Figure]) -> int:
+        return sum(figure.quantity == quantity and figure.reproduced for figure in figures)
+
+    yield Field(Head(quantity, quantity, "number", rank), lambda s: all_of(sources[s]), total=all_of(figures))
+    head = Head(f"{quantity}_reproduced", "reproduced", "number", rank)
+    yield Field(head, lambda s: reproduced(sources[s]), total=reproduced(figures))
 
 
 def _lines(figures: Sequence[Figure], look: Look) -> Sheet:
@@ -99,8 +110,9 @@ def _lines(figures: Sequence[Figure], look: Look) -> Sheet:
         Field(Head("way", "under", "text", 1), lambda f: f.way),
         Field(Head("note", "why not", "text", 2, prose=True), lambda f: f.note),
     )
-    sheet = Sheet.of(columns, figures, lambda f: "" if f.reproduced else "unknown", about=_about(figures))
-    return without_empty(sheet)
+    return Sheet.of(
+        columns, figures, lambda f: "" if f.reproduced else "unknown", about=_about(figures), skip_empty=True
+    )
 
 
 def _data(figures: Sequence[Figure]) -> Sheet:
@@ -109,7 +121,7 @@ def _data(figures: Sequence[Figure]) -> Sheet:
     return data_sheet(keys, texts, (tuple(getattr(figure, key) for key in keys) for figure in figures))
 
 
-def _content(figures: Sequence[Figure], versions: dict[str, str]) -> dict[str, Any]:
+def _content(figures: Sequence[Figure], versions: dict[str, str]) -> Json:
     """The schema ``flopwise.published/1``."""
     return {
         "schema": "flopwise.published/1",

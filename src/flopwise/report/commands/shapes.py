@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise.errors import counted
 from flopwise.graph import STORED, Tensor
 from flopwise.graph.names import layer_names
-from flopwise.report.formats.format import Format
+from flopwise.report.formats.json import Json, parts_of, plain_shape
 from flopwise.report.report import Report
-from flopwise.report.sheet.sheet import Field, Head, Look, Sheet, about, plain_shape, shapes_of, without_empty
+from flopwise.report.sheet.columns import shapes_of
+from flopwise.report.sheet.listing import about
+from flopwise.report.sheet.sheet import Field, Head, Sheet
+from flopwise.report.sheet.values import Look
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -29,10 +32,10 @@ def shapes_report(profile: Profile) -> Report:
     A shape that could not be resolved is "?"; one that depends on the data is an upper bound and says so. Stored
     tensors are left out.
     """
-    return Report(lambda format, look: [_sheet(profile, format, look)], lambda: _content(profile))
+    return Report(lambda format, look: [_sheet(profile, look)], lambda: _content(profile))
 
 
-def _sheet(profile: Profile, format: Format, look: Look) -> Sheet:
+def _sheet(profile: Profile, look: Look) -> Sheet:
     columns: tuple[Field[_Entry], ...] = (
         Field(Head("name", "tensor", "text", 0), lambda e: e.tensor.name),
         Field(Head("kind", "kind", "text", 3), lambda e: e.kind),
@@ -42,15 +45,15 @@ def _sheet(profile: Profile, format: Format, look: Look) -> Sheet:
         Field(Head("layer", "layer", "text", 6), lambda e: e.layer),
         Field(Head("note", "note", "text", 4), _note),
     )
-    sheet = Sheet.of(
+    return Sheet.of(
         columns,
         _entries(profile),
         lambda e: "" if e.tensor.resolved else "unknown",
         about=about(profile, look, counted=False),
-        notes=tuple(look.text(note) for note in profile.graph.warnings),
+        notes=look.texts(profile.graph.warnings),
         complete=True,
+        skip_empty=True,
     )
-    return sheet if format.data else without_empty(sheet)
 
 
 def _entries(profile: Profile) -> Iterator[_Entry]:
@@ -76,20 +79,18 @@ def _note(entry: _Entry) -> str:
     return ", ".join(filter(None, (several, "upper bound" if tensor.bound else "")))
 
 
-def _content(profile: Profile) -> dict[str, Any]:
-    whole = profile.to_dict()
+def _content(profile: Profile) -> Json:
     entries = list(_entries(profile))
     return {
         "schema": "flopwise.shapes/1",
-        "model": whole["model"],
-        "inputs": whole["inputs"],
+        **parts_of(profile, "model inputs"),
         "tensors": [_tensor(entry) for entry in entries],
         "unresolved": [e.tensor.name for e in entries if not e.tensor.resolved],
         "notes": list(profile.graph.warnings),
     }
 
 
-def _tensor(entry: _Entry) -> dict[str, Any]:
+def _tensor(entry: _Entry) -> Json:
     tensor = entry.tensor
     return {
         "name": tensor.name,

@@ -6,15 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.errors import InputError, counted, entry
-from flopwise.report.formats.json import fields
+from flopwise.report.formats import latex
+from flopwise.report.formats.json import Json, fields
 from flopwise.report.formats.latex import escape
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, data_sheet, gaps_of, shape_text
-from flopwise.report.sheet.units import PREFIXES, count_title, exact
+from flopwise.report.sheet.columns import COLUMNS, cell, count_title
+from flopwise.report.sheet.sheet import Head, Line, Sheet, data_sheet, gaps_of
+from flopwise.report.sheet.values import PREFIXES, AtLeast, Look, Value, exact
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -93,7 +94,7 @@ class _Paper:
     keys: Sequence[str]
     values: Sequence[Sequence[Value]]
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Json:
         """The JSON schema ``flopwise.table/1``: every number an integer or null, a lower bound unless "exact"."""
         return {
             "schema": "flopwise.table/1",
@@ -140,7 +141,7 @@ def _data(paper: _Paper, look: Look) -> Sheet:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """How the figures of a column are written: divided by 1000 to the ``power``, with so many decimals."""
+    """The scale of a column's figures: divided by 1000 to the ``power``, with so many decimals."""
 
     power: int
     decimals: int
@@ -206,9 +207,9 @@ def _scale(sizes: Sequence[int], power: int | None, human: bool) -> _Scale:
     if not human or power == 0:
         return _Scale(0, 0, len(str(largest)), grouped=True)
     smallest = min((size for size in sizes if size * 10 >= 1000**power), default=0)
-    wanted = 2 - math.floor(math.log10(smallest) - 3 * power) if smallest else DECIMALS
+    decimals = 2 - math.floor(math.log10(smallest) - 3 * power) if smallest else DECIMALS
     digits = len(str(largest // 1000**power))
-    return _Scale(power, min(max(wanted, 0), DECIMALS), digits, grouped=False)
+    return _Scale(power, min(max(decimals, 0), DECIMALS), digits, grouped=False)
 
 
 def _head(key: str, scale: _Scale, profile: Profile, look: Look) -> Head:
@@ -221,7 +222,7 @@ def _head(key: str, scale: _Scale, profile: Profile, look: Look) -> Head:
 def _about(profiles: Sequence[Profile], names: Sequence[str], look: Look) -> tuple[str, ...]:
     """The convention, and the inputs where they are the same for all."""
     conventions = dict.fromkeys(f"convention {p.convention.name}, unit {p.convention.unit}" for p in profiles)
-    inputs = [", ".join(shape_text(tensor.shape, look) for tensor in p.graph.inputs) or "none" for p in profiles]
+    inputs = [", ".join(look.shape(tensor.shape) for tensor in p.graph.inputs) or "none" for p in profiles]
     if len(set(inputs)) == 1:
         return (*map(look.text, conventions), f"input {inputs[0]}")
     each = (f"{look.text(name)} {shapes}" for name, shapes in zip(names, inputs, strict=True))
@@ -231,22 +232,15 @@ def _about(profiles: Sequence[Profile], names: Sequence[str], look: Look) -> tup
 def _latex(paper: _Paper, scales: Sequence[_Scale], look: Look) -> str:
     """A table environment with booktabs rules and siunitx columns, in which the points stand below each other."""
     sheet = _sheet(paper, scales, look)
-    titles = ["Model", *(f"{{{_title(head.title)}}}" for head in sheet.heads[1:])]
+    titles = ["Model", *(f"{{{escape(_capitalised(head.title))}}}" for head in sheet.heads[1:])]
     figures = zip(paper.names, paper.values, strict=True)
-    lines = [
-        "% needs \\usepackage{booktabs} and \\usepackage{siunitx}",
-        "\\begin{table}",
-        "  \\centering",
-        f"  \\caption{{{_title('; '.join([*sheet.about, *sheet.notes]))}.}}",
-        f"  \\begin{{tabular}}{{l{''.join(_column(scale) for scale in scales)}}}",
-        "    \\toprule",
-        *([_row(titles), "    \\midrule"] if look.header else []),
-        *(_row([escape(look.text(name)), *map(_number, values, scales)]) for name, values in figures),
-        "    \\bottomrule",
-        "  \\end{tabular}",
-        "\\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
+    return latex.environment(
+        ["needs \\usepackage{booktabs} and \\usepackage{siunitx}"],
+        _capitalised("; ".join([*sheet.about, *sheet.notes])),
+        f"l{''.join(map(_column, scales))}",
+        titles if look.header else [],
+        [latex.row([escape(look.text(name)), *map(_number, values, scales)]) for name, values in figures],
+    )
 
 
 def _column(scale: _Scale) -> str:
@@ -256,9 +250,8 @@ def _column(scale: _Scale) -> str:
     return f"S[table-format={form}{grouped}]"
 
 
-def _title(title: str) -> str:
-    """The text with a capital; a unit stays in brackets, which braces protect."""
-    return escape(title[:1].upper() + title[1:])
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _number(value: Value, scale: _Scale) -> str:
@@ -271,7 +264,3 @@ def _number(value: Value, scale: _Scale) -> str:
         return f"{{$\\geq {scale.text(value).replace(',', '{,}')}$}}"
     text = str(value) if scale.grouped else scale.text(value).replace(",", "")
     return f"{{${text}$}}" if text.startswith("<") else text
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"    {' & '.join(cells)} \\\\"

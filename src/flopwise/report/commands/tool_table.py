@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flopwise.conventions.convention import Column, Table
+from flopwise.conventions.convention import Column, Convention, Table
 from flopwise.errors import FlopwiseError
 from flopwise.report.formats.format import Format
-from flopwise.report.sheet.columns import AtLeast, Kind, Value, total_of
-from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, about, show
+from flopwise.report.formats.json import Json
+from flopwise.report.sheet.listing import about
+from flopwise.report.sheet.sheet import Figure, Head, Line, Sheet
+from flopwise.report.sheet.values import AtLeast, Kind, Look, Value, total_of
 from flopwise.rows import Row
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
-
-#: Columns that a CSV needs because nothing above it names the convention.
-NAMED = (Head("convention", "convention", "text"), Head("unit", "unit", "text"))
 
 #: Kinds of columns that add up.
 ADDED = ("number", "bytes")
@@ -34,7 +33,7 @@ class Entry(NamedTuple):
 
 
 class Tool:
-    """What the tool of a convention says of a model."""
+    """The table and the figures of a model as the tool of a convention prints them."""
 
     def __init__(self, profile: Profile, table: Table, full: bool) -> None:
         """
@@ -51,9 +50,9 @@ class Tool:
         #: The sum of each column that adds up, over all layers, by its key.
         columns = list(zip(*map(self._values, self.rows), strict=True)) or [()] * len(table.columns)
         pairs = zip(table.columns, columns, strict=True)
-        self.sums: dict[str, Any] = {column.key: total_of(values) for column, values in pairs if column.kind in ADDED}
+        self.sums: Json = {column.key: total_of(values) for column, values in pairs if column.kind in ADDED}
         #: Key, title and value of each figure that the tool prints of the model.
-        self.totals: list[tuple[str, str, Any]] = [
+        self.totals: list[tuple[str, str, Value]] = [
             (t.key, t.title, t.value(profile.rows) if t.value else self.sums[t.key]) for t in table.totals
         ]
         #: The lines; None where the tool prints figures of the model alone.
@@ -97,31 +96,31 @@ class Tool:
 
 def _to_shares(entries: Sequence[Entry], position: int) -> None:
     """Replace the figures of a column by percentages."""
-    whole = sum(entry.values[position] or 0 for entry in entries)
+    total = sum(entry.values[position] or 0 for entry in entries)
     for entry in entries:
         part = entry.values[position]
-        entry.values[position] = None if part is None else 100 * part / whole if whole else 0.0
+        entry.values[position] = None if part is None else 100 * part / total if total else 0.0
 
 
-def content(tool: Tool) -> dict[str, Any]:
+def content(tool: Tool) -> Json:
     """The JSON: the tool's figures by key, "total" in the unit of the convention, and the lines if there are any."""
-    whole = tool.profile.to_dict()
-    values: dict[str, Any] = {
+    plain = tool.profile.to_dict()
+    values: Json = {
         "schema": "flopwise.flops/1",
-        **{key: whole[key] for key in ("model", "inputs", "convention")},
+        **{key: plain[key] for key in ("model", "inputs", "convention")},
         **tool.sums,
         **{key: value for key, _, value in tool.totals},
-        "total": whole["totals"]["count"],
-        **{key: whole[key] for key in ("coverage", "notes")},
+        "total": plain["totals"]["count"],
+        **{key: plain[key] for key in ("coverage", "notes")},
     }
     if tool.entries is not None:
         values["layers"] = [_plain(tool.table, entry) for entry in tool.entries]
     return values
 
 
-def _plain(table: Table, entry: Entry) -> dict[str, Any]:
+def _plain(table: Table, entry: Entry) -> Json:
     """A line of the JSON: every number an integer or null; a ratio follows from the figures."""
-    values: dict[str, Any] = {"name": entry.name}
+    values: Json = {"name": entry.name}
     for column, value in zip(table.columns, entry.values, strict=True):
         if column.kind == "shape":
             values[column.key] = None if value is None else [d if isinstance(d, int) else str(d) for d in value]
@@ -130,64 +129,70 @@ def _plain(table: Table, entry: Entry) -> dict[str, Any]:
     return {**values, "total": entry.count}
 
 
+def named(convention: Convention) -> dict[str, str]:
+    """The columns by which programs know the convention of a sheet."""
+    return {"convention": convention.name, "unit": convention.unit}
+
+
 def sheet(tool: Tool, look: Look, format: Format) -> Sheet:
-    """What the tool prints: its lines, and its figures of the model beside them or as a line of totals."""
+    """The tool's lines, and its figures of the model beside them or as a line of totals."""
     profile = tool.profile
     if tool.entries is None:
         return _figures_only(tool, look, format.data)
     columns, data = tool.table.columns, format.data
-    named = (profile.convention.name, profile.convention.unit) if data else ()
-    heads = [_head(column, rank, look) for rank, column in enumerate(columns, start=1)]
 
     def line(name: str, values: Sequence[Any]) -> Line:
         cells = [_cell(c, v, look, data) for c, v in zip(columns, values, strict=True)]
         figures = [v for c, v in zip(columns, values, strict=True) if c.kind in ADDED]
-        return Line((name, *cells, *named), "unknown" if figures and set(figures) == {None} else "")
+        return Line((name, *cells), "unknown" if figures and set(figures) == {None} else "")
 
-    sums = Line(("Total", *(_cell(c, tool.sums.get(c.key, ""), look, data) for c in columns), *named))
     beside = bool(tool.totals) and format.audience == "terminal"
     figures = tuple(_figure(tool, *total, look) for total in tool.totals)
     totals = [f"{f.title}: {f.exact}" for f in figures if not beside]
+    sums = (_cell(c, tool.sums.get(c.key, ""), look, data) for c in columns)
     return Sheet(
-        heads=(Head("name", look.text(tool.table.name), "text", 0), *heads, *(NAMED if data else ())),
+        heads=(
+            Head("name", look.text(tool.table.name), "text", 0),
+            *(_head(column, rank, look) for rank, column in enumerate(columns, start=1)),
+        ),
         lines=tuple(line(entry.name, entry.values) for entry in tool.entries),
-        total=None if beside else sums,
+        total=None if beside else Line(("Total", *sums)),
         about=about(profile, look),
         summary=figures if beside else (),
-        notes=(*totals, *map(look.text, profile.notes)),
+        notes=(*totals, *look.texts(profile.notes)),
         squeeze=True,
+        constants=named(profile.convention),
     )
 
 
 def _figures_only(tool: Tool, look: Look, data: bool) -> Sheet:
-    """One line for each figure of the model; for programs each says in what convention it is."""
+    """One line for each figure of the model."""
     profile, convention = tool.profile, tool.profile.convention
     heads = {column.key: _head(column, 0, look) for column in tool.table.columns}
-    lines: list[Line] = []
-    for key, title, value in tool.totals:
-        if data:
-            lines.append(Line((key, value, profile.sum.unknown, convention.name, convention.unit)))
-        else:
-            head = heads.get(key) or Head(key, title, "number")
-            lines.append(Line((look.text(title), show(value, head, look))))
-    more = (Head("unknown", "unknown", "number"), *NAMED) if data else ()
+
+    def line(key: str, title: str, value: Value) -> Line:
+        head = heads.get(key) or Head(key, title, "number")
+        return Line((key, value) if data else (look.text(title), look.value(value, head.kind, head.human)))
+
     return Sheet(
-        heads=(Head("figure", "figure", "text", 0), Head("count", convention.name, "number", 1), *more),
-        lines=tuple(lines),
+        heads=(Head("figure", "figure", "text", 0), Head("count", convention.name, "number", 1)),
+        lines=tuple(line(*total) for total in tool.totals),
         about=about(profile, look),
-        notes=tuple(map(look.text, profile.notes)),
+        notes=look.texts(profile.notes),
+        constants={"unknown": profile.sum.unknown, **named(convention)},
     )
 
 
-def _figure(tool: Tool, key: str, title: str, value: Any, look: Look) -> Figure:
+def _figure(tool: Tool, key: str, title: str, value: Value, look: Look) -> Figure:
     """A figure of the model with every digit, and in short where the tool has a short form."""
     column = next((c for c in tool.table.columns if c.key == key), None)
     if value is None or column is None:
         return Figure(look.text(title), "?" if value is None else str(value), "")
     head = _head(column, 0, look)
     bound = look.glyphs.at_least if isinstance(value, AtLeast) else ""
-    exact = bound + column.show(value) if column.show else show(value, head, Look(ascii=look.ascii))
-    short = show(value, head, Look(human=True, ascii=look.ascii)) if column.human else ""
+    plain = Look(ascii=look.ascii)
+    exact = bound + column.show(value) if column.show else plain.value(value, head.kind)
+    short = plain._replace(human=True).value(value, head.kind, column.human) if column.human else ""
     return Figure(look.text(title), exact, short)
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.analyses.weights.result import PERCENTILES, Entry, Histogram
 from flopwise.errors import InputError, counted, entry
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import Kind, Value
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet
+from flopwise.report.sheet.sheet import Field, Head, Line, Sheet
+from flopwise.report.sheet.values import Kind, Look, Value
 
 if TYPE_CHECKING:
     from flopwise.analyses.weights.result import Weights
@@ -24,69 +23,55 @@ BARS = " ▁▂▃▄▅▆▇█"
 CELLS, NARROW = 20, 76
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: its key for programs, its title for people, and when it is dropped from a table that is too wide."""
-
-    key: str
-    title: str
-    kind: Kind
-    rank: int
-    #: Where the value is not a figure of an entry.
-    value: Callable[[Entry], Any] | None = None
-
-    def of(self, entry: Entry) -> Any:
-        """The value; None where it is not known."""
-        return entry.figure(self.key) if self.value is None else self.value(entry)
+def _own(key: str, title: str, rank: int, kind: Kind = "number") -> Field[Entry]:
+    """The column of a figure that entries have under that name."""
+    return Field(Head(key, title, kind, rank), lambda entry: entry.figure(key))
 
 
-COLUMNS: dict[str, Column] = {
-    column.key: column
-    for column in (
-        Column("name", "{one}", "text", 0),
-        Column("op", "op", "text", 7),
-        Column("dtype", "dtype", "text", 7, lambda e: ", ".join(e.dtypes)),
-        Column("shape", "shape", "shapes", 8, lambda e: e.shapes),
-        Column("bytes", "bytes", "bytes", 9, lambda e: e.nbytes),
-        Column("length", "length", "number", 1),
-        Column("max", "max", "number", 2),
-        Column("min", "min", "number", 2),
-        Column("mean", "mean", "number", 6),
-        Column("deviation", "deviation", "number", 3),
-        Column("zeros", "zeros", "number", 6),
-        Column("zero%", "zeros %", "percent", 9),
-        Column("nan", "NaN", "number", 5),
-        Column("infinite", "infinite", "number", 5),
-        Column("absmax", "abs. max", "number", 10),
-        Column("l1", "L1", "number", 11),
-        Column("l2", "L2", "number", 11),
-        *(Column(key, key, "number", 12) for key in PERCENTILES),
-        Column("histogram", "histogram", "number", 8, lambda e: e.histogram),
+COLUMNS: dict[str, Field[Entry]] = {
+    field.head.key: field
+    for field in (
+        _own("name", "{one}", 0, "text"),
+        _own("op", "op", 7, "text"),
+        Field(Head("dtype", "dtype", "text", 7), lambda e: ", ".join(e.dtypes)),
+        Field(Head("shape", "shape", "shapes", 8), lambda e: e.shapes),
+        Field(Head("bytes", "bytes", "bytes", 9), lambda e: e.nbytes),
+        _own("length", "length", 1),
+        _own("max", "max", 2),
+        _own("min", "min", 2),
+        _own("mean", "mean", 6),
+        _own("deviation", "deviation", 3),
+        _own("zeros", "zeros", 6),
+        _own("zero%", "zeros %", 9, "percent"),
+        _own("nan", "NaN", 5),
+        _own("infinite", "infinite", 5),
+        _own("absmax", "abs. max", 10),
+        _own("l1", "L1", 11),
+        _own("l2", "L2", 11),
+        *(_own(key, key, 12) for key in PERCENTILES),
+        Field(Head("histogram", "histogram", "number", 8), lambda e: bars(e.histogram) if e.histogram else None),
     )
 }
 
-#: Grouping -> the columns of a table; NaN and infinities are added where there are any.
+#: Columns that are shown where there are such elements, and one that is left to a table.
+NOT_FINITE, DRAWN = ("nan", "infinite"), "histogram"
+
+#: Grouping -> the columns of a table.
 SHOWN: dict[str, tuple[str, ...]] = {
-    "layer": ("name", "op", "length", "max", "min", "deviation", "histogram"),
-    "tensor": tuple(key for key in COLUMNS if key not in ("op", "zero%")),
+    "layer": ("name", "op", "length", "max", "min", "deviation", *NOT_FINITE, DRAWN),
+    "tensor": (*(key for key in COLUMNS if key not in ("op", "zero%", *NOT_FINITE, DRAWN)), *NOT_FINITE, DRAWN),
 }
 
-#: Columns that are left to a table.
-DRAWN = ("histogram",)
 
-
-def chosen(keys: Sequence[str] | None, by: str, total: Entry, drawn: bool) -> list[Column]:
+def _chosen(keys: Sequence[str] | None, weights: Weights, drawn: bool) -> list[Field[Entry]]:
     """The columns to show.
 
     Raises:
         InputError: there is no column of that name.
     """
-    wanted = [key for key in SHOWN[by] if key not in ("nan", "infinite")] if keys is None else list(keys)
     if keys is None:
-        at = wanted.index("histogram")
-        wanted[at:at] = [key for key in ("nan", "infinite") if getattr(total, key)]
-    columns = [entry(COLUMNS, key) for key in wanted]
-    return columns if drawn else [c for c in columns if c.key not in DRAWN]
+        keys = [key for key in SHOWN[weights.by] if key not in NOT_FINITE or getattr(weights.total, key)]
+    return [column for column in (entry(COLUMNS, key) for key in keys) if drawn or column.head.key != DRAWN]
 
 
 def weights_report(
@@ -107,7 +92,7 @@ def weights_report(
     def sheets(format: Format, look: Look) -> list[Sheet]:
         wide = look.width is not None and look.width >= NARROW and not look.ascii
         drawn = wide and format.audience == "terminal" and bool(weights.bins)
-        shown = chosen(columns, weights.by, weights.total, drawn)
+        shown = _chosen(columns, weights, drawn)
         if not shown:
             raise InputError("a histogram is drawn only in a terminal that is wide enough and shows block characters")
         return [_sheet(weights, shown, sort, top, look, format.data)]
@@ -116,76 +101,75 @@ def weights_report(
 
 
 def _sheet(
-    weights: Weights, shown: Sequence[Column], sort: str | None, top: int | None, look: Look, data: bool
+    weights: Weights, shown: Sequence[Field[Entry]], sort: str | None, top: int | None, look: Look, data: bool
 ) -> Sheet:
-    every = _sorted(weights.entries, sort or ("length" if top is not None else None))
-    entries = every if top is None else every[:top]
-    lines = [
-        Line(tuple(_cell(c, e, look, data) for c in shown), "unknown" if e.nan or e.infinite else "") for e in entries
-    ]
-    if len(entries) < len(every) and not data:
-        hidden = every[len(entries) :]
-        values: dict[str, Value] = {
-            "name": f"{look.glyphs.cut} {counted(len(hidden), f'more {weights.by}')}",
-            "length": sum(e.length for e in hidden),
-            "bytes": sum(e.nbytes for e in hidden),
-        }
-        lines.append(Line(tuple(values.get(c.key, "") for c in shown), "rest"))
+    entries = _sorted(weights.entries, sort or ("length" if top is not None else None))
+    hidden = [] if top is None else entries[top:]
     by_layer = weights.by == "layer"
-    what = "floating-point weights, one line per layer" if by_layer else "one line per tensor"
+    kind = "floating-point weights, one line per layer" if by_layer else "one line per tensor"
     more = "all columns with --by tensor or --columns" if by_layer else "other columns with --columns"
-    return Sheet(
-        heads=tuple(Head(c.key, c.title.format(one=weights.by), c.kind, c.rank) for c in shown),
-        lines=tuple(lines),
-        total=Line(tuple(_total(c, weights.total, look) for c in shown)),
-        about=(look.text(weights.model or "model"), what, "population standard deviation"),
-        notes=tuple(look.text(note) for note in weights.notes),
-        hint=f"{more}; figures with --figures DIR" if len(every) > 20 else "",
+    sheet = Sheet.of(
+        [Field(c.head, _written(c, repr)) if data else _short(c, weights) for c in shown],
+        entries[:top],
+        lambda e: "unknown" if e.nan or e.infinite else "",
+        about=(look.text(weights.model or "model"), kind, "population standard deviation"),
+        notes=look.texts(weights.notes),
+        hint=f"{more}; figures with --figures DIR" if len(entries) > 20 else "",
         complete=True,
     )
+    rest: dict[str, Value] = {
+        "name": f"{look.glyphs.cut} {counted(len(hidden), f'more {weights.by}')}",
+        "length": sum(e.length for e in hidden),
+        "bytes": sum(e.nbytes for e in hidden),
+    }
+    together = Line(tuple(rest.get(c.head.key, "") for c in shown), "rest")
+    return sheet._replace(lines=(*sheet.lines, together)) if hidden else sheet
 
 
 def _sorted(entries: Sequence[Entry], key: str | None) -> list[Entry]:
     """The entries, the largest first; those without a value last."""
     if key is None:
         return list(entries)
-    by = entry(COLUMNS, key)
-    if key in ("name", "op", "dtype"):
-        return sorted(entries, key=by.of)
+    column = entry(COLUMNS, key)
+    if column.head.kind == "shapes" or key == DRAWN:
+        raise InputError(f"cannot sort by {key}")
+    if column.head.kind == "text":
+        return sorted(entries, key=lambda e: str(column.value(e)))
 
-    def value(entry: Entry) -> float:
-        value = by.of(entry)
+    def size(entry: Entry) -> float:
+        value = column.value(entry)
         return value if isinstance(value, (int, float)) else -math.inf
 
-    if key in ("shape", "histogram"):
-        raise InputError(f"cannot sort by {key}")
-    return sorted(entries, key=value, reverse=True)
+    return sorted(entries, key=size, reverse=True)
 
 
-def _total(column: Column, total: Entry, look: Look) -> Value:
-    if column.key in ("name", "length", "bytes", "zeros", "zero%", "nan", "infinite"):
-        return column.of(total)  # type: ignore[no-any-return]
-    if column.key in ("op", "dtype", "shape", "histogram") or column.key in PERCENTILES:
-        return ""
-    return _cell(column, total, look, False)
+#: Columns whose total is a figure of the model in every digit, and those that have none.
+_ADDED = ("name", "length", "bytes", "zeros", "zero%", *NOT_FINITE)
+_NO_TOTAL = ("op", "dtype", "shape", DRAWN, *PERCENTILES)
 
 
-def _cell(column: Column, entry: Entry, look: Look, exact: bool) -> Value:
-    """A value as a sheet takes it: real numbers as text, because a sheet's floats are shares and quotients."""
-    value = column.of(entry)
-    if isinstance(value, Histogram):
-        return bars(value)
-    if isinstance(value, float) and column.kind == "number":
-        if (
-            any(d.startswith(("int", "uint", "bool")) for d in entry.dtypes)
-            and value.is_integer()
-            and abs(value) < 2**53
-        ):
-            return int(value)
-        return repr(value) if exact else number(value)
-    if value is None and (exact or column.kind == "text"):
-        return None
-    return value  # type: ignore[no-any-return]
+def _short(column: Field[Entry], weights: Weights) -> Field[Entry]:
+    """A column for people: real numbers with six digits, as text, because a sheet's floats are shares and quotients."""
+    head, value = column.head, _written(column, number)
+    total = column.value if head.key in _ADDED else value
+    return Field(
+        head._replace(title=head.title.format(one=weights.by)),
+        value,
+        total="" if head.key in _NO_TOTAL else total(weights.total),
+    )
+
+
+def _written(column: Field[Entry], text: Callable[[float], str]) -> Callable[[Entry], Value]:
+    """The values of a column, real numbers as text; those of tensors of integers stay integers."""
+
+    def value(entry: Entry) -> Value:
+        value = column.value(entry)
+        if not isinstance(value, float) or column.head.kind != "number":
+            return value
+        integers = any(d.startswith(("int", "uint", "bool")) for d in entry.dtypes)
+        return int(value) if integers and value.is_integer() and abs(value) < 2**53 else text(value)
+
+    return value
 
 
 def number(value: float) -> str:

@@ -6,15 +6,18 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.analyses.weights.result import Entry, Histogram
+from flopwise.graph.names import FreshNames
 from flopwise.report.commands.weights import number
 from flopwise.report.drawings import STYLE, write_all
-from flopwise.report.sheet.sheet import Look
-from flopwise.report.sheet.text import shorten
+from flopwise.report.formats.terminal import shorten
+from flopwise.report.sheet.values import Look
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from flopwise.analyses.weights.result import Weights
@@ -63,32 +66,32 @@ def _figures(weights: Weights, progress: Callable[[str], None] | None) -> Iterat
     """File name without ending -> figure, one at a time."""
     drawn = [entry for entry in weights.entries if entry.histogram is not None]
     pages = [drawn[i : i + ACROSS * DOWN] for i in range(0, len(drawn), ACROSS * DOWN)]
-    taken, common = {"overview"}, _common([entry.name for entry in drawn])
+    names, common = file_names("overview"), _common([entry.name for entry in drawn])
     for position, page in enumerate(pages, start=1):
         name = "overview" if len(pages) == 1 else f"overview-{position}"
-        taken.add(name)
+        names.add(name)
         yield name, _overview(weights, page, position, len(pages), common)
     for position, entry in enumerate(drawn, start=1):
         if progress is not None:
             progress(f"drawing figure {position} of {len(drawn)}")
         assert entry.histogram is not None
-        yield file_name(entry, taken), _single(entry, entry.histogram)
+        yield file_name(entry, names), _single(entry, entry.histogram)
 
 
-def file_name(entry: Entry, taken: set[str]) -> str:
-    """A name for a file that every file system takes and that is not taken yet, to which it is added.
+def file_names(*taken: str) -> FreshNames:
+    """Names of files; some file systems take a and A for the same."""
+    return FreshNames(taken, lambda name, number: f"{name}-{number + 1}", str.lower)
 
-    >>> file_name(Entry("/a/b:0", "Conv", (), (), 0, 0, 0, 0, 0, *[None] * 7), set())
+
+def file_name(entry: Entry, names: FreshNames) -> str:
+    """A name for a file that every file system takes and that is not taken yet.
+
+    >>> file_name(Entry("/a/b:0", "Conv", (), (), 0, 0, 0, 0, 0, *[None] * 7), file_names())
     'Conv_a_b_0'
     """
     plain = re.sub(r"[^A-Za-z0-9.-]+", "_", f"{entry.op} {entry.name}").strip("._-") or "layer"
     plain = plain if len(plain) <= LONGEST_FILE else f"{plain[: LONGEST_FILE // 2]}_{plain[-LONGEST_FILE // 2 :]}"
-    name, number = plain, 1
-    while name.lower() in taken:  # some file systems take a and A for the same
-        number += 1
-        name = f"{plain}-{number}"
-    taken.add(name.lower())
-    return name
+    return names.fresh(plain)
 
 
 def _new(width: float, height: float) -> Figure:
@@ -137,11 +140,11 @@ def _caption(entry: Entry) -> list[str]:
 
 
 def _key(figure: Figure, entry: Entry) -> None:
-    """What the lines mean."""
+    """The key to the lines and bands of a figure."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    marks: list[Any] = [
+    marks: list[Artist] = [
         Line2D([], [], color=CENTRE, lw=1, label="mean"),
         Patch(facecolor=CENTRE, alpha=0.12, label="mean ± deviation"),
     ]
@@ -150,7 +153,7 @@ def _key(figure: Figure, entry: Entry) -> None:
     figure.legend(handles=marks, loc="lower center", ncols=3, frameon=False, fontsize=8)
 
 
-def _bars(axes: Any, histogram: Histogram, entry: Entry, fine: bool = True) -> int:
+def _bars(axes: Axes, histogram: Histogram, entry: Entry, fine: bool = True) -> int:
     """Counts on a logarithmic axis, mean, deviation and zeros; the power of ten that values are divided by.
 
     It is 0 but where values are so large or so small that they cannot be drawn as they are.
@@ -226,7 +229,7 @@ def _legend(weights: Weights) -> str:
     )
 
 
-def _panel(axes: Any, entry: Entry, histogram: Histogram, common: int) -> None:
+def _panel(axes: Axes, entry: Entry, histogram: Histogram, common: int) -> None:
     power = _bars(axes, histogram, entry, fine=False)
     name = _titled(entry)
     if len(name) > LONG and common:
@@ -247,7 +250,7 @@ def _panel(axes: Any, entry: Entry, histogram: Histogram, common: int) -> None:
 
 
 def _common(names: Sequence[str]) -> int:
-    """How many characters all names begin with, up to a separator.
+    """The length of the beginning that all names share, up to a separator.
 
     >>> _common(["model.layers.0.up", "model.layers.1.up"])
     13

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from flopwise.report.formats.json import plain_value
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import Value
 from flopwise.report.sheet.sheet import Figure, Head, Line, Sheet
-from flopwise.report.sheet.units import human
+from flopwise.report.sheet.values import Kind, Value, human
 
 if TYPE_CHECKING:
     from flopwise.analyses.zoo.overview import Overview
@@ -25,8 +24,8 @@ def overview_report(overview: Overview) -> Report:
     """A data set: its figures and its models as a sheet; its page has all the rest."""
     sheet, _ = _sheet(overview.models.columns, overview.models.rows)
     figures = tuple(Figure(title, f"{count:,}", human(count)) for title, count in overview.totals.items())
-    whole = sheet._replace(about=(overview.name,), summary=figures)
-    return Report(lambda format, look: [whole], subjects={"zoo": (overview,)})
+    titled = sheet._replace(about=(overview.name,), summary=figures)
+    return Report(lambda format, look: [titled], subjects={"zoo": (overview,)})
 
 
 def _sheet(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[Sheet, list[list[Any]]]:
@@ -36,14 +35,7 @@ def _sheet(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[Sheet
     return Sheet(tuple(heads), tuple(Line(tuple(map(_shown, columns, row))) for row in plain)), plain
 
 
-def plain_value(value: Any) -> Any:
-    """A value as JSON has it."""
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
-
-
-def _kind(name: str, values: Sequence[Any]) -> Any:
+def _kind(name: str, values: Sequence[Any]) -> Kind:
     if name == "year":  # no thousands are told apart in it
         return "text"
     present = [value for value in values if value is not None]

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
-from flopwise.report.sheet.columns import Value
-from flopwise.report.sheet.sheet import Look, Sheet, shape_text
+from flopwise.report.sheet.sheet import Sheet
+from flopwise.report.sheet.values import Look, Value
 
 #: What a spreadsheet would take for the beginning of a formula: https://owasp.org/www-community/attacks/CSV_Injection.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: Some take full-width and small forms of these for the same, and look past spaces and quotes.
+FORMULA = re.compile(r"""[\s"]*[-=+@\t\r\u2212\uff0b\uff0d\uff1d\uff20\ufe62\ufe63\ufe66\ufe6b]""")
 
 #: Programs read shapes such as 1x3x224x224.
 SHAPES = Look(ascii=True)
 
 
 def render_sheet(sheet: Sheet, look: Look) -> str:
-    """One line for each row, under a line with the keys of the columns; no total, so that columns can be added up.
+    """The lines under a line with the keys of the columns.
 
-    Several shapes in a cell are separated by "; ". Of a top only the rows themselves are written. An apostrophe stands
-    before a text that a spreadsheet would take for a formula.
+    Several shapes in a cell are separated by "; ". An apostrophe stands before a text that a spreadsheet would take for
+    a formula.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if look.header:
         writer.writerow([inert(h.key) for h in sheet.heads])
-    writer.writerows([inert(plain(v, look)) for v in line.values] for line in sheet.lines if line.mark != "rest")
+    writer.writerows([inert(plain(v, look)) for v in line.values] for line in sheet.lines)
     return out.getvalue()
 
 
@@ -35,7 +37,7 @@ def inert(text: str) -> str:
     >>> inert("=1+1"), inert("conv1"), inert("-0.5")
     ("'=1+1", 'conv1', '-0.5')
     """
-    return f"'{text}" if text.startswith(FORMULA) and not _is_number(text) else text
+    return f"'{text}" if FORMULA.match(text) and not _is_number(text) else text
 
 
 def _is_number(text: str) -> bool:
@@ -48,7 +50,7 @@ def _is_number(text: str) -> bool:
 def plain(value: Value, look: Look) -> str:
     """A value as text that programs read; "" where it is unknown."""
     if isinstance(value, tuple):
-        return "; ".join(shape_text(shape, SHAPES) for shape in value)
+        return "; ".join(SHAPES.shape(shape) for shape in value)
     if isinstance(value, float):
         return f"{value:.4f}"
     return "" if value is None else look.text(str(value))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from flopwise.graph import STORED, Node
-from flopwise.report.sheet.sheet import Look, model_name, shape_text
+from flopwise.report.sheet.listing import model_name
+from flopwise.report.sheet.values import Look
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -31,9 +32,9 @@ def _lines(profile: Profile, look: Look) -> Iterator[str]:
     yield f"label={quote(model_name(profile, look))};"
     yield 'node [shape=box, fontname="sans-serif"];'
     yield 'edge [fontname="sans-serif", fontsize=10];'
-    made: dict[str, str] = {}  # tensor -> the vertex that makes it
+    sources: dict[str, str] = {}  # tensor -> the vertex that makes it
     for number, tensor in enumerate(profile.graph.inputs):
-        made[tensor.name] = f"in{number}"
+        sources[tensor.name] = f"in{number}"
         yield f"in{number} [shape=ellipse, label={quote(look.text(tensor.name))}];"
     vertices: dict[int, tuple[str, Node]] = {}  # a convention may list a layer twice; it is drawn once
     for row in profile.rows:
@@ -41,14 +42,14 @@ def _lines(profile: Profile, look: Look) -> Iterator[str]:
             continue
         vertex = f"n{len(vertices)}"
         vertices[id(row.node)] = (vertex, row.node)
-        made.update((tensor.name, vertex) for tensor in row.node.known_outputs)
+        sources.update((tensor.name, vertex) for tensor in row.node.known_outputs)
         color = ", color=red" if row.count is None else ""
         yield f"{vertex} [label={quote(look.text(row.node.op), look.text(row.name))}{color}];"
     for vertex, node in vertices.values():
         for tensor in node.known_inputs:
-            if tensor.kind not in STORED and tensor.name in made:
-                yield f"{made[tensor.name]} -> {vertex} [label={quote(shape_text(tensor.shape, look))}];"
+            if tensor.kind not in STORED and tensor.name in sources:
+                yield f"{sources[tensor.name]} -> {vertex} [label={quote(look.shape(tensor.shape))}];"
     for number, tensor in enumerate(profile.graph.outputs):
         yield f"out{number} [shape=ellipse, label={quote(look.text(tensor.name))}];"
-        if tensor.name in made:
-            yield f"{made[tensor.name]} -> out{number} [label={quote(shape_text(tensor.shape, look))}];"
+        if tensor.name in sources:
+            yield f"{sources[tensor.name]} -> out{number} [label={quote(look.shape(tensor.shape))}];"

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import PurePath
 from types import ModuleType
 from typing import Literal, NamedTuple, TypeAlias
 
-from flopwise.errors import InputError
+from flopwise import _extensions
+from flopwise.errors import InputError, did_you_mean
+from flopwise.report.sheet import Audience
 
 #: What a format can write. Of a "sheet" (columns and lines, which nearly every report has) and of "content" (the plain
 #: values of a JSON schema) it writes any; a "profile", its "layers", a "comparison", a "bound", a request to a
 #: language model ("llm") or a data set of models ("zoo") it draws in a way of its own.
 Kind: TypeAlias = Literal["sheet", "content", "profile", "layers", "comparison", "bound", "llm", "zoo"]
-
-#: Who reads it: a person in a terminal, a person in a document, or a program, which gets every digit, all lines, and a
-#: convention beside each figure.
-Audience: TypeAlias = Literal["terminal", "document", "program"]
 
 
 class Format(NamedTuple):
@@ -36,16 +34,18 @@ class Format(NamedTuple):
     binary: bool = False
     #: Whether the reports of several models fit into one file; those of sheets for programs always do.
     several: bool = True
+    #: The module that writes it; "" for the file of its name in this package.
+    module: str = ""
 
     @property
     def data(self) -> bool:
-        """Whether programs read it."""
+        """True where programs read it."""
         return self.audience == "program"
 
     @property
     def code(self) -> ModuleType:
         """The file that writes it, imported when it is needed."""
-        return import_module(f"flopwise.report.formats.{self.name}")
+        return import_module(self.module or f"flopwise.report.formats.{self.name}")
 
 
 #: Every format, in the order in which help texts list them.
@@ -56,21 +56,41 @@ TABLE = (
     Format("csv", (".csv",), ("sheet",), "program"),
     Format("json", (".json",), ("content",), "program"),
     Format("latex", (".tex",), ("sheet",), "document"),
-    Format("html", (".html", ".htm"), ("profile", "comparison", "bound", "llm", "zoo"), "document", several=False),
+    Format(
+        "html",
+        (".html", ".htm"),
+        ("profile", "comparison", "bound", "llm", "zoo"),
+        "document",
+        several=False,
+        module="flopwise.report.html.pages",
+    ),
     Format("parquet", (".parquet",), ("profile", "sheet"), "program", binary=True),
     Format("dot", (".dot", ".gv"), ("layers",), "document"),
 )
 
-#: Every format by name.
+#: Formats of figures, which matplotlib draws.
+FIGURES = ("png", "svg", "pdf")
+
+#: The formats of the table by name.
 FORMATS: dict[str, Format] = {format.name: format for format in TABLE}
 
 #: Other names of a format: its endings, so that ``-f md`` is ``-f markdown``.
 ALIASES: dict[str, str] = {ending[1:]: format.name for format in FORMATS.values() for ending in format.endings}
 
 
-def formats_of(kinds: Collection[str]) -> list[Format]:
+def aliases_of(formats: Collection[str]) -> list[str]:
+    """The other names of some formats."""
+    return [alias for alias, name in ALIASES.items() if name in formats]
+
+
+def formats_of(kinds: Collection[str], formats: Iterable[Format] = TABLE) -> list[Format]:
     """The formats that write one of these kinds."""
-    return [format for format in FORMATS.values() if not set(format.kinds).isdisjoint(kinds)]
+    return [format for format in formats if not set(format.kinds).isdisjoint(kinds)]
+
+
+def _installed() -> Iterator[Format]:
+    """The formats that other installed packages add."""
+    return _extensions.loaded("report_formats", Format)
 
 
 def endings_of(kinds: Collection[str]) -> list[str]:
@@ -84,10 +104,16 @@ def format_named(name: str, kinds: Collection[str]) -> Format:
     Raises:
         InputError: there is none, or it writes nothing of these kinds.
     """
-    format = FORMATS.get(ALIASES.get(name.lower(), name))
+    format = FORMATS.get(ALIASES.get(name.lower(), name.lower()))
     formats = formats_of(kinds)
-    if format not in formats:
-        raise InputError(f"unknown format {name!r}; choose {', '.join(f.name for f in formats)}")
+    if format is None or format not in formats:
+        formats += formats_of(kinds, _installed())
+        ending = f".{name.lower()}"
+        format = next((f for f in formats if f.name == name.lower() or ending in f.endings), None)
+    if format is None:
+        names = [f.name for f in formats]
+        near = did_you_mean(name.lower(), [*names, *aliases_of(names)])
+        raise InputError(f"unknown format {name!r}{near}; choose {', '.join(names)}")
     return format
 
 
@@ -105,11 +131,13 @@ def format_for_path(path: str, kinds: Collection[str], others: Sequence[str] = (
     ending = PurePath(path).suffix.lower()
     if not ending:
         return FORMATS["table"]
-    format = next((format for format in FORMATS.values() if ending in format.endings), None)
+    format = next((format for format in TABLE if ending in format.endings), None)
+    if format is None:
+        format = next((format for format in _installed() if ending in format.endings), None)
     if format is None:
         endings = [*others, *endings_of(kinds)]
         raise InputError(f"{path}: unknown ending {ending}; known: {', '.join(endings)}; or add -f FORMAT")
-    if format not in formats_of(kinds):
+    if not formats_of(kinds, (format,)):
         names = ", ".join(f.name for f in formats_of(kinds))
         raise InputError(f"{path}: this report cannot be written as {format.name}; choose {names}, or another ending")
     return format

@@ -5,9 +5,17 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from flopwise.report.sheet.sheet import Look
+from flopwise.graph import Tensor
+from flopwise.report.sheet.values import Look
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+#: An object of JSON: plain values by their keys.
+Json: TypeAlias = "dict[str, Any]"
 
 #: What is this short stands on one line.
 LINE = 110
@@ -18,13 +26,31 @@ FEW = 8
 _encode = json.JSONEncoder().encode
 
 
-def fields(item: object, keys: str) -> dict[str, Any]:
+def fields(item: object, keys: str) -> Json:
     """Attributes of an object by their own names, in this order, for JSON.
 
     >>> fields(3 + 4j, "real imag")
     {'real': 3.0, 'imag': 4.0}
     """
     return {key: getattr(item, key) for key in keys.split()}
+
+
+def parts_of(profile: Profile, keys: str) -> Json:
+    """Parts of a profile's JSON by their keys, such as "model inputs"."""
+    plain = profile.to_dict()
+    return {key: plain[key] for key in keys.split()}
+
+
+def plain_shape(tensor: Tensor) -> list[int | str] | None:
+    """A tensor's shape for JSON: integers, and texts for symbolic dimensions; None where it is unknown."""
+    return None if tensor.shape is None else [d if isinstance(d, int) else str(d) for d in tensor.shape]
+
+
+def plain_value(value: Any) -> Any:
+    """A value of a query as JSON has it: a Decimal as a number, what JSON does not know as text."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
 
 def render_content(content: Any, look: Look | None = None) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from flopwise.report.sheet.sheet import Look, Sheet, is_gap, show
+from flopwise.report.sheet.sheet import Sheet, is_gap
+from flopwise.report.sheet.values import Look
 
 _SPECIAL = {
     **{c: f"\\{c}" for c in "{}_#&%$"},
@@ -21,6 +22,9 @@ _SPECIAL = {
     "…": r"\ldots{}",
     "·": r"$\cdot$",
 }
+
+#: Between the titles and the lines, and above the total.
+MIDRULE = "    \\midrule"
 
 _LIGATURE = re.compile("(?<=-)-")
 
@@ -38,23 +42,36 @@ def render_sheet(sheet: Sheet, look: Look) -> str:
     """A table environment; the caption names the model, its inputs, the convention and what is not known."""
     look = look._replace(width=None)
     gaps = [note for note in sheet.notes if is_gap(note)]
-    body = [[show(v, h, look) for v, h in zip(line.values, sheet.heads, strict=True)] for line in sheet.lines]
+    rows = [row(map(escape, sheet.texts(line, look))) for line in sheet.lines]
+    if sheet.total:
+        rows += [MIDRULE, row(map(escape, sheet.texts(sheet.total, look)))]
+    return environment(
+        ["needs \\usepackage{booktabs}", *(note for note in sheet.notes if note not in gaps)],
+        "; ".join((*sheet.about, *gaps)),
+        "".join("r" if head.right else "l" for head in sheet.heads),
+        [escape(head.title) for head in sheet.heads] if look.header else [],
+        rows,
+    )
+
+
+def environment(comments: Iterable[str], caption: str, columns: str, titles: Sequence[str], rows: Iterable[str]) -> str:
+    """A table environment with booktabs rules; comments and caption are text, titles (if any) and rows LaTeX."""
     lines = [
-        "% needs \\usepackage{booktabs}",
-        *(f"% {note}" for note in sheet.notes if note not in gaps),
+        *(f"% {comment}" for comment in comments),
         "\\begin{table}",
         "  \\centering",
-        f"  \\caption{{{escape('; '.join((*sheet.about, *gaps)))}.}}",
-        f"  \\begin{{tabular}}{{{''.join('r' if h.right else 'l' for h in sheet.heads)}}}",
+        f"  \\caption{{{escape(caption)}.}}",
+        f"  \\begin{{tabular}}{{{columns}}}",
         "    \\toprule",
-        *([_row([h.title for h in sheet.heads]), "    \\midrule"] if look.header else []),
-        *map(_row, body),
+        *([row(titles), MIDRULE] if titles else []),
+        *rows,
+        "    \\bottomrule",
+        "  \\end{tabular}",
+        "\\end{table}",
     ]
-    if sheet.total:
-        total = [show(v, h, look) for v, h in zip(sheet.total.values, sheet.heads, strict=True)]
-        lines += ["    \\midrule", _row(total)]
-    return "\n".join([*lines, "    \\bottomrule", "  \\end{tabular}", "\\end{table}"]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
-def _row(cells: Sequence[str]) -> str:
-    return f"    {' & '.join(map(escape, cells))} \\\\"
+def row(cells: Iterable[str]) -> str:
+    """A line of a tabular, its cells in LaTeX."""
+    return f"    {' & '.join(cells)} \\\\"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.profiles.arrow import arrow, as_parquet, parquet, printable, stacked
 from flopwise.report.formats.csv import plain
-from flopwise.report.sheet.sheet import Look, Sheet
+from flopwise.report.sheet.sheet import Head, Sheet
+from flopwise.report.sheet.values import Look, Value
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -24,24 +25,22 @@ def render_profile(profile: Profile, choice: Choice, look: Look) -> bytes:
 
 
 def render_sheet(sheet: Sheet, look: Look) -> bytes:
-    """The lines of the sheet under the keys of its columns; no total, so that columns can be added up.
+    """The lines of the sheet under the keys of its columns.
 
     Raises:
         InputError: pyarrow is missing, or a figure does not fit into 64 bits.
     """
+    columns = list(zip(*(line.values for line in sheet.lines), strict=True)) or [()] * len(sheet.heads)
+    return as_parquet({h.key: _column(h, values, look) for h, values in zip(sheet.heads, columns, strict=True)})
+
+
+def _column(head: Head, values: Sequence[Value], look: Look) -> tuple[list[Value], Any]:
+    """The cells of a column, and its type for Arrow: a number unless one of them is text."""
     pa = arrow()
-    lines = [line.values for line in sheet.lines if line.mark != "rest"]
-    columns = list(zip(*lines, strict=True)) or [()] * len(sheet.heads)
-    named = {}
-    for head, values in zip(sheet.heads, columns, strict=True):
-        number = head.right and all(value is None or value == "" or isinstance(value, int | float) for value in values)
-        real = number and any(isinstance(value, float) for value in values)
-        cells: list[Any] = [None if value is None or value == "" else value for value in values]
-        if not number:
-            cells = [None if value is None else printable(plain(value, look)) for value in values]
-        kind = pa.float64() if real else pa.int64() if number else pa.string()
-        named[head.key] = (cells, kind)
-    return as_parquet(named)
+    if not (head.right and all(value is None or value == "" or isinstance(value, int | float) for value in values)):
+        return [None if value is None else printable(plain(value, look)) for value in values], pa.string()
+    real = any(isinstance(value, float) for value in values)
+    return [None if value == "" else value for value in values], pa.float64() if real else pa.int64()
 
 
 def stack(parts: Sequence[tuple[str, bytes]]) -> bytes:

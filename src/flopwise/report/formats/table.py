@@ -6,11 +6,13 @@ middle and a number never.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from typing import NamedTuple
 
-from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, is_gap, show
-from flopwise.report.sheet.text import cells, pad, shorten, wrap
+from flopwise.report.formats.terminal import aligned, cells, paint, shorten, widest, wrap
+from flopwise.report.sheet.sheet import Head, Line, Sheet, is_gap
+from flopwise.report.sheet.values import Look
 
 #: In the short form of a figure: the same in another unit.
 CONVERTED = " = "
@@ -31,13 +33,10 @@ CORE = 5
 SPARE = 9
 
 #: So many columns that are left out are named; of more, how many there are is said.
-FEW_LOST = 4
+LOST = 4
 
 #: Without a terminal, a longer name pushes its own line to the right and not the whole column.
 LONGEST = 100
-
-#: How lines and cells are set apart: ECMA-48 "select graphic rendition" codes, in the terminal's own colours.
-COLORS = {"heavy": "33", "unknown": "31", "rest": "2", "dim": "2", "bold": "1"}
 
 
 def render_sheet(sheet: Sheet, look: Look) -> str:
@@ -45,11 +44,6 @@ def render_sheet(sheet: Sheet, look: Look) -> str:
     above = _about(sheet, look) if look.header else []
     blocks = [above, _grid(sheet, look), _summary(sheet, look), _below(sheet, look)]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
-
-
-def paint(text: str, how: str, look: Look) -> str:
-    """The text in the terminal's colour for ``how``, a key of COLORS, where colour is wanted."""
-    return f"\x1b[{COLORS[how]}m{text}\x1b[0m" if look.color and how and text else text
 
 
 def _about(sheet: Sheet, look: Look) -> list[str]:
@@ -67,99 +61,126 @@ def _about(sheet: Sheet, look: Look) -> list[str]:
 def _grid(sheet: Sheet, look: Look) -> list[str]:
     """Titles, lines and the total between rules."""
     heads, body = sheet.heads, [*sheet.lines, *([sheet.total] if sheet.total else [])]
-    name = next((i for i, head in enumerate(heads) if head.key == "name"), None)
     indents = [_indent(line.indent, look) for line in body]
-    text = [_cells(line, indent, heads, look) for line, indent in zip(body, indents, strict=True)]
-    natural = [max([cells(head.title), *(cells(row[i]) for row in text)]) for i, head in enumerate(heads)]
-    least = {i: PROSE if head.prose else TIGHT for i, head in enumerate(heads)}
-    if name is not None:  # only names are shortened
-        labels = (cells(row[name]) for row, line in zip(text, body, strict=True) if line.mark == "rest")
-        least[name] = max([TIGHT, *(cells(indent) + TIGHT for indent in indents), *labels])
-    widths = fit(heads, natural, least, look.width, sheet.squeeze)
-
-    rule = paint(look.glyphs.rule * (sum(widths.values()) + len(GAP) * (len(widths) - 1)), "dim", look)
-    titles = GAP.join(_place(heads[i].title, width, heads[i], look) for i, width in widths.items())
-    lines = [paint(titles.rstrip(), "bold", look), rule] if look.header else []
+    rows = _rows(sheet, body, indents, look)
+    natural = widest([[head.title for head in heads], *rows])
+    widths = fit(heads, natural, _least(sheet, body, rows, indents), look.width, sheet.squeeze)
+    _shorten_names(heads, rows, indents, widths, look)
     shown = [heads[i] for i in widths]
-    op = next((i for i in widths if heads[i].key in ("kind", "op", "type")), None)
-    start = name is None or name not in widths or _distinct(text, name, op, widths[name], look)
-    for line, row, indent in zip(body, text, indents, strict=True):
-        how = "bold" if line is sheet.total else line.mark
-        if name is not None and look.width is not None and not heads[name].prose:
-            text_op = row[op] if op is not None else ""
-            row[name] = indent + _short(row[name][len(indent) :], widths[name] - cells(indent), text_op, look, start)
+    columns = _Columns([*widths.values()], [head.right for head in shown], [head.prose for head in shown], look)
+    rule = paint(look.glyphs.rule * (sum(widths.values()) + len(GAP) * (len(widths) - 1)), "dim", look)
+    titles = GAP.join(columns.placed([head.title for head in shown]))
+    lines = [paint(titles.rstrip(), "bold", look), rule] if look.header else []
+    for line, row in zip(body, rows, strict=True):
         lines += [rule] if line is sheet.total else []
-        for piece in _broken([row[i] for i in widths], shown, list(widths.values()), look):
-            placed = (_place(*of, look, how) for of in zip(piece, widths.values(), shown, strict=True))
-            lines.append(paint(GAP.join(placed).rstrip(), how, look))
-    lost = list(dict.fromkeys(head.alone or head.title for i, head in enumerate(heads) if i not in widths))
-    if lost and (sheet.complete or sheet.squeeze):
-        many = len(heads) - len(widths)
-        which = ", ".join(lost) if len(lost) <= FEW_LOST else f"{many} of {len(heads)} columns"
-        lines += wrap(f"too narrow for {which}: widen the terminal, or write a file with -o", look.width)
-    return lines
+        lines += columns.lines([row[i] for i in widths], "bold" if line is sheet.total else line.mark)
+    return [*lines, *_lost(sheet, widths, look)]
 
 
-def _broken(row: Sequence[str], heads: Sequence[Head], widths: Sequence[int], look: Look) -> Iterator[list[str]]:
-    """The cells of a line, and below them what does not fit of those that are sentences."""
-    if look.width is None or all(cells(text) <= width for text, width in zip(row, widths, strict=True)):
-        yield list(row)
-        return
-    broken = (
-        list(wrap(text, width, "")) if head.prose else [text]
-        for text, head, width in zip(row, heads, widths, strict=True)
-    )
-    for pieces in zip_longest(*broken, fillvalue=""):
-        yield list(pieces)
+def _rows(sheet: Sheet, body: Sequence[Line], indents: Sequence[str], look: Look) -> list[list[str]]:
+    """The texts of the lines, names with their indents and in their short form."""
+    rows, name = [sheet.texts(line, look) for line in body], _index(sheet.heads, "name")
+    if name is not None:
+        for row, line, indent in zip(rows, body, indents, strict=True):
+            row[name] = indent + (look.text(line.short) or row[name])
+    return rows
 
 
-def _cells(line: Line, indent: str, heads: Sequence[Head], look: Look) -> list[str]:
-    """The cells of a line as text, nested lines with their indent and short name."""
-    row = [show(value, head, look) for value, head in zip(line.values, heads, strict=True)]
-    if not indent and not line.short:
-        return row
-    return [
-        indent + (look.text(line.short) or text) if head.key == "name" else text
-        for text, head in zip(row, heads, strict=True)
-    ]
+def _index(heads: Sequence[Head], *keys: str) -> int | None:
+    """The first column with one of these keys."""
+    return next((i for i, head in enumerate(heads) if head.key in keys), None)
+
+
+def _least(sheet: Sheet, body: Sequence[Line], rows: Sequence[Sequence[str]], indents: Sequence[str]) -> dict[int, int]:
+    """The least width of each column of text: names keep their indents, and lines that stand for others stay whole."""
+    least, name = {i: PROSE if head.prose else TIGHT for i, head in enumerate(sheet.heads)}, _index(sheet.heads, "name")
+    if name is not None:
+        labels = (cells(row[name]) for row, line in zip(rows, body, strict=True) if line.mark == "rest")
+        least[name] = max([TIGHT, *(cells(indent) + TIGHT for indent in {*indents}), *labels])
+    return least
+
+
+class _Columns(NamedTuple):
+    """The columns of a table: widths in cells, where the texts stand, and whether they are sentences."""
+
+    widths: Sequence[int]
+    right: Sequence[bool]
+    prose: Sequence[bool]
+    look: Look
+
+    def placed(self, texts: Sequence[str]) -> list[str]:
+        """The texts of a line, filled to the widths of their columns."""
+        cut = None if self.look.width is None else self.look.glyphs.cut
+        return aligned(texts, self.widths, self.right, cut)
+
+    def lines(self, texts: Sequence[str], how: str) -> Iterable[str]:
+        """A line, painted, and below it what does not fit of its sentences.
+
+        Zeros are pale where colour allows and the line has none of its own, to let the other figures stand out.
+        """
+        for piece in self._broken(texts):
+            placed = self.placed(piece)
+            if self.look.color and not how:
+                zeros = [right and text in ("0", "0.0") for text, right in zip(piece, self.right, strict=True)]
+                pairs = zip(placed, zeros, strict=True)
+                placed = [paint(text, "dim", self.look) if zero else text for text, zero in pairs]
+            yield paint(GAP.join(placed).rstrip(), how, self.look)
+
+    def _broken(self, texts: Sequence[str]) -> Iterable[Sequence[str]]:
+        if self.look.width is None or not any(self.prose):
+            return [texts]
+        cells = zip(texts, self.widths, self.prose, strict=True)
+        return zip_longest(
+            *([*wrap(text, width, "")] if prose else [text] for text, width, prose in cells), fillvalue=""
+        )
 
 
 def _indent(indent: str, look: Look) -> str:
     """The indent, at most a third of the terminal: a model may nest its modules very deeply."""
-    if look.width is None or cells(indent) <= look.width // 3:
+    if not indent or look.width is None or cells(indent) <= look.width // 3:
         return indent
     return look.glyphs.cut + indent[-(look.width // 3) :]
 
 
-def _short(name: str, width: int, op: str, look: Look, start: bool = True) -> str:
-    """A layer's name in at most ``width`` cells; its operator, which has its own column, is dropped first."""
-    cut = look.glyphs.cut
-    if op and cells(name) > width and name.endswith("/" + op):
-        name = name[: -len(op)] + cut
-    return shorten(name, width, cut, start)
+def _shorten_names(
+    heads: Sequence[Head], rows: Sequence[list[str]], indents: Sequence[str], widths: Mapping[int, int], look: Look
+) -> None:
+    """Shorten the names that are wider than their column, but for sentences.
 
+    A layer's operator at the end of its name is dropped first where it has its own column. A name is cut in its middle
+    if that distinguishes as many lines as if its start is cut.
 
-def _distinct(text: Sequence[Sequence[str]], name: int, op: int | None, width: int, look: Look) -> bool:
-    """Whether names shortened in the middle distinguish as many lines as names shortened at the start."""
-    if look.width is None or all(cells(row[name]) <= width for row in text):
-        return True
-    pairs = {(row[name], row[op] if op is not None else "") for row in text}
-    middle, end = (len({_short(each, width, of, look, start) for each, of in pairs}) for start in (True, False))
-    return middle >= end
+    Args:
+        heads: the columns.
+        rows: the texts of each line.
+        indents: the first characters of each name, which are kept.
+        widths: of the columns that are shown, in cells.
+        look: how the table should look.
+    """
+    name, op = _index(heads, "name"), next((i for i in widths if heads[i].key in ("kind", "op", "type")), None)
+    if look.width is None or name is None or name not in widths or heads[name].prose:
+        return
+    width = widths[name]
+    if max((cells(row[name]) for row in rows), default=0) <= width:
+        return
 
+    def shortened(text: str, kind: str, room: int, start: bool) -> str:
+        if kind and cells(text) > room and text.endswith("/" + kind):
+            text = text[: -len(kind)] + look.glyphs.cut
+        return shorten(text, room, look.glyphs.cut, start)
 
-def _place(text: str, width: int, head: Head, look: Look, how: str = "") -> str:
-    """One cell, filled to its width; zeros are pale where colour allows, to let the other figures stand out."""
-    if not head.right:
-        return pad(text if look.width is None else shorten(text, width, look.glyphs.cut), width)
-    placed = pad(text, width, right=True)
-    return paint(placed, "dim", look) if text in ("0", "0.0") and not how else placed
+    kinds = ["" if op is None else row[op] for row in rows]
+    pairs = {(row[name], kind) for row, kind in zip(rows, kinds, strict=True)}
+    middle, end = (len({shortened(text, kind, width, start) for text, kind in pairs}) for start in (True, False))
+    for row, indent, kind in zip(rows, indents, kinds, strict=True):
+        room = width - cells(indent)
+        row[name] = indent + shortened(row[name][len(indent) :], kind, room, middle >= end)
 
 
 def fit(
     heads: Sequence[Head], natural: Sequence[int], least: dict[int, int], width: int | None, squeeze: bool = False
 ) -> dict[int, int]:
-    """Index -> width of the columns that are kept, so that a line fits.
+    """Index -> width of the columns that are shown, so that a line fits.
 
     Numbers and shapes keep their width; names give way, then columns do, those of the highest rank first.
 
@@ -172,22 +193,22 @@ def fit(
     """
     if width is None:
         return {i: w if heads[i].right else min(w, LONGEST) for i, w in enumerate(natural)}
-    kept = list(range(len(heads)))
+    shown = list(range(len(heads)))
 
     def floors(text: int) -> dict[int, int]:
-        return {i: min(natural[i], max(text, least[i])) if heads[i].kind == "text" else natural[i] for i in kept}
+        return {i: min(natural[i], max(text, least[i])) if heads[i].kind == "text" else natural[i] for i in shown}
 
     def free(widths: dict[int, int]) -> int:
         return width - sum(widths.values()) - len(GAP) * (len(widths) - 1)
 
     for text, core in ((EASY, SPARE if squeeze else CORE), (TIGHT, 0)):
-        while len(kept) > 1 and free(floors(text)) < 0:
-            last = max(kept, key=lambda i: (heads[i].rank, i))
+        while len(shown) > 1 and free(floors(text)) < 0:
+            last = max(shown, key=lambda i: (heads[i].rank, i))
             if heads[last].rank <= core:
                 break
-            kept.remove(last)
+            shown.remove(last)
     widths = floors(TIGHT)
-    room, growing = free(widths), [i for i in kept if widths[i] < natural[i]]
+    room, growing = free(widths), [i for i in shown if widths[i] < natural[i]]
     while room > 0 and growing:  # the narrowest grows first, so that short names are whole soon
         narrowest = min(growing, key=widths.__getitem__)
         widths[narrowest] += 1
@@ -196,22 +217,30 @@ def fit(
     return widths if room >= 0 else {i: min(w, width) for i, w in widths.items()}
 
 
+def _lost(sheet: Sheet, widths: Collection[int], look: Look) -> Iterator[str]:
+    """A remark on the columns that are left out for want of width, where the sheet asks for it."""
+    titles = list(dict.fromkeys(head.alone or head.title for i, head in enumerate(sheet.heads) if i not in widths))
+    if titles and (sheet.complete or sheet.squeeze):
+        number = f"{len(sheet.heads) - len(widths)} of {len(sheet.heads)} columns"
+        lost = ", ".join(titles) if len(titles) <= LOST else number
+        yield from wrap(f"too narrow for {lost}: widen the terminal, or write a file with -o", look.width)
+
+
 def _summary(sheet: Sheet, look: Look) -> list[str]:
     """Each figure of the whole model, with every digit and, where there is room, in short."""
-    first = max((cells(f.title) for f in sheet.summary), default=0)
-    second = max((cells(f.exact) for f in sheet.summary), default=0)
-    exact = [f"{pad(f.title, first)}{GAP}{pad(f.exact, second, right=True)}" for f in sheet.summary]
+    widths = widest([(f.title, f.exact) for f in sheet.summary])
+    exact = [GAP.join(aligned((f.title, f.exact), widths, (False, True))) for f in sheet.summary]
     # the short form where it says more, or less
     brief = ["" if f.short in (f.exact, f"{f.exact} B") else f.short for f in sheet.summary]
     both = [f"{line}{GAP}{short}".rstrip() for line, short in zip(exact, brief, strict=True)]
     if look.width is None or max(map(cells, both), default=0) <= look.width:
         return both
     lines: list[str] = []
-    for line, whole, f in zip(exact, both, sheet.summary, strict=True):
+    for line, complete, f in zip(exact, both, sheet.summary, strict=True):
         if CONVERTED not in f.short:
             lines.append(line)
-        elif cells(whole) <= look.width:
-            lines.append(whole)
+        elif cells(complete) <= look.width:
+            lines.append(complete)
         else:  # without it the figure could not be compared with those beside it
             lines += [line, *wrap(f"  {f.short}", look.width, "    ")]
     return lines

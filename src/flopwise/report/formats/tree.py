@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flopwise.report.formats import table
-from flopwise.report.sheet.columns import COLUMNS, Item, cell, order
+from flopwise.report.sheet.columns import COLUMNS, Item, order
 from flopwise.report.sheet.listing import (
     LONG,
     Choice,
@@ -15,13 +15,12 @@ from flopwise.report.sheet.listing import (
     framed,
     heavy,
     labelled,
-    mark,
+    line_of,
+    relative_path,
     sorting,
-    together,
-    within,
+    sum_of,
 )
-from flopwise.report.sheet.sheet import Line, Look, without_empty
-from flopwise.report.sheet.units import exact
+from flopwise.report.sheet.values import Look, exact
 from flopwise.rows import Row, Sum
 
 if TYPE_CHECKING:
@@ -51,20 +50,16 @@ def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
     root = _grow(profile, choice.depth)
     heaviest = heavy(profile.rows)
 
-    def line(branch: _Branch, indent: str = "") -> Line:
-        values = tuple(cell(column, branch.item, profile) for column in columns)
-        return Line(values, mark(branch.item, heaviest), indent, branch.name)
-
-    lines = [line(root)]
+    lines = [line_of(root.item, columns, profile, heaviest, "", root.name)]
     for indent, branch in _walk(root, profile, choice, look):
         if isinstance(branch, _Branch):
-            lines.append(line(branch, indent))
+            lines.append(line_of(branch.item, columns, profile, heaviest, indent, branch.name))
         else:
             label = f"{look.glyphs.cut} {exact(len(branch))} more"
-            lines.append(labelled(label, together(branch), columns, profile, "rest")._replace(indent=indent))
+            lines.append(labelled(label, sum_of(branch), columns, profile, "rest")._replace(indent=indent))
     hint = "" if len(lines) <= LONG or choice.top else "to shorten this: --depth 2, --top 5"
     sheet = framed(profile, columns, lines, "tree", hint, bool(choice.columns), look)
-    return table.render_sheet(sheet if choice.columns else without_empty(sheet), look)
+    return table.render_sheet(sheet.for_people(), look)
 
 
 def _grow(profile: Profile, depth: int | None) -> _Branch:
@@ -73,7 +68,7 @@ def _grow(profile: Profile, depth: int | None) -> _Branch:
     starts = {id(row): position for position, row in reversed(list(enumerate(profile.rows)))}
     for item in profile.by("module", depth):
         del around[item.depth :]
-        name = within(item.name, around[-1].item.name) if around else item.name or profile.graph.name or "model"
+        name = relative_path(item.name, around[-1].item.name) if around else item.name or profile.graph.name or "model"
         branch = _Branch(item, name)
         if around:
             around[-1].children.append(branch)
@@ -111,7 +106,7 @@ def _short(row: Row) -> str:
     if not row.node.module:
         return row.name
     if row.name.startswith(row.node.module + "."):
-        return within(row.name, row.node.module)
+        return relative_path(row.name, row.node.module)
     return row.name.rpartition("/")[2] or row.name
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from flopwise.report.formats.json import Json
 from flopwise.report.html.page import Layout, page
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound
-    from flopwise.report.sheet.sheet import Figure, Look
+    from flopwise.report.sheet.sheet import Sheet
+    from flopwise.report.sheet.values import Look
 
 LAYOUT = Layout(
     folder="bound",
@@ -24,23 +25,15 @@ OWN_BARS = 8
 _NAMES = {"l1": "L1", "l2": "L2", "llc": "last cache", "dram": "memory"}
 
 
-def render_bound(bound: Bound, title: str, device: str, summary: Sequence[Figure], look: Look) -> str:
-    """The page.
-
-    Args:
-        bound: what to write.
-        title: what the model is called.
-        device: the device, and how much of it is used.
-        summary: the figures of the whole model, as a table shows them.
-        look: the page has a look of its own.
-    """
-    figures = [(figure.title, figure.exact, figure.short) for figure in summary]
-    data = {"model": title, "device": device, "summary": figures, **page_data(bound)}
-    return page(LAYOUT, f"{title} – time – flopwise", data)
+def render_bound(bound: Bound, sheet: Sheet, look: Look) -> str:
+    """The page of a bound and what a sheet of it says above and below its lines; the page has a look of its own."""
+    model, device = sheet.about
+    data = {"model": model, "device": device, "summary": sheet.summary, **page_data(bound)}
+    return page(LAYOUT, f"{model} – time – flopwise", data)
 
 
-def page_data(bound: Bound) -> dict[str, Any]:
-    """What the page draws: rows as columns, roofs, and the steps of the waterfall."""
+def page_data(bound: Bound) -> Json:
+    """The data of the page: rows as columns, roofs, and the steps of the waterfall."""
     rows = bound.rows
     return {
         "measured": bound.engine is not None,
@@ -58,10 +51,10 @@ def page_data(bound: Bound) -> dict[str, Any]:
     }
 
 
-def roofs(bound: Bound) -> list[dict[str, Any]]:
+def roofs(bound: Bound) -> list[Json]:
     """The lines of the roofline: arithmetic by the types in use, and every level of memory, the best of a kind."""
     used = {peak.dtype for peak in bound.physical.peaks if peak.dtype}
-    best: dict[tuple[str, str], dict[str, Any]] = {}
+    best: dict[tuple[str, str], Json] = {}
     for peak in bound.device.peaks:
         compute = peak.unit == "FLOP/s"
         if not peak.dense or peak.what in ("link", "launch") or (compute and peak.dtype not in used):
@@ -75,7 +68,7 @@ def roofs(bound: Bound) -> list[dict[str, Any]]:
     return list(best.values())
 
 
-def waterfall(bound: Bound) -> list[dict[str, Any]]:
+def waterfall(bound: Bound) -> list[Json]:
     """The steps from the physical floor to the measured time; to the rooflines added up where nothing was measured."""
     engine = bound.engine
     floor = bound.physical.ns
@@ -86,7 +79,7 @@ def waterfall(bound: Bound) -> list[dict[str, Any]]:
         taken = (row.floor_ns if engine is not None else row.roofline_ns) or 0.0
         physical += least
         losses[row.op] = losses.get(row.op, 0.0) + taken - least
-    steps: list[dict[str, Any]] = [{"label": "physical floor", "from": 0.0, "to": floor, "kind": "sum"}]
+    steps: list[Json] = [{"label": "physical floor", "from": 0.0, "to": floor, "kind": "sum"}]
 
     def step(label: str, size: float) -> None:
         at = steps[-1]["to"]

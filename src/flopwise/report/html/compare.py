@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from flopwise.analyses.compare.comparison import OF_MODEL, Values, difference
 from flopwise.analyses.quantities import FIGURES
 from flopwise.graph import Shape
+from flopwise.report.formats.json import Json
 from flopwise.report.html.model import Index, convention_data, number, port, text
 from flopwise.report.html.page import Layout, page
-from flopwise.report.sheet.sheet import Look, is_gap, shape_text
-from flopwise.rows import Row
+from flopwise.report.sheet.sheet import is_gap
+from flopwise.report.sheet.values import Look
+from flopwise.rows import Row, Sum
 
 if TYPE_CHECKING:
     from flopwise.analyses.compare.causes import Difference
@@ -53,7 +55,7 @@ def render_comparison(
     return page(LAYOUT, title, data)
 
 
-def compare_data(comparison: Comparison, shown: Sequence[str], full: bool, titles: Mapping[str, str]) -> dict[str, Any]:
+def compare_data(comparison: Comparison, shown: Sequence[str], full: bool, titles: Mapping[str, str]) -> Json:
     """The comparison for the page.
 
     A number that is None is unknown, and one that is "" belongs to a layer or an operator that a model does not have.
@@ -73,9 +75,9 @@ def compare_data(comparison: Comparison, shown: Sequence[str], full: bool, title
         "totals": {key: _entry(comparison.total(key), comparison.exact(key)) for key in (*FIGURES, *OF_MODEL)},
         "operators": [_operator(group, ops) for group in comparison.operators],
         "layers": {
-            "op": [ops.of(text(group.op)) for group in groups],
+            "op": [ops.number_of(text(group.op)) for group in groups],
             "name": [_names(groups, model) for model in range(len(comparison.profiles))],
-            "ways": [[ways.of(way or "") for way in group.ways] for group in groups],
+            "ways": [[ways.number_of(way or "") for way in group.ways] for group in groups],
             "changed": [int(group.changed) for group in groups],
             "outputs": [[_outputs(item, shapes) for item in group.items] for group in groups],
             "values": {key: _columns(groups, key) for key in FIGURES},
@@ -87,7 +89,7 @@ def compare_data(comparison: Comparison, shown: Sequence[str], full: bool, title
     }
 
 
-def _models(comparison: Comparison) -> Iterator[dict[str, Any]]:
+def _models(comparison: Comparison) -> Iterator[Json]:
     for label, profile in zip(comparison.labels, comparison.profiles, strict=True):
         graph = profile.graph
         yield {
@@ -99,7 +101,7 @@ def _models(comparison: Comparison) -> Iterator[dict[str, Any]]:
         }
 
 
-def _causes(difference: Difference) -> dict[str, Any]:
+def _causes(difference: Difference) -> Json:
     """Why a convention differs from the first on the same model, the largest cause first."""
     return {
         "conventions": [text(name) for name in difference.names],
@@ -119,7 +121,7 @@ def _causes(difference: Difference) -> dict[str, Any]:
     }
 
 
-def _notes(comparison: Comparison) -> Iterator[dict[str, Any]]:
+def _notes(comparison: Comparison) -> Iterator[Json]:
     """The notes of the models, each once, with the models that it is about unless it is about all."""
     owners: dict[str, list[int]] = {}
     for model, profile in enumerate(comparison.profiles):
@@ -133,16 +135,16 @@ def _notes(comparison: Comparison) -> Iterator[dict[str, Any]]:
         }
 
 
-def _entry(values: Values, exact: Sequence[bool]) -> dict[str, Any]:
+def _entry(values: Values, exact: Sequence[bool]) -> Json:
     """A figure in each model, and whether it is more than a lower bound; differences where JavaScript has none."""
-    entry: dict[str, Any] = {"values": [number(value) for value in values], "exact": list(exact)}
+    entry: Json = {"values": [number(value) for value in values], "exact": list(exact)}
     if any(_symbolic(value) for value in values):
         entry["differences"] = _differences(values)
     return entry
 
 
-def _operator(group: Group, ops: Index) -> dict[str, Any]:
-    content: dict[str, Any] = {"op": ops.of(text(group.op))}
+def _operator(group: Group, ops: Index) -> Json:
+    content: Json = {"op": ops.number_of(text(group.op))}
     for key in ("layers", *FIGURES):
         entry = content[key] = _entry(group.values(key), group.exact(key))
         entry["values"] = ["" if i is None else v for v, i in zip(entry["values"], group.items, strict=True)]
@@ -158,13 +160,13 @@ def _names(groups: Sequence[Group], model: int) -> list[Any]:
     ]
 
 
-def _outputs(item: Any, shapes: Index) -> int:
+def _outputs(item: Row | Sum | None, shapes: Index) -> int:
     """The number of the text of a layer's shapes; -1 where there is no layer."""
     if not isinstance(item, Row):
         return -1
     outputs: list[Shape | None] = [tensor.shape for tensor in item.node.known_outputs]
     more = [f"+{len(outputs) - SHAPES}"] if len(outputs) > SHAPES else []
-    return shapes.of(", ".join([*(shape_text(shape, _LOOK) for shape in outputs[:SHAPES]), *more]))
+    return shapes.number_of(", ".join([*(_LOOK.shape(shape) for shape in outputs[:SHAPES]), *more]))
 
 
 def _columns(groups: Sequence[Group], key: str) -> list[list[Any]]:
@@ -184,7 +186,7 @@ def _symbols(groups: Sequence[Group], key: str) -> Iterator[tuple[int, list[str 
             yield index, _differences(values)
 
 
-def _symbolic(value: Any) -> bool:
+def _symbolic(value: object) -> bool:
     return value is not None and not isinstance(value, int)
 
 

@@ -1,4 +1,4 @@
-"""What kind of work a layer does, for its colour: a transformer is attention, projections and MLP, not one product."""
+"""The kind of work of each layer, for its colour: a transformer is attention, projections and MLP, not one product."""
 
 from __future__ import annotations
 
@@ -71,11 +71,10 @@ def kinds_of(
     """
     products = [_product(node, row) for node, row in zip(nodes, rows, strict=True)]
     users: list[list[int]] = [[] for _ in nodes]
-    for index, made in enumerate(makers):
-        for maker in made:
+    for index, sources in enumerate(makers):
+        for maker in sources:
             users[maker].append(index)
-    names = (node.op.rpartition("::")[2] for node in nodes)
-    named = [next((kind for pattern, kind in _OPERATORS if pattern.search(name)), None) for name in names]
+    named = [_kind_by_name(node, row) for node, row in zip(nodes, rows, strict=True)]
     attention = _pairs(nodes, products, makers, users) | {i for i, kind in enumerate(named) if kind == "attention"}
     projections = {
         index
@@ -91,39 +90,50 @@ def kinds_of(
     )
     attentive = {module for module, many in cores.items() if many <= BLOCK}
     words = [f"{group.name} {group.kind}" for group in groups]
-    kinds = []
-    for index, (node, row) in enumerate(zip(nodes, rows, strict=True)):
+
+    def kind(index: int) -> str:
         around = list(_around(owners[index], groups))
-        kind = named[index]
-        if kind == "convolution" and row.counts is not None and not row.counts.mac:
-            kind = None
+        norm = bool(around and _NORM.search(words[around[0]]))
         if index in attention:
-            kind = "attention"
-        elif kind == "pooling, reduction" and around and _NORM.search(words[around[0]]):
-            kind = "normalisation"
-        elif kind is not None:
-            pass
-        elif row.counts is None:
-            kind = "other"
-        elif products[index]:
-            mlp = index not in projections and any(
-                _MLP.search(words[at]) or (at in attentive and products[index] == "weights") for at in around
-            )
-            kind = "MLP" if mlp else "projection"
-        elif _embeds(node):
-            kind = "embedding"
-        elif _moves(node, row):
-            kind = "movement"
-        elif around and _NORM.search(words[around[0]]):
-            kind = "normalisation"
-        else:
-            kind = "element-wise"
-        kinds.append(KINDS.index(kind))
-    return kinds
+            return "attention"
+        if name := named[index]:
+            return "normalisation" if norm and name == "pooling, reduction" else name
+        if products[index]:
+            block = products[index] == "weights" and not attentive.isdisjoint(around)
+            mlp = block or any(_MLP.search(words[at]) for at in around)
+            return "MLP" if mlp and index not in projections else "projection"
+        return _kind_by_work(nodes[index], rows[index], norm)
+
+    return [KINDS.index(kind(index)) for index in range(len(nodes))]
+
+
+def _kind_by_name(node: Node, row: Row) -> str:
+    """The kind of work that the name of a layer's operator tells; "" where it tells none."""
+    name = node.op.rpartition("::")[2]
+    kind = next((kind for pattern, kind in _OPERATORS if pattern.search(name)), "")
+    multiplies = row.counts is None or bool(row.counts.mac)
+    return "" if kind == "convolution" and not multiplies else kind
+
+
+def _kind_by_work(node: Node, row: Row, norm: bool) -> str:
+    """The kind of a layer that is no product and whose operator's name says nothing.
+
+    Args:
+        node: the layer.
+        row: its figures.
+        norm: whether it is a part of a normalisation.
+    """
+    if row.counts is None:
+        return "other"
+    if _embeds(node):
+        return "embedding"
+    if _moves(node, row):
+        return "movement"
+    return "normalisation" if norm else "element-wise"
 
 
 def _product(node: Node, row: Row) -> str:
-    """Whether a layer multiplies and accumulates with stored weights ("weights") or with activations alone ("pair")."""
+    """The operands of a layer's products: stored weights ("weights"), or activations alone ("pair"); "" without any."""
     if row.counts is None or not row.counts.mac:
         return ""
     matrices = [t for t in node.known_inputs if t.shape is None or len(t.shape) > 1]
@@ -152,24 +162,25 @@ def _pairs(
     return pairs
 
 
-def _reached(start: int, ways: Sequence[Sequence[int]], products: Sequence[str], wanted: str, steps: int) -> set[int]:
+def _reached(start: int, ways: Sequence[Sequence[int]], products: Sequence[str], operands: str, steps: int) -> set[int]:
     """The products of a kind that are a few steps away, through layers that are not products."""
     front, seen, reached = [start], {start}, set()
     for _ in range(steps):
         front = [to for at in front for to in ways[at] if to not in seen]
         seen.update(front)
-        reached |= {at for at in front if products[at] == wanted}
+        reached |= {at for at in front if products[at] == operands}
         front = [at for at in front if not products[at]]
     return reached
 
 
 def _embeds(node: Node) -> bool:
-    """Whether a layer picks rows of a stored table."""
+    """True for a layer that picks rows of a stored table."""
     data = node.inputs[0] if node.inputs else None
     return "gather" in node.op.lower() and data is not None and data.kind == "weight" and len(data.shape or ()) > 1
 
 
 def _moves(node: Node, row: Row) -> bool:
+    """True for a layer that computes nothing: it copies, rearranges or carries."""
     operator = find(node.op)
     if operator is not None and (operator.claim == "nothing" or operator.carries):
         return True

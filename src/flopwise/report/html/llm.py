@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from flopwise.report.formats.json import Json
 from flopwise.report.html.page import Layout, page
-from flopwise.report.sheet.units import human
+from flopwise.report.sheet.values import human
 
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
-    from flopwise.report.sheet.columns import Value
-    from flopwise.report.sheet.sheet import Look, Sheet
+    from flopwise.report.sheet.sheet import Sheet
+    from flopwise.report.sheet.values import Look, Value
 
 LAYOUT = Layout(
     folder="llm",
@@ -21,23 +22,17 @@ LAYOUT = Layout(
 
 
 def render_llm(result: Inference, sheet: Sheet, look: Look) -> str:
-    """The page.
-
-    Args:
-        result: a request with a curve.
-        sheet: its figures as a table shows them.
-        look: the page has a look of its own.
-    """
+    """The page of a request with a curve and the sheet that a table shows of it; the page has a look of its own."""
     return page(LAYOUT, f"{result.source} – language model – flopwise", page_data(result, sheet))
 
 
-def page_data(result: Inference, sheet: Sheet) -> dict[str, Any]:
-    """What the page draws: figures as text, and the curve as numbers."""
+def page_data(result: Inference, sheet: Sheet) -> Json:
+    """The data of the page: figures as text, and the curve as numbers."""
     device = result.device
     return {
         "model": result.source,
         "about": " · ".join(sheet.about),
-        "summary": [(figure.title, figure.exact, figure.short) for figure in sheet.summary],
+        "summary": sheet.summary,
         "notes": list(sheet.notes),
         "heads": [head.title for head in sheet.heads],
         "lines": [[line.values[0], *(_cell(value) for value in line.values[1:])] for line in sheet.lines],
@@ -48,8 +43,8 @@ def page_data(result: Inference, sheet: Sheet) -> dict[str, Any]:
                 "context": point.context,
                 "prefill_flops": float(point.prefill.flops),
                 "rule": float(2 * result.active_params * point.prefill.tokens),
-                "decode_flops": float(point.decode.flops),
-                "decode_bytes": float(point.decode.bytes),
+                "decode_flops": None if point.decode is None else float(point.decode.flops),
+                "decode_bytes": None if point.decode is None else float(point.decode.bytes),
                 "cache_bytes": float(point.cache_bytes),
                 "weight_bytes": float(point.weight_bytes),
                 "activation_bytes": None if point.activation_bytes is None else float(point.activation_bytes),

@@ -9,13 +9,15 @@ from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.graph.construction import no_search_for_garbage
 from flopwise.graph.names import layer_names
 from flopwise.memory.liveness import Buffer, liveness
+from flopwise.report.formats.json import Json
 from flopwise.report.html.kinds import KINDS, kinds_of
-from flopwise.report.html.modules import Layers, groups
+from flopwise.report.html.modules import Group, Layers, groups
 from flopwise.report.html.page import Layout, page
 from flopwise.report.html.views import Views, views
-from flopwise.report.sheet.columns import COLUMNS, AtLeast, cell
-from flopwise.report.sheet.listing import Choice
-from flopwise.report.sheet.sheet import Look, is_gap, model_name, shape_text
+from flopwise.report.sheet.columns import COLUMNS, cell
+from flopwise.report.sheet.listing import Choice, model_name
+from flopwise.report.sheet.sheet import is_gap
+from flopwise.report.sheet.values import AtLeast, Look
 from flopwise.rows import Row
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
     return page(LAYOUT, f"{model_name(profile, look)} – flopwise", data)
 
 
-def page_data(profile: Profile) -> dict[str, Any]:
+def page_data(profile: Profile) -> Json:
     """The profile for the page: totals as in its JSON, and a list for each figure with an entry for each layer.
 
     A number that is None is unknown. A count that is "" belongs to a layer which the convention does not list. Where a
@@ -70,57 +72,78 @@ def page_data(profile: Profile) -> dict[str, Any]:
     """
     seen = views(profile)
     nodes, rows = _layers(profile, seen)
-    names = layer_names(profile.graph.nodes)
-    position = {id(node): index for index, node in enumerate(profile.graph.nodes)}
-    own = {id(row.node): row.name for row in reversed(profile.rows)}
-    called = [text(own.get(id(node)) or names[position[id(node)]]) for node in nodes]
+    names = _names(profile, nodes)
     edges = _edges(profile.graph, nodes)
     makers = _makers(edges, len(nodes))
     alike = Layers([_likeness(node, row) for node, row in zip(nodes, rows, strict=True)], makers)
-    modules, owners = groups(text(profile.graph.name or "model"), nodes, called, alike)
-    content = profile.to_dict()
+    modules, owners = groups(text(profile.graph.name or "model"), nodes, names, alike)
     shapes, ops = Index(), Index()
     layers = {
-        "name": called,
-        "op": [ops.of(text(node.op)) for node in nodes],
+        "name": names,
+        "op": [ops.number_of(text(node.op)) for node in nodes],
         "kind": kinds_of(nodes, rows, modules, owners, makers),
-        "origin": _sparse(text(node.origin) if node.origin != node.op else "" for node in nodes),
-        "scope": _sparse(text(node.module) for node in nodes),
         "group": owners,
-        "inputs": [_shapes((t for t in node.known_inputs if t.kind not in STORED), shapes) for node in nodes],
-        "outputs": [_shapes(node.known_outputs, shapes) for node in nodes],
-        "weights": [
-            _shapes((t for t in node.known_inputs if t.kind in ("weight", "buffer")), shapes) for node in nodes
-        ],
-        **{key: [number(getattr(row, key)) for row in rows] for key in FIGURES},
+        **_columns(nodes, rows, shapes),
         **(_trained(profile, rows) if profile.training else {}),
-        "times": _sparse(row.times if row.within else "" for row in rows),
-        "note": _sparse(text(row.note) for row in rows),
     }
     return {
         "schema": "flopwise.html/1",
-        "model": {key: text(value) for key, value in content["model"].items()},
-        "inputs": [port(t) for t in profile.graph.inputs],
-        "outputs": [port(t) for t in profile.graph.outputs],
-        "convention": profile.convention.name,
+        **_about(profile),
         "conventions": _shared(_view(view, nodes, seen.backward.get(name)) for name, view in seen.profiles.items()),
         "refused": [{"name": name, "why": text(why)} for name, why in seen.refused.items()],
-        "totals": {
-            key: number(value) for key, value in content["totals"].items() if key not in ("count", "ops", "own")
-        },
-        "training": _training(profile),
-        "atLeast": [key for key in FIGURES if isinstance(cell(COLUMNS[key], profile.sum, profile), AtLeast)],
+        "layers": layers,
+        "groups": [_group(group) for group in modules],
+        "edges": [end for maker, user, shape in edges for end in (maker, user, shapes.number_of(shape))],
+        "memory": _memory(profile.graph, nodes),
         "shapes": shapes.values,
         "ops": ops.values,
         "kinds": KINDS,
-        "groups": [
-            [text(g.name), text(g.kind), -1 if g.parent is None else g.parent, g.period + 1 if g.period else int(g.run)]
-            for g in modules
-        ],
-        "layers": layers,
-        "edges": [end for maker, user, shape in edges for end in (maker, user, shapes.of(shape))],
-        "memory": _memory(profile.graph, nodes),
     }
+
+
+def _names(profile: Profile, nodes: Sequence[Node]) -> list[str]:
+    """The name of each layer: that of its row, else one made from its node."""
+    names = layer_names(profile.graph.nodes)
+    position = {id(node): index for index, node in enumerate(profile.graph.nodes)}
+    own = {id(row.node): row.name for row in reversed(profile.rows)}
+    return [text(own.get(id(node)) or names[position[id(node)]]) for node in nodes]
+
+
+def _about(profile: Profile) -> Json:
+    """The model, its inputs and outputs, and its totals."""
+    plain = profile.to_dict()
+    totals = {key: number(value) for key, value in plain["totals"].items() if key not in ("count", "ops", "own")}
+    return {
+        "model": {key: text(value) for key, value in plain["model"].items()},
+        "inputs": [port(t) for t in profile.graph.inputs],
+        "outputs": [port(t) for t in profile.graph.outputs],
+        "convention": profile.convention.name,
+        "totals": totals,
+        "training": _training(profile),
+        "atLeast": [key for key in FIGURES if isinstance(cell(COLUMNS[key], profile.sum, profile), AtLeast)],
+    }
+
+
+def _columns(nodes: Sequence[Node], rows: Sequence[Row], shapes: Index) -> Json:
+    """The facts and figures that do not depend on the convention, each with an entry for each layer."""
+    activations = [[t for t in node.known_inputs if t.kind not in STORED] for node in nodes]
+    weights = [[t for t in node.known_inputs if t.kind in ("weight", "buffer")] for node in nodes]
+    return {
+        "origin": _sparse(text(node.origin) if node.origin != node.op else "" for node in nodes),
+        "scope": _sparse(text(node.module) for node in nodes),
+        "inputs": [_shapes(tensors, shapes) for tensors in activations],
+        "outputs": [_shapes(node.known_outputs, shapes) for node in nodes],
+        "weights": [_shapes(tensors, shapes) for tensors in weights],
+        **{key: [number(getattr(row, key)) for row in rows] for key in FIGURES},
+        "times": _sparse(row.times if row.within else "" for row in rows),
+        "note": _sparse(text(row.note) for row in rows),
+    }
+
+
+def _group(group: Group) -> list[Any]:
+    """Name, class, module around (-1 for none), and a number: 1 for a run, more for parts that repeat."""
+    around = -1 if group.parent is None else group.parent
+    return [text(group.name), text(group.kind), around, group.period + 1 if group.period else int(group.run)]
 
 
 class Index:
@@ -130,7 +153,8 @@ class Index:
         self.values: list[str] = []
         self._numbers: dict[str, int] = {}
 
-    def of(self, value: str) -> int:
+    def number_of(self, value: str) -> int:
+        """The number of a value, which is listed if it is new."""
         if value not in self._numbers:
             self._numbers[value] = len(self.values)
             self.values.append(value)
@@ -156,12 +180,12 @@ def _sparse(values: Iterable[Any]) -> dict[int, Any]:
 
 def port(tensor: Tensor) -> dict[str, str]:
     """An input or output of a model."""
-    return {"name": text(tensor.name), "dtype": tensor.dtype or "?", "shape": shape_text(tensor.shape, _LOOK)}
+    return {"name": text(tensor.name), "dtype": tensor.dtype or "?", "shape": _LOOK.shape(tensor.shape)}
 
 
 def _shapes(tensors: Iterable[Tensor], texts: Index) -> list[int]:
-    shapes = [texts.of(shape_text(tensor.shape, _LOOK)) for tensor in tensors]
-    return shapes if len(shapes) <= SHAPES else [*shapes[:SHAPES], texts.of(f"+{len(shapes) - SHAPES}")]
+    shapes = [texts.number_of(_LOOK.shape(tensor.shape)) for tensor in tensors]
+    return shapes if len(shapes) <= SHAPES else [*shapes[:SHAPES], texts.number_of(f"+{len(shapes) - SHAPES}")]
 
 
 def _layers(profile: Profile, seen: Views) -> tuple[list[Node], list[Row]]:
@@ -180,8 +204,8 @@ def _trained(profile: Profile, rows: Sequence[Row]) -> dict[str, list[Any]]:
     return {key: [number(getattr(row, key)) if id(row) in own else "" for row in rows] for key in OF_TRAINING}
 
 
-def _training(profile: Profile) -> dict[str, Any] | None:
-    """What a training step takes, as in the JSON; None for a profile without training."""
+def _training(profile: Profile) -> Json | None:
+    """The figures of a training step, as in the JSON; None for a profile without training."""
     if profile.training is None:
         return None
     step = profile.training.to_dict(profile.rows, profile.sum)
@@ -194,8 +218,8 @@ def _training(profile: Profile) -> dict[str, Any] | None:
     }
 
 
-def _view(view: Profile, nodes: Sequence[Node], backward: Mapping[int, int | None] | None) -> dict[str, Any]:
-    """What one convention says: its total, and the count of each layer; for a training step, the backward pass too."""
+def _view(view: Profile, nodes: Sequence[Node], backward: Mapping[int, int | None] | None) -> Json:
+    """One convention: its total, and the count of each layer; for a training step, the backward pass too."""
     counts: dict[int, Any] = {}
     for row in view.rows:
         before = counts.get(id(row.node), 0)
@@ -220,9 +244,9 @@ def convention_data(profile: Profile) -> dict[str, str]:
     return {key: text(getattr(profile.convention, key)) for key in ("name", "unit", "summary", "source")}
 
 
-def _shared(conventions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _shared(conventions: Iterable[Json]) -> list[Json]:
     """The conventions, with the number of an earlier one in place of counts that it has too."""
-    listed: list[dict[str, Any]] = []
+    listed: list[Json] = []
     firsts: dict[tuple[Any, ...], int] = {}
     for view in conventions:
         first = firsts.setdefault(tuple(view["counts"]), len(listed))
@@ -244,10 +268,10 @@ def _edges(graph: Graph, nodes: Sequence[Node]) -> list[tuple[int, int, str]]:
     for index, node in enumerate(nodes):
         for tensor in node.known_inputs:
             if tensor.name in maker and maker[tensor.name] != index:
-                edges[maker[tensor.name], index, shape_text(tensor.shape, _LOOK)] = None
+                edges[maker[tensor.name], index, _LOOK.shape(tensor.shape)] = None
     for tensor in graph.outputs:
         if maker.get(tensor.name, -1) >= 0:
-            edges[maker[tensor.name], -1, shape_text(tensor.shape, _LOOK)] = None
+            edges[maker[tensor.name], -1, _LOOK.shape(tensor.shape)] = None
     return list(edges)
 
 
@@ -261,21 +285,21 @@ def _makers(edges: Sequence[tuple[int, int, str]], layers: int) -> list[list[int
 
 
 def _likeness(node: Node, row: Row) -> tuple[Any, ...]:
-    """What a layer has in common with another one that does the same work on tensors of the same sizes."""
+    """A key that layers share if they do the same work on tensors of the same sizes."""
     tensors = tuple(
         None if t is None else (t.shape, t.dtype, t.kind in STORED) for t in (*node.inputs, None, *node.outputs)
     )
     return node.op, node.origin, tensors, row.counts, row.times
 
 
-def _memory(graph: Graph, nodes: Sequence[Node]) -> dict[str, Any]:
+def _memory(graph: Graph, nodes: Sequence[Node]) -> Json:
     """Bytes alive at each step, the layer that runs then (-1 for the start), and what is alive at the peak."""
     lives = liveness(graph)
     if lives.missing or lives.peak_step is None:
         return {"missing": [text(name) for name in lives.missing[:5]], "bytes": [], "more": len(lives.missing)}
     index = {id(node): place for place, node in enumerate(nodes)}
     layer: Callable[[int | None], int] = lambda at: -1 if at is None else index.get(id(graph.nodes[at]), -1)  # noqa: E731
-    alive = lives.at(lives.peak_step)
+    alive = lives.alive_at(lives.peak_step)
     return {
         "missing": [],
         "bytes": [number(b) for b in lives.alive],
@@ -290,7 +314,7 @@ def _buffer(buffer: Buffer, layer: Callable[[int | None], int]) -> Mapping[str, 
     return {
         "name": text(buffer.name),
         "bytes": number(buffer.nbytes),
-        "shape": shape_text(buffer.tensors[0].shape, _LOOK),
+        "shape": _LOOK.shape(buffer.tensors[0].shape),
         "made": layer(buffer.maker),
         "used": layer(buffer.user),
         "kept": buffer.kept,

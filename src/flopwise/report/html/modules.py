@@ -41,7 +41,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Layers:
-    """What makes layers alike."""
+    """The facts by which layers are alike."""
 
     #: For each layer what it must have in common with another one: operator, shapes, work.
     likeness: Sequence[Hashable]
@@ -107,7 +107,7 @@ def groups(
 
 
 def _prefixes(names: Sequence[str]) -> list[tuple[Module, ...]]:
-    """What stands before the last "/" of each name, where more than one layer shares it."""
+    """The paths before the last "/" of each name, as modules, where more than one layer shares them."""
     often = Counter(prefix for name in names for prefix in _beginnings(name))
     return [tuple(Module(prefix, "") for prefix in _beginnings(name) if often[prefix] > 1) for name in names]
 
@@ -133,11 +133,11 @@ def _in_runs(parts: list[Part]) -> list[Part]:
         levels = math.ceil(math.log(len(parts), MOST))
         size = math.ceil(len(parts) ** (1 / levels))
         runs = [parts[start : start + size] for start in range(0, len(parts), size)]
-        parts = [run[0] if len(run) == 1 else Part(_called(run), run=True, parts=run) for run in runs]
+        parts = [run[0] if len(run) == 1 else Part(_run_name(run), run=True, parts=run) for run in runs]
     return parts
 
 
-def _called(run: list[Part]) -> str:
+def _run_name(run: list[Part]) -> str:
     """The names of the first and the last part, or, where these are long, the numbers of the first and last layer."""
     first, last = run[0], run[-1]
     name = f"{first.name} … {last.name}"
@@ -176,40 +176,46 @@ def _folded(
     parts: Sequence[Part], alike: Sequence[int], sizes: Sequence[int], inputs: Sequence[Sequence[int]], around: str
 ) -> Iterator[Part]:
     at = 0
+    ends: dict[int, int] = {}
     while at < len(parts):
-        period, times = _longest(alike, sizes, at)
+        period, times = _longest_period(alike, sizes, at, ends)
         if times:
             times = _wired_alike(parts[at : at + period * times], period, inputs)
-        if times > 1 and _worth(sizes[at : at + period], times):
+        if times > 1 and _worth_folding(sizes[at : at + period], times):
             repeated = list(parts[at : at + period * times])
             at += len(repeated)
-            yield Part(*_names(repeated, period, around), period=period, parts=repeated)
+            yield Part(*_title(repeated, period, around), period=period, parts=repeated)
         else:
             yield parts[at]
             at += 1
 
 
-def _longest(alike: Sequence[int], sizes: Sequence[int], at: int) -> tuple[int, int]:
-    """The period that begins here and repeats over most parts, the shortest of those, and how often it comes."""
+def _longest_period(alike: Sequence[int], sizes: Sequence[int], at: int, ends: dict[int, int]) -> tuple[int, int]:
+    """The period that begins here and repeats over most parts, the shortest of those, and how often it comes.
+
+    ``ends`` remembers for each period where its repetition ends: from each part in it that is the same place.
+    """
     best, most = (0, 0), 0
     for period in range(1, min(LONGEST, (len(alike) - at) // 2) + 1):
         if alike[at] != alike[at + period]:
             continue
-        end = at + period
+        end = max(at + period, ends.get(period, 0))
         while end < len(alike) and alike[end] == alike[end - period]:
             end += 1
+        ends[period] = end
         times = (end - at) // period
-        if times > 1 and times * period > most and _worth(sizes[at : at + period], times):
+        if times > 1 and times * period > most and _worth_folding(sizes[at : at + period], times):
             best, most = (period, times), times * period
     return best
 
 
-def _worth(sizes: Sequence[int], times: int) -> bool:
+def _worth_folding(sizes: Sequence[int], times: int) -> bool:
+    """True where a part of the period is large, or the period comes often."""
     return max(sizes) >= FEW or times >= OFTEN
 
 
 def _wired_alike(parts: Sequence[Part], period: int, inputs: Sequence[Sequence[int]]) -> int:
-    """How many periods, from the first one, take their inputs from the same places inside themselves."""
+    """The number of periods, from the first one, that take their inputs from the same places inside themselves."""
     first = _wires(parts[:period], inputs)
     times = len(parts) // period
     for index in range(1, times):
@@ -235,8 +241,8 @@ def layers_of(part: Part) -> Iterator[int]:
         pending += now.parts
 
 
-def _names(parts: Sequence[Part], period: int, around: str) -> tuple[str, str]:
-    """What parts that repeat are called ("22 × LlamaDecoderLayer") and which they are ("0 … 21").
+def _title(parts: Sequence[Part], period: int, around: str) -> tuple[str, str]:
+    """The title of parts that repeat ("22 × LlamaDecoderLayer") and their span ("0 … 21").
 
     Modules without a class are called by the name of the module around them.
     """

@@ -1,4 +1,4 @@
-"""What every HTML page is put together from: one file that needs no network and no other file.
+"""HTML pages: each is one file that needs no network and no other file.
 
 The head, the bar and the foot of all pages are ``assets/skeleton.html``. A ``Layout`` says what a kind of page adds:
 the sections of its bar, its own controls, style sheets and scripts, and ``main.html`` with its sections, which may
@@ -32,7 +32,7 @@ _DAGRE = 'graph layout with <a href="https://github.com/dagrejs/dagre">dagre</a>
 
 @dataclass(frozen=True)
 class Layout:
-    """What a kind of page adds to the skeleton; files are named relative to ``assets``."""
+    """The parts that a kind of page adds to the skeleton; files are named relative to ``assets``."""
 
     #: The folder with ``main.html`` and, where the bar has controls beside the theme, ``controls.html``.
     folder: str
@@ -73,8 +73,8 @@ def page(layout: Layout, title: str, data: Mapping[str, Any]) -> str:
         "scripts": "\n".join(f"<script>{script}</script>" for script in code),
     }
     pieces = re.split(r"\[\[(\w+)\]\]", asset("skeleton.html"))
-    whole = "".join(parts[piece] if index % 2 else piece for index, piece in enumerate(pieces))
-    return whole.encode("ascii", "xmlcharrefreplace").decode()
+    text = "".join(parts[piece] if index % 2 else piece for index, piece in enumerate(pieces))
+    return text.encode("ascii", "xmlcharrefreplace").decode()
 
 
 def asset(name: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flopwise.report.commands.zoo import plain_value
+from flopwise.report.formats.json import Json, plain_value
 from flopwise.report.html.model import EXACT
 from flopwise.report.html.page import Layout, page
 
 if TYPE_CHECKING:
     from flopwise.analyses.zoo.overview import Overview, Table
-    from flopwise.report.sheet.sheet import Look
+    from flopwise.report.sheet.values import Look
 
 LAYOUT = Layout(
     folder="zoo",
@@ -31,8 +31,8 @@ def render_zoo(overview: Overview, look: Look) -> str:
     return page(LAYOUT, f"{overview.name} – zoo – flopwise", page_data(overview))
 
 
-def page_data(overview: Overview) -> dict[str, Any]:
-    """What the page draws: tables as columns and rows."""
+def page_data(overview: Overview) -> Json:
+    """The data of the page: tables as columns and rows."""
     return {
         "name": overview.name,
         "totals": [[title, _plain(count)] for title, count in overview.totals.items()],
@@ -41,7 +41,7 @@ def page_data(overview: Overview) -> dict[str, Any]:
     }
 
 
-def _tables(overview: Overview, names: str) -> dict[str, Any]:
+def _tables(overview: Overview, names: str) -> Json:
     tables: dict[str, Table] = {name: getattr(overview, name) for name in names.split()}
     return {
         name: {"columns": list(table.columns), "rows": [[_plain(value) for value in row] for row in table.rows]}

@@ -7,41 +7,54 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from flopwise.errors import InputError, entry
-from flopwise.graph import STORED, Shape, Tensor
+from flopwise.graph import STORED, Tensor
 from flopwise.graph.names import layer_kind
 from flopwise.operators.counts import CLASSES
 from flopwise.report.sheet import zeros
+from flopwise.report.sheet.sheet import Head
+from flopwise.report.sheet.values import AtLeast, Kind, Look, Shapes, Value, by_size
 from flopwise.rows import Row, Sum
 
 if TYPE_CHECKING:
+    from flopwise.conventions import Convention
     from flopwise.profiles.profile import Profile
 
 Item: TypeAlias = "Row | Sum"
-Shapes: TypeAlias = "tuple[Shape | None, ...]"
-#: A value of a column. None is unknown.
-Value: TypeAlias = "str | int | float | Shapes | None"
-Kind: TypeAlias = Literal["text", "shapes", "number", "bytes", "percent", "ratio"]
+
+#: Figure of a whole model -> what it is called; of the count the convention says it.
+TITLES = {
+    "macs": "MACs",
+    "flops": "FLOPs",
+    "params": "parameters",
+    "buffers": "buffers",
+    "weight_bytes": "weight bytes",
+    "activations": "activation elements",
+    "input_bytes": "input bytes",
+    "output_bytes": "output bytes",
+    "peak_activation_bytes": "peak activation bytes",
+    "state_bytes": "state bytes",
+}
+
+#: Grouping -> what a line is, and what it is one of; a tree has modules and layers.
+NAMED = {
+    "layer": ("layer", "op"),
+    "op": ("operator", "in PyTorch"),
+    "module": ("module", "class"),
+    "dtype": ("precision", "op"),
+    "tree": ("layer", "type"),
+}
 
 
-class AtLeast(int):
-    """A sum over rows of which some are unknown: the true figure is this or more."""
+def count_title(unit: str, convention: str) -> str:
+    """The title of a convention's counts: its unit, and its name where that says more.
 
-
-def bounded(value: int | None, exact: bool) -> Value:
-    """A figure, AtLeast unless it is exact."""
-    return value if exact or value is None else AtLeast(value)
-
-
-def total_of(figures: Sequence[Any]) -> Any:
-    """The sum of the known values: AtLeast where some are unknown, None where all are."""
-    numbers = [figure for figure in figures if figure is not None]
-    if not numbers and figures:
-        return None
-    exact = len(numbers) == len(figures) and not any(isinstance(number, AtLeast) for number in numbers)
-    return sum(numbers) if exact else AtLeast(sum(numbers))
+    >>> count_title("FLOP", "flops"), count_title("MAC", "fvcore")
+    ('FLOPs', 'MACs (fvcore)')
+    """
+    return f"{unit}s" if convention == f"{unit}s".lower() else f"{unit}s ({convention})"
 
 
 class Column(NamedTuple):
@@ -56,6 +69,19 @@ class Column(NamedTuple):
     about: str
     #: Where a table is too wide, columns of a higher rank are left out first.
     rank: int = 9
+
+    def head(self, convention: Convention, one: str = "", kind: str = "") -> Head:
+        """The head of the column, its title filled in; without ``one`` and ``kind`` the lines are models."""
+        title = self.title.format(count=count_title(convention.unit, convention.name), one=one, kind=kind)
+        return Head(self.key, title, self.kind, self.rank, convention.display.human if self.key == "count" else None)
+
+
+def head_of(column: Column, profile: Profile, by: str, look: Look) -> Head:
+    """The head of a column of a profile, whose lines are grouped by a key of NAMED."""
+    head = column.head(profile.convention, *NAMED[by])
+    figure = COLUMNS.get(column.key.removesuffix("%"), column)
+    part = " of known" if column.kind == "percent" and isinstance(cell(figure, profile.sum, profile), AtLeast) else ""
+    return head._replace(title=look.text(head.title + part))
 
 
 def cell(column: Column, item: Item, profile: Profile) -> Value:
@@ -75,12 +101,12 @@ def _name(item: Item, profile: Profile) -> str:
     return item.name or profile.graph.name or "model"
 
 
-def _own(key: str, title: str, kind: Kind, about: str, rank: int = 9) -> Column:
+def _figure(key: str, title: str, kind: Kind, about: str, rank: int = 9) -> Column:
     """The column of a figure that rows and sums have under that name."""
     return Column(key, title, kind, lambda item, profile: getattr(item, key), about, rank)
 
 
-def _step(key: str, title: str, kind: Kind, about: str, rank: int = 9) -> Column:
+def _training(key: str, title: str, kind: Kind, about: str, rank: int = 9) -> Column:
     """The same for a training step; empty where none was counted."""
     return Column(key, title, kind, _trained(lambda item, profile: getattr(item, key)), about, rank)
 
@@ -140,6 +166,11 @@ def _times(item: Item, profile: Profile) -> int | str | None:
     return item.times if isinstance(item, Row) else ""
 
 
+def shapes_of(tensor: Tensor) -> Shapes:
+    """The shape of a tensor, or the shapes of a list of tensors."""
+    return (tensor.shape,) if tensor.items is None else _shapes(tensor.items)
+
+
 def _shapes(tensors: Iterable[Tensor]) -> Shapes:
     return tuple(t.shape for t in tensors)
 
@@ -150,9 +181,9 @@ def _inputs(item: Item, profile: Profile) -> Shapes:
         return _shapes(t for t in item.node.known_inputs if t.kind not in STORED)
     if len(item.rows) == len(profile.rows):
         return _shapes(profile.graph.inputs)
-    made = {t.name for row in item.rows for t in row.node.known_outputs}
-    taken = {t.name: t for row in item.rows for t in row.node.known_inputs if t.kind not in STORED}
-    return _shapes(t for name, t in taken.items() if name not in made)
+    results = {t.name for row in item.rows for t in row.node.known_outputs}
+    operands = {t.name: t for row in item.rows for t in row.node.known_inputs if t.kind not in STORED}
+    return _shapes(t for name, t in operands.items() if name not in results)
 
 
 def _outputs(item: Item, profile: Profile) -> Shapes:
@@ -162,8 +193,8 @@ def _outputs(item: Item, profile: Profile) -> Shapes:
     if len(item.rows) == len(profile.rows):
         return _shapes(profile.graph.outputs)
     used = {t.name for row in item.rows for t in row.node.known_inputs}
-    made = {t.name: t for row in item.rows for t in row.node.known_outputs}
-    return _shapes(t for name, t in made.items() if name not in used)
+    results = {t.name: t for row in item.rows for t in row.node.known_outputs}
+    return _shapes(t for name, t in results.items() if name not in used)
 
 
 def _weights(item: Item, profile: Profile) -> Shapes:
@@ -190,29 +221,29 @@ _TABLE = (
     Column("within", "within", "text", _of_row(lambda r: " ".join(r.within)), "the control flow around the layer"),
     Column("depth", "depth", "number", lambda i, p: 0 if isinstance(i, Row) else i.depth, "how deep the module lies"),
     Column("layers", "layers", "number", lambda i, p: 1 if isinstance(i, Row) else len(i.rows), "how many layers", 6),
-    _own("unknown", "unknown", "number", "how many layers have no count"),
+    _figure("unknown", "unknown", "number", "how many layers have no count"),
     Column("inputs", "inputs", "shapes", _inputs, "shapes of the inputs, without weights", 7),
     Column("weights", "weights", "shapes", _weights, "shapes of the weights"),
     Column("outputs", "output", "shapes", _outputs, "shapes of the outputs", 5),
-    _own("params", "params", "number", "trained parameters, shared ones counted once", 3),
+    _figure("params", "params", "number", "trained parameters, shared ones counted once", 3),
     Column("params%", "params %", "percent", _share("params"), "share of the model's parameters"),
-    _own("macs", "MACs", "number", "multiply-accumulates, canonical", 6),
-    _own("needed_macs", "needed MACs", "number", "multiply-accumulates, of attention only those that masks leave"),
+    _figure("macs", "MACs", "number", "multiply-accumulates, canonical", 6),
+    _figure("needed_macs", "needed MACs", "number", "multiply-accumulates, of attention only those that masks leave"),
     Column("macs%", "MACs %", "percent", _share("macs"), "share of the model's multiply-accumulates"),
-    _own("flops", "FLOPs", "number", "floating-point operations, canonical"),
+    _figure("flops", "FLOPs", "number", "floating-point operations, canonical"),
     Column("flops%", "FLOPs %", "percent", _share("flops"), "share of the model's floating-point operations"),
-    _own("count", "{count}", "number", "operations in the chosen convention", 1),
+    _figure("count", "{count}", "number", "operations in the chosen convention", 1),
     Column("count%", "%", "percent", _share("count"), "share of the model's operations", 2),
     *(Column(c, c, "number", _class(c), f"operations of the class {c}, canonical") for c in CLASSES),
-    _own("buffers", "buffers", "number", "elements of statistics kept beside the weights"),
-    _own("activations", "activations", "number", "elements of all outputs"),
-    _own("weight_bytes", "weight bytes", "bytes", "stored bytes, shared ones counted once"),
+    _figure("buffers", "buffers", "number", "elements of statistics kept beside the weights"),
+    _figure("activations", "activations", "number", "elements of all outputs"),
+    _figure("weight_bytes", "weight bytes", "bytes", "stored bytes, shared ones counted once"),
     Column("weight_bytes%", "weights %", "percent", _share("weight_bytes"), "share of the stored bytes"),
-    _own("input_bytes", "input bytes", "bytes", "bytes of the inputs, without weights"),
-    _own("output_bytes", "output bytes", "bytes", "bytes of all outputs"),
+    _figure("input_bytes", "input bytes", "bytes", "bytes of the inputs, without weights"),
+    _figure("output_bytes", "output bytes", "bytes", "bytes of all outputs"),
     Column("output_bytes%", "outputs %", "percent", _share("output_bytes"), "share of the bytes of all outputs"),
-    _own("read_bytes", "bytes read", "bytes", "bytes of the operands, stored ones included"),
-    _own("written_bytes", "bytes written", "bytes", "bytes of the results, without views"),
+    _figure("read_bytes", "bytes read", "bytes", "bytes of the operands, stored ones included"),
+    _figure("written_bytes", "bytes written", "bytes", "bytes of the results, without views"),
     Column("moved_bytes", "bytes moved", "bytes", _moved, "bytes read and written"),
     Column("intensity", "FLOP/byte", "ratio", _intensity, "arithmetic intensity: FLOPs for each byte moved, canonical"),
     Column("sparsity", "zeros %", "percent", zeros.share, "zeros in the weights (reads them)"),
@@ -221,17 +252,20 @@ _TABLE = (
     Column("effective_macs", "effective MACs", "number", zeros.effective_macs, "MACs without those of zero weights"),
     Column("memory", "memory bytes", "bytes", _memory, "stored bytes and bytes of all outputs", 8),
     Column("memory%", "memory %", "percent", _share("memory"), "share of the memory", 8),
-    _step("backward", "backward", "number", "operations of the backward pass", 3),
+    _training("backward", "backward", "number", "operations of the backward pass", 3),
     Column("backward%", "backward %", "percent", _trained(_share("backward")), "share of the model's backward pass", 4),
-    _step("backward_macs", "backward MACs", "number", "MACs backward", 7),
-    _step("backward_flops", "backward FLOPs", "number", "FLOPs backward"),
-    _step(
+    _training("backward_macs", "backward MACs", "number", "MACs backward", 7),
+    Column(
+        "backward_macs%", "backward MACs %", "percent", _trained(_share("backward_macs")), "share of the MACs backward"
+    ),
+    _training("backward_flops", "backward FLOPs", "number", "FLOPs backward"),
+    _training(
         "recomputed_macs",
         "recomputed MACs",
         "number",
         "MACs of the forward pass that fused attention executes once more",
     ),
-    _step("saved_bytes", "saved bytes", "bytes", "activations saved for it", 5),
+    _training("saved_bytes", "saved bytes", "bytes", "activations saved for it", 5),
     Column("convention", "convention", "text", lambda i, p: p.convention.name, "name of the counting convention"),
     Column("unit", "unit", "text", lambda i, p: p.convention.unit, "unit of the count"),
     Column("note", "note", "text", _of_row(lambda r: r.note), "why a figure is missing"),
@@ -283,7 +317,8 @@ _TRAINED = {
 def defaults(audience: str, by: str, profile: Profile) -> tuple[Column, ...]:
     """The columns that are shown by default, to the audience of a format or in a "tree".
 
-    MACs only where the convention counts something else, and how often layers run only where control flow is.
+    MACs only where the convention counts something else, how often layers run only where control flow is, and the MACs
+    of the backward pass where the convention counts none.
     """
     data = audience == "program"
     if not data and profile.rows and all(row.node.op == _TENSOR for row in profile.rows):
@@ -291,14 +326,22 @@ def defaults(audience: str, by: str, profile: Profile) -> tuple[Column, ...]:
     keys = _DEFAULTS[audience][by].split()
     if by == "layer" and not data and any(row.within for row in profile.rows):
         keys.insert(keys.index("outputs") + 1, "times")
-    if profile.training is not None:
-        place = keys.index("count%" if "count%" in keys else "count") + 1
-        keys[place:place] = _TRAINED[data].split()
+    place = keys.index("count%" if "count%" in keys else "count") + 1
+    keys[place:place] = _of_training(profile, data)
     for key in profile.convention.display.columns:
         if key not in keys:
             keys.insert(keys.index("count"), key)
     same = profile.convention.name == "macs" and not data
     return tuple(COLUMNS[key] for key in keys if not (same and key == "macs"))
+
+
+def _of_training(profile: Profile, data: bool) -> list[str]:
+    """The columns of a training step, where one was counted."""
+    if profile.training is None:
+        return []
+    if data or profile.convention.counts_backward:
+        return _TRAINED[data].split()
+    return ["backward_macs", "backward_macs%", "saved_bytes"]
 
 
 def select(keys: str | Sequence[str]) -> tuple[Column, ...]:
@@ -315,25 +358,18 @@ def select(keys: str | Sequence[str]) -> tuple[Column, ...]:
     return tuple(entry(COLUMNS, key, others=ALIASES, name=name) for key, name in chosen.items())
 
 
-def order(column: Column, profile: Profile) -> Callable[[Item], Any]:
+def order(column: Column, profile: Profile) -> Callable[[Item], str | tuple[int, float | str]]:
     """A sort key: text by the alphabet, else the largest first, the unknown before it, and empty values last."""
 
     def text(item: Item) -> str:
         return str(cell(column, item, profile)).casefold()
 
-    def size(item: Item) -> tuple[int, Any]:
+    def size(item: Item) -> tuple[int, float | str]:
         value = cell(column, item, profile)
         value = _elements(value) if column.kind == "shapes" else value
         return by_size(value if value == "" or isinstance(value, int | float) else None)
 
     return text if column.kind == "text" else size
-
-
-def by_size(value: Value) -> tuple[int, Any]:
-    """A sort key: the unknown first, then the largest, then text by the alphabet."""
-    if value is None:
-        return (0, 0)
-    return (1, -value) if isinstance(value, int | float) else (2, str(value))
 
 
 def _elements(shapes: Value) -> Value:

@@ -1,14 +1,29 @@
-"""Profile -> sheet: group the rows, sort them, keep the heaviest, and fill the columns."""
+"""A profile as a sheet: what it is about, its rows in lines, their total, the figures of the model and its notes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from flopwise.errors import InputError, counted
-from flopwise.report.formats.format import Audience
-from flopwise.report.sheet.columns import COLUMNS, Column, Item, cell, defaults, order, select
-from flopwise.report.sheet.sheet import NAMED, Line, Look, Mark, Sheet, about, head, summary, without_empty
+from flopwise.graph import Tensor
+from flopwise.operators.counts import FLOPS
+from flopwise.report.sheet import Audience
+from flopwise.report.sheet.columns import (
+    COLUMNS,
+    NAMED,
+    TITLES,
+    Column,
+    Item,
+    cell,
+    count_title,
+    defaults,
+    head_of,
+    order,
+    select,
+)
+from flopwise.report.sheet.sheet import Figure, Line, Mark, Sheet, figure
+from flopwise.report.sheet.values import Look, bounded, human
 from flopwise.rows import Row, Sum, add_up
 
 if TYPE_CHECKING:
@@ -25,7 +40,7 @@ LONG = 60
 
 
 class Choice(NamedTuple):
-    """What a report should show."""
+    """The part of a profile that a report shows."""
 
     by: str = "layer"
     depth: int | None = None
@@ -65,43 +80,50 @@ def listing(profile: Profile, choice: Choice, look: Look, audience: Audience) ->
     columns = columns_of(profile, choice, audience)
     items: list[Item] = list(profile.rows) if choice.by == "layer" else list(profile.by(choice.by, choice.depth))
     by = sorting(choice)
-    nested = choice.by == "module" and by is None
-    bodies = choice.by == "layer" and by is None
     heaviest = heavy(items)
     if by is not None:
         items.sort(key=order(by, profile))
-    shown = items[: choice.top]
+    shown, hidden = items[: choice.top], items[choice.top :] if choice.top else []
+    names = _relative(shown) if choice.by == "module" and by is None else [""] * len(shown)
     lines = [
-        Line(
-            values=tuple(cell(column, item, profile) for column in columns),
-            mark=mark(item, heaviest),
-            # a module in modules, a layer in control flow
-            indent="  " * (item.depth if isinstance(item, Sum) else len(item.within)) if nested or bodies else "",
-        )
-        for item in shown
+        line_of(item, columns, profile, heaviest, "  " * _depth(item) if by is None else "", name)
+        for item, name in zip(shown, names, strict=True)
     ]
-    if nested:
-        lines = _relative(lines, shown)
-    if len(shown) < len(items):
-        lines.append(_hidden(items[len(shown) :], columns, profile, choice.by, look))
+    if hidden:
+        lines.append(_hidden(hidden, columns, profile, choice.by, look))
     hint = _hint(choice, len(lines), any(row.missing == "rule" for row in profile.rows))
-    sheet = framed(profile, columns, lines, choice.by, hint, bool(choice.columns), look)
-    return sheet if choice.columns or audience == "program" else without_empty(sheet)
+    return framed(profile, columns, lines, choice.by, hint, bool(choice.columns), look)
+
+
+def _depth(item: Item) -> int:
+    """The modules around a module, or the control flow around a layer."""
+    return len(item.within) if isinstance(item, Row) else item.depth
+
+
+def line_of(
+    item: Item, columns: Sequence[Column], profile: Profile, heaviest: frozenset[int], indent: str, name: str
+) -> Line:
+    """The line of a row or of a sum, set apart if it has no count or is among the heaviest."""
+    rows = 1 if isinstance(item, Row) else len(item.rows)
+    unknown = item.unknown and item.unknown == rows
+    mark: Mark = "unknown" if unknown else "heavy" if id(item) in heaviest else ""
+    return Line(tuple(cell(column, item, profile) for column in columns), mark, indent, name)
 
 
 def framed(
-    profile: Profile, columns: Sequence[Column], lines: Sequence[Line], by: str, hint: str, squeeze: bool, look: Look
+    profile: Profile, columns: Sequence[Column], lines: Sequence[Line], by: str, hint: str, chosen: bool, look: Look
 ) -> Sheet:
     """The lines of a profile between what they are about and their total, the model's figures and its notes."""
     return Sheet(
-        heads=tuple(head(column, profile, by, look) for column in columns),
+        heads=tuple(head_of(column, profile, by, look) for column in columns),
         lines=tuple(lines),
         total=labelled("Total", profile.sum, columns, profile),
         about=about(profile, look),
-        summary=summary(profile, look),
+        summary=tuple(summary(profile, look)),
         notes=_notes(profile, "module" if by == "tree" else by, look),
         hint=hint,
-        squeeze=squeeze,
+        squeeze=chosen,
+        skip_empty=not chosen,
     )
 
 
@@ -111,14 +133,14 @@ def _notes(profile: Profile, by: str, look: Look) -> tuple[str, ...]:
     own = ["the model has no module names; all layers are at the top level"] if flat else []
     own += [] if profile.rows else ["the model has no layers"]
     own += _uncalled(profile) if by == "module" else []
-    return tuple(look.text(note) for note in (*own, *profile.notes))
+    return look.texts([*own, *profile.notes])
 
 
 def _uncalled(profile: Profile) -> list[str]:
     """The modules that were not called, the outermost of each branch, in one line."""
-    called = {call.path for call in profile.graph.calls}
+    called = {call.path for call in profile.graph.program.calls}
     around = {path[: at + 1] for path in called for at, character in enumerate(path) if character == "."}
-    idle = [m.path for m in profile.graph.modules if m.path not in called and f"{m.path}." not in around]
+    idle = [m.path for m in profile.graph.program.modules if m.path not in called and f"{m.path}." not in around]
     outermost = [path for path in idle if path.rpartition(".")[0] not in idle]
     if not outermost or not called:
         return []
@@ -138,13 +160,13 @@ def labelled(label: str, total: Sum, columns: Sequence[Column], profile: Profile
 def _hidden(items: Sequence[Item], columns: Sequence[Column], profile: Profile, by: str, look: Look) -> Line:
     """The line that stands for what is not shown. Modules overlap, so theirs has no figures."""
     label = f"{look.glyphs.cut} {counted(len(items), f'more {NAMED[by][0]}')}"
-    line = labelled(label, together(items), columns, profile, "rest")
+    line = labelled(label, sum_of(items), columns, profile, "rest")
     if by != "module":
         return line
     return Line(tuple(v if isinstance(v, str) else "" for v in line.values), "rest")
 
 
-def together(items: Sequence[Item]) -> Sum:
+def sum_of(items: Sequence[Item]) -> Sum:
     """The sum of rows and of sums."""
     return add_up("", [row for item in items for row in ([item] if isinstance(item, Row) else item.rows)])
 
@@ -163,36 +185,26 @@ def heavy(items: Sequence[Item]) -> frozenset[int]:
     return chosen if len(chosen) <= few else frozenset()
 
 
-def mark(item: Item, heaviest: frozenset[int]) -> Mark:
-    """What sets the line of an item apart."""
-    rows = 1 if isinstance(item, Row) else len(item.rows)
-    return "unknown" if item.unknown and item.unknown == rows else "heavy" if id(item) in heaviest else ""
-
-
-def _relative(lines: Sequence[Line], items: Sequence[Item]) -> list[Line]:
-    """The lines with short names: the path of a module without that of the module around it."""
+def _relative(items: Sequence[Item]) -> Iterator[str]:
+    """Short names: the path of each module without that of the module around it."""
     around: list[str] = []
-    result: list[Line] = []
-    for line, item in zip(lines, items, strict=True):
-        depth = item.depth if isinstance(item, Sum) else 0
-        del around[depth:]
-        inner = within(item.name, around[-1]) if around else ""
+    for item in items:
+        del around[_depth(item) :]
+        yield relative_path(item.name, around[-1]) if around else ""
         around.append(item.name)
-        result.append(Line(line.values, line.mark, line.indent, inner))
-    return result
 
 
-def within(path: str, around: str) -> str:
+def relative_path(path: str, around: str) -> str:
     """A module's path as seen from the module around it.
 
-    >>> within("layer1.0.conv1", "layer1.0")
+    >>> relative_path("layer1.0.conv1", "layer1.0")
     'conv1'
     """
     return path[len(around) + 1 :] if around and path.startswith(around + ".") else path
 
 
 def _hint(choice: Choice, lines: int, unruled: bool) -> str:
-    """How to go on: with a rule for an operator that has none, or with fewer lines."""
+    """Advice: a rule for an operator that has none, or fewer lines."""
     if unruled:
         return "to count an operator without a rule: --rules FILE.py (flopwise profile --help)"
     if lines <= LONG or choice.top:
@@ -200,3 +212,66 @@ def _hint(choice: Choice, lines: int, unruled: bool) -> str:
     ways = ["--top 20", *(["--by op"] if choice.by != "op" else [])]
     ways.append("--by module --depth 2" if choice.by != "module" else "--depth 2")
     return f"to shorten this: {', '.join(ways)}"
+
+
+def about(profile: Profile, look: Look, counted: bool = True) -> tuple[str, ...]:
+    """The model, its inputs and, where figures are given, the convention and its unit."""
+    graph, convention = profile.graph, profile.convention
+    inputs = [_input(tensor, look) for tensor in graph.inputs if tensor.kind != "state"] or ["no inputs"]
+    states = [tensor for tensor in graph.inputs if tensor.kind == "state"]
+    if states:
+        size, tensors = human(profile.state_bytes, "B"), f"{len(states)} tensor{'s' if len(states) > 1 else ''}"
+        inputs.append(f"state of {tensors}, {size}, such as {_input(states[0], look)}")
+    estimate = f": an estimate, as {convention.name} counts PyTorch programs and this is a file"
+    unit = f"convention {convention.name}, unit {convention.unit}{estimate if profile.estimated else ''}"
+    return (model_name(profile, look), *inputs, *look.texts([unit] if counted else []))
+
+
+def model_name(profile: Profile, look: Look) -> str:
+    """Where the model came from, and its name if that says more."""
+    return look.text(name_of(profile.graph.name, profile.graph.source))
+
+
+def name_of(name: str, source: str) -> str:
+    """Where a model of that name came from, and its name if that says more."""
+    if not source or source.startswith("<"):
+        return name or "model"
+    return source if name in source else f"{name} ({source})"
+
+
+def _input(tensor: Tensor, look: Look) -> str:
+    return f"{look.text(tensor.name)} {look.text(tensor.dtype or '?')} {look.shape(tensor.shape)}"
+
+
+#: What the summary names beside the count: key of the column, unit.
+_SUMMARY = {"macs": "MAC", "flops": "FLOP", "params": "", "buffers": "", "weight_bytes": "B", "activations": ""}
+
+
+def summary(profile: Profile, look: Look) -> Iterator[Figure]:
+    """The model's totals."""
+    convention = profile.convention
+    count = cell(COLUMNS["count"], profile.sum, profile)
+    title = count_title(convention.unit, convention.name)
+    yield figure(title, count, convention.unit, look, convention.display.human)
+    for key, unit in _SUMMARY.items():
+        if key != convention.name:  # flops counts FLOPs and macs MACs: once is enough
+            yield figure(TITLES[key], cell(COLUMNS[key], profile.sum, profile), unit, look)
+    yield figure(TITLES["peak_activation_bytes"], profile.peak_activation_bytes, "B", look)
+    yield from _training(profile, look)
+
+
+def _training(profile: Profile, look: Look) -> Iterator[Figure]:
+    """The figures of a training step, where one was counted."""
+    training = profile.training
+    if training is None:
+        return
+    for key, title, unit in (("backward_macs", "backward MACs", "MAC"), ("backward_flops", "backward FLOPs", "FLOP")):
+        yield figure(title, cell(COLUMNS[key], profile.sum, profile), unit, look)
+    if training.optimizer is not None:
+        update = None if training.update is None else training.update.dot(FLOPS)
+        yield figure(f"{training.optimizer.name} FLOPs", update, "FLOP", look)
+    yield figure("gradient bytes", training.gradient_bytes, "B", look)
+    if training.optimizer is not None:
+        yield figure("optimizer state bytes", training.state_bytes, "B", look)
+    for title, value in (("saved bytes", training.saved_bytes), ("training memory bytes", training.memory_bytes)):
+        yield figure(title, bounded(value, training.exact), "B", look)

@@ -23,7 +23,7 @@ _NETWORK = " over the network in "
 
 
 class _Read(NamedTuple):
-    """What was found in the weights of a profile."""
+    """The zeros in the weights of a profile."""
 
     #: The layers that have weights, by the identity of their rows.
     layers: dict[int, Layer]

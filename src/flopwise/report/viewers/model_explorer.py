@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flopwise.graph import Graph
+from flopwise.graph.names import FreshNames
 from flopwise.report.formats import json
-from flopwise.report.sheet.units import count_title
+from flopwise.report.sheet.columns import count_title
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -77,14 +78,5 @@ def _unique(names: Sequence[str]) -> list[str]:
     >>> _unique(["a", "", "a", ""])
     ['a', 'node', 'a_1', 'node_1']
     """
-    used: set[str] = set()
-    counters: dict[str, int] = {}
-    labels = []
-    for name in names:
-        fresh = base = name or "node"
-        while fresh in used:
-            counters[base] = counters.get(base, 0) + 1
-            fresh = f"{base}_{counters[base]}"
-        used.add(fresh)
-        labels.append(fresh)
-    return labels
+    distinct = FreshNames(form=lambda name, number: f"{name}_{number}")
+    return [distinct.fresh(name or "node") for name in names]

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise.graph import STORED, Node, Tensor
 from flopwise.report.formats import json
 from flopwise.report.formats.csv import SHAPES
+from flopwise.report.formats.json import Json
 from flopwise.report.html.model import EXACT
-from flopwise.report.sheet.columns import COLUMNS, AtLeast, Value, cell
-from flopwise.report.sheet.sheet import shape_text
-from flopwise.report.sheet.units import count_title
+from flopwise.report.sheet.columns import COLUMNS, cell, count_title
+from flopwise.report.sheet.values import AtLeast, Value
 from flopwise.rows import Row, Sum
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ ENDING = ".json"
 FIGURES = ("macs", "flops", "params", "buffers", "weight_bytes", "activations", "output_bytes")
 
 #: Name -> value of what is facts of one object.
-_Facts: TypeAlias = "dict[str, Any]"
+_Facts: TypeAlias = Json
 
 
 def render(profile: Profile) -> str:
@@ -54,16 +54,16 @@ def render(profile: Profile) -> str:
             nodes.add(node.name, _figures(row, profile) if row else {})
             notes.add(node.name, _remarks(row))
         elif row and node.known_outputs:
-            made = {f"{row.node.op} {name}": value for name, value in _figures(row, profile).items()}
-            metrics.more(values[node.known_outputs[0].name][0], made)
+            figures = {f"{row.node.op} {name}": value for name, value in _figures(row, profile).items()}
+            metrics.more(values[node.known_outputs[0].name][0], figures)
     for name, tensor in values.values():
         metrics.add(name, _sizes(tensor))
-        metadata.add(name, {"shape": shape_text(tensor.shape, SHAPES), "type": tensor.dtype or "?"})
+        metadata.add(name, {"shape": SHAPES.shape(tensor.shape), "type": tensor.dtype or "?"})
     remarks = {f"note {number}": note for number, note in enumerate(profile.notes, start=1)}
     content = {
         "signature": SIGNATURE,
         "metadata": [*_of_model(profile, remarks), *notes.items(), *metadata.items()],
-        "metrics": [*_of_model(profile, _whole(profile)), *nodes.items(), *metrics.items()],
+        "metrics": [*_of_model(profile, _model_facts(profile)), *nodes.items(), *metrics.items()],
     }
     return json.render_content(content)
 
@@ -86,7 +86,7 @@ class _Items:
         """Add a fact that other objects of the name cannot contradict."""
         self._more.setdefault(_key(name), {}).update(facts)
 
-    def items(self) -> Iterator[dict[str, Any]]:
+    def items(self) -> Iterator[Json]:
         """The items, object by object."""
         for key in dict.fromkeys([*self._agreed, *self._more]):
             yield from _item(self.kind, key, {**(self._agreed.get(key) or {}), **self._more.get(key, {})})
@@ -97,11 +97,11 @@ def _key(name: str) -> str:
     return name.split("\n", 1)[0]
 
 
-def _item(kind: str, target: str, facts: _Facts) -> list[dict[str, Any]]:
+def _item(kind: str, target: str, facts: _Facts) -> list[Json]:
     return [{"kind": kind, "target": target, "name": name, "value": value} for name, value in facts.items()]
 
 
-def _of_model(profile: Profile, facts: _Facts) -> Iterator[dict[str, Any]]:
+def _of_model(profile: Profile, facts: _Facts) -> Iterator[Json]:
     """Items of the model and its graph, under no name and under their own."""
     for target in dict.fromkeys(("", _key(profile.graph.name))):
         for kind in ("model", "graph"):
@@ -114,7 +114,7 @@ def _unique(nodes: Iterable[Node]) -> set[str]:
     return {name for name, number in times.items() if name and number == 1}
 
 
-def _number(value: Value) -> Any:
+def _number(value: Value) -> Value:
     """A figure as Netron shows it: "?" for what is unknown, text where JavaScript would lose digits."""
     if value is None:
         return "?"
@@ -143,10 +143,10 @@ def _remarks(row: Row | None) -> _Facts:
     return facts
 
 
-def _whole(profile: Profile) -> _Facts:
-    """What the figures are about, and the figures of the model."""
+def _model_facts(profile: Profile) -> _Facts:
+    """Convention, input shapes and figures of the model."""
     convention = profile.convention
-    inputs = "; ".join(f"{t.name} {t.dtype or '?'} {shape_text(t.shape, SHAPES)}" for t in profile.graph.inputs)
+    inputs = "; ".join(f"{t.name} {t.dtype or '?'} {SHAPES.shape(t.shape)}" for t in profile.graph.inputs)
     about = {"convention": f"{convention.name}, unit {convention.unit}", "input shapes": inputs or "none"}
     peak = {"peak activation bytes": _number(profile.peak_activation_bytes)}
     return {**about, **_figures(profile.sum, profile), **peak}
@@ -169,18 +169,18 @@ def _values(profile: Profile) -> dict[str, tuple[str, Tensor]]:
             values[tensor.name] = (names[tensor.name], tensor)
     for node in graph.nodes:
         for tensor in node.known_inputs:
-            if graph.format == "onnx" or tensor.kind not in STORED:
+            if not (graph.program.recorded or graph.caffe) or tensor.kind not in STORED:
                 values.setdefault(tensor.name, (_name(tensor, node, profile, names), tensor))
     return values
 
 
 def _name(tensor: Tensor, node: Node, profile: Profile, names: Mapping[str, str]) -> str:
-    """What the file calls a value.
+    """The name of a value in the file.
 
     Of a body, without the path of the operator around it; of a Caffe layer that works in place, the name of its bottom.
     """
     nodes = profile.graph.nodes
-    if profile.graph.format == "caffe":
+    if profile.graph.caffe:
         bottoms = [names.get(t.name, t.name) for t in node.known_inputs if t.kind not in STORED]
         return next((b for b in bottoms if tensor.name.startswith((f"{b}@", f"{b}'"))), tensor.name)
     return tensor.name.removeprefix("".join(f"{nodes[b.owner].name}/{b.part}/" for b in node.within))

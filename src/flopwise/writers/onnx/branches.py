@@ -1,4 +1,4 @@
-"""Branches that contradict the shapes, and the shapes that must not be written because of them.
+"""Branches that do not run, and the shapes that must not be written because of them.
 
 A condition such as "is this extent 1?" decides whether a Squeeze runs. With the shapes known, the branch with it may be
 impossible, and onnxruntime, which does not know the condition when it checks shapes, refuses the whole model. What the
@@ -7,65 +7,51 @@ branch takes, and all that this follows from, then stays as the file has it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
-import numpy
-import onnx
-from onnx import TypeProto, numpy_helper
+from flopwise.readers.onnx.file.literal import elements
+from flopwise.readers.onnx.file.model import Graph, Model, Node
+from flopwise.readers.onnx.normalize.sorting import captured, needs
+from flopwise.sizes.control import run
+from flopwise.sizes.loops import FLOWS
+from flopwise.sizes.run import Pass
+from flopwise.sizes.scope import Scope
 
-from flopwise.readers.onnx.native.inference import Inference
-from flopwise.readers.onnx.native.suspects import hidden
-from flopwise.readers.onnx.normalize.order import needs
-from flopwise.readers.onnx.types import Shapes, bodies, first_output, tensor_type
 
-
-def forbidden(model: onnx.ModelProto, shapes: Shapes) -> set[str]:
+def forbidden(model: Model, shapes: Scope) -> set[str]:
     """Names of tensors whose shape must not be written."""
-    taken: set[str] = set()
-    for node, fixed in _forks(model.graph, shapes):
-        for body in bodies(node):
-            names = _captured(body)
-            if _refused(model, body, names, fixed, sized=True) and not _refused(model, body, names, fixed, sized=False):
-                taken |= names
-    return _sources(model.graph, taken) if taken else taken
+    names_of_tensors: set[str] = set()
+    for node, around in _forks(model.graph, shapes):
+        for body in node.bodies():
+            names = captured(body)
+            if _refused(model, body, names, around, sized=True) and not _refused(
+                model, body, names, around, sized=False
+            ):
+                names_of_tensors |= names
+    return _sources(model.graph, names_of_tensors) if names_of_tensors else names_of_tensors
 
 
-def _forks(graph: onnx.GraphProto, shapes: Shapes) -> Iterator[tuple[onnx.NodeProto, Shapes]]:
+def _forks(graph: Graph, shapes: Scope) -> Iterator[tuple[Node, Scope]]:
     """Each If, with the shapes of the graph that it is in."""
-    for node in graph.node:
-        if node.op_type == "If" and not node.domain:
+    for node in graph.nodes:
+        if node.op == "If" and not node.domain:
             yield node, shapes
-        for inner in shapes.inner.get(first_output(node), ()):
-            yield from _forks(inner.graph, inner.shapes)
+        for inner in shapes.inner.get(node.first_output, ()):
+            body: Any = inner.graph
+            yield from _forks(body, inner.scope)
 
 
-def _captured(body: onnx.GraphProto) -> set[str]:
-    """Names that a body takes from the graphs around it."""
-    return needs(onnx.NodeProto(op_type="If", attribute=[onnx.AttributeProto(name="body", g=body)]))
-
-
-def _refused(model: onnx.ModelProto, body: onnx.GraphProto, names: Iterable[str], shapes: Shapes, sized: bool) -> bool:
-    """Whether a body is impossible with what is known about the tensors that it takes, or with their types alone."""
-    graph = onnx.GraphProto(name="branch", node=body.node, initializer=body.initializer)
-    graph.output.extend(onnx.ValueInfoProto(name=o.name) for o in body.output)
+def _refused(model: Model, body: Graph, names: set[str], shapes: Scope, sized: bool) -> bool:
+    """True where a body contradicts what is known about the tensors that it takes, or their types alone."""
+    one, scope = Pass(model.opsets, elements, flows=FLOWS), Scope()
     for name in names:
-        value = shapes.values.get(name)
-        if sized and isinstance(value, numpy.ndarray):  # no input as well: onnx would not take it for constant
-            graph.initializer.append(numpy_helper.from_array(value, name))
-            continue
-        entry = graph.input.add(name=name, type=shapes.type(name) or TypeProto())
-        if not sized and (tensor := tensor_type(entry.type)) is not None:
-            tensor.ClearField("shape")
-    alone = onnx.ModelProto(graph=graph, opset_import=model.opset_import, ir_version=model.ir_version)
-    with hidden(alone):
-        try:
-            Inference().model(alone, strict=True)
-        except Exception:  # onnx raises several kinds
-            return True
-    return False
+        fact = shapes.of(name)
+        scope.tensors[name] = fact if sized or fact.kind != "tensor" else one.facts.tensor(fact.dtype, None)
+    return bool(run(one, body, [], scope).scope.faults)
 
 
-def _sources(graph: onnx.GraphProto, names: set[str]) -> set[str]:
+def _sources(graph: Graph, names: set[str]) -> set[str]:
     """The names, and those of all tensors that they follow from, in all graphs."""
     makers: dict[str, set[str]] = {}
     _link(graph, makers)
@@ -77,15 +63,15 @@ def _sources(graph: onnx.GraphProto, names: set[str]) -> set[str]:
     return sources
 
 
-def _link(graph: onnx.GraphProto, makers: dict[str, set[str]]) -> None:
+def _link(graph: Graph, makers: dict[str, set[str]]) -> None:
     """Enter what each tensor follows from; what flows into a body follows from all that its operator takes."""
-    for node in graph.node:
-        wanted = needs(node)
-        for output in node.output:
-            makers.setdefault(output, set()).update(wanted)
-        for body in bodies(node):
+    for node in graph.nodes:
+        inputs = needs(node)
+        for output in node.outputs:
+            makers.setdefault(output, set()).update(inputs)
+        for body in node.bodies():
             _link(body, makers)
-            for value in body.input:
-                makers.setdefault(value.name, set()).update(wanted)
-            for output in node.output:
-                makers[output].update(o.name for o in body.output)
+            for value in body.inputs:
+                makers.setdefault(value.name, set()).update(inputs)
+            for output in node.outputs:
+                makers[output].update(value.name for value in body.outputs)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from flopwise.errors import InputError
 from flopwise.readers.onnx.file.skeleton import Skeleton, Stored
-from flopwise.writers.atomic import whole
+from flopwise.writers.atomic import atomic_file
 
 
 def files(skeleton: Skeleton) -> list[str]:
@@ -27,7 +27,7 @@ def _locations(tensor: Stored) -> Iterator[str]:
 
 
 def copies(locations: Iterable[str], old: Path | None, new: Path, copy: bool) -> dict[Path, Path]:
-    """What has to be copied: file -> copy. Nothing when the new model lies where the files are.
+    """The files to copy: file -> copy; {} where the new model lies in the folder of the files.
 
     Args:
         locations: the files, from the folder of the model.
@@ -76,7 +76,7 @@ def copied(files: Mapping[Path, Path]) -> Iterator[None]:
         for source, target in files.items():
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                with open(source, "rb") as read, whole(str(target)) as write:
+                with open(source, "rb") as read, atomic_file(str(target)) as write:
                     shutil.copyfileobj(read, write, 1 << 20)
             except OSError as error:
                 raise InputError(f"{target}: cannot be written ({error.strerror})") from error

@@ -1,4 +1,4 @@
-"""What is to be written into an ONNX file: the type of each value and notes on operators, graph by graph.
+"""The plan of an ONNX file to be written: the type of each value and notes on operators, graph by graph.
 
 The plan is made for the graphs of the file. The resolved model has functions inlined and operators in execution order,
 so its tensors and operators are found again by the names of what the operators make.
@@ -7,15 +7,16 @@ so its tensors and operators are found again by the names of what the operators 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-import onnx
-from onnx import TypeProto
-
-from flopwise.readers.onnx.messages import parsed
+from flopwise.operators.size import OPEN, Most
+from flopwise.readers.onnx.file.decode import decoded
+from flopwise.readers.onnx.file.model import Dim, Graph, Node, OptionalType, SequenceType, TensorType, Type
 from flopwise.readers.onnx.read import Resolved
-from flopwise.readers.onnx.types import Inner, Shapes, bodies, concrete, first_output
+from flopwise.sizes.facts import NOTHING, Fact
+from flopwise.sizes.scope import Inner, Scope
 from flopwise.writers.onnx.branches import forbidden
 
 
@@ -23,19 +24,19 @@ from flopwise.writers.onnx.branches import forbidden
 class Value:
     """The type to be written for a value."""
 
-    type: TypeProto
+    type: Type
     #: Whether every extent is known, and not only an upper bound of it.
     resolved: bool
 
 
 @dataclass(slots=True)
 class GraphPlan:
-    """What is to be written into one graph of a file."""
+    """The changes to one graph of a file."""
 
     #: Types by name, of inputs that may be changed, of what operators make, and of outputs.
     values: dict[str, Value] = field(default_factory=dict)
     #: Names that get an entry if they have none: what operators make.
-    made: dict[str, None] = field(default_factory=dict)
+    results: dict[str, None] = field(default_factory=dict)
     #: Names of inputs of the main graph.
     inputs: tuple[str, ...] = ()
     #: Names of initialisers.
@@ -57,7 +58,7 @@ class GraphPlan:
     lost: int = 0
 
     def resolves(self, name: str) -> bool:
-        """Whether the shape of a tensor is written."""
+        """True where the shape of a tensor is written."""
         return name in self.values and self.values[name].resolved
 
     def all(self) -> Iterator[GraphPlan]:
@@ -68,56 +69,54 @@ class GraphPlan:
 
 
 def plan(resolved: Resolved) -> GraphPlan:
-    """What is to be written into the file of a model whose shapes are resolved.
+    """The plan of the file of a model whose shapes are resolved.
 
     Raises:
         ModelError: the model is damaged.
     """
-    file = parsed(resolved.skeleton.model)
-    spots = _spots(resolved.proto.graph, resolved.shapes, itertools.count())
-    calls = {(f.domain, f.name) for f in file.functions}
-    made = _plan(file.graph, [(resolved.proto.graph, resolved.shapes, spots)], calls, resolved.changed)
-    made.main = True
-    made.inputs = tuple(i.name for i in file.graph.input if i.name not in made.stored)
-    for value in resolved.proto.graph.input:
-        if value.name not in made.stored:
-            made.values[value.name] = Value(value.type, True)
-    for output in file.graph.output:
-        if output.name not in made.values and (type_ := resolved.shapes.type(output.name)) is not None:
-            made.values[output.name] = _value(output.name, type_, resolved.shapes)
-    names = frozenset(forbidden(resolved.proto, resolved.shapes))
-    for each in made.all() if names else ():
+    file = decoded(resolved.skeleton, resolved.name)
+    graph, scope = resolved.model.graph, resolved.shapes
+    calls = {(key.domain, key.name) for key in file.functions}
+    changes = _plan(file.graph, [(scope, _spots(graph, scope, itertools.count()))], calls, resolved.changed)
+    changes.main = True
+    changes.inputs = tuple(v.name for v in file.graph.inputs if v.name not in changes.stored)
+    for value in graph.inputs:
+        if value.name not in changes.stored and (type_ := type_of(scope.of(value.name))) is not None:
+            changes.values[value.name] = Value(type_, True)
+    for output in file.graph.outputs:
+        if output.name not in changes.values and (planned := _value_of(output.name, scope)) is not None:
+            changes.values[output.name] = planned
+    names = frozenset(forbidden(resolved.model, resolved.shapes))
+    for each in changes.all() if names else ():
         each.untouched = names
         for name in names & each.values.keys():
             del each.values[name]
-    return made
+    return changes
 
 
 @dataclass(slots=True)
 class _Spot:
     """An operator of a resolved graph: its position in ``Graph.nodes``, and the bodies that follow it there."""
 
-    node: onnx.NodeProto
+    node: Node
     position: int
     inner: list[tuple[Inner, list[_Spot]]]
 
 
-def _spots(graph: onnx.GraphProto, shapes: Shapes, positions: Iterator[int]) -> list[_Spot]:
+def _spots(graph: Graph, shapes: Scope, positions: Iterator[int]) -> list[_Spot]:
     """The operators of a graph in the order of ``Graph.nodes``."""
     spots = []
-    for node in graph.node:
+    for node in graph.nodes:
         spot = _Spot(node, next(positions), [])
-        for inner in shapes.inner.get(first_output(node), ()):
-            spot.inner.append((inner, _spots(inner.graph, inner.shapes, positions)))
+        for inner in shapes.inner.get(node.first_output, ()):
+            body: Any = inner.graph
+            spot.inner.append((inner, _spots(body, inner.scope, positions)))
         spots.append(spot)
     return spots
 
 
 def _plan(
-    file: onnx.GraphProto,
-    runs: Sequence[tuple[onnx.GraphProto, Shapes, list[_Spot]]],
-    calls: set[tuple[str, str]],
-    stale: bool,
+    file: Graph, runs: Sequence[tuple[Scope, list[_Spot]]], calls: Collection[tuple[str, str]], stale: bool
 ) -> GraphPlan:
     """The plan of a graph of the file.
 
@@ -127,35 +126,31 @@ def _plan(
         calls: domains and names of local functions.
         stale: whether shapes in the file are for other inputs.
     """
-    made = GraphPlan(stale=stale, stored={t.name for t in file.initializer}, runs=bool(runs))
-    for node in file.node:
-        for name in filter(None, node.output):
-            made.made[name] = None
-            if (value := _common([_value_of(name, shapes) for _, shapes, _ in runs])) is not None:
-                made.values[name] = value
-    for end in (*file.input, *file.output):
-        if end.name not in made.values and (value := _common([_value_of(end.name, s) for _, s, _ in runs])) is not None:
-            made.values[end.name] = value
-    inner: dict[tuple[str, str], list[tuple[onnx.GraphProto, Shapes, list[_Spot]]]] = {}
-    for _, _, spots in runs:
+    changes = GraphPlan(stale=stale, stored=set(file.initializers), runs=bool(runs))
+    for node in file.nodes:
+        for name in filter(None, node.outputs):
+            changes.results[name] = None
+            if (value := _common([_value_of(name, scope) for scope, _ in runs])) is not None:
+                changes.values[name] = value
+    for end in (*file.inputs, *file.outputs):
+        if end.name not in changes.values and (value := _common([_value_of(end.name, s) for s, _ in runs])) is not None:
+            changes.values[end.name] = value
+    inner: dict[tuple[str, str], list[tuple[Scope, list[_Spot]]]] = {}
+    for _, spots in runs:
         called = _owners(file, spots, calls)
         for spot in spots:
-            first = first_output(spot.node)
-            owner = called.get(spot.position, first)
-            made.positions.setdefault(owner, []).extend(_positions([spot]))
-            made.lost += owner not in made.made
+            owner = called.get(spot.position, spot.node.first_output)
+            changes.positions.setdefault(owner, []).extend(_positions([spot]))
+            changes.lost += owner not in changes.results
             if spot.position not in called:
                 for body, below in spot.inner:
                     part = body.part.partition("[")[0]
-                    inner.setdefault((first, part), []).append((body.graph, body.shapes, below))
-    for node in file.node:
-        if not bodies(node):
-            continue
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                key = (first_output(node), attribute.name)
-                made.bodies[key] = _plan(attribute.g, inner.get(key, []), calls, stale)
-    return made
+                    inner.setdefault((spot.node.first_output, part), []).append((body.scope, below))
+    for node in file.nodes:
+        for attribute, graph in node.attributes.graphs() if node.bodies() else ():
+            key = (node.first_output, attribute)
+            changes.bodies[key] = _plan(graph, inner.get(key, []), calls, stale)
+    return changes
 
 
 def _positions(spots: Iterable[_Spot]) -> Iterator[int]:
@@ -165,19 +160,19 @@ def _positions(spots: Iterable[_Spot]) -> Iterator[int]:
             yield from _positions(below)
 
 
-def _owners(file: onnx.GraphProto, spots: Sequence[_Spot], calls: set[tuple[str, str]]) -> dict[int, str]:
+def _owners(file: Graph, spots: Sequence[_Spot], calls: Collection[tuple[str, str]]) -> dict[int, str]:
     """Position -> first output of the call of a function that an operator was inlined from; "" when it is unknown.
 
     Operators of one call share tensors that nobody else has, or make what the call makes.
     """
     if not calls:
         return {}
-    own = {first_output(n) for n in file.node if (n.domain, n.op_type) not in calls}
-    ends = {o: first_output(n) for n in file.node if (n.domain, n.op_type) in calls for o in n.output if o}
-    outside = {o for n in file.node for o in n.output} | {i.name for i in file.input}
-    outside |= {t.name for t in file.initializer} | {""}
-    makers = {o: s.position for s in spots for o in s.node.output}
-    inlined = [s for s in spots if first_output(s.node) not in own]
+    own = {n.first_output for n in file.nodes if (n.domain, n.op) not in calls}
+    ends = {o: n.first_output for n in file.nodes if (n.domain, n.op) in calls for o in n.outputs if o}
+    outside = {o for n in file.nodes for o in n.outputs} | {i.name for i in file.inputs}
+    outside |= {*file.initializers, ""}
+    makers = {o: s.position for s in spots for o in s.node.outputs}
+    inlined = [s for s in spots if s.node.first_output not in own]
     parents = {s.position: s.position for s in inlined}
 
     def root(position: int) -> int:
@@ -187,53 +182,53 @@ def _owners(file: onnx.GraphProto, spots: Sequence[_Spot], calls: set[tuple[str,
         return position
 
     for spot in inlined:
-        for name in spot.node.input:
+        for name in spot.node.inputs:
             maker = makers.get(name)
             if name not in outside and maker in parents:
                 parents[root(spot.position)] = root(maker)
-    owners = {root(s.position): ends[o] for s in inlined for o in s.node.output if o in ends}
+    owners = {root(s.position): ends[o] for s in inlined for o in s.node.outputs if o in ends}
     return {s.position: owners.get(root(s.position), "") for s in inlined}
 
 
-def _value_of(name: str, shapes: Shapes) -> Value | None:
-    type_ = shapes.type(name)
-    return None if type_ is None or not type_.WhichOneof("value") else _value(name, type_, shapes)
+def type_of(fact: Fact) -> Type | None:
+    """The type of a value as far as it is certain: without upper bounds; None where nothing is known."""
+    if fact is NOTHING:
+        return None
+    if fact.kind == "tensor":
+        return TensorType(fact.dtype, _dims(fact))
+    item = fact.item or (fact.members[0] if fact.members else None)
+    element = None if item is None else type_of(item)
+    if element is None:
+        element = TensorType(fact.dtype, _dims(fact))
+    element = SequenceType(element) if "sequence" in fact.kind else element
+    return OptionalType(element) if "optional" in fact.kind else element
 
 
-def _value(name: str, type_: TypeProto, shapes: Shapes) -> Value:
-    """The type of a value as far as it is certain: without upper bounds, and without symbols that onnx made up."""
-    bound = shapes.bounds.get(name, frozenset())
-    if not bound and concrete(type_) is not None:
-        return Value(type_, True)
-    new = TypeProto()
-    new.CopyFrom(type_)
-    for tensor in _tensors(new):
-        for axis, dim in enumerate(tensor.shape.dim):
-            if axis in bound or dim.HasField("dim_param") or dim.dim_value < 0:
-                dim.ClearField("value")
-    return Value(new, False)
+def _dims(fact: Fact) -> tuple[Dim, ...] | None:
+    """The extents of a tensor; None for one that is open, or an upper bound."""
+    if fact.shape is None:
+        return None
+    return tuple([None if type(n) is Most or n is OPEN else int(n) for n in fact.shape])
 
 
-def _tensors(type_: TypeProto) -> Iterator[TypeProto.Tensor]:
-    """The tensor types in a type."""
-    kind = type_.WhichOneof("value")
-    if kind in ("tensor_type", "sparse_tensor_type"):
-        yield getattr(type_, kind)
-    elif kind in ("sequence_type", "optional_type"):
-        yield from _tensors(getattr(type_, kind).elem_type)
-    elif kind == "map_type":
-        yield from _tensors(type_.map_type.value_type)
+def _value_of(name: str, shapes: Scope) -> Value | None:
+    fact = shapes.of(name)
+    type_ = type_of(fact)
+    return None if type_ is None else Value(type_, fact.extents is not None and not fact.bound)
 
 
 def _common(values: Sequence[Value | None]) -> Value | None:
-    """What holds in all runs of a graph; None when nothing does."""
+    """The type that holds in all runs of a graph; None where none does."""
     first = values[0] if values else None
     if first is None or None in values:
         return None
     if all(v is not None and v.type == first.type for v in values):
         return Value(first.type, all(v is not None and v.resolved for v in values))
-    new = TypeProto()
-    new.CopyFrom(first.type)
-    for tensor in _tensors(new):
-        tensor.ClearField("shape")
-    return Value(new, False)
+    return Value(_without_shape(first.type), False)
+
+
+def _without_shape(type_: Type | None) -> Type:
+    """A type with the shapes of tensors left open."""
+    if isinstance(type_, SequenceType | OptionalType):
+        return replace(type_, element=_without_shape(type_.element))
+    return replace(type_, dims=None) if isinstance(type_, TensorType) else TensorType(None, None)

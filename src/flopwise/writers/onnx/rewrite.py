@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import onnx
-from google.protobuf.message import DecodeError
-
+from flopwise.readers.onnx.file.decode import Decoder
 from flopwise.readers.onnx.file.stripped import MARK
 from flopwise.readers.onnx.file.tensors import TensorWalk
 from flopwise.readers.source.source import Source
@@ -39,13 +37,18 @@ class Rewrite(TensorWalk):
             outputs: names of tensors that become outputs of the model.
         """
         super().__init__(source)
+        self.decoder = Decoder({}, source.name)
         self.note = note
         self.hollow = hollow
         self.outputs = outputs
 
+    def parts(self, start: int, end: int) -> list[Field]:
+        """All that is in a message, so that nothing is lost."""
+        return list(self.window.fields(start, end, with_groups=True))
+
     def model(self, plan: GraphPlan) -> Pieces:
         """The whole file."""
-        fields = list(self.window.fields(0, self.source.size))
+        fields = self.parts(0, self.source.size)
         graphs = [f for f in fields if f.number == 7 and f.wire == BYTES]
         out = Pieces()
         for field in fields:
@@ -55,7 +58,7 @@ class Rewrite(TensorWalk):
             elif field.number == 25 and field.wire == BYTES and self.hollow:
                 out.field(25, self.function(field))
             elif field.number == 20 and field.wire == BYTES and self.hollow:
-                training = self.window.fields(field.start, field.end)
+                training = self.parts(field.start, field.end)
                 out.field(20, self.with_graphs(training, (1, 2), GraphPlan()))
             else:
                 out.copy(field.tag, field.end)
@@ -63,7 +66,7 @@ class Rewrite(TensorWalk):
 
     def graph(self, messages: Sequence[Field], plan: GraphPlan) -> Pieces:
         """A graph, given as one message or more."""
-        fields = [f for m in messages for f in self.window.fields(m.start, m.end)]
+        fields = [f for m in messages for f in self.parts(m.start, m.end)]
         constants, stored = self.constants(fields)
         ends = Ends(plan, self.outputs if plan.main else ())
         others = Pieces()
@@ -75,18 +78,19 @@ class Rewrite(TensorWalk):
             elif field.number in (5, 15) and field.start in stored:
                 others.add(stored[field.start])
             elif field.number in (11, 12, 13):
-                value = self.value(field)
+                content = self.window.bytes(field.start, field.end)
+                value = self.decoder.value(content)
                 if field.number == 11 and value.name in constants:
                     continue  # in old files every initialiser is an input as well
-                changed = put(ends, field.number, value)
+                changed = put(ends, field.number, value, content)
                 if changed is None:
                     others.copy(field.tag, field.end)
                 elif changed:
-                    others.add(message(field.number, [changed.SerializeToString()]))
+                    others.add(message(field.number, [changed]))
             else:
                 others.copy(field.tag, field.end)
-        for number, value in ends.new():
-            others.add(message(number, [value.SerializeToString()]))
+        for number, entry in ends.new():
+            others.add(message(number, [entry]))
         if not constants:
             return others
         out = Pieces()
@@ -122,7 +126,7 @@ class Rewrite(TensorWalk):
         if not (self.note or self.hollow or plan.bodies):
             out.copy(field.tag, field.end)
             return
-        fields = list(self.window.fields(field.start, field.end))
+        fields = self.parts(field.start, field.end)
         first = next((self.text(f) for f in fields if f.number == 2 and f.end > f.start), "")
         note = self.note(plan.positions.get(first, ())) if self.note else {}
         constant = self.hollow is not None and any(f.number == 4 and self.text(f) == "Constant" for f in fields)
@@ -148,12 +152,12 @@ class Rewrite(TensorWalk):
 
     def attribute(self, field: Field, first: str, plan: GraphPlan, constant: bool) -> Pieces | None:
         """An attribute of the operator that makes ``first``; None when it stays."""
-        fields = list(self.window.fields(field.start, field.end))
+        fields = self.parts(field.start, field.end)
         if constant:
             return self.held(fields)
         if not any(f.number in (6, 11) and f.wire == BYTES for f in fields):
             return None
-        name = next((self.text(f) for f in fields if f.number == 1), "")
+        name = next((self.text(f) for f in fields if f.number == 1 and f.wire == BYTES), "")
         return self.with_graphs(fields, (6, 11), plan.bodies.get((first, name)) or GraphPlan(stale=plan.stale))
 
     def with_graphs(self, fields: Iterable[Field], numbers: tuple[int, ...], plan: GraphPlan) -> Pieces:
@@ -175,7 +179,7 @@ class Rewrite(TensorWalk):
                 changed = self.hollow.attribute(self.take_apart(part))
             elif part.number == 22 and part.wire == BYTES:
                 dims, values, _, _ = self.sparse(part)
-                changed = self.hollow.zeros(values.code, dims).SerializeToString()
+                changed = self.hollow.zeros(values.code, dims)
         if changed is None:
             return None
         content = Pieces()
@@ -185,7 +189,7 @@ class Rewrite(TensorWalk):
     def function(self, field: Field) -> Pieces:
         """A local function without weights."""
         assert self.hollow is not None
-        fields = list(self.window.fields(field.start, field.end))
+        fields = self.parts(field.start, field.end)
         content = Pieces()
         version = max((self.opset(f) for f in fields if f.number == 9), default=0)
         outside, self.hollow.version = self.hollow.version, version
@@ -205,17 +209,9 @@ class Rewrite(TensorWalk):
         return version if domain in ("", "ai.onnx") else 0
 
     def is_ours(self, field: Field) -> bool:
-        """Whether an entry of metadata was written by flopwise as a note."""
+        """True where an entry of metadata was written by flopwise as a note."""
         key = next((self.text(f) for f in self.window.fields(field.start, field.end) if f.number == 1), "")
         return key.startswith(OURS) and key != MARK
-
-    def value(self, field: Field) -> onnx.ValueInfoProto:
-        """A value's name and type."""
-        try:
-            read: onnx.ValueInfoProto = onnx.ValueInfoProto.FromString(self.window.bytes(field.start, field.end))
-        except DecodeError:
-            raise self.window.damaged(field.start, "no value") from None
-        return read
 
 
 #: Bytes that are copied at a time.

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import onnx
-from onnx import numpy_helper
-
 from flopwise.errors import InputError, ModelError
-from flopwise.readers.onnx.file.skeleton import CODES, kept
+from flopwise.readers.onnx.file.skeleton import CODES, RAW, kept
 from flopwise.readers.onnx.file.stripped import MARK
 from flopwise.readers.onnx.file.tensors import Tensor
-from flopwise.readers.onnx.file.weights import load
+from flopwise.readers.onnx.file.weights import external_bytes
 from flopwise.readers.source.source import Source
+from flopwise.readers.source.wire import message, number_field
+
+#: The type of an attribute that is a sparse tensor.
+_SPARSE_TENSOR = 11
 
 #: First operator set in which a Constant may be sparse.
 SPARSE = 11
 
 
 class Hollow:
-    """What writes the tensors of one model without their elements; small ones, which may steer shapes, keep theirs."""
+    """Tensors of one model as messages without elements; small ones, which may steer shapes, keep theirs."""
 
     def __init__(self, version: int, name: str, reopen: Callable[[], Source]) -> None:
         """
@@ -40,11 +41,15 @@ class Hollow:
         """A small tensor whose data lies beside the model, with its elements; None for any other."""
         if not tensor.external or not kept(tensor.code, tensor.dims):
             return None
+        stored = tensor.stored()
         try:
-            loaded = load(tensor.stored(), self.name, self.reopen)
+            data = external_bytes(stored, self.name, self.reopen)
         except ModelError:  # the data is not there
             return None
-        return bytes(numpy_helper.from_array(loaded, tensor.name).SerializeToString())
+        if len(data) != stored.nbytes:
+            return None
+        head = [*(number_field(1, d) for d in tensor.dims), number_field(2, tensor.code)]
+        return b"".join([*head, message(8, [tensor.name.encode()]), message(RAW, [data])])
 
     def initializer(self, tensor: Tensor) -> bytes | None:
         """The operator that stands for an initialiser; None for one that stays as it is.
@@ -60,15 +65,13 @@ class Hollow:
 
     def attribute(self, tensor: Tensor) -> bytes | None:
         """The attribute of a Constant operator in place of the one that holds the tensor; None if that stays."""
-        return None if _stays(tensor) else bytes(self.zeros(tensor.code, tensor.dims).SerializeToString())
+        return None if _stays(tensor) else self.zeros(tensor.code, tensor.dims)
 
     def _constant(self, name: str, code: int, dims: Sequence[int]) -> bytes:
-        node = onnx.NodeProto(op_type="Constant", output=[name])
-        node.attribute.append(self.zeros(code, dims))
-        node.metadata_props.add(key=MARK)
-        return bytes(node.SerializeToString())
+        parts = [message(2, [name.encode()]), message(4, [b"Constant"]), message(5, [self.zeros(code, dims)])]
+        return b"".join([*parts, message(9, [message(1, [MARK.encode()])])])
 
-    def zeros(self, code: int, dims: Sequence[int]) -> onnx.AttributeProto:
+    def zeros(self, code: int, dims: Sequence[int]) -> bytes:
         """The attribute of a Constant operator for a tensor of zeros.
 
         Raises:
@@ -79,12 +82,11 @@ class Hollow:
                 f"operator set {self.version} cannot write a tensor without its elements; "
                 f"convert the model to {SPARSE} or later first (onnx.version_converter does it)"
             )
-        values = onnx.TensorProto(data_type=code, dims=[0])
-        indices = onnx.TensorProto(data_type=onnx.TensorProto.INT64, dims=[0])
-        sparse = onnx.SparseTensorProto(values=values, indices=indices, dims=dims)
-        return onnx.AttributeProto(name="sparse_value", type=onnx.AttributeProto.SPARSE_TENSOR, sparse_tensor=sparse)
+        values, indices = (number_field(1, 0) + number_field(2, kind) for kind in (code, CODES["int64"]))
+        sparse = [message(1, [values]), message(2, [indices]), *(number_field(3, d) for d in dims)]
+        return message(1, [b"sparse_value"]) + number_field(20, _SPARSE_TENSOR) + message(22, sparse)
 
 
 def _stays(tensor: Tensor) -> bool:
-    """Whether a tensor keeps its elements: words are not weights, and small tensors steer shapes."""
+    """True where a tensor keeps its elements: words are not weights, and small tensors steer shapes."""
     return tensor.code == CODES["string"] or kept(tensor.code, tensor.dims)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-import onnx
-from onnx import TypeProto
-
+from flopwise.readers.onnx.file.model import TensorType, Type
+from flopwise.readers.onnx.file.model import Value as Declared
 from flopwise.readers.onnx.types import tensor_type
 from flopwise.writers.onnx.plan import GraphPlan, Value
+from flopwise.writers.onnx.types import entry, opened, retyped, with_type
 
 #: Fields of GraphProto.
 INPUT, OUTPUT, VALUE = 11, 12, 13
 
 
 class Ends:
-    """What is known about the values of one graph while its messages go by."""
+    """The values of one graph, followed while its messages go by."""
 
     def __init__(self, plan: GraphPlan, outputs: Sequence[str]) -> None:
         """
@@ -27,107 +27,77 @@ class Ends:
         self.plan = plan
         self.outputs = dict.fromkeys(outputs)
         #: Entries that became outputs.
-        self.moved: dict[str, onnx.ValueInfoProto] = {}
+        self.moved: dict[str, bytes] = {}
         self.seen: set[str] = set()
 
-    def new(self) -> Iterator[tuple[int, onnx.ValueInfoProto]]:
-        """What the graph gets when all its messages have gone by: the field, and the entry."""
+    def new(self) -> Iterator[tuple[int, bytes]]:
+        """Fields to add once all messages of the graph have gone by: the field's number, and the entry."""
         for name in self.outputs:
             value = self.plan.values.get(name)
-            entry = self.moved.get(name) or onnx.ValueInfoProto(name=name, type=value.type if value else None)
-            yield OUTPUT, entry
+            yield OUTPUT, self.moved.get(name) or entry(name, value.type if value else None)
             self.seen.add(name)
-        for name in self.plan.made:
+        for name in self.plan.results:
             value = self.plan.values.get(name)
             if name not in self.seen and value is not None and _typed(value.type):
-                yield VALUE, onnx.ValueInfoProto(name=name, type=value.type)
+                yield VALUE, entry(name, value.type)
 
 
-def put(ends: Ends, number: int, old: onnx.ValueInfoProto) -> onnx.ValueInfoProto | Literal[False] | None:
+def put(ends: Ends, number: int, declared: Declared, data: bytes) -> bytes | Literal[False] | None:
     """An entry of the file with its new type; None when it stays as it is, False when it is left out here.
 
     Args:
         ends: what is known about the graph; written on.
         number: the field that the entry is in.
-        old: the entry; changed in place.
+        declared: what it says.
+        data: its bytes.
     """
-    name, plan = old.name, ends.plan
+    name, plan = declared.name, ends.plan
     ends.seen.add(name)
     if number == VALUE and name in plan.stored:
         return None  # what exporters note on weights
-    value = plan.values.get(name)
-    before = old.SerializeToString()
+    value, entry = plan.values.get(name), data
     if name in plan.untouched:
         pass
     elif number == VALUE or plan.main:
-        _settle(old, value, plan.stale)
+        entry = _settled(data, declared.type, value, plan.stale)
     else:
-        _correct(old, value, plan.stale)
+        entry = _corrected(data, declared.type, value, plan.stale)
     if number == VALUE and name in ends.outputs:
-        ends.moved[name] = old
+        ends.moved[name] = entry
         return False
     if number == OUTPUT:
         ends.outputs.pop(name, None)
-    return None if old.SerializeToString() == before else old
+    return None if entry == data else entry
 
 
-def _settle(old: onnx.ValueInfoProto, value: Value | None, stale: bool) -> None:
-    """Write down what is known; keep what the file says where that is more, and holds."""
-    if value is not None and (value.resolved or stale or not _complete(old.type)):
-        _retype(old.type, value.type)
-    elif stale:
-        _open(old.type)
+def _settled(data: bytes, type_: Type | None, value: Value | None, stale: bool) -> bytes:
+    """An entry with what is known; what the file says stays where that is more, and holds."""
+    if value is not None and (value.resolved or stale or not _complete(type_)):
+        new = value.type
+        return with_type(data, lambda old: retyped(old, new))
+    return with_type(data, opened) if stale and type_ is not None else data
 
 
-def _correct(old: onnx.ValueInfoProto, value: Value | None, stale: bool) -> None:
-    """Correct the type of an input or output of a body where it is wrong."""
-    declared = tensor_type(old.type)
-    if declared is None or not declared.HasField("shape"):
-        return
-    ours = None if value is None or not value.resolved else tensor_type(value.type)
-    if ours is None:
-        if stale:
-            _open(old.type)
-        return
-    pairs = zip(declared.shape.dim, ours.shape.dim, strict=False)
-    wrong = len(declared.shape.dim) != len(ours.shape.dim)
-    if value is not None and (wrong or any(a.HasField("dim_value") and a.dim_value != b.dim_value for a, b in pairs)):
-        _retype(old.type, value.type)
+def _corrected(data: bytes, type_: Type | None, value: Value | None, stale: bool) -> bytes:
+    """An input or output of a body with another type where its own is wrong."""
+    declared = tensor_type(type_)
+    if declared is None or declared.dims is None:
+        return data
+    ours = tensor_type(value.type) if value is not None and value.resolved else None
+    if value is None or ours is None or ours.dims is None:
+        return with_type(data, opened) if stale else data
+    new = value.type
+    wrong = len(declared.dims) != len(ours.dims)
+    if wrong or any(isinstance(a, int) and a != b for a, b in zip(declared.dims, ours.dims, strict=True)):
+        return with_type(data, lambda old: retyped(old, new))
+    return data
 
 
-def _typed(type_: TypeProto) -> bool:
-    """Whether a type states the element type of a tensor, or is not a tensor type."""
-    if type_.WhichOneof("value") != "tensor_type":
-        return type_.WhichOneof("value") is not None
-    return bool(type_.tensor_type.elem_type)
+def _typed(type_: Type | None) -> bool:
+    """True where a type states the element type of a tensor, or is not a tensor type."""
+    return type_.dtype is not None if type(type_) is TensorType else type_ is not None
 
 
-def _complete(type_: TypeProto) -> bool:
-    """Whether a type states the element type and rank of a tensor, or is not a tensor type."""
-    return _typed(type_) and (not type_.HasField("tensor_type") or type_.tensor_type.HasField("shape"))
-
-
-def _retype(old: TypeProto, new: TypeProto) -> None:
-    """Put the new type in place of the old one; what the file says about the meaning of each dim stays."""
-    if not old.HasField("tensor_type") or not new.HasField("tensor_type"):
-        old.CopyFrom(new)
-        return
-    kept, stated = old.tensor_type, new.tensor_type
-    kept.elem_type = stated.elem_type or kept.elem_type
-    if not kept.HasField("shape") or len(kept.shape.dim) != len(stated.shape.dim) or not stated.HasField("shape"):
-        kept.ClearField("shape")
-        if stated.HasField("shape"):
-            kept.shape.CopyFrom(stated.shape)
-        return
-    for dim, size in zip(kept.shape.dim, stated.shape.dim, strict=True):
-        if size.HasField("dim_value"):
-            dim.dim_value = size.dim_value
-        else:
-            dim.ClearField("value")
-
-
-def _open(type_: TypeProto) -> None:
-    """Take the shape out of a type."""
-    tensor = tensor_type(type_)
-    if tensor is not None:
-        tensor.ClearField("shape")
+def _complete(type_: Type | None) -> bool:
+    """True where a type states the element type and rank of a tensor, or is not a tensor type."""
+    return _typed(type_) and (type(type_) is not TensorType or type_.dims is not None)

@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import onnx
-
-from flopwise.errors import InputError, ModelError, counted, with_article
+from flopwise.errors import InputError, counted
 from flopwise.profiles.profile import Profile
-from flopwise.readers.onnx.messages import parsed
+from flopwise.readers.onnx.file.memory import is_message
+from flopwise.readers.onnx.file.model import TensorType
 from flopwise.readers.onnx.read import Resolved
-from flopwise.readers.source.source import BytesSource, Source
 from flopwise.rows import Row
-from flopwise.writers.atomic import whole
+from flopwise.writers.atomic import atomic_file
 from flopwise.writers.onnx import external
 from flopwise.writers.onnx.plan import GraphPlan, plan
 from flopwise.writers.onnx.rewrite import Rewrite
@@ -32,7 +30,7 @@ ENDING = ".onnx"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written."""
+    """The result of writing a model."""
 
     path: str
     #: How many tensors that operators make have their shape in the file now.
@@ -49,11 +47,11 @@ class Written:
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """What the user should know, one line each."""
+        """Notes for the user, one line each."""
         lines = list(self.warnings)
         if self.unresolved:
-            many = len(self.unresolved)
-            those = f"{many} tensors have" if many > 1 else "1 tensor has"
+            number = len(self.unresolved)
+            those = f"{number} tensors have" if number > 1 else "1 tensor has"
             lines.append(f"unresolved: {those} no known shape in the file; the first is {self.unresolved[0]!r}")
         if self.left:
             lines.append(
@@ -61,8 +59,8 @@ class Written:
                 "does not run contradicts their shapes, and onnxruntime would refuse the model"
             )
         if self.unannotated:
-            many = self.unannotated
-            those = f"{many} operators in functions are" if many > 1 else "1 operator in a function is"
+            number = self.unannotated
+            those = f"{number} operators in functions are" if number > 1 else "1 operator in a function is"
             lines.append(f"unannotated: {those} shared by several calls")
         return tuple(lines)
 
@@ -81,7 +79,7 @@ def write_onnx(
     Args:
         model: where ``resolved`` was read from.
         resolved: the model with its shapes.
-        path: the file, which may be the one that was read.
+        path: the file.
         tensors: names of hidden tensors that become outputs.
         weights: whether the stored tensors keep their elements.
         profile: figures to note on each operator.
@@ -96,27 +94,26 @@ def write_onnx(
         raise InputError(f"{path}: models are written as {ENDING} files")
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or "."):
         raise InputError(f"{path}: {'is a directory' if os.path.isdir(path) else 'there is no such directory'}")
-    made = plan(resolved)
-    outputs = _outputs(tensors, made)
-    reopen = resolved.reopen or _in_memory(model, resolved.name)
+    changes = plan(resolved)
+    outputs = _outputs(tensors, changes)
+    reopen = resolved.reopen
     hollow = None
     if not weights:
-        versions = [o.version for o in parsed(resolved.skeleton.head).opset_import if o.domain in ("", "ai.onnx")]
-        hollow = Hollow(max(versions, default=0), resolved.name, reopen)
+        hollow = Hollow(resolved.model.opsets.get("", 0), resolved.name, reopen)
     with contextlib.closing(reopen()) as source:
-        pieces = Rewrite(source, noting(profile) if profile else None, hollow, outputs).model(made)
-        beside = external.files(resolved.skeleton) if weights and resolved.reopen else []
+        pieces = Rewrite(source, noting(profile) if profile else None, hollow, outputs).model(changes)
+        beside = external.files(resolved.skeleton) if weights and not is_message(model) else []
         needed = external.copies(beside, source.folder, Path(path).parent, copy_data)
         with external.copied(needed):
             try:
-                with whole(path) as file:
+                with atomic_file(path) as file:
                     pieces.write(source, file.write)
             except OSError as error:
                 raise InputError(f"{path}: cannot be written ({error.strerror})") from error
-    plans = [p for p in made.all() if p.runs]
-    written = [name for p in plans for name in p.made if p.resolves(name)]
-    left = [name for p in plans for name in (*p.inputs, *p.made) if name in p.untouched]
-    missing = [name for p in plans for name in p.made if name not in p.untouched and not p.resolves(name)]
+    plans = [p for p in changes.all() if p.runs]
+    written = [name for p in plans for name in p.results if p.resolves(name)]
+    left = [name for p in plans for name in (*p.inputs, *p.results) if name in p.untouched]
+    missing = [name for p in plans for name in p.results if name not in p.untouched and not p.resolves(name)]
     return Written(
         path=path,
         shapes=len(written),
@@ -127,36 +124,25 @@ def write_onnx(
     )
 
 
-def _outputs(tensors: Sequence[str], made: GraphPlan) -> list[str]:
+def _outputs(tensors: Sequence[str], changes: GraphPlan) -> list[str]:
     """The names of tensors that become outputs, each once.
 
     Raises:
         InputError: there is no such tensor, or its type is unknown.
     """
-    inside = {name for body in made.bodies.values() for p in body.all() for name in p.made}
+    inside = {name for body in changes.bodies.values() for p in body.all() for name in p.results}
     for name in tensors:
-        if name in made.made:
-            value = made.values.get(name)
-            if value is None or (value.type.HasField("tensor_type") and not value.type.tensor_type.elem_type):
+        if name in changes.results:
+            value = changes.values.get(name)
+            if value is None or (type(value.type) is TensorType and value.type.dtype is None):
                 raise InputError(f"tensor {name!r} cannot be an output: its element type is unknown")
             continue
         if name in inside:
             raise InputError(f"tensor {name!r} is inside control flow; only tensors of the main graph can be outputs")
-        near = difflib.get_close_matches(name, made.made, 3)
+        near = difflib.get_close_matches(name, changes.results, 3)
         hint = f"; did you mean {', '.join(map(repr, near))}?" if near else "; flopwise shapes lists them"
         raise InputError(f"no operator produces a tensor {name!r}{hint}")
     return list(dict.fromkeys(tensors))
-
-
-def _in_memory(model: object, name: str) -> Callable[[], Source]:
-    """What opens a model that is not a file."""
-    if not isinstance(model, onnx.ModelProto):
-        raise InputError(f"cannot write {with_article(type(model).__name__)} as an ONNX model")
-    try:
-        data = model.SerializeToString()
-    except Exception as error:  # protobuf raises several kinds
-        raise ModelError(f"{name}: cannot be serialised; give models over 2 GB as a file") from error
-    return lambda: BytesSource(data, name)
 
 
 #: A figure of a row, or why there is none.

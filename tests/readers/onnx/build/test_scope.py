@@ -9,6 +9,15 @@ from tests.readers.models import model, node
 from flopwise.api.read import read
 from flopwise.graph import Module
 from flopwise.readers.onnx.build.scope import scope_of
+from flopwise.readers.onnx.file.model import Attributes, Node
+
+
+def as_read(made: onnx.NodeProto) -> Node:
+    """The node as the reader has it."""
+    held = {a.name: onnx.helper.get_attribute_value(a) for a in made.attribute}
+    attributes = Attributes.of({name: tuple(v) if isinstance(v, list) else v for name, v in held.items()})
+    notes = tuple(entry.SerializeToString() for entry in made.metadata_props)
+    return Node(made.op_type, "", made.name, tuple(made.input), tuple(made.output), attributes, metadata=notes)
 
 
 def noted(scopes: str, classes: str) -> onnx.NodeProto:
@@ -42,7 +51,7 @@ def noted(scopes: str, classes: str) -> onnx.NodeProto:
     ],
 )
 def test_paths_in_names(name: str, expected: list[str]) -> None:
-    assert scope_of(node("Op", "x", "y", name)) == (tuple(Module(p, "") for p in expected), "")
+    assert scope_of(as_read(node("Op", "x", "y", name))) == (tuple(Module(p, "") for p in expected), "")
 
 
 @pytest.mark.parametrize(
@@ -62,18 +71,18 @@ def test_paths_in_names(name: str, expected: list[str]) -> None:
     ],
 )
 def test_metadata(scopes: str, classes: str, expected: list[tuple[str, str]], origin: str) -> None:
-    assert scope_of(noted(scopes, classes)) == (tuple(Module(*m) for m in expected), origin)
+    assert scope_of(as_read(noted(scopes, classes))) == (tuple(Module(*m) for m in expected), origin)
 
 
 def test_metadata_wins_over_the_name() -> None:
     found = noted("['', 'fc', 'x']", "['M', 'torch.nn.Linear', 'aten.x']")
     found.name = "/other/path/Conv"
-    assert [m.path for m in scope_of(found)[0]] == ["", "fc"]
+    assert [m.path for m in scope_of(as_read(found))[0]] == ["", "fc"]
 
 
 def test_metadata_that_is_no_text() -> None:
     data = noted("['', 'XX', 'x']", "['M', 'N', 'aten.x']").SerializeToString().replace(b"XX", b"\xff\xff")
-    assert scope_of(onnx.NodeProto.FromString(data))[1] == "aten.x"
+    assert scope_of(as_read(onnx.NodeProto.FromString(data)))[1] == "aten.x"
 
 
 def test_in_a_graph() -> None:
@@ -104,4 +113,4 @@ def test_a_norm_that_is_fused_into_its_convolution(
     found.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=names)
     found.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=classes)
     norm = None if expected[0] == "block.bn1" else ("block.bn1", "BatchNorm2d")
-    assert scope_of(found)[0] == (Module("", "Net"), Module("block", "Block"), Module(*expected, norm))
+    assert scope_of(as_read(found))[0] == (Module("", "Net"), Module("block", "Block"), Module(*expected, norm))

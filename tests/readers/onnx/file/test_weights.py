@@ -213,7 +213,7 @@ def test_the_data_of_a_model_in_memory(tmp_path: Path) -> None:
     net = external(location="w.bin")
     (tmp_path / "w.bin").write_bytes(CONTENT.tobytes())
     for source, told in (
-        (net, "g: the data of tensor 'w' was not loaded with the model"),
+        (net, "g: tensor 'w' lies in the file 'w.bin' beside the model; give the model as a path"),
         (net.SerializeToString(), "tensor 'w' lies in the file 'w.bin' beside the model; give the model as a path"),
     ):
         assert profile(source).total("params") == 1200

@@ -221,7 +221,7 @@ SIX = [ints("six", 6), ints("minus", -1), ints("two", 2)]
             (16,),
             True,
         ),
-        ("a slice up to it", [node("Gather", "s zero", "n"), node("Slice", "long zero n", "y")], (100,), True),
+        ("a slice up to it", [node("Gather", "s zero", "n"), node("Slice", "long zero n", "y")], (16,), True),
         (
             "as many of the best",
             [node("Gather", "s zero", "n"), node("Min", "n six", "k"), node("TopK", "long k", "y _")],

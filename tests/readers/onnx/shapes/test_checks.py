@@ -37,8 +37,11 @@ def test_what_fits_is_not_told() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ((1, 3, 64, 64), r"Reshape 'flat' makes \(1, 64\) of \(1, 4, 8, 8\), which has another number of elements"),
-        ((1, 6, 32, 32), r"Conv 'conv' takes 3 channels, but \(1, 6, 32, 32\) has 6"),
+        (
+            (1, 3, 64, 64),
+            r"Reshape 'flat' does not fit its inputs: \(1, 4, 8, 8\) has another number of elements",
+        ),
+        ((1, 6, 32, 32), r"Conv 'conv' does not fit its inputs: it takes 3 channels, but \(1, 6, 32, 32\) has 6"),
     ],
 )
 def test_other_input_shapes_are_refused(given: tuple[int, ...], told: str) -> None:
@@ -49,9 +52,12 @@ def test_other_input_shapes_are_refused(given: tuple[int, ...], told: str) -> No
 @pytest.mark.parametrize(
     ("damaged", "told"),
     [
-        (model(64, 64), "Reshape 'flat' makes (1, 64) of (1, 4, 8, 8), which has another number of elements"),
-        (model(32, 60), "Gemm 'fc' multiplies (1, 64) by (60, 2): 64 columns meet 60 rows"),
-        (model(32, 64, 6), "Conv 'conv' takes 3 channels, but (1, 6, 32, 32) has 6"),
+        (
+            model(64, 64),
+            "Reshape 'flat' does not fit its inputs: (1, 4, 8, 8) has another number of elements than (1, 64)",
+        ),
+        (model(32, 60), "Gemm 'fc' does not fit its inputs: (1, 64) times (60, 2): the inner extents differ"),
+        (model(32, 64, 6), "Conv 'conv' does not fit its inputs: it takes 3 channels, but (1, 6, 32, 32) has 6"),
     ],
 )
 def test_a_file_that_contradicts_itself_is_told(damaged: bytes, told: str) -> None:
@@ -68,16 +74,36 @@ SEQUENCE = {"x": (5, 2, 6)}
 @pytest.mark.parametrize(
     ("node_", "inputs", "stored", "told"),
     [
-        (node("Conv", "x w", "y", "n", group=0), X, [weight("w", 4, 6, 1, 1)], "Conv 'n' has group 0"),
-        (node("Conv", "x w", "y", "n", group=-2), X, [weight("w", 4, 6, 1, 1)], "Conv 'n' has group -2"),
-        (node("Conv", "x w", "y", "n", group=3), X, [weight("w", 4, 2, 1, 1)], "divides 4 channels into 3 groups"),
+        (
+            node("Conv", "x w", "y", "n", group=0),
+            X,
+            [weight("w", 4, 6, 1, 1)],
+            "does not fit its inputs: group is 0",
+        ),
+        (
+            node("Conv", "x w", "y", "n", group=-2),
+            X,
+            [weight("w", 4, 6, 1, 1)],
+            "does not fit its inputs: group is -2",
+        ),
+        (
+            node("Conv", "x w", "y", "n", group=3),
+            X,
+            [weight("w", 4, 2, 1, 1)],
+            "4 channels cannot be divided into 3 groups",
+        ),
         (
             node("ConvTranspose", "x w", "y", "n"),
             X,
             [weight("w", 4, 6, 1, 1)],
             "takes 4 channels, but (2, 6, 8, 8) has 6",
         ),
-        (node("ConvTranspose", "x w", "y", "n", group=4), X, [weight("w", 6, 6, 1, 1)], "divides 6 channels into 4"),
+        (
+            node("ConvTranspose", "x w", "y", "n", group=4),
+            X,
+            [weight("w", 6, 6, 1, 1)],
+            "6 channels cannot be divided into 4 groups",
+        ),
         (
             node("BatchNormalization", "x s s s s", "y", "n"),
             X,
@@ -94,13 +120,13 @@ SEQUENCE = {"x": (5, 2, 6)}
             node("GRU", "x w r", "y", "n", hidden_size=3),
             SEQUENCE,
             [weight("w", 1, 12, 6), weight("r", 1, 12, 3)],
-            "which are not of 3 gates",
+            "are not of 3 gates",
         ),
         (
             node("LSTM", "x w r", "y", "n", hidden_size=7),
             SEQUENCE,
             [weight("w", 1, 12, 6), weight("r", 1, 12, 3)],
-            "has hidden_size 7, but weights (1, 12, 3)",
+            "hidden_size is 7, but the weights are (1, 12, 3)",
         ),
     ],
 )
@@ -118,7 +144,7 @@ def test_what_cannot_run_in_a_body_is_unknown() -> None:
         [node("If", "c", "y", then_branch=body, else_branch=body)], {**X, "c": ()}, [weight("w", 4, 6, 1, 1)]
     )
     profile = flopwise.profile(net)
-    assert any("has group 0" in note for note in profile.notes)
+    assert any("group is 0" in note for note in profile.notes)
     assert not profile.exact
 
 

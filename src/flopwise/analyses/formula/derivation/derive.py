@@ -9,13 +9,14 @@ from typing import Any
 from flopwise.analyses.formula.derivation.first import Readings, fault, first_point
 from flopwise.analyses.formula.derivation.tracing import MOST_TURNS, LoopError
 from flopwise.analyses.formula.derivation.verification import Verification
-from flopwise.analyses.formula.derivation.ways import with_ways
+from flopwise.analyses.formula.extras.ways import with_ways
 from flopwise.analyses.formula.formula import Formula
+from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.rows import (
     NO_FORMULA,
     Counting,
 )
-from flopwise.analyses.formula.subject import Point, Subject
+from flopwise.analyses.formula.subject import Subject
 from flopwise.analyses.formula.terms.evaluation import substituted
 from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, symbol, written
 from flopwise.analyses.formula.values import OutsideError
@@ -56,12 +57,12 @@ def _derived(subject: Subject, counting: Counting, progress: Callable[[str], Non
     slow = False
     for fixed in (False, True):
         progress("following the sizes")
-        derivation = Derivation(readings, first, counting, subject.follow, fixed)
+        derivation = Derivation(readings, first, counting, fixed)
         try:
             derivation.follow()
             if not fixed and (few := derivation.fewer_turns()):
                 first, slow = few, True
-                derivation = Derivation(readings, first, counting, subject.follow, fixed)
+                derivation = Derivation(readings, first, counting, fixed)
                 derivation.follow()
             progress("comparing with profiles")
             derivation.verify()
@@ -88,7 +89,7 @@ class Derivation(Verification):
         """A point that the model takes with more faults than the first one, as it takes all others; None if none."""
         for point in self.gaps:
             reading = self.readings.at(point)
-            if reading is not None and len(reading.graph.nodes) == len(self.base.graph.nodes):
+            if reading is not None and len(reading.nodes) == len(self.base.nodes):
                 return point
         return None
 
@@ -102,7 +103,7 @@ class Derivation(Verification):
         if (single and self.readings.subject.start is None) or (not single and not self.general):
             sizes = ", ".join(f"{n} = {s}" for n, s in self.first.items())
             why = next((f" ({w})" for w in self.reasons.values() if w), self.readings.why())
-            if single and self.run is not None:
+            if single and self.readings.subject.runs:
                 raise InputError(
                     f"no formula holds at other sizes than {sizes}, of which the program takes the numbers{why}"
                 )
@@ -112,7 +113,7 @@ class Derivation(Verification):
         """The formula."""
         own, shapes = self.scales.terms(), self.readings.subject.shapes
         return Formula(
-            graph=self.base.graph,
+            graph=self.base,
             convention=self.counting.convention,
             domains=tuple(self.domains.values()),
             inputs=tuple((name, dtype, tuple(substituted(t, own) for t in dims)) for name, dtype, dims in shapes),
@@ -126,7 +127,7 @@ class Derivation(Verification):
             elsewhere=self.elsewhere,
             sizes=self.profile.graph,
             sized=self.sized and not self.loops,
-            everywhere=self.run is None or not any(map(self.inside, self.gaps)),
+            everywhere=not self.readings.subject.runs or not any(map(self.inside, self.gaps)),
         )
 
     def elsewhere(self, point: Point) -> Profile | None:
@@ -134,9 +135,9 @@ class Derivation(Verification):
         if min(point.values(), default=0) < 0:
             return None
         reading = self.readings.at(point)
-        if reading is None or fault(reading.graph) > fault(self.base.graph):
+        if reading is None or fault(reading) > self.fault:
             return None
-        return self.counting.profile(reading.graph)
+        return self.counting.profile(reading)
 
     def stated(self) -> Iterator[str]:
         """Where the formulas hold, one line each."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from flopwise.analyses.formula.dim import dim, term
-from flopwise.analyses.formula.propagation.site import Shape
-from flopwise.analyses.formula.subject import Point
+from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.terms.bounds import least
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, add_up, floor, symbol
 from flopwise.graph import Graph
+from flopwise.operators.size import Dims
 
 #: Denominators of quotients that are tried.
 PARTS = (2, 3, 4, 5, 6, 7, 8, 12, 14, 16, 24, 32, 64)
@@ -49,7 +49,7 @@ class Explainer:
                 self._positions.update((t.name, (position, i)) for i, t in enumerate(node.outputs) if t is not None)
         return self._positions.get(name)
 
-    def agrees(self, position: int, place: int, shape: Shape) -> bool:
+    def agrees(self, position: int, place: int, shape: Dims) -> bool:
         """Whether a shape is that of an output at all points; if so, its extents are kept as known sizes."""
         terms = [term(extent) for extent in shape]
         vectors = [self.vector(t) for t in terms]
@@ -61,7 +61,7 @@ class Explainer:
             self.seen.setdefault(own, one)
         return True
 
-    def __call__(self, position: int, place: int, inputs: Sequence[Shape | None]) -> Shape | None:
+    def __call__(self, position: int, place: int, inputs: Sequence[Dims | None]) -> Dims | None:
         """The shape of an output as expressions in the extents of the inputs; None where one follows none."""
         shapes = []
         for graph in self.graphs:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from flopwise.analyses.formula.derivation.candidates import FIRST, different, equal, single, ties
-from flopwise.analyses.formula.subject import Point, Reading, Subject
+from flopwise.analyses.formula.points import Point
+from flopwise.analyses.formula.subject import Subject
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import Term
 from flopwise.errors import FlopwiseError, InputError, ModelError
@@ -31,11 +32,13 @@ REFUSED = Fault(1 << 60, 1)
 
 def fault(graph: Graph) -> Fault:
     """Shapes that are missing or cannot be, and the kinds of warnings."""
-    tensors = [t for node in graph.nodes for t in node.known_outputs]
-    missing = sum(not t.resolved for t in tensors)
-    negative = sum(any(isinstance(d, int) and d < 0 for d in t.shape or ()) for t in tensors)
+    tensors = [t for node in graph.nodes for t in node.outputs if t is not None]
+    missing = sum([t.shape is None and not t.resolved for t in tensors])
+    shapes = {id(t.shape): t.shape for t in tensors if t.shape}  # many tensors share one
+    below = {key for key, shape in shapes.items() if any(isinstance(d, int) and d < 0 for d in shape)}
+    negative = sum([id(t.shape) in below for t in tensors]) if below else 0
     # a program that ran fits its sizes, and says other things
-    odd = () if graph.format == "torch" else [w for w in graph.warnings if "has a dimension of 0" not in w]
+    odd = () if graph.program.recorded else [w for w in graph.warnings if "has a dimension of 0" not in w]
     return Fault(missing, negative + len({re.sub(r"\d+", "#", warning) for warning in odd}))
 
 
@@ -44,13 +47,13 @@ class Readings:
     """Readings of a model by point, each made once."""
 
     subject: Subject
-    seen: dict[tuple[int, ...], Reading | None] = field(default_factory=dict)
+    seen: dict[tuple[int, ...], Graph | None] = field(default_factory=dict)
     #: Why the model did not take the last point that it did not take.
     refusal: str = ""
     #: How often in a row it was the same reason.
     alike: int = 0
 
-    def at(self, point: Point) -> Reading | None:
+    def at(self, point: Point) -> Graph | None:
         """The model at a point; None where it does not take the sizes.
 
         Raises:
@@ -85,8 +88,8 @@ class _Search:
     tied: dict[str, Term] = field(default_factory=dict)
 
     def grade(self, point: Point) -> Fault:
-        reading = self.readings.at(self.whole(point))
-        return REFUSED if reading is None else fault(reading.graph)
+        graph = self.readings.at(self.whole(point))
+        return REFUSED if graph is None else fault(graph)
 
     def whole(self, point: Point) -> dict[str, int]:
         names = self.readings.subject.names
@@ -119,7 +122,7 @@ class _Search:
 
     def run(self) -> dict[str, int] | None:
         names, hints = self.readings.subject.names, self.readings.subject.hints
-        best = self.better(different(names, hints, large=self.readings.subject.follow is not None))
+        best = self.better(different(names, hints, large=self.readings.subject.runs))
         if not self.sound:
             best = self.tie() or best
         if not self.sound:
@@ -145,7 +148,7 @@ def unknown_loops(subject: Subject) -> list[str]:
     """The loops of a model that run an unknown number of times, by name."""
     for size in FIRST:
         try:
-            graph = subject.read({**{n: size(i) for i, n in enumerate(subject.names)}, **subject.hints}).graph
+            graph = subject.read({**{n: size(i) for i, n in enumerate(subject.names)}, **subject.hints})
         except FlopwiseError:
             continue
         owners = [b.owner for node in graph.nodes for b in node.within if b.trips is None]

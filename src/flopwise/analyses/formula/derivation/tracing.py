@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from flopwise.analyses.formula.conditions import Conditions, Scales, scales
 from flopwise.analyses.formula.derivation.explain import Explainer
 from flopwise.analyses.formula.derivation.first import Readings, fault
 from flopwise.analyses.formula.dim import dim, recording, term
 from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.following.followed import Followed
 from flopwise.analyses.formula.following.loops import Loops, collapsed
-from flopwise.analyses.formula.following.program import Followed, ProgramFacts
-from flopwise.analyses.formula.guards import Guards
-from flopwise.analyses.formula.propagation.engine import Explain, Propagation
-from flopwise.analyses.formula.rows import (
-    CLASSES,
-    FIGURES,
-    Counting,
-)
-from flopwise.analyses.formula.subject import Point, Reading, Sizes
+from flopwise.analyses.formula.points import Point
+from flopwise.analyses.formula.rows import Counting, termed
+from flopwise.analyses.formula.subject import Request
 from flopwise.analyses.formula.terms.evaluation import substituted, symbols, value
 from flopwise.analyses.formula.terms.polynomial import Term
 from flopwise.graph import Graph
-from flopwise.operators.counts import Counts
 from flopwise.profiles.profile import Profile
-from flopwise.rows import Row
 
 #: Points to which sizes without a rule are fitted, and points to compare such a fit with.
 FITTED = 5
@@ -50,12 +42,10 @@ class Tracing:
     readings: Readings
     first: dict[str, int]
     counting: Counting
-    #: Reads a program with sizes that carry expressions.
-    run: Callable[[Point, Sizes, Explain | None, bool], Reading] | None = None
     #: Whether loops over sizes run as often as they do at the first point.
     fixed: bool = True
     #: Points at which sizes that were fitted were found to be others.
-    counterexamples: list[tuple[Point, Reading]] = field(default_factory=list)
+    counterexamples: list[tuple[Point, Graph]] = field(default_factory=list)
     compared: list[Point] = field(default_factory=list)
     gaps: list[Point] = field(default_factory=list)
     notes: list[tuple[str, ...]] = field(default_factory=list)
@@ -67,11 +57,10 @@ class Tracing:
         """Rows with expressions, and the domain."""
         self.scales = Scales(list(self.names))
         self.needs: dict[str, str] = {}
-        run, first = self.run, self.first
-        reading = self.readings.at(first) if run is None else run(first, self.expressed(), None, self.fixed)
-        assert reading is not None
-        self.base = reading
-        held = reading.facts.loops if isinstance(reading.facts, Followed) else None
+        self.followed = self.trace(None, self.fixed)
+        self.base = self.followed.base
+        self.fault = fault(self.base)
+        held = self.followed.loops
         #: The loops of the program over sizes; None where it has none.
         self.loops: Loops | None = held if held is not None and held.turns else None
         self.propagate(None)
@@ -105,25 +94,27 @@ class Tracing:
         shapes = self.readings.subject.shapes
         return {name: tuple(dim(value(t, self.first), substituted(t, own)) for t in dims) for name, _, dims in shapes}
 
+    def trace(self, explainer: Explainer | None, fixed: bool) -> Followed:
+        """The model with sizes that carry expressions, in the places of the symbols."""
+        subject, own = self.readings.subject, self.scales.terms()
+        trips = {name: dim(self.first[name], own[name]) for name in subject.loops}
+        return subject.follow(Request(self.first, self.expressed(), trips, explainer, fixed))
+
     def propagate(self, explainer: Explainer | None) -> None:
         """Follow the sizes from the inputs on, and count."""
         own = self.scales.terms()
-        if self.run is not None and explainer is not None:  # in the places of the symbols from the start
-            self.base, own = self.run(self.first, self.expressed(), explainer, True), {}
-        trips = {n: dim(self.first[n], self.scales.terms()[n]) for n in self.readings.subject.loops}
+        if explainer is not None or not (self.followed.slow or self.scales.trivial()):  # in the places of the symbols
+            self.followed, own = self.trace(explainer, True), {}
+            self.base = self.followed.base
+            self.fault = fault(self.base)
         self.fits = explainer is not None
         self.explain = explainer
-        walk = Propagation(self.base.graph, self.base.facts, self.expressed(), trips, explainer)
-        if isinstance(self.base.facts, Followed):
-            self.base.facts.give(walk, own)
-        else:
-            walk.run()
-        self.open: Sequence[Any] = self.base.facts.open if isinstance(self.base.facts, ProgramFacts) else walk.open
-        self.guards: Guards = walk.guards
+        graph, self.guards = self.followed.on(own)
+        self.open = self.followed.open
         with recording(self.guards):
             self.guards.reason = ""
-            self.profile: Profile = self.counting.profile(walk.expressed())
-        self.rows = [_termed(row) for row in self.profile.rows]
+            self.profile: Profile = self.counting.profile(graph)
+        self.rows = termed(self.profile.rows)
         if self.loops is not None:
             self.join_turns(own)
         self.conditions = Conditions.of(self.guards.reasons)
@@ -168,7 +159,7 @@ class Tracing:
             high = min(high, max(first, low) + 12)
         return low + int((high - low + 1) * self.chance.random() ** 2) if high > low else low
 
-    def fresh(self, near: bool = False) -> tuple[Point, Reading] | None:
+    def fresh(self, near: bool = False) -> tuple[Point, Graph] | None:
         """The model at a new point inside the domain; None where none was found."""
         for attempt in range(TRIES if self.domains else 0):
             places = {n: self.random_place(d, near or attempt > 1) for n, d in self.domains.items()}
@@ -184,16 +175,16 @@ class Tracing:
             self.gaps.append(point)
         return None
 
-    def take(self, point: Point) -> Reading | None:
+    def take(self, point: Point) -> Graph | None:
         """The model at a point; None where it does not take the sizes as well as the first ones."""
         if min(point.values(), default=0) < 0:
             return None
         reading = self.readings.at(point)
-        if reading is None or (not self.loops and len(reading.graph.nodes) != len(self.base.graph.nodes)):
+        if reading is None or (not self.loops and len(reading.nodes) != len(self.base.nodes)):
             return None
-        grade, best = fault(reading.graph), fault(self.base.graph)
+        grade, best = fault(reading), self.fault
         if grade.unresolved > best.unresolved or grade.odd > best.odd:
-            self.readings.refusal = next(iter(reading.graph.warnings), "")
+            self.readings.refusal = next(iter(reading.warnings), "")
             return None
         return reading
 
@@ -205,26 +196,14 @@ class Tracing:
         """
         if self.loops:
             raise LoopError
-        graphs: list[Graph] = [self.base.graph]
+        graphs: list[Graph] = [self.base]
         points: list[Point] = [self.first]
         for point, reading in self.counterexamples:
             points.append(point)
-            graphs.append(reading.graph)
+            graphs.append(reading)
         for _ in range(max(FITTED + 1 - len(points), 0 if self.counterexamples else 1)):
             more = self.fresh(near=True)
             if more is not None and more[0] not in points:
                 points.append(more[0])
-                graphs.append(more[1].graph)
+                graphs.append(more[1])
         return Explainer(graphs, [self.places(p) for p in points])
-
-
-def _termed(row: Row) -> Row:
-    """The row with terms for its figures."""
-    figures: dict[str, Any] = {}
-    for key in FIGURES:
-        held = getattr(row, key)
-        figures[key] = None if held is None else term(held)
-    for key in CLASSES:
-        classes = getattr(row, key)
-        figures[key] = None if classes is None else Counts(*[cast(int, term(c)) for c in classes])
-    return replace(row, **figures)

@@ -10,6 +10,7 @@ from flopwise.analyses.formula.derivation.explain import Explainer
 from flopwise.analyses.formula.derivation.tracing import Tracing
 from flopwise.analyses.formula.dim import term
 from flopwise.analyses.formula.following.loops import differing as of_turns
+from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.rows import (
     CLASSES,
     FIGURES,
@@ -18,8 +19,8 @@ from flopwise.analyses.formula.rows import (
     unknown_row,
     with_figures,
 )
-from flopwise.analyses.formula.subject import Point, Reading
 from flopwise.analyses.formula.terms.polynomial import Term
+from flopwise.graph import Graph
 from flopwise.operators.counts import Counts
 from flopwise.rows import Row
 
@@ -54,11 +55,11 @@ class Verification(Tracing):
                 break
             left -= 1
             differing = self.differing(*more)
-            if differing and (self.fits or self.run) and len(self.counterexamples) < LEARNED:
+            if differing and (self.fits or subject.runs) and len(self.counterexamples) < LEARNED:
                 wrong, differing = set(), self.learned(*more)
                 left += 1
             wrong |= differing
-        for more in self.distant() if self.fits and self.run is None else ():
+        for more in self.distant() if self.fits and not subject.runs else ():
             differing = self.differing(*more)
             if differing and len(self.counterexamples) < LEARNED:
                 wrong, differing = set(), self.learned(*more)
@@ -73,7 +74,7 @@ class Verification(Tracing):
         self.lower()
         self.compared = [p for p in self.compared if self.inside(p)] or [self.first]
 
-    def distant(self) -> Iterator[tuple[Point, Reading]]:
+    def distant(self) -> Iterator[tuple[Point, Graph]]:
         """The model where each symbol is large, and all are: what was fitted to small sizes may have a bound there."""
         names = list(self.domains)
         for chosen in ([[name] for name in names] if len(names) > 1 else []) + [names]:
@@ -88,7 +89,7 @@ class Verification(Tracing):
                 if reading is not None:
                     yield point, reading
 
-    def learned(self, point: Point, reading: Reading) -> set[int]:
+    def learned(self, point: Point, reading: Graph) -> set[int]:
         """Positions of the rows that differ from profiles after one more point was learned."""
         self.learn(point, reading)
         wrong = self.differing(point, reading)
@@ -97,7 +98,7 @@ class Verification(Tracing):
             wrong |= self.differing(other, held) if held is not None else set()
         return wrong
 
-    def learn(self, point: Point, reading: Reading) -> None:
+    def learn(self, point: Point, reading: Graph) -> None:
         """Follow the sizes once more, with a point at which those that were fitted are others."""
         self.counterexamples.append((point, reading))
         domains = self.domains
@@ -105,7 +106,7 @@ class Verification(Tracing):
         self.bound()
         self.domains = {n: replace(d, low=max(d.low, domains[n].low)) for n, d in self.domains.items()}
 
-    def explained(self, point: Point, reading: Reading) -> bool:
+    def explained(self, point: Point, reading: Graph) -> bool:
         """Whether following the sizes once more explains a point beside all before; if not, all stays as it was."""
         state = {**vars(self), "counterexamples": list(self.counterexamples)}
         self.learn(point, reading)
@@ -134,9 +135,9 @@ class Verification(Tracing):
             self.places(point)
         )
 
-    def differing(self, point: Point, reading: Reading) -> set[int]:
+    def differing(self, point: Point, reading: Graph) -> set[int]:
         """Positions of the rows that differ from a profile."""
-        profile = self.counting.profile(reading.graph)
+        profile = self.counting.profile(reading)
         if point not in self.compared:
             self.compared.append(point)
             self.notes.append(profile.notes)

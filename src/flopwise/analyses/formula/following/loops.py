@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from flopwise.analyses.formula.dim import dim, require, term
 from flopwise.analyses.formula.guards import Guards
+from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.rows import CLASSES, FIGURES
-from flopwise.analyses.formula.subject import Point
 from flopwise.analyses.formula.terms.evaluation import substituted, value
 from flopwise.analyses.formula.terms.polynomial import Term, add_up
 from flopwise.graph import Graph, Tensor

@@ -7,24 +7,33 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from flopwise.analyses.formula.dim import Dim, dim, recording, require, term
-from flopwise.analyses.formula.facts import ModelFacts
+from flopwise.analyses.formula.following.followed import Followed
 from flopwise.analyses.formula.following.loops import LEAST, Loops
 from flopwise.analyses.formula.guards import Guards
-from flopwise.analyses.formula.propagation.aten.of import Of
-from flopwise.analyses.formula.propagation.aten.table import RULES as CALLS
-from flopwise.analyses.formula.propagation.engine import PROGRAMS, RULES, WRONG, Explain, Propagation
-from flopwise.analyses.formula.propagation.site import Shape, Site, UnknownError, shape_of
-from flopwise.analyses.formula.subject import Reading, Sizes
+from flopwise.analyses.formula.subject import Explain, Request
 from flopwise.analyses.formula.terms.evaluation import substituted
 from flopwise.analyses.formula.terms.polynomial import Term
 from flopwise.graph import Graph, Node, Tensor
+from flopwise.operators.late import Late
+from flopwise.operators.shape import ShapeRule, alike, both_alike, common
+from flopwise.operators.shapes.calls.of import Of
+from flopwise.operators.shapes.calls.table import RULES as CALLS
+from flopwise.operators.size import Dims
+from flopwise.operators.tables import row
+from flopwise.sizes.run import WRONG
+from flopwise.sizes.site import shapes_of
 
 #: The program that is being followed, and where its own conditions are recorded.
 _FOLLOWED: ContextVar[tuple[ProgramSizes, Guards]] = ContextVar("followed")
+
+#: Rules that find what they need in the shapes and attributes of a lowered call, beside those of results that are like
+#: the inputs; what others need stands in its arguments.
+LOWERED = ("shapes.algebra:", "shapes.windows:")
 
 #: Lowers a call into ONNX's vocabulary: operator, inputs and attributes.
 Lower = Callable[[str, tuple[Any, ...], Mapping[str, Any], Sequence[Tensor]], Any]
@@ -113,7 +122,7 @@ class ProgramSizes:
     """The shapes of a run by the names of its tensors."""
 
     def __init__(
-        self, inputs: Mapping[str, Shape], lower: Lower, explain: Explain | None = None, fixed: bool = True
+        self, inputs: Mapping[str, Dims], lower: Lower, explain: Explain | None = None, fixed: bool = True
     ) -> None:
         """
         Args:
@@ -130,11 +139,11 @@ class ProgramSizes:
 
     def start(self) -> None:
         """A run begins."""
-        self.shapes: dict[str, Shape | None] = dict(self.inputs)
+        self.shapes: dict[str, Dims | None] = dict(self.inputs)
         #: Conditions of the rules; those of the program itself are recorded by whoever runs it.
         self.guards = Guards()
         #: Shapes of tensors that an operation on a part of them has changed: they bear the name of its result.
-        self.changed: dict[tuple[str, tuple[int, ...]], Shape] = {}
+        self.changed: dict[tuple[str, tuple[int, ...]], Dims] = {}
         #: The operators whose results no rule explains.
         self.open: list[str] = []
         #: Name of a result -> the first tensor that it was made of.
@@ -142,11 +151,11 @@ class ProgramSizes:
         #: Loops over sizes that run as often as these say; None where they run as often as they do at the hint.
         self.loops = None if self.fixed else Loops()
 
-    def shape(self, tensor: Tensor) -> Shape | None:
+    def shape(self, tensor: Tensor) -> Dims | None:
         """The extents that a program gets to see."""
         return self.of(tensor) if tensor.name in self.shapes else None
 
-    def of(self, tensor: Tensor) -> Shape | None:
+    def of(self, tensor: Tensor) -> Dims | None:
         """The shape of a tensor; a stored one has the extents that it has."""
         return shape_of(tensor, self.shapes, self.changed)
 
@@ -200,28 +209,29 @@ class ProgramSizes:
 
     def results(
         self, name: str, bare: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]
-    ) -> Sequence[Shape | None]:
+    ) -> Sequence[Dims | None]:
         """The shapes of results by the rule for the call, else by that for the operator."""
         rule = CALLS.get(bare) or CALLS.get(bare.rstrip("_"))
         if rule is not None:
             try:
                 return rule(*map(self.taken, args), **{k: self.taken(v) for k, v in kwargs.items()})
-            except (UnknownError, *WRONG):
+            except WRONG:
                 pass
         try:
             lowered, _ = self.lower(name, args, kwargs, outputs)
-            if lowered.op not in PROGRAMS:
+            shape = row(lowered.op).shape
+            if shape is None or not (shape in (alike, both_alike, common) or _rooms(shape).startswith(LOWERED)):
                 return ()
-            node = Node(lowered.op, "", lowered.inputs, tuple(outputs), lowered.attrs, origin=name)
-            shapes = [None if t is None else self.of(t) for t in node.inputs]
-            hints = [t.shape for t in outputs]
-            return RULES[lowered.op](Site(node, shapes, [None] * len(shapes), hints, lambda place: None))
-        except (UnknownError, *WRONG):
+            inputs = [None if t is None else self.of(t) for t in lowered.inputs]
+            if any(t is not None and known is None for t, known in zip(lowered.inputs, inputs, strict=True)):
+                return ()
+            return shapes_of(shape, lowered.op, lowered.attrs, inputs, len(outputs))
+        except WRONG:
             return ()
 
     def gathered(
         self, loop: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]
-    ) -> Sequence[Shape | None]:
+    ) -> Sequence[Dims | None]:
         """The shapes of results made of one tensor from each turn of a loop: each turn adds what the second adds."""
         assert self.loops is not None
         bare, more = name.partition(".")[2], self.loops.turns[loop] - 1
@@ -242,6 +252,11 @@ class ProgramSizes:
         return thing
 
 
+def _rooms(rule: ShapeRule) -> str:
+    """Where a rule stands that is loaded at its first call."""
+    return rule.name if isinstance(rule, Late) else ""
+
+
 def tensors_in(thing: Any) -> Iterator[Tensor]:
     """The tensors among arguments."""
     if isinstance(thing, Tensor):
@@ -251,56 +266,87 @@ def tensors_in(thing: Any) -> Iterator[Tensor]:
             yield from tensors_in(part)
 
 
-class Followed(ModelFacts):
-    """Facts about a model whose own code was run with sizes that carry expressions."""
+class FollowedProgram(Followed):
+    """A program that ran with sizes that carry expressions: the shapes of its tensors by name."""
 
-    def __init__(self, guards: Guards) -> None:
-        super().__init__()
-        self.guards = guards
-        #: The loops of the code over sizes; None where there are none.
-        self.loops: Loops | None = None
+    slow = True
 
-    def give(self, walk: Propagation, scales: Mapping[str, Term]) -> None:
-        """Hand what was found to a walk over the graph, with other terms in place of the symbols."""
-        for guard, why in self.guards.reasons.items():
-            walk.guards.reason = why
-            walk.guards.require(substituted(guard.expression, scales), guard.relation)
+    def __init__(self, base: Graph, program: ProgramSizes, guards: Guards) -> None:
+        super().__init__(base, base, guards)
+        self.shapes, self.changed = program.shapes, program.changed
+        self.open, self.loops = program.open, program.loops
 
+    def on(self, scales: Mapping[str, Term]) -> tuple[Graph, Guards]:
+        """The graph and the conditions with other terms in place of the symbols."""
 
-class ProgramFacts(Followed):
-    """Facts about a program: the shapes of its tensors by name, with their conditions."""
+        def scaled(shape: Dims) -> Dims:
+            return tuple([dim(int(n), substituted(term(n), scales)) for n in shape])
 
-    def __init__(self, program: ProgramSizes, guards: Guards) -> None:
-        super().__init__(guards)
-        self.shapes = program.shapes
-        self.changed = program.changed
-        self.open = program.open
-        self.loops = program.loops
-
-    def give(self, walk: Propagation, scales: Mapping[str, Term]) -> None:
-        """Hand over the shapes and conditions."""
-
-        def scaled(shape: Shape) -> Shape:
-            return tuple(dim(int(n), substituted(term(n), scales)) for n in shape)
-
-        walk.shapes.update((name, None if shape is None else scaled(shape)) for name, shape in self.shapes.items())
-        walk.changed.update((key, scaled(shape)) for key, shape in self.changed.items())
-        super().give(walk, scales)
+        shapes = {name: None if shape is None else scaled(shape) for name, shape in self.shapes.items()}
+        changed = {key: scaled(shape) for key, shape in self.changed.items()}
+        return expressed(self.graph, shapes, changed), super().on(scales)[1]
 
 
-def followed(run: Callable[[], Graph], sizes: Sizes, explain: Explain | None, fixed: bool) -> Reading:
+def shape_of(
+    tensor: Tensor, shapes: Mapping[str, Dims | None], changed: Mapping[tuple[str, tuple[int, ...]], Dims]
+) -> Dims | None:
+    """The shape of a tensor by its name, or, where a part of it has the name as well, by its name and extents."""
+    shape = shapes.get(tensor.name, tensor.shape)
+    if shape is None or tensor.shape is None or tuple(map(int, shape)) == tensor.shape:
+        return shape
+    return changed.get((tensor.name, tensor.shape))
+
+
+def expressed(
+    graph: Graph, shapes: Mapping[str, Dims | None], changed: Mapping[tuple[str, tuple[int, ...]], Dims]
+) -> Graph:
+    """The graph of a program with sizes that carry expressions; what has none is unresolved."""
+    made: dict[int, Tensor] = {}
+
+    def tensor(old: Tensor | None) -> Tensor | None:
+        if old is None or old.name not in shapes:
+            return old
+        if id(old) not in made:
+            shape = shape_of(old, shapes, changed)
+            made[id(old)] = old if shape is old.shape else replace(old, shape=shape)
+        return made[id(old)]
+
+    def arguments(thing: Any) -> Any:
+        if isinstance(thing, Tensor):
+            return tensor(thing)
+        if isinstance(thing, (list, tuple)) and not hasattr(thing, "_fields"):
+            return type(thing)(map(arguments, thing))
+        return thing
+
+    def node(old: Node) -> Node:
+        attrs = old.attrs
+        if isinstance(attrs.get("args"), Mapping):  # what a call was called with
+            attrs = {**attrs, "args": {name: arguments(thing) for name, thing in attrs["args"].items()}}
+        inputs, outputs = tuple(map(tensor, old.inputs)), tuple(map(tensor, old.outputs))
+        return replace(old, inputs=inputs, outputs=outputs, attrs=attrs)
+
+    program = graph.program
+    calls = [c._replace(inputs=arguments(c.inputs), outputs=arguments(c.outputs)) for c in program.calls]
+    return replace(
+        graph,
+        inputs=tuple(filter(None, map(tensor, graph.inputs))),
+        outputs=tuple(filter(None, map(tensor, graph.outputs))),
+        nodes=tuple(map(node, graph.nodes)),
+        program=program._replace(calls=tuple(calls)),
+    )
+
+
+def followed(run: Callable[[], Graph], request: Request) -> Followed:
     """What a PyTorch program does while the sizes that it asks for carry expressions.
 
     Args:
         run: runs the program.
-        sizes: the shapes of its inputs.
-        explain: what finds the shapes for which there is no rule; None: nothing does.
-        fixed: whether loops over sizes run as often as they do in this run.
+        request: the sizes.
     """
     from flopwise.readers.torch.capture.values import HANDED_OUT
     from flopwise.readers.torch.lower.operators import lower
 
-    program, guards = ProgramSizes(sizes, lower, explain, fixed), Guards(reason=asking_line)
+    program, guards = ProgramSizes(request.sizes, lower, request.explain, request.fixed), Guards(reason=asking_line)
     token = HANDED_OUT.set(program)
     try:
         with recording(guards), _watched(program, guards):
@@ -309,4 +355,4 @@ def followed(run: Callable[[], Graph], sizes: Sizes, explain: Explain | None, fi
         HANDED_OUT.reset(token)
     for guard, why in program.guards.reasons.items():
         guards.reasons.setdefault(guard, why)
-    return Reading(graph, ProgramFacts(program, guards))
+    return FollowedProgram(graph, program, guards)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.sampling import Clock
@@ -14,6 +14,9 @@ from flopwise.errors import InputError
 
 #: Name of an engine -> its package on the registry.
 ENGINES: dict[str, str] = {"onnxruntime": "onnxruntime"}
+
+#: The package that makes the models which engines run.
+MODELS_BY = "onnx"
 
 #: Optimisation levels of a graph, from none to all.
 LEVELS = ("off", "basic", "extended", "all")
@@ -74,30 +77,24 @@ class Program(Protocol):
         """
 
 
-class Engine(Protocol):
-    """The module of an engine."""
-
-    def open_program(self, model: str, inputs: Mapping[str, Any], options: Options, folder: str) -> Program:
-        """A model as the engine executes it.
-
-        Args:
-            model: path of the model.
-            inputs: shapes by input name; whatever the engine needs to make data.
-            options: how to run it.
-            folder: where temporary files may be written.
-        """
+#: The model of a path as an engine executes it, for shapes by input name (or whatever the engine needs to make data),
+#: options, and a folder for temporary files.
+Engine: TypeAlias = Callable[[str, Mapping[str, Any], Options, str], Program]
 
 
 def load(name: str) -> Engine:
-    """The module of an engine, by its name or, of one outside flopwise, by its dotted path; no package is imported.
+    """``open_program`` of the module of an engine; its package is not imported.
+
+    Args:
+        name: of an engine, or the dotted path of a module outside flopwise.
 
     Raises:
         InputError: there is no such engine, or its package is not installed.
     """
     if "." not in name:
         known_version(name)
-    engine: Engine = import_module(name if "." in name else f"flopwise.analyses.timing.engines.{name}")
-    return engine
+    module = import_module(name if "." in name else f"flopwise.analyses.timing.engines.{name}")
+    return module.open_program  # type: ignore[no-any-return]
 
 
 def known_version(name: str) -> str:
@@ -108,14 +105,16 @@ def known_version(name: str) -> str:
     """
     if name not in ENGINES:
         raise InputError(f"unknown engine {name!r}; known: {', '.join(ENGINES)}")
-    try:
-        return version(ENGINES[name])
-    except PackageNotFoundError:
-        raise InputError(f"{name} is not installed: pip install 'flopwise[time]'") from None
+    for package in (MODELS_BY, ENGINES[name]):
+        try:
+            installed = version(package)
+        except PackageNotFoundError:
+            raise InputError(f"{package} is not installed: pip install 'flopwise[time]'") from None
+    return installed
 
 
 def early_facts(name: str, options: Options) -> dict[str, Any]:
-    """What identifies an engine before it is imported.
+    """The identity of an engine as far as it is known before the import.
 
     Raises:
         InputError: there is no such engine, or its package is not installed.

@@ -12,14 +12,17 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.engines import Options, Task, UnsupportedError, early_facts
-from flopwise.analyses.timing.engines.onnxruntime_nodes import Graph, NodeModel, empty_model, one_line
+from flopwise.analyses.timing.engines.onnxruntime_nodes import Array, Arrays, Graph, NodeModel, empty_model, one_line
 from flopwise.analyses.timing.machine import facts
 from flopwise.analyses.timing.sampling import Clock
 from flopwise.errors import ModelError
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 #: Nanoseconds that a benchmark should last: with one thread, and with several, which take their time to wake up.
 LONG_ENOUGH, LONG_ENOUGH_FOR_THREADS = 20_000, 1_000_000
@@ -47,7 +50,7 @@ class Runtime:
 
     def session(
         self, model: str | bytes, level: str = "off", save: str | None = None, folder: str | None = None
-    ) -> Any:
+    ) -> onnxruntime.InferenceSession:
         """An engine session; for a model in memory, external weights are in ``folder``.
 
         Raises:
@@ -72,7 +75,7 @@ class Runtime:
         except Exception as error:  # its exceptions have no common class
             raise ModelError(one_line(error)) from error
 
-    def task(self, session: Any, feeds: Mapping[str, Any], copies: int = 1, null: str = "") -> Task:
+    def task(self, session: onnxruntime.InferenceSession, feeds: Arrays, copies: int = 1, null: str = "") -> Task:
         """A run of a session with inputs and results that are already in memory.
 
         Raises:
@@ -98,7 +101,7 @@ class Runtime:
 class Onnxruntime:
     """A model as onnxruntime executes it."""
 
-    def __init__(self, model: str, inputs: Mapping[str, Any], options: Options, folder: str) -> None:
+    def __init__(self, model: str, inputs: Mapping[str, Sequence[int]], options: Options, folder: str) -> None:
         self._runtime = Runtime(options)
         self._options = options
         self._model = model
@@ -108,7 +111,7 @@ class Onnxruntime:
         }
         saved = str(Path(folder) / "executed.onnx")
         try:
-            self._first: Any = self._runtime.session(model, options.level, saved)
+            self._first = self._runtime.session(model, options.level, saved)
         except ModelError as error:
             raise ModelError(f"{model}: onnxruntime refuses it: {error}") from error
         self._feeds = random_inputs(self._first.get_inputs(), inputs)
@@ -190,7 +193,7 @@ def thread_clock(threads: int) -> Clock:
     return Clock(time.perf_counter_ns, cpu, lambda: resource.getrusage(who).ru_nivcsw)
 
 
-def random_inputs(arguments: Sequence[Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
+def random_inputs(arguments: Sequence[onnxruntime.NodeArg], shapes: Mapping[str, Sequence[int]]) -> dict[str, Array]:
     """Data for a model's inputs: normal floats, small token numbers, ones for masks and lengths.
 
     Never zeros: pages that were never written to are one page of memory, which stays in the first cache.
@@ -201,7 +204,7 @@ def random_inputs(arguments: Sequence[Any], shapes: Mapping[str, Any]) -> dict[s
     import numpy as np
 
     random = np.random.default_rng(0)
-    feeds = {}
+    feeds: dict[str, Array] = {}
     for argument in arguments:
         shape = shapes.get(argument.name, argument.shape)
         element = argument.type.removeprefix("tensor(").removesuffix(")")
@@ -209,7 +212,7 @@ def random_inputs(arguments: Sequence[Any], shapes: Mapping[str, Any]) -> dict[s
             raise ModelError(f"input {argument.name!r} of type {argument.type} and shape {shape}: give it with -i")
         kind = {"float": "float32", "double": "float64", "bool": "bool"}.get(element, element)
         if kind in ("float32", "float64", "float16"):
-            value = random.standard_normal(shape).astype(kind)
+            value: Array = random.standard_normal(tuple(shape)).astype(kind)
         elif kind == "bfloat16":
             raise ModelError(f"input {argument.name!r}: bfloat16 inputs cannot be made for onnxruntime")
         elif kind == "bool" or "mask" in argument.name.lower():
@@ -224,7 +227,7 @@ def random_inputs(arguments: Sequence[Any], shapes: Mapping[str, Any]) -> dict[s
     return feeds
 
 
-def open_program(model: str, inputs: Mapping[str, Any], options: Options, folder: str) -> Onnxruntime:
+def open_program(model: str, inputs: Mapping[str, Sequence[int]], options: Options, folder: str) -> Onnxruntime:
     """The program of an ONNX file."""
     if not os.path.exists(model):
         raise ModelError(f"{model}: no such file")

@@ -5,20 +5,27 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import external_data_helper, helper, numpy_helper
 
-from flopwise.analyses.timing.benchmark import BenchmarkKey, Executed, Operand
+from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.engines import UnsupportedError
+from flopwise.analyses.timing.environment import digest
 from flopwise.analyses.timing.segments import Fingerprint, match
 from flopwise.errors import ModelError
+from flopwise.operators.tables import row
+from flopwise.operators.views import always
 
-#: Operators whose kernel hands on its input's buffer: they take no time of their own in the whole model, but copy when
-#: they run alone.
-ALIASES = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"})
+if TYPE_CHECKING:
+    import onnxruntime
+
+#: A value of a run; sequences and maps are lists and dictionaries, and are left out.
+Array: TypeAlias = npt.NDArray[np.generic]
+Arrays: TypeAlias = Mapping[str, Array]
 
 #: Results that one run hands out; more of them would keep too much of a large model in memory at once.
 AT_ONCE = 64
@@ -38,7 +45,7 @@ class Runs(Protocol):
 
     def session(
         self, model: str | bytes, level: str = "off", save: str | None = None, folder: str | None = None
-    ) -> Any:
+    ) -> onnxruntime.InferenceSession:
         """An engine session; what it executes is written to ``save``, and external weights are in ``folder``."""
 
 
@@ -46,7 +53,12 @@ class NodeModel:
     """A node of the graph with the values that it takes."""
 
     def __init__(
-        self, node: Any, feeds: dict[str, Any], weights: dict[str, Any], opsets: Sequence[Any], result_bytes: int
+        self,
+        node: onnx.NodeProto,
+        feeds: Arrays,
+        weights: Mapping[str, onnx.TensorProto],
+        opsets: Sequence[onnx.OperatorSetIdProto],
+        result_bytes: int,
     ) -> None:
         self._node, self._weights, self._opsets = node, weights, opsets
         self.feeds = feeds
@@ -86,12 +98,12 @@ class NodeModel:
 class Graph:
     """The executed graph and the values of one run."""
 
-    def __init__(self, path: str, feeds: Mapping[str, Any], runtime: Runs) -> None:
+    def __init__(self, path: str, feeds: Arrays, runtime: Runs) -> None:
         self._path, self._feeds, self._runtime = path, feeds, runtime
         self._proto = onnx.load(path, load_external_data=False)
         self._stored = {t.name: t for t in self._proto.graph.initializer}
         self._opsets = list(self._proto.opset_import)
-        self._values: dict[str, Any] = dict(feeds)
+        self._values: dict[str, Array] = dict(feeds)
         self._seen: dict[str, tuple[str, tuple[int, ...]]] = {
             name: (str(value.dtype), tuple(value.shape)) for name, value in feeds.items()
         }
@@ -109,7 +121,7 @@ class Graph:
             if kept + value.nbytes <= KEPT:
                 self._values[name] = value
                 kept += value.nbytes
-        self._first: dict[str, Any] = {}
+        self._first: dict[str, onnx.NodeProto] = {}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -129,11 +141,11 @@ class Graph:
         folder.mkdir()
         rows = rows_of(original, self._proto, self._feeds, self.prints, self._runtime, str(folder))
         for place, node in enumerate(self._proto.graph.node):
-            key = self._key(node).id
+            key = self._key(node)
             self._first.setdefault(key, node)
             needs = tuple(sorted({makers[n] for n in needed_names(node) if n in makers}))
             op = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
-            alias = node.op_type in ALIASES and node.domain in ("", "ai.onnx")
+            alias = row(op).view is always
             name = node.name or f"{node.op_type}_{place}"
             executed.append(Executed(name, op, key, alias, rows=rows[place], needs=needs))
         return tuple(executed)
@@ -157,36 +169,40 @@ class Graph:
         made = sum(int(np.prod(shape)) * _itemsize(dtype) for dtype, shape in sizes)
         return NodeModel(node, feeds, weights, self._opsets, made)
 
-    def _key(self, node: Any) -> BenchmarkKey:
+    def _key(self, node: onnx.NodeProto) -> str:
+        """The digest of a node without its name: operator, attributes and operands."""
         versions = {o.domain or "ai.onnx": o.version for o in self._opsets}
         outer = [name for name in needed_names(node) if name not in node.input]
-        return BenchmarkKey(
-            op=node.op_type,
-            domain=node.domain,
-            opset=versions.get(node.domain or "ai.onnx", 0),
-            attributes={a.name: _attribute(a) for a in sorted(node.attribute, key=lambda a: a.name)},
-            inputs=tuple(self._operand(name) for name in (*node.input, *outer)),
-            outputs=tuple(self._operand(name) for name in node.output),
+        return digest(
+            {
+                "op": node.op_type,
+                "domain": node.domain,
+                "opset": versions.get(node.domain or "ai.onnx", 0),
+                "attributes": {a.name: _attribute(a) for a in node.attribute},
+                "inputs": [self._operand(name) for name in (*node.input, *outer)],
+                "outputs": [self._operand(name) for name in node.output],
+            }
         )
 
-    def _operand(self, name: str) -> Operand:
+    def _operand(self, name: str) -> dict[str, object]:
+        """An input or output as far as it matters for time: of a small integer weight the digest of its elements."""
         if not name:
-            return Operand("absent")
+            return {"kind": "absent", "dtype": "", "shape": (), "value": None}
         if name in self._stored:
             tensor = self._stored[name]
             kind = helper.tensor_dtype_to_np_dtype(tensor.data_type)
             small = kind.kind in "iub" and int(np.prod(tensor.dims)) <= SMALL
             value = hashlib.sha256(self._array(tensor).tobytes()).hexdigest() if small else None
-            return Operand("weight", str(kind), tuple(tensor.dims), value)
+            return {"kind": "weight", "dtype": str(kind), "shape": tuple(tensor.dims), "value": value}
         dtype, shape = self._seen.get(name, ("?", ()))
-        return Operand("activation", dtype, shape)
+        return {"kind": "activation", "dtype": dtype, "shape": shape, "value": None}
 
-    def _value(self, name: str) -> Any:
+    def _value(self, name: str) -> Array:
         if name not in self._values:
             return dict(run_all(self._proto, self._path, [name], self._feeds, self._runtime))[name]
         return self._values[name]
 
-    def _loaded(self, tensor: Any) -> Any:
+    def _loaded(self, tensor: onnx.TensorProto) -> onnx.TensorProto:
         """A stored tensor with its elements in it."""
         if not external_data_helper.uses_external_data(tensor):
             return tensor
@@ -197,13 +213,13 @@ class Graph:
         del whole.external_data[:]
         return whole
 
-    def _array(self, tensor: Any) -> Any:
+    def _array(self, tensor: onnx.TensorProto) -> Array:
         return numpy_helper.to_array(self._loaded(tensor))
 
 
-def empty_model(inputs: int, results: int) -> tuple[bytes, dict[str, Any]]:
+def empty_model(inputs: int, results: int) -> tuple[bytes, dict[str, Array]]:
     """A model of Identity nodes with so many inputs and results, and its data."""
-    feeds = {f"x{i}": np.ones(1, np.float32) for i in range(max(1, inputs))}
+    feeds: dict[str, Array] = {f"x{i}": np.ones(1, np.float32) for i in range(max(1, inputs))}
     nodes = [helper.make_node("Identity", [f"x{i % len(feeds)}"], [f"y{i}"]) for i in range(max(1, results))]
     infos = [helper.make_tensor_value_info(name, 1, (1,)) for name in feeds]
     outputs = [onnx.ValueInfoProto(name=f"y{i}") for i in range(max(1, results))]
@@ -213,14 +229,18 @@ def empty_model(inputs: int, results: int) -> tuple[bytes, dict[str, Any]]:
 
 
 def run_all(
-    proto: Any, path: str, names: Sequence[str], feeds: Mapping[str, Any], runtime: Runs
-) -> Iterator[tuple[str, Any]]:
+    proto: onnx.ModelProto, path: str, names: Sequence[str], feeds: Arrays, runtime: Runs
+) -> Iterator[tuple[str, Array]]:
     """The values of tensors inside a model, a few at a time; what the engine does not hand out is left out."""
     outputs = {o.name for o in proto.graph.output}
+    present = {*feeds, *(t.name for t in proto.graph.initializer)}
+    inputs = [i for i in proto.graph.input if i.name in present]  # a folded tensor leaves its input behind
     for start in range(0, len(names), AT_ONCE):
         part = names[start : start + AT_ONCE]
         copy = onnx.ModelProto()
         copy.CopyFrom(proto)
+        del copy.graph.input[:]
+        copy.graph.input.extend(inputs)
         copy.graph.output.extend(onnx.ValueInfoProto(name=n) for n in part if n not in outputs)
         try:
             session = runtime.session(copy.SerializeToString(), folder=str(Path(path).resolve().parent))
@@ -239,8 +259,8 @@ def one_line(error: Exception) -> str:
 
 def rows_of(
     original: str,
-    executed: Any,
-    feeds: Mapping[str, Any],
+    executed: onnx.ModelProto,
+    feeds: Arrays,
     prints: Mapping[str, Fingerprint],
     runtime: Runs,
     folder: str,
@@ -270,7 +290,7 @@ def rows_of(
     return match(list(proto.graph.node), list(executed.graph.node), own, prints)
 
 
-def fingerprint(value: Any) -> Fingerprint:
+def fingerprint(value: Array) -> Fingerprint:
     """Least, greatest, sum of magnitudes and of squares: the same in any layout."""
     if value.dtype.kind not in "fiub" or value.size == 0:
         return Fingerprint((), value.size)
@@ -279,7 +299,7 @@ def fingerprint(value: Any) -> Fingerprint:
     return Fingerprint(tuple(float(p) for p in parts), value.size)
 
 
-def denormal_share(value: Any) -> float:
+def denormal_share(value: Array) -> float:
     """The share of elements that are denormal numbers."""
     least = _NORMAL.get(str(value.dtype))
     if least is None or value.size == 0:
@@ -288,7 +308,7 @@ def denormal_share(value: Any) -> float:
     return float(np.count_nonzero((magnitude > 0) & (magnitude < least)) / value.size)
 
 
-def needed_names(node: Any) -> list[str]:
+def needed_names(node: onnx.NodeProto) -> list[str]:
     """The tensors that a node takes, those of the graphs in its attributes included, each once."""
     names = dict.fromkeys(name for name in node.input if name)
     for attribute in node.attribute:
@@ -297,7 +317,7 @@ def needed_names(node: Any) -> list[str]:
     return list(names)
 
 
-def _outer_names(graph: Any) -> list[str]:
+def _outer_names(graph: onnx.GraphProto) -> list[str]:
     made = {i.name for i in graph.input} | {t.name for t in graph.initializer}
     outer: dict[str, None] = {}
     for node in graph.node:
@@ -307,13 +327,13 @@ def _outer_names(graph: Any) -> list[str]:
     return list(outer)
 
 
-def _attribute(attribute: Any) -> Any:
+def _attribute(attribute: onnx.AttributeProto) -> object:
     value = helper.get_attribute_value(attribute)
     repeated = not isinstance(value, bytes | int | float) and not hasattr(value, "SerializeToString")
     return list(map(_canonical, value)) if repeated else _canonical(value)
 
 
-def _canonical(value: Any) -> Any:
+def _canonical(value: object) -> object:
     """A number as it is, a text, and the digest of a tensor, a graph or a type."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
@@ -322,7 +342,7 @@ def _canonical(value: Any) -> Any:
     return value
 
 
-def _nbytes(tensor: Any) -> int:
+def _nbytes(tensor: onnx.TensorProto) -> int:
     return int(np.prod(tensor.dims)) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
 
 

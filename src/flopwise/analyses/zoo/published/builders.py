@@ -5,13 +5,20 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise.errors import InputError
 from flopwise.readers.torch.imports import imported
 
+if TYPE_CHECKING:
+    from torch import nn
 
-def build(name: str, shape: tuple[int, ...], reparameterized: bool = False) -> tuple[Any, Any]:
+#: A module, and its inputs as ``profile`` takes them.
+Made: TypeAlias = "tuple[nn.Module, object]"
+
+
+def build(name: str, shape: tuple[int, ...], reparameterized: bool = False) -> Made:
     """A module on the meta device where that is possible, and its inputs.
 
     Args:
@@ -29,7 +36,7 @@ def build(name: str, shape: tuple[int, ...], reparameterized: bool = False) -> t
         raise InputError(f"{name}: {package} is not installed ({error})") from error
 
 
-def _timm(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
+def _timm(name: str, shape: tuple[int, ...], reparameterized: bool) -> Made:
     timm = imported("timm", "timm.layers", "timm.models")
     if not timm.is_model(name):
         raise InputError(f"timm:{name}: timm {timm.__version__} has no such model")
@@ -37,7 +44,7 @@ def _timm(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any
     options = {}
     if config is not None and config.fixed_input_size and config.input_size[-1] != shape[-1]:
         options["img_size"] = shape[-1]
-    with _fused(timm, False):
+    with _unfused(timm):
         if reparameterized:  # computes with the weights, so they have to be there
             module = timm.models.reparameterize_model(timm.create_model(name, pretrained=False, **options).eval())
         else:
@@ -46,19 +53,19 @@ def _timm(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any
 
 
 @contextlib.contextmanager
-def _fused(timm: Any, fused: bool) -> Iterator[None]:
-    """Make timm's models with or without PyTorch's own attention, which some tools do not count."""
+def _unfused(timm: ModuleType) -> Iterator[None]:
+    """Make timm's models without PyTorch's own attention, which some tools do not count."""
     before = timm.layers.use_fused_attn()
-    timm.layers.set_fused_attn(fused)
+    timm.layers.set_fused_attn(False)
     try:
         yield
     finally:
         timm.layers.set_fused_attn(before)
 
 
-def _torchvision(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
+def _torchvision(name: str, shape: tuple[int, ...], reparameterized: bool) -> Made:
     models = imported("torchvision").models
-    options: dict[str, Any] = {"weights": None}
+    options: dict[str, object] = {"weights": None}
     if name in ("inception_v3", "googlenet"):
         options["init_weights"] = False
     if name == "googlenet":
@@ -79,7 +86,7 @@ def _torchvision(name: str, shape: tuple[int, ...], reparameterized: bool) -> tu
     return module.eval(), [image, image] if name.startswith("raft") else image
 
 
-def _pretrainedmodels(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
+def _pretrainedmodels(name: str, shape: tuple[int, ...], reparameterized: bool) -> Made:
     """One of Remi Cadene's models."""
     package = imported("pretrainedmodels")
     if name not in package.model_names:
@@ -87,7 +94,7 @@ def _pretrainedmodels(name: str, shape: tuple[int, ...], reparameterized: bool) 
     return _on_meta(lambda: package.__dict__[name](num_classes=1000, pretrained=None)).eval(), (1, *shape)
 
 
-def _open_clip(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
+def _open_clip(name: str, shape: tuple[int, ...], reparameterized: bool) -> Made:
     """One tower of a CLIP model, ``NAME/image`` or ``NAME/text``."""
     open_clip, timm = imported("open_clip"), imported("timm", "timm.layers")
     name, _, tower = name.partition("/")
@@ -96,17 +103,17 @@ def _open_clip(name: str, shape: tuple[int, ...], reparameterized: bool) -> tupl
         raise InputError(f"open_clip:{name}: open_clip {open_clip.__version__} has no such model")
     if tower == "text" and "hf_model_name" in config["text_cfg"]:
         raise InputError(f"open_clip:{name}: its text tower is made from a configuration on a model hub")
-    made = {"image": "_build_vision_tower", "text": "_build_text_tower"}[tower]
+    builder = {"image": "_build_vision_tower", "text": "_build_text_tower"}[tower]
     part = {"image": "vision_cfg", "text": "text_cfg"}[tower]
     quick = config.get("quick_gelu", False)
-    with _fused(timm, False):
-        module = _on_meta(lambda: getattr(open_clip.model, made)(config["embed_dim"], config[part], quick)).eval()
+    with _unfused(timm):
+        module = _on_meta(lambda: getattr(open_clip.model, builder)(config["embed_dim"], config[part], quick)).eval()
     if tower == "image":
         return module, (1, *shape)
     return module, [f"text:i64:1x{shape[-1]}"]
 
 
-def _ultralytics(name: str, shape: tuple[int, ...], reparameterized: bool) -> tuple[Any, Any]:
+def _ultralytics(name: str, shape: tuple[int, ...], reparameterized: bool) -> Made:
     """A YOLO model by the name of its configuration, in memory: its strides come from a run."""
     tasks = imported("ultralytics.nn.tasks")
     kinds = {"seg": "SegmentationModel", "pose": "PoseModel", "cls": "ClassificationModel", "obb": "OBBModel"}
@@ -123,7 +130,7 @@ def _ultralytics(name: str, shape: tuple[int, ...], reparameterized: bool) -> tu
     return module.eval(), (1, *shape)
 
 
-def _on_meta(make: Callable[[], Any]) -> Any:
+def _on_meta(make: Callable[[], nn.Module]) -> nn.Module:
     """The module that a function makes, without memory for its weights."""
     import torch
 
@@ -135,7 +142,7 @@ def _on_meta(make: Callable[[], Any]) -> Any:
 
 
 #: Package -> how its models are made.
-BUILDERS: dict[str, Callable[[str, tuple[int, ...], bool], tuple[Any, Any]]] = {
+BUILDERS: dict[str, Callable[[str, tuple[int, ...], bool], Made]] = {
     "timm": _timm,
     "torchvision": _torchvision,
     "open_clip": _open_clip,

@@ -19,7 +19,7 @@ COLUMNS = ("model", "quantity", "stated", "unit", "input", "year", "page", "buil
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a figure is counted: a convention, whether it is doubled, and what is done to the model before."""
+    """A way to count a figure: a convention, whether it is doubled, and what is done to the model before."""
 
     convention: str
     #: Two where the source calls a multiply-add two operations and the convention calls it one.
@@ -29,7 +29,7 @@ class Way:
     options: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, text: str) -> Way:
+    def from_text(cls, text: str) -> Way:
         """The way that a text such as ``2*fvcore no-fold`` stands for."""
         first, *options = text.split()
         times, _, convention = first.rpartition("*")
@@ -41,7 +41,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where figures come from."""
+    """A source of published figures."""
 
     name: str
     about: str
@@ -81,7 +81,7 @@ class Figure:
 
     @property
     def reproduced(self) -> bool:
-        """Whether flopwise comes to the figure under a named convention."""
+        """True where flopwise comes to the figure under a named convention."""
         return bool(self.way)
 
 
@@ -92,7 +92,7 @@ def sources() -> dict[str, Source]:
             row["source"],
             row["about"],
             int(row["decimals"]) if row["decimals"] else None,
-            tuple(Way.of(text) for text in row["ways"].split(";")),
+            tuple(Way.from_text(text) for text in row["ways"].split(";")),
             row["versions"],
         )
         for row in _rows("sources.csv")
@@ -135,7 +135,7 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 
 def agrees(figure: Figure, source: Source, count: int, way: Way) -> bool:
-    """Whether a count rounds to the stated figure: it differs by at most half of the last digit that is printed."""
+    """True where a count rounds to the stated figure: it differs by at most half of the last digit that is printed."""
     stated = Decimal(figure.stated)
     places = -int(stated.as_tuple().exponent)
     if source.decimals is not None and figure.unit:

@@ -48,7 +48,7 @@ class Blob(NamedTuple):
 
 
 class Caffemodel(NamedTuple):
-    """What a file with weights holds."""
+    """The content of a file with weights."""
 
     net: Message
     #: The blobs of each layer, by the layer's name.
@@ -99,14 +99,14 @@ class _Walk:
         if self._seen > MOST_FIELDS:
             raise self.window.damaged(part.tag, f"more than {MOST_FIELDS:,} fields, too many for a network")
 
-    def _layer(self, whole: wire.Field, old: bool) -> Message:
+    def _layer(self, field: wire.Field, old: bool) -> Message:
         """A layer without its blobs, which are noted by its name."""
         schema, blobs_at = (LAYER_V1, 6) if old else (LAYER, 7)
         fields: list[Field] = []
         blobs: list[Blob] = []
         later: list[wire.Field] = []
         strange: list[str] = []
-        for part in self.window.fields(whole.start, whole.end):
+        for part in self.window.fields(field.start, field.end):
             self._count(part)
             if part.number == blobs_at and part.wire == wire.BYTES:
                 blobs.append(self._blob(part))
@@ -145,11 +145,11 @@ class _Walk:
         fields.extend(Field(field.name, value, 0) for value in self._values(part, field))
         return []
 
-    def _message(self, whole: wire.Field, kind: str, blobs: list[Blob] | None) -> tuple[Message, list[int]]:
+    def _message(self, field: wire.Field, kind: str, blobs: list[Blob] | None) -> tuple[Message, list[int]]:
         """A message, and the numbers of its unknown fields."""
         fields: list[Field] = []
         strange: list[int] = []
-        for part in self.window.fields(whole.start, whole.end):
+        for part in self.window.fields(field.start, field.end):
             self._count(part)
             if part.number in MESSAGES[kind]:
                 self._read(part, MESSAGES[kind], fields)
@@ -175,6 +175,7 @@ class _Walk:
         return [Word(str(wire.signed(value))) for value in self._integers(part, field)]
 
     def _integers(self, part: wire.Field, field: FieldType) -> list[int]:
+        """The numbers in a field: one, or several that are packed."""
         if part.wire == wire.VARINT:
             return [part.value]
         if part.wire != wire.BYTES or part.end - part.start > LONGEST:
@@ -187,12 +188,12 @@ class _Walk:
     def _wrong(self, part: wire.Field, field: FieldType) -> ModelError:
         return self.window.damaged(part.tag, f"wire type {part.wire} for {field.name}")
 
-    def _blob(self, whole: wire.Field) -> Blob:
+    def _blob(self, field: wire.Field) -> Blob:
         """A blob's shape and the places of its elements."""
         shape: list[int] = []
         legacy: dict[int, int] = {}
         runs: dict[int, list[tuple[int, int]]] = {5: [], 8: []}
-        for part in self.window.fields(whole.start, whole.end):
+        for part in self.window.fields(field.start, field.end):
             self._count(part)
             if part.number in (1, 2, 3, 4) and part.wire == wire.VARINT:
                 legacy[part.number] = wire.signed(part.value)
@@ -208,7 +209,7 @@ class _Walk:
         number, width = (8, 8) if runs[8] else (5, 4)
         length = sum(end - start for start, end in runs[number])
         if len(shape) > MOST_AXES or any(not 0 <= dim < 1 << 63 for dim in shape):
-            raise self.window.damaged(whole.tag, f"a blob of shape {shape[:MOST_AXES]}")
+            raise self.window.damaged(field.tag, f"a blob of shape {shape[:MOST_AXES]}")
         if runs[number] and length != width * math.prod(shape):
-            raise self.window.damaged(whole.tag, f"a blob of shape {shape} with {length} bytes of elements")
+            raise self.window.damaged(field.tag, f"a blob of shape {shape} with {length} bytes of elements")
         return Blob(tuple(shape), tuple(runs[number]), f"<f{width}")

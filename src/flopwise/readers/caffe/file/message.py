@@ -73,7 +73,7 @@ class Message:
         return list(dict.fromkeys(field.name for field in self._fields))
 
     def has(self, name: str) -> _Bool:
-        """Whether the field is there."""
+        """True where the field is there."""
         return any(field.name == name for field in self._fields)
 
     def entries(self, name: str) -> list[Field]:

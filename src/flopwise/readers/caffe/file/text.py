@@ -216,7 +216,7 @@ class _Parser:
         return self.line
 
     def _shown(self) -> str:
-        """What stands here, for a message."""
+        """The sign or word at the position, for a message."""
         sign = self._sign()
         if not sign:
             return "the text ends"

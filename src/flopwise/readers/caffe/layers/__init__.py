@@ -1,1 +1,1 @@
-"""What each layer type becomes: an operator with its shapes, a file for each family."""
+"""Layer types of Caffe as operators with their shapes, a file for each family."""

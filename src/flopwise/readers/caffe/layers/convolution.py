@@ -58,7 +58,7 @@ def _per_axis(place: Place, message: Message, name: str, stem: str, rank: int, l
 
 
 def _window(place: Place, message: Message, rank: int) -> Window:
-    """The geometry over so many spatial axes."""
+    """The geometry over ``rank`` spatial axes."""
     kernel = _per_axis(place, message, "kernel_size", "kernel", rank, 1, 0)
     return Window(
         kernel,
@@ -123,12 +123,12 @@ def convolution(place: Place, op: str, *, transposed: bool = False, depthwise: b
     weights: tuple[Weight, ...] = (("weight", weight, "weight"),)
     if message.bool("bias_term", True):
         weights = *weights, ("bias", (filters,), "weight")
-    seen = None if len(batch) == 1 else ((product(batch), channels, *spatial),)
+    flattened = None if len(batch) == 1 else ((product(batch), channels, *spatial),)
     attrs = {**window.attrs, "group": group}
     outputs = ((*batch, filters, *out),)
     if number == 1:
-        return (Lowered(op, outputs, weights, attrs, seen),)
-    return tuple(Lowered(op, outputs, weights, attrs, seen, reads=(i,), writes=(i,)) for i in range(number))
+        return (Lowered(op, outputs, weights, attrs, flattened),)
+    return tuple(Lowered(op, outputs, weights, attrs, flattened, reads=(i,), writes=(i,)) for i in range(number))
 
 
 def im2col(place: Place, op: str) -> Lowered:

@@ -78,14 +78,14 @@ def memory(place: Place, op: str) -> Lowered:
     return _labelled(place, shape)
 
 
-def _labelled(place: Place, shape: Extents | None, label: Extents = (), note: str = "") -> Lowered:
+def _labelled(place: Place, shape: Extents | None, note: str = "") -> Lowered:
     """Images, and one label for each of them."""
     tops = place.layer.tops
     images = place.inputs.get(tops[0], shape)
     own: dict[str, Extents | None] = {tops[0]: shape}
     for top in tops[1:]:
         batch = images[0] if images else None
-        own[top] = (batch, *label) if isinstance(batch, int) else None
+        own[top] = (batch,) if isinstance(batch, int) else None
     return _sized(place, own, note=note)
 
 
@@ -142,7 +142,7 @@ def parameter(place: Place, op: str) -> Lowered:
 
 
 def sink(place: Place, op: str) -> Lowered:
-    """Nothing is written."""
+    """An operator without results."""
     return Lowered(op, ())
 
 

@@ -14,7 +14,7 @@ from flopwise.readers.caffe.layers.place import Extents, Lowered, Place, Row, pr
 
 
 def _ratios(place: Place, ratios: list[float], flip: bool) -> int:
-    """How many aspect ratios there are: 1, those given unless known to within 1e-6, and with flip their inverses."""
+    """The number of aspect ratios: 1, those given unless known to within 1e-6, and with flip their inverses."""
     distinct = [1.0]
     for ratio in ratios:
         if not 0.0 < ratio < float("inf"):
@@ -59,9 +59,9 @@ def detection_output(place: Place, op: str) -> Lowered:
     background = message.int("background_label_id", 0)
     searched = classes - (0 <= background < classes)
     candidates = min(priors, suppression.int("top_k", -1)) if suppression.int("top_k", -1) > -1 else priors
-    kept, most = message.int("keep_top_k", -1), searched * candidates
-    if kept > -1:
-        most = min(kept, most)
+    kept_boxes, most = message.int("keep_top_k", -1), searched * candidates
+    if kept_boxes > -1:
+        most = min(kept_boxes, most)
     attrs = {"boxes": boxes, "priors": priors, "classes": searched, "candidates": candidates}
     return Lowered(op, ((1, 1, max(1, images * most), 7),), attrs=attrs, bound=True)
 

@@ -5,7 +5,7 @@ Shapes as in BVLC Caffe, src/caffe/layers/pooling_layer.cpp and spp_layer.cpp.
 
 from __future__ import annotations
 
-from flopwise.operators.extents import smaller
+from flopwise.operators.size import smaller
 from flopwise.readers.caffe.layers.place import Extents, Lowered, Place, Row, product, show
 
 _METHODS = ("MAX", "AVE", "STOCHASTIC")

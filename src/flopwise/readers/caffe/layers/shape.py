@@ -24,11 +24,11 @@ def reshape(place: Place, op: str) -> Lowered:
     end = len(shape) if axes == -1 else start + axes
     if axes < -1 or end > len(shape):
         raise place.error(f"{axes} axes from axis {start} on do not fit a blob of shape {show(shape)}")
-    wanted = message.merged("shape").ints("dim")
-    if len(wanted) > MOST_AXES:
-        raise place.error(f"has {len(wanted)} dimensions, Caffe allows {MOST_AXES}")
+    dims = message.merged("shape").ints("dim")
+    if len(dims) > MOST_AXES:
+        raise place.error(f"has {len(dims)} dimensions, Caffe allows {MOST_AXES}")
     middle: list[int] = []
-    for i, dim in enumerate(wanted):
+    for i, dim in enumerate(dims):
         if dim == 0 and start + i >= len(shape):
             raise place.error(f"dimension {i} copies axis {start + i}, but its bottom has shape {show(shape)}")
         middle.append(shape[start + i] if dim == 0 else place.at_least(-1, dim, "a dimension of the shape"))
@@ -38,7 +38,7 @@ def reshape(place: Place, op: str) -> Lowered:
     if -1 in middle:
         others = product([dim for dim in middle if dim != -1]) * product(before) * product(after)
         if others == 0 or product(shape) % others:
-            raise _mismatch(place, shape, (*before, *wanted, *after))
+            raise _mismatch(place, shape, (*before, *dims, *after))
         middle[middle.index(-1)] = product(shape) // others
     result = (*before, *middle, *after)
     if product(result) != product(shape):
@@ -46,9 +46,9 @@ def reshape(place: Place, op: str) -> Lowered:
     return Lowered(op, (result,))
 
 
-def _mismatch(place: Place, shape: Extents, wanted: Sequence[int]) -> Exception:
+def _mismatch(place: Place, shape: Extents, dims: Sequence[int]) -> Exception:
     return place.error(
-        f"cannot make {show(wanted)} of {product(shape)} elements of shape {show(shape)}; "
+        f"cannot make {show(dims)} of {product(shape)} elements of shape {show(shape)}; "
         f"a shape that is fixed in the file allows no other batch or input size"
     )
 
@@ -134,8 +134,8 @@ def crop(place: Place, op: str) -> Lowered:
         raise place.error(f"has {len(offsets)} offsets for {len(shape) - axis} dimensions")
     if len(offsets) == 1:
         offsets = offsets * (len(shape) - axis)
-    for size, wanted, offset in zip(shape[axis:], reference[axis:], offsets, strict=True):
-        if offset < 0 or offset + wanted > size:
+    for size, length, offset in zip(shape[axis:], reference[axis:], offsets, strict=True):
+        if offset < 0 or offset + length > size:
             raise place.error(f"cannot crop {show(shape)} to {show(reference)} with an offset of {offset}")
     return Lowered(op, ((*shape[:axis], *reference[axis:]),), attrs={"axis": axis, "offset": list(offsets)})
 

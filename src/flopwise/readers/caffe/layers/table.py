@@ -1,4 +1,4 @@
-"""What each Caffe layer becomes: an operator with the shapes of its tops and of its stored blobs.
+"""Each Caffe layer as an operator with the shapes of its tops and of its stored blobs.
 
 One table per family, merged here. A type that no table has is unknown: its tops have no shape, and nothing behind them
 is guessed.

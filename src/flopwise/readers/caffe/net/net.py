@@ -19,7 +19,7 @@ Blobs = Mapping[str, "tuple[tuple[int, ...], ...]"]
 
 
 class State(NamedTuple):
-    """What decides which layers of a file there are; None and () leave the choice to the file."""
+    """The state that selects layers of a file; None and () leave the choice to the file."""
 
     phase: str | None = None
     stages: tuple[str, ...] = ()
@@ -145,7 +145,7 @@ def _layer(part: Message, state: _Complete, blobs: Blobs | None) -> Layer:
 
 
 def _selected(part: Message, layer: Layer, state: _Complete) -> bool:
-    """Whether the state includes a layer.
+    """True where the state includes a layer.
 
     Raises:
         ModelError: it has rules of both kinds.
@@ -159,7 +159,7 @@ def _selected(part: Message, layer: Layer, state: _Complete) -> bool:
 
 
 def _met(rule: Message, state: _Complete) -> bool:
-    """Whether a state satisfies every condition of a rule."""
+    """True where a state satisfies every condition of a rule."""
     return (
         (not rule.has("phase") or _phase_of(rule, "") == state.phase)
         and rule.int("min_level", state.level) <= state.level <= rule.int("max_level", state.level)
@@ -178,11 +178,11 @@ def _no_layers(message: Message, state: _Complete) -> str:
 
 def _missing(layers: Iterable[Layer]) -> list[str]:
     """Blobs that layers read and no layer before them writes."""
-    made: set[str] = set()
+    tops: set[str] = set()
     missing: dict[str, None] = {}
     for layer in layers:
-        missing.update((bottom, None) for bottom in layer.bottoms if bottom not in made)
-        made.update(layer.bottoms, layer.tops)
+        missing.update((bottom, None) for bottom in layer.bottoms if bottom not in tops)
+        tops.update(layer.bottoms, layer.tops)
     return list(missing)
 
 
@@ -207,6 +207,7 @@ def _check(layers: Sequence[Layer]) -> None:
 
 
 def _why_missing(bottom: str, layer: Layer, layers: Sequence[Layer]) -> str:
+    """The reason why a bottom is not there when its layer runs."""
     later = [other for other in layers if bottom in other.tops]
     if not later:
         return f"reads the blob {bottom!r}, which no layer produces in phase {layer.phase}"

@@ -218,5 +218,5 @@ def _inputs(net: Message) -> Message | None:
 
 
 def line_of(line: int) -> str:
-    """Where a message of a text begins, for an error; "" in a binary file."""
+    """The line where a message of a text begins, for an error; "" in a binary file."""
     return f"line {line}: " if line else ""

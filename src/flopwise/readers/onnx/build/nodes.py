@@ -6,20 +6,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import onnx
-
-from flopwise.graph import STORED, Body, Module, Node, Tensor
-from flopwise.graph.construction import constructor
+from flopwise.graph import STORED, Body, Module, Tensor
+from flopwise.graph import Node as GraphNode
 from flopwise.graph.graph import Members
 from flopwise.operators.masks import PAIRS
-from flopwise.readers.onnx.build.scope import SCOPES, scope_of, scope_of_path
-from flopwise.readers.onnx.file.proto import stored_in_memory
-from flopwise.readers.onnx.file.skeleton import Skeleton, Stored
+from flopwise.readers.onnx.build.scope import scope_of, scope_of_path
+from flopwise.readers.onnx.file.model import CONTROL_FLOW, NO_ATTRIBUTES, Attributes, Graph, Model, Node
+from flopwise.readers.onnx.file.skeleton import Stored
 from flopwise.readers.onnx.file.stored import Notes, StoredTensors, Weights, stored_tensors
 from flopwise.readers.onnx.file.weights import Reopen
-from flopwise.readers.onnx.listing import Listed, listed, protos
-from flopwise.readers.onnx.types import CONTROL_FLOW, Inner, Shapes, concrete, each, element_type, one_line
+from flopwise.readers.onnx.types import one_line
 from flopwise.readers.weights.storage import SourceStorage
+from flopwise.sizes.scope import Inner, Scope
 
 if TYPE_CHECKING:
     from flopwise.graph.stored import StoredTensor
@@ -31,66 +29,49 @@ _Lookup = Callable[[str], "Tensor | None"]
 class Builder:
     """Nodes and stored tensors of a model, graph by graph."""
 
-    def __init__(
-        self,
-        skeleton: Skeleton,
-        source: str,
-        reopen: Reopen | None,
-        notes: Notes,
-        opsets: Iterable[onnx.OperatorSetIdProto],
-    ) -> None:
+    def __init__(self, model: Model, source: str, reopen: Reopen, notes: Notes, scopes: bool) -> None:
         """
         Args:
-            skeleton: where the weights lie.
-            source: the model, for messages.
+            model: the model.
+            source: its name, for messages.
             reopen: opens its source.
             notes: what an exporter wrote about tensors.
-            opsets: the operator sets in force.
+            scopes: whether an exporter wrote down which modules the nodes belong to.
         """
-        self.skeleton = skeleton
-        self.source = source
-        self.storage = SourceStorage(reopen) if reopen else None
+        self.model = model
+        self.storage = SourceStorage(reopen)
         self.notes = notes
-        self.versions = {o.domain: o.version for o in opsets}
-        self.nodes: list[Node] = []
+        self.scopes_noted = scopes
+        self.nodes: list[GraphNode] = []
         #: The stored tensors of all graphs.
         self.weights = Weights(source)
         self.marks: dict[str, str] = {}
         #: The tensor of a name in the main graph.
         self.tensor: _Lookup = lambda name: None
-
-        #: Whether an exporter wrote down which modules the nodes belong to.
-        self.scopes_noted = skeleton.mentions(SCOPES)
-        #: Attributes by their messages.
-        self.shared: dict[tuple[bytes, ...], dict[str, Any]] = {}
+        #: Attributes by what the file has of them.
+        self.shared: dict[int, dict[str, Any]] = {}
         #: What operators are called by their domain and type, "::" between the two.
         self.ops: dict[str, str] = {}
 
-    def main(
-        self, graph: onnx.GraphProto, nodes: Sequence[Listed], shapes: Shapes, states: Collection[str] = ()
-    ) -> None:
+    def main(self, shapes: Scope, states: Collection[str] = ()) -> None:
         """Take in the main graph; ``states`` are the inputs that are a language model's state."""
-        initializers = self.skeleton.initializers
-        if not all(map(shapes.is_stored, initializers)):  # inlining may change their names
-            initializers = {name: place for name, place in initializers.items() if shapes.is_stored(name)}
-        stored = self.stored(nodes, shapes, initializers, "")
-        for value in graph.input:
+        graph = self.model.graph
+        stored = self.stored(graph.nodes, shapes, graph.initializers, "")
+        for value in graph.inputs:
             stored.kinds.setdefault(value.name, "state" if value.name in states else "input")
         self.tensor = _lookup(shapes, stored, "", "")
-        self.graph(nodes, shapes, self.tensor, (), ())
+        self.graph(graph.nodes, shapes, self.tensor, (), ())
 
     def stored(
         self,
-        own: Sequence[Listed],
-        shapes: Shapes,
-        initializers: dict[str, Stored],
+        own: Sequence[Node],
+        shapes: Scope,
+        initializers: Mapping[str, Stored],
         prefix: str,
     ) -> StoredTensors:
         """The stored tensors of one graph; their names get the prefix."""
         nodes = list(_with_bodies(own, shapes)) if shapes.inner else own
-        stored = stored_tensors(
-            own, nodes, shapes, initializers, self.skeleton.inner, self.source, self.storage, self.notes
-        )
+        stored = stored_tensors(own, nodes, shapes, initializers, self.storage, self.notes)
         for mark, key in stored.marks.items():
             first = self.marks.setdefault(mark, prefix + key)
             if first != prefix + key:
@@ -101,30 +82,27 @@ class Builder:
 
     def graph(
         self,
-        nodes: Sequence[Listed],
-        shapes: Shapes,
+        nodes: Sequence[Node],
+        shapes: Scope,
         tensor: _Lookup,
         within: tuple[Body, ...],
         around: tuple[Module, ...],
     ) -> None:
         """Take in the nodes of a graph, each followed by its bodies."""
-        make, taken_in, ops, versions = constructor(Node), self.nodes, self.ops, self.versions
-        inner_graphs, faults = shapes.inner, shapes.faults
-        noted = protos(nodes) if self.scopes_noted else None
+        taken_in, ops, versions = self.nodes, self.ops, self.model.opsets
+        inner_graphs, faults, noted = shapes.inner, shapes.faults, self.scopes_noted
         for node in nodes:
-            _, _, type_, domain, name, inputs, outputs, attributes = node
+            type_, domain, name, inputs, outputs, attributes, _, _, version = node
             op = "" if domain else ops.get(type_, "")
             if not op:
                 op = self.op(domain, type_)
-            if type_ in CONTROL_FLOW:
-                name = node.proto.name  # it may have been given one
             scope: Any = ()
             origin = ""
             if noted:
-                scope, origin = scope_of(next(noted))
+                scope, origin = scope_of(node)
             elif "/" in name:
                 scope = scope_of_path(name) if within else scope_of_path
-            attrs = self.attributes(attributes) if attributes else _NONE
+            attrs = self.attributes(attributes) if attributes is not NO_ATTRIBUTES else _NONE
             if type_ in CONTROL_FLOW or inner_graphs:
                 inside = inner_graphs.get(node.first_output)
                 if inside is None and not domain and op in CONTROL_FLOW:
@@ -133,7 +111,7 @@ class Builder:
                 inside = None
             position = len(taken_in)
             taken_in.append(
-                make(
+                GraphNode(
                     op,
                     name,
                     tuple([tensor(name) for name in inputs]),
@@ -141,7 +119,7 @@ class Builder:
                     attrs,
                     scope or around,
                     origin or op,
-                    versions.get(domain, 0),
+                    version or versions.get(domain, 0),
                     within,
                     (),
                     faults.get(node.first_output, "") if faults else "",
@@ -151,11 +129,11 @@ class Builder:
                 body = Body(position, inner.part, inner.trips, inner.branch, inner.bound)
                 self.body(inner, f"{name}/", tensor, (*within, body), scope or around)
 
-    def attributes(self, key: tuple[bytes, ...]) -> dict[str, Any]:
+    def attributes(self, held: Attributes) -> dict[str, Any]:
         """The attributes of a node; nodes with the same share them."""
-        shared = self.shared.get(key)
+        shared = self.shared.get(id(held))
         if shared is None:
-            shared = self.shared[key] = _attributes(map(onnx.AttributeProto.FromString, key))
+            shared = self.shared[id(held)] = _attributes(held)
         return shared
 
     def op(self, domain: str, type_: str) -> str:
@@ -174,27 +152,24 @@ class Builder:
         around: tuple[Module, ...],
     ) -> None:
         """Take in the body of a control-flow operator."""
-        graph, nodes = inner.graph, listed(inner.graph)
+        graph: Any = inner.graph
         above = "".join(f"{self.nodes[b.owner].name}/{b.part}/" for b in within[:-1])
         stored_prefix = f"{above}{prefix}{inner.part.partition('[')[0]}/"
-        initializers = {
-            t.name: self.skeleton.inner.get(t.doc_string) or stored_in_memory(t, t.name, self.source)
-            for t in graph.initializer
-        }
-        stored = self.stored(nodes, inner.shapes, initializers, stored_prefix)
-        own = {t.name for t in graph.initializer} | {o for n in nodes for o in n.outputs} | {*inner.takes}
-        made = _lookup(inner.shapes, stored, f"{above}{prefix}{inner.part}/", stored_prefix)
-        self.graph(nodes, inner.shapes, lambda name: made(name) if name in own else outside(name), within, around)
+        stored = self.stored(graph.nodes, inner.scope, graph.initializers, stored_prefix)
+        own = {*graph.initializers, *(o for n in graph.nodes for o in n.outputs), *inner.takes}
+        made = _lookup(inner.scope, stored, f"{above}{prefix}{inner.part}/", stored_prefix)
+        self.graph(graph.nodes, inner.scope, lambda name: made(name) if name in own else outside(name), within, around)
 
 
-def _with_bodies(nodes: Iterable[Listed], shapes: Shapes) -> Iterator[Listed]:
+def _with_bodies(nodes: Iterable[Node], shapes: Scope) -> Iterator[Node]:
     for node in nodes:
         yield node
         for inner in shapes.inner.get(node.first_output, ()):
-            yield from _with_bodies(listed(inner.graph), inner.shapes)
+            graph: Any = inner.graph
+            yield from _with_bodies(graph.nodes, inner.scope)
 
 
-def _lookup(shapes: Shapes, stored: StoredTensors, prefix: str, stored_prefix: str) -> _Lookup:
+def _lookup(shapes: Scope, stored: StoredTensors, prefix: str, stored_prefix: str) -> _Lookup:
     """The tensors of one graph by the names that they have in it."""
     return _Tensors(shapes, stored, prefix, stored_prefix).__getitem__
 
@@ -202,23 +177,22 @@ def _lookup(shapes: Shapes, stored: StoredTensors, prefix: str, stored_prefix: s
 class _Tensors(dict[str, "Tensor | None"]):
     """The tensors of one graph by the names that they have in it, made when somebody asks for them."""
 
-    def __init__(self, shapes: Shapes, stored: StoredTensors, prefix: str, stored_prefix: str) -> None:
+    def __init__(self, shapes: Scope, stored: StoredTensors, prefix: str, stored_prefix: str) -> None:
         super().__init__({"": None})
-        self._shapes, self._stored, self._prefixes = shapes, stored, (prefix, stored_prefix)
-        self._make = constructor(Tensor)
+        self._facts, self._kinds, self._first = shapes.tensors, stored.kinds, stored.first
+        self._prefixes = (prefix, stored_prefix) if prefix or stored_prefix else None
 
     def __missing__(self, key: str) -> Tensor | None:
-        shapes, stored, items = self._shapes, self._stored, None
-        type_ = shapes.of(key)
-        shape = type_.shape
-        kind = stored.kinds.get(key, "activation")
-        prefix = self._prefixes[0 if kind == "activation" else 1]
-        name = stored.first.get(key, "") if stored.first else ""
-        name = name or (prefix + key if prefix else key)
-        if shape is None and key in shapes.items:
-            types = each(shapes.items[key], lambda t: (concrete(t), element_type(t)))
-            items = Members(Tensor(f"{name}[{i}]", *described) for i, described in enumerate(types))
-        tensor = self[key] = self._make(name, shape, type_.dtype, kind, key in shapes.bounds, items)
+        fact, kind, name, items = self._facts[key], self._kinds.get(key, "activation"), key, None
+        if self._first and key in self._first:
+            name = self._first[key]
+        elif self._prefixes is not None:
+            name = self._prefixes[kind != "activation"] + key
+        if fact.members is not None and fact.extents is None:
+            items = Members(Tensor(f"{name}[{i}]", one.extents, one.dtype) for i, one in enumerate(fact.members))
+        elif fact.parts is not None:  # one of as many elements as all members together have
+            items = Members([Tensor(f"{name}[0]", fact.parts.shape, fact.dtype)])
+        tensor = self[key] = Tensor(name, fact.extents, fact.dtype, kind, fact.bound, items)
         return tensor
 
 
@@ -226,20 +200,21 @@ class _Tensors(dict[str, "Tensor | None"]):
 _NONE: dict[str, Any] = {}
 
 
-def _attributes(protos: Iterable[onnx.AttributeProto]) -> dict[str, Any]:
+def _attributes(held: Attributes) -> dict[str, Any]:
     """Attributes as plain Python values; a graph by its name. Tensors are left out: no count reads them."""
-    return {p.name: read(p) for p in protos if (read := _READ.get(p.type))}
+    return {name: _plain(value) for name, value in held.values.items() if _is_plain(value)}
 
 
-_READ: dict[int, Callable[[onnx.AttributeProto], Any]] = {
-    onnx.AttributeProto.GRAPH: lambda p: p.g.name,
-    onnx.AttributeProto.FLOAT: lambda p: p.f,
-    onnx.AttributeProto.INT: lambda p: p.i,
-    onnx.AttributeProto.STRING: lambda p: p.s.decode("utf-8", "replace"),
-    onnx.AttributeProto.FLOATS: lambda p: list(p.floats),
-    onnx.AttributeProto.INTS: lambda p: list(p.ints),
-    onnx.AttributeProto.STRINGS: lambda p: [s.decode("utf-8", "replace") for s in p.strings],
-}
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, int | float | str | Graph) or (
+        isinstance(value, tuple) and all(isinstance(one, int | float | str) for one in value)
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Graph):
+        return value.name
+    return list(value) if isinstance(value, tuple) else value
 
 
 #: Elements up to which a mask is read: one over 4,096 tokens.
@@ -249,7 +224,7 @@ _LARGEST = 1 << 24
 _CLOSED = -10_000.0
 
 
-def with_masks(nodes: Sequence[Node], weights: Mapping[str, StoredTensor]) -> Iterator[Node]:
+def with_masks(nodes: Sequence[GraphNode], weights: Mapping[str, StoredTensor]) -> Iterator[GraphNode]:
     """The nodes; attentions whose mask is stored with the model say how many pairs it leaves.
 
     Args:
@@ -267,18 +242,18 @@ def with_masks(nodes: Sequence[Node], weights: Mapping[str, StoredTensor]) -> It
         yield replace(node, attrs={**node.attrs, PAIRS: _pairs(node, masks[mask.name])})
 
 
-def _is_known(node: Node, weights: Mapping[str, StoredTensor]) -> bool:
+def _is_known(node: GraphNode, weights: Mapping[str, StoredTensor]) -> bool:
     """Whether the mask of an attention is stored and not too large, and no number of valid keys is an input."""
     if not node.has_input(3) or node.has_input(6):
         return False
     tensors: tuple[Tensor, ...] = (node.input(0), node.input(1), node.input(3), node.output())
-    if not all(t.shape is not None and all(isinstance(d, int) for d in t.shape) for t in tensors):
+    if not all(t.shape is not None and all(type(d) is int for d in t.shape) for t in tensors):
         return False
     mask = node.input(3)
     return mask.kind in STORED and mask.name in weights and mask.numel <= _LARGEST
 
 
-def _pairs(node: Node, mask: Any) -> int:
+def _pairs(node: GraphNode, mask: Any) -> int:
     """Pairs that the mask, the causal frontier and the window of an attention leave together, over all heads.
 
     https://onnx.ai/onnx/operators/onnx__Attention.html

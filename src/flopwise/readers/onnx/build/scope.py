@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-import onnx
-
 from flopwise.graph import Module
+from flopwise.readers.onnx.file.decode import entries
+from flopwise.readers.onnx.file.model import Node
 
 #: Key of a node's metadata: the paths of the modules around it, and of the node.
 SCOPES = "pkg.torch.onnx.name_scopes"
@@ -21,9 +21,9 @@ _FUSED = {"Conv": "Conv", "ConvTranspose": "ConvTranspose", "Gemm": "Linear"}
 _QUOTED = re.compile(r"'([^']*)'")
 
 
-def scope_of(node: onnx.NodeProto) -> tuple[tuple[Module, ...], str]:
+def scope_of(node: Node) -> tuple[tuple[Module, ...], str]:
     """The modules around a node, outermost first, and what PyTorch called the operator ("" if unknown)."""
-    if node.metadata_props and SCOPES in (notes := {e.key: str(e.value) for e in node.metadata_props}):
+    if node.metadata and SCOPES in (notes := entries(node.metadata)):
         around, _, _ = notes[SCOPES].rpartition("', '")  # the last one is the node itself
         kinds, _, last = notes.get(_CLASSES, "").rpartition("', '")
         return _of_weight(node, _from_notes(around, kinds)), last.strip("[']")
@@ -35,25 +35,25 @@ def scope_of_path(name: str) -> tuple[Module, ...]:
     return _from_name(name.rpartition("/")[0]) if "/" in name else ()
 
 
-def _of_weight(node: onnx.NodeProto, scope: tuple[Module, ...]) -> tuple[Module, ...]:
+def _of_weight(node: Node, scope: tuple[Module, ...]) -> tuple[Module, ...]:
     """The scope, with the module that the weight belongs to in place of a norm that was fused into it.
 
     Of a convolution and the norm after it, the exporter keeps the convolution, and the norm's metadata.
     """
-    if node.op_type not in _FUSED or not scope or "Norm" not in scope[-1].kind or len(node.input) < 2:
+    if node.op not in _FUSED or not scope or "Norm" not in scope[-1].kind or len(node.inputs) < 2:
         return scope
-    path, _, name = node.input[1].rpartition(".")
+    path, _, name = node.inputs[1].rpartition(".")
     if name != "weight" or not path or path == scope[-1].path:
         return scope
     around = tuple(module for module in scope[:-1] if not module.path or path.startswith(f"{module.path}."))
     return (*around, Module(path, _class(node), (scope[-1].path, scope[-1].kind)))
 
 
-def _class(node: onnx.NodeProto) -> str:
+def _class(node: Node) -> str:
     """The class of module that a fused node stands for, as far as it says."""
-    sizes = {attribute.name: len(attribute.ints) for attribute in node.attribute}
+    sizes = {name: len(value) for name, value in node.attributes.values.items() if isinstance(value, tuple)}
     dims = sizes.get("kernel_shape") or sizes.get("strides") or sizes.get("pads", 0) // 2
-    return "Linear" if node.op_type == "Gemm" else f"{_FUSED[node.op_type]}{dims}d" if dims else ""
+    return "Linear" if node.op == "Gemm" else f"{_FUSED[node.op]}{dims}d" if dims else ""
 
 
 @lru_cache(maxsize=4096)

@@ -9,12 +9,12 @@ from typing import Any
 from flopwise._limits import within_unpacking
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
-from flopwise.graph.construction import constructor
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
 from flopwise.readers.onnx.file.skeleton import Place, Stored
 from flopwise.readers.onnx.file.weights import external_range, load
-from flopwise.readers.weights.encoding import ArrayElements, EncodedElements, encoding, length
+from flopwise.readers.weights.encoding import EncodedElements, encoding, length
+from flopwise.readers.weights.memory import ArrayElements
 from flopwise.readers.weights.storage import Runs, SourceStorage, reading
 
 #: Fields of TensorProto whose bytes are the elements as they are: float and double data; and raw data.
@@ -23,9 +23,6 @@ _RAW = 9
 
 #: Elements of a sparse tensor, zeros included, that are looked at one by one.
 MOST_SPARSE = 1 << 36
-
-
-_tensor = constructor(StoredTensor)
 
 
 def stored_tensor(name: str, stored: Stored, role: str, model: str, storage: SourceStorage | None) -> StoredTensor:
@@ -39,7 +36,9 @@ def stored_tensor(name: str, stored: Stored, role: str, model: str, storage: Sou
         storage: its file; None where it is in memory.
     """
     elements = OnnxElements(stored, model, storage)
-    return _tensor(name, stored.dims, stored.dtype, _nbytes(stored), "", "", role, 0, "", "", False, None, elements)
+    return StoredTensor(
+        name, stored.dims, stored.dtype, _nbytes(stored), "", "", role, 0, "", "", False, None, elements
+    )
 
 
 def _nbytes(stored: Stored) -> int:
@@ -73,8 +72,8 @@ class OnnxElements(Elements):
     def raw(self) -> Any:
         return self._elements().raw()
 
-    def whole(self) -> Any:
-        return self._elements().whole()
+    def array(self) -> Any:
+        return self._elements().array()
 
     def _elements(self) -> Elements:
         stored, storage = self.stored, self.storage

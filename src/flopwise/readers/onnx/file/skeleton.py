@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import field
+from typing import NamedTuple
 
 from flopwise.errors import ModelError
-from flopwise.graph.construction import made_on_access
-from flopwise.graph.dtypes import BITS
+from flopwise.graph.construction import record
+from flopwise.graph.dtypes import BITS, DTYPES
 from flopwise.readers.source.wire import message
 
 #: Integer tensors up to this many elements may steer shapes and are kept.
@@ -27,46 +27,11 @@ TAG = "flopwise#"
 #: The field of ModelProto that holds the graph.
 GRAPH = 7
 
-#: Bytes of some thousand nodes.
-_MUCH = 1 << 18
-
 #: Bytes of a piece of a graph.
 _PIECE = 1 << 17
 
 #: numpy has no arrays of higher rank.
 MOST_DIMS = 64
-
-#: TensorProto.DataType -> flopwise's name of the element type.
-DTYPES: dict[int, str] = {
-    1: "float32",
-    2: "uint8",
-    3: "int8",
-    4: "uint16",
-    5: "int16",
-    6: "int32",
-    7: "int64",
-    8: "string",
-    9: "bool",
-    10: "float16",
-    11: "float64",
-    12: "uint32",
-    13: "uint64",
-    14: "complex64",
-    15: "complex128",
-    16: "bfloat16",
-    17: "float8e4m3fn",
-    18: "float8e4m3fnuz",
-    19: "float8e5m2",
-    20: "float8e5m2fnuz",
-    21: "uint4",
-    22: "int4",
-    23: "float4e2m1",
-    24: "float8e8m0",
-    25: "uint2",
-    26: "int2",
-    27: "float6e2m3",
-    28: "float6e3m2",
-}
 
 #: flopwise's name of an element type -> TensorProto.DataType.
 CODES: dict[str, int] = {name: code for code, name in DTYPES.items()}
@@ -94,29 +59,34 @@ class Place(NamedTuple):
     whole: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stored:
     """Where the elements of one stored tensor are."""
 
     name: str
     dims: tuple[int, ...]
     dtype: str
-    places: tuple[Place, ...] = ()
+    #: The places of its elements, or the start of raw data in one piece, as a usual tensor has them.
+    lies: tuple[Place, ...] | int = ()
     #: For external data: its keys and values (location, offset, length), else empty.
     external: Mapping[str, str] = field(default_factory=dict)
     #: For a sparse tensor: its values, and their indices.
     sparse: tuple[Stored, Stored] | None = None
-    #: The TensorProto itself, for a model that is in memory.
-    proto: Any = None
+    #: A small tensor: its elements as raw data has them; of texts, the fields with the elements.
+    payload: bytes = b""
+    #: Tells a tensor in an attribute from all others, where several nodes may hold it.
+    mark: str = ""
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where its elements are in the file."""
+        start = self.lies
+        return (Place(RAW, start, start + self.nbytes),) if isinstance(start, int) else start
 
     @property
     def nbytes(self) -> int:
         """Bytes of the elements, by type and dims."""
         return (math.prod(self.dims) * BITS[self.dtype] + 7) // 8
-
-
-# A usual tensor lies in one piece of raw data, of which the start says all.
-made_on_access(Stored, "places", lambda stored, start: (Place(RAW, start, start + stored.nbytes),))
 
 
 class Pieces:
@@ -163,11 +133,6 @@ class Skeleton(NamedTuple):
     tensors: Pieces
 
     @property
-    def is_large(self) -> bool:
-        """Whether there are several thousand nodes, by their bytes."""
-        return sum(map(len, self.nodes)) > _MUCH
-
-    @property
     def model(self) -> bytes:
         """The whole as one serialised ModelProto."""
         return self.head + b"".join(message(GRAPH, [piece]) for piece in (*self.nodes, *self.tensors))
@@ -207,3 +172,16 @@ def refuse_impossible(source: str, name: str, code: int, dims: Sequence[int], pl
             raise ModelError(
                 f"{what} of shape {tuple(dims)} and type {DTYPES[code]} takes {expected} bytes, but {stored} are stored"
             )
+
+
+def refuse_twin(source: str, first: Stored, second: Stored) -> None:
+    """Refuse two stored tensors of one name that differ.
+
+    Raises:
+        ModelError: their shapes or types differ.
+    """
+    if (first.dtype, first.dims) != (second.dtype, second.dims):
+        raise ModelError(
+            f"{source}: two stored tensors are named {first.name!r}: one of shape {first.dims}, "
+            f"one of {second.dims}{', of other elements' if first.dims == second.dims else ''}"
+        )

@@ -5,21 +5,18 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy
-import onnx
-from onnx import numpy_helper
-
 from flopwise.errors import ModelError
 from flopwise.graph import Kind, StoredTensor
-from flopwise.readers.onnx.build import roles
-from flopwise.readers.onnx.file.proto import stored_in_memory
+from flopwise.graph.dtypes import BITS
+from flopwise.readers.onnx.file import roles
+from flopwise.readers.onnx.file.literal import elements
+from flopwise.readers.onnx.file.model import Attributes, Graph, Node
 from flopwise.readers.onnx.file.skeleton import TAG, Stored
-from flopwise.readers.onnx.listing import Listed
-from flopwise.readers.onnx.types import Shapes
+from flopwise.sizes.scope import Scope
 
 if TYPE_CHECKING:
     from flopwise.readers.weights.storage import SourceStorage
@@ -68,21 +65,18 @@ class Notes(NamedTuple):
         return self.kinds.get(name) == "PARAMETER" or (not self.signed and name not in self.kinds and "." in name)
 
 
-def notes(graph: onnx.GraphProto) -> Notes:
-    """The exporter's notes on a graph whose values still have theirs."""
-    signature = next((str(e.value) for e in graph.metadata_props if e.key == SIGNATURE), "")
+def notes(graph: Graph) -> Notes:
+    """The exporter's notes on a graph."""
+    signature = graph.metadata.get(SIGNATURE, "")
     kinds = {name: kind for kind, name in _SIGNED.findall(signature)}
     origins: dict[str, tuple[str, ...]] = {}
-    for name, key, value in _entries(graph.value_info):
-        if key == KIND:
-            kinds[name] = value
-        elif key == FOLDED_FROM:
-            origins[name] = tuple(_QUOTED.findall(value))
+    for value in graph.values:
+        if value.metadata:
+            if KIND in value.metadata:
+                kinds[value.name] = value.metadata[KIND]
+            if FOLDED_FROM in value.metadata:
+                origins[value.name] = tuple(_QUOTED.findall(value.metadata[FOLDED_FROM]))
     return Notes(kinds, origins, bool(signature))
-
-
-def _entries(values: Iterable[onnx.ValueInfoProto]) -> Iterable[tuple[str, str, str]]:
-    return ((v.name, e.key, str(e.value)) for v in values for e in v.metadata_props)
 
 
 #: A tensor's name, where it lies, what it is for, and the file that it lies in, None where it is in memory.
@@ -147,12 +141,10 @@ class StoredTensors(NamedTuple):
 
 
 def stored_tensors(
-    own: Sequence[Listed],
-    nodes: Sequence[Listed],
-    shapes: Shapes,
+    own: Sequence[Node],
+    nodes: Sequence[Node],
+    shapes: Scope,
     initializers: Mapping[str, Stored],
-    inner: Mapping[str, Stored],
-    name: str,
     storage: SourceStorage | None,
     notes: Notes,
 ) -> StoredTensors:
@@ -163,8 +155,6 @@ def stored_tensors(
         nodes: the nodes that may use its tensors: its own, and those in its bodies.
         shapes: its shapes.
         initializers: where its initialisers lie.
-        inner: where the tensors in attributes lie.
-        name: the model, for messages.
         storage: its file; None where it is in memory.
         notes: what an exporter wrote about tensors.
     """
@@ -182,12 +172,12 @@ def stored_tensors(
         stored.weights[key] = tensor
     constants = [n for n in own if n.op in ("Constant", "ConstantOfShape") and n.outputs]
     names = {*initializers, *(n.outputs[0] for n in constants if n.op == "Constant")} if constants else set()
-    held: dict[tuple[bytes, ...], tuple[str, Stored | onnx.AttributeProto | None]] = {}
     for node in constants:
         op, inputs, key = node.op, node.inputs, node.outputs[0]
         if node.domain or not key:
             continue
-        dtype, shape, taken = shapes.dtype(key), shapes.shape(key), uses.get(key, ())
+        fact, taken = shapes.of(key), uses.get(key, ())
+        dtype, shape = fact.dtype, fact.extents
         if op == "ConstantOfShape":
             # Zeros in the shape of an activation are work space; a shape that the file states is that of a weight.
             stated = bool(inputs) and inputs[0] in names
@@ -200,64 +190,58 @@ def stored_tensors(
         if kind is None:
             kind = kinds[case] = roles.kind_of_constant(dtype, len(shape or ()), math.prod(shape or ()), taken)
         stored.kinds[key] = kind
-        if node.attributes not in held:
-            held[node.attributes] = _held(node, inner, name)
-        mark, place = held[node.attributes]
+        place = _held(node.attributes)
+        mark = place.mark if isinstance(place, Stored) else ""
         first = stored.marks.setdefault(mark, key) if mark.startswith(TAG) else key
         if first != key:
             stored.first[key] = first
         elif isinstance(place, Stored):
-            stored.weights[key] = key, place, kind, storage if mark in inner else None
+            stored.weights[key] = key, place, kind, storage if place.places or place.external or place.sparse else None
         elif place is not None:
-            stored.weights[key] = _listed(key, place, kind)
+            stored.weights[key] = _listed(key, place, kind, dtype or "float32")
     return stored
 
 
-def _held(node: Listed, inner: Mapping[str, Stored], name: str) -> tuple[str, Stored | onnx.AttributeProto | None]:
-    """The name of the message in which a Constant's tensor lies, and its place, or the attribute that lists numbers."""
-    for attribute in map(onnx.AttributeProto.FromString, node.attributes):
-        form = attribute.type
-        if form == onnx.AttributeProto.TENSOR:
-            tensor: Any = attribute.t
-            mark = str(tensor.name)
-        elif form == onnx.AttributeProto.SPARSE_TENSOR:
-            tensor = attribute.sparse_tensor
-            mark = str(tensor.values.name)
-        elif form in (onnx.AttributeProto.FLOATS, onnx.AttributeProto.INTS):
-            return "", attribute
-        else:
-            continue
-        return mark, inner.get(mark) or stored_in_memory(tensor, node.outputs[0], name)
-    return "", None
+def _held(attributes: Attributes) -> Stored | Sequence[float] | None:
+    """What a Constant holds: a tensor, or a list of numbers."""
+    for name in ("value", "sparse_value", "value_floats", "value_ints"):
+        held: Stored | Sequence[float] | None = attributes.get(name)
+        if isinstance(held, Stored | list | tuple):
+            return held
+    return None
 
 
-def _listed(key: str, attribute: onnx.AttributeProto, kind: Kind) -> StoredTensor:
+def _listed(key: str, values: Sequence[float], kind: Kind, dtype: str) -> StoredTensor:
     """A tensor that is written as a list of numbers."""
-    from flopwise.readers.weights.tensor import in_memory
+    from flopwise.readers.weights.memory import ArrayElements
 
-    if attribute.type == onnx.AttributeProto.FLOATS:
-        shape, dtype = (len(attribute.floats),), "float32"
-    else:
-        shape, dtype = (len(attribute.ints),), "int64"
-    values = numpy.array(attribute.floats or attribute.ints, dtype)
-    return in_memory(key, functools.partial(numpy.array, values), shape, dtype, role=kind)
+    held = ArrayElements(functools.partial(_array, values, dtype))
+    nbytes = len(values) * BITS[dtype] // 8
+    return StoredTensor(key, (len(values),), dtype, nbytes, role=kind, elements=held)
 
 
-def _repeated(key: str, shape: tuple[int, ...], dtype: str | None, kind: Kind, held: Sequence[bytes]) -> StoredTensor:
+def _array(values: Sequence[float], dtype: str) -> Any:
+    import numpy
+
+    return numpy.array(values, dtype)
+
+
+def _repeated(key: str, shape: tuple[int, ...], dtype: str | None, kind: Kind, held: Attributes) -> StoredTensor:
     """What a ConstantOfShape makes: one value everywhere, 0 if none is given."""
-    from flopwise.readers.weights.encoding import RepeatedElements
+    from flopwise.readers.weights.memory import RepeatedElements
 
-    tensor = onnx.AttributeProto.FromString(held[0]).t if held else None
-    elements = RepeatedElements(functools.partial(_value, key, tensor), shape)
-    return StoredTensor(key, shape, dtype or "float32", 0, role=kind, repeated=True, elements=elements)
+    repeated = RepeatedElements(functools.partial(_value, key, held.get("value"), dtype or "float32"), shape)
+    return StoredTensor(key, shape, dtype or "float32", 0, role=kind, repeated=True, elements=repeated)
 
 
-def _value(key: str, tensor: onnx.TensorProto | None) -> Any:
+def _value(key: str, stored: Stored | None, dtype: str) -> Any:
     """The value that a ConstantOfShape repeats, as an array of one element."""
+    import numpy
+
     from flopwise.readers.weights.encoding import numbers
 
     try:
-        one = numpy.zeros(1, numpy.float32) if tensor is None else numpy_helper.to_array(tensor)
-        return numbers(one.ravel()[:1])
+        values = (0,) if stored is None else elements(stored) or ()
+        return numbers(numpy.array(values[:1], "float32" if dtype == "bfloat16" else dtype).reshape(1))
     except (IndexError, TypeError, ValueError) as error:
         raise ModelError(f"tensor {key!r} cannot be made ({error})") from error

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-
-import onnx
-from google.protobuf.message import DecodeError
+from dataclasses import replace
+from typing import NamedTuple
 
 from flopwise.errors import ModelError
-from flopwise.graph.construction import constructor
-from flopwise.graph.dtypes import BITS
+from flopwise.graph.dtypes import BITS, DTYPES
+from flopwise.readers.onnx.file.literal import payload as elements_of
 from flopwise.readers.onnx.file.skeleton import (
-    DTYPES,
     INTEGERS_KEPT,
     MOST_DIMS,
     PAYLOAD,
@@ -23,7 +21,7 @@ from flopwise.readers.onnx.file.skeleton import (
     refuse_impossible,
 )
 from flopwise.readers.source.source import Source
-from flopwise.readers.source.wire import BYTES, VARINT, Field, Window, read_varint, signed, varints
+from flopwise.readers.source.wire import BYTES, VARINT, Field, Window, fields, read_varint, signed, varints
 
 #: Messages up to this many bytes are taken whole: looking inside costs more than keeping them.
 SMALL = 384
@@ -39,9 +37,6 @@ _RAW_DATA = RAW << 3 | BYTES
 
 #: What a field costs in memory beside its bytes, so that millions of empty ones are too large as well.
 FIELD_COST = 64
-
-
-_stored = constructor(Stored)
 
 #: No external data.
 _NOTHING: dict[str, str] = {}
@@ -62,6 +57,13 @@ class Tensor:
 
     def stored(self) -> Stored:
         return Stored(self.name, tuple(self.dims), DTYPES[self.code], tuple(self.places), self.external)
+
+    def whole(self, payload: list[bytes]) -> Stored:
+        """The tensor with its elements, unless these lie elsewhere; ``payload`` are their fields if they are kept."""
+        stored = self.stored()
+        if not payload or self.external:
+            return stored
+        return replace(stored, payload=elements_of(b"".join(payload), stored.dtype))
 
 
 class TensorWalk:
@@ -106,7 +108,7 @@ class TensorWalk:
         for field in self.window.fields(sparse.start, sparse.end):
             if field.number in (1, 2) and field.wire == BYTES:
                 tensors[field.number] = self.take_apart(field)
-            elif field.number == 3:
+            elif field.number == 3 and field.wire in (VARINT, BYTES):
                 parts.append(self.keep(field))
                 dims.extend(self.dims(field))
         if len(tensors) < 2:
@@ -114,18 +116,18 @@ class TensorWalk:
         return dims, tensors[1], tensors[2], parts
 
     def small_tensor(self, field: Field) -> Stored | None:
-        """A tensor whose elements stay, read at once by protobuf, which is faster; None for any other."""
+        """A tensor whose elements stay, read at once; None for any other."""
+        data = self.window.bytes(field.start, field.end)
         try:
-            tensor = onnx.TensorProto.FromString(self.window.bytes(field.start, field.end))
-        except DecodeError:
-            raise self.window.damaged(field.start, "no tensor") from None
-        code, dims, name = tensor.data_type, tuple(tensor.dims), tensor.name
-        if code not in DTYPES or min(dims, default=0) < 0 or not kept(code, dims) or tensor.external_data:
+            parts = head_of(data)
+        except ModelError as error:
+            raise self.window.damaged(field.start, f"no tensor: {error}") from None
+        if not parts.possible or not kept(parts.code, parts.dims) or parts.external:
             return None
-        raw = tensor.raw_data
-        if not isinstance(name, str) or (raw and len(raw) * 8 != math.prod(dims) * BITS[DTYPES[code]]):
+        if parts.raw is not None and parts.raw * 8 != math.prod(parts.dims) * BITS[DTYPES[parts.code]]:
             return None
-        return Stored(name, dims, DTYPES[code], proto=tensor)
+        dtype = DTYPES[parts.code]
+        return Stored(parts.name, parts.dims, dtype, payload=elements_of(data, dtype))
 
     def usual_tensor(self, field: Field) -> tuple[Stored, bytes] | None:
         """A tensor of dims, type, name and raw data in this order, as exporters write it, and what is kept of it.
@@ -159,7 +161,8 @@ class TensorWalk:
                 return None
             end = len(data)
         self.charge(end)
-        return _stored(text, dims, dtype, first + start, _NOTHING), data[:end]
+        payload = data[start:] if whole else b""
+        return Stored(text, dims, dtype, first + start, _NOTHING, payload=payload), data[:end]
 
     def take_apart(self, field: Field) -> Tensor:
         """A tensor by its fields, no element read.
@@ -178,7 +181,7 @@ class TensorWalk:
             if number not in (1, 2, 8, 13, 14):
                 continue
             tensor.head.append(self.keep(part))
-            if number == 1:
+            if number == 1 and part.wire in (VARINT, BYTES):
                 if len(tensor.dims) <= MOST_DIMS:  # more are refused below
                     tensor.dims.extend(self.dims(part))
             elif number == 2 and part.wire == VARINT:
@@ -215,17 +218,99 @@ class TensorWalk:
         return texts.get(1, ""), texts.get(2, "")
 
 
+class Head(NamedTuple):
+    """A tensor but for its elements."""
+
+    name: str
+    #: Its element type.
+    code: int
+    dims: tuple[int, ...]
+    #: Its documentation, in which the walk leaves marks.
+    mark: str
+    #: Where its elements lie, if they are in another file.
+    external: dict[str, str]
+    #: Whether there are elements.
+    payload: bool
+    #: Bytes of raw data; None where there is none.
+    raw: int | None
+
+    @property
+    def possible(self) -> bool:
+        """Whether there may be such a tensor."""
+        return self.code in DTYPES and len(self.dims) <= MOST_DIMS and min(self.dims, default=0) >= 0
+
+
+def head_of(data: bytes) -> Head:
+    """A serialised tensor but for its elements.
+
+    Raises:
+        ModelError: it is damaged.
+    """
+    code, payload, raw = 0, False, None
+    texts = {8: "", 12: ""}
+    dims: list[int] = []
+    external: dict[str, str] = {}
+    for tag, start, end in fields(data):
+        number, wire = tag >> 3, tag & 7
+        if number == 1 and wire == VARINT:
+            dims.append(signed(start))
+        elif number == 1 and wire == BYTES:
+            dims.extend(map(signed, packed(data[start:end])))
+        elif number == 2 and wire == VARINT:
+            code = start
+        elif number in texts and wire == BYTES:
+            texts[number] = text_of(data[start:end]) if number == 8 else data[start:end].decode("utf-8", "replace")
+        elif number == 13 and wire == BYTES:
+            external.update([entry_of(data[start:end])])
+        elif number == RAW and wire == BYTES:
+            raw = end - start
+        payload = payload or number in PAYLOAD
+    return Head(texts[8], code, tuple(dims), texts[12], external, payload, raw)
+
+
+def text_of(data: bytes) -> str:
+    """A name.
+
+    Raises:
+        ModelError: it is no text.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ModelError("a name is not UTF-8; the file is damaged") from None
+
+
+def entry_of(data: bytes) -> tuple[str, str]:
+    """Key and text of an entry of metadata or external data."""
+    texts = {1: "", 2: ""}
+    for tag, start, end in fields(data):
+        if tag & 7 == BYTES and tag >> 3 in texts:
+            texts[tag >> 3] = data[start:end].decode("utf-8", "replace")
+    return texts[1], texts[2]
+
+
+def packed(data: bytes) -> list[int]:
+    """The numbers of a packed field.
+
+    Raises:
+        ModelError: the last one does not end.
+    """
+    try:
+        return varints(data)
+    except IndexError:
+        raise ModelError("truncated or damaged (a number does not end)") from None
+
+
 def _facts(head: bytes) -> tuple[tuple[int, ...], str, int, bool]:
     """Dims, element type and bytes of the elements of a tensor (-1: there is none like it), and whether they stay."""
     try:
-        tensor = onnx.TensorProto.FromString(head)
-    except DecodeError:
+        tensor = head_of(head)
+    except ModelError:
         return (), "", -1, False
-    dims, code = tuple(tensor.dims), tensor.data_type
-    dtype = DTYPES.get(code, "string")
-    if dtype == "string" or len(dims) > MOST_DIMS or min(dims, default=0) < 0:
+    dtype = DTYPES.get(tensor.code, "string")
+    if dtype == "string" or not tensor.possible:
         return (), "", -1, False
-    return dims, dtype, (math.prod(dims) * BITS[dtype] + 7) // 8, kept(code, dims)
+    return tensor.dims, dtype, (math.prod(tensor.dims) * BITS[dtype] + 7) // 8, kept(tensor.code, tensor.dims)
 
 
 def _add_place(places: list[Place], part: Field) -> None:

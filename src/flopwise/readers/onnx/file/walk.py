@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flopwise.errors import ModelError
-from flopwise.readers.onnx.file.skeleton import Pieces, Skeleton, Stored, refuse_impossible, tag
+from flopwise.readers.onnx.file.skeleton import Pieces, Skeleton, Stored, refuse_impossible, refuse_twin, tag
 from flopwise.readers.onnx.file.tensors import FIELD_COST, SMALL, TensorWalk
+from flopwise.readers.source.open import refuse_other_formats, refuse_text
 from flopwise.readers.source.source import Source
 from flopwise.readers.source.wire import BYTES, RUN, VARINT, Field, message, number_field, read_varint
 
@@ -54,7 +55,12 @@ def read_skeleton(source: Source, largest: int | None = None) -> Skeleton:
     Raises:
         ModelError: the source is not an ONNX model, is truncated or damaged, or too large.
     """
-    return _Walk(source, largest).model()
+    refuse_other_formats(source)
+    try:
+        return _Walk(source, largest).model()
+    except ModelError:
+        refuse_text(source)
+        raise
 
 
 class _Walk(TensorWalk):
@@ -226,7 +232,7 @@ class _Walk(TensorWalk):
             stored, content = usual
             if depth:
                 return message(5, [content, self.remember(stored, depth)])
-            self.initializers[stored.name] = stored
+            self.enter(stored)
             length = len(content)
             return b"%c%c%b" % (5 << 3 | BYTES, length, content) if length < 128 else message(5, [content])
         if field.end - field.start <= SMALL and (whole := self.small_tensor(field)):
@@ -234,24 +240,36 @@ class _Walk(TensorWalk):
             kept = self.keep(field)
             return message(5, [kept[-(field.end - field.start) :], mark]) if mark else kept
         tensor = self.take_apart(field)
-        return message(5, [*tensor.head, *self.small_payload(tensor), self.remember(tensor.stored(), depth)])
+        payload = self.small_payload(tensor)
+        return message(5, [*tensor.head, *payload, self.remember(tensor.whole(payload), depth)])
 
     def sparse_initializer(self, sparse: Field, depth: int) -> bytes:
         """A sparse initialiser as a dense one without data: its cost follows its shape."""
         dims, values, indices, _ = self.sparse(sparse)
         refuse_impossible(self.source.name, values.name, values.code, dims)
-        stored = replace(values.stored(), dims=tuple(dims), places=(), sparse=(values.stored(), indices.stored()))
+        stored = replace(values.stored(), dims=tuple(dims), lies=(), sparse=(values.stored(), indices.stored()))
         head = [message(8, [values.name.encode()]), number_field(2, values.code)]
         return message(5, [*head, *(number_field(1, d) for d in dims), self.remember(stored, depth)])
 
     def remember(self, stored: Stored, depth: int) -> bytes:
         """Write down where an initialiser lies; in the body of a control flow it gets a mark, as names repeat."""
         if depth == 0:
-            self.initializers[stored.name] = stored
+            self.enter(stored)
             return b""
         mark = tag(len(self.inner))
         self.inner[mark] = stored
         return message(12, [mark.encode()])
+
+    def enter(self, stored: Stored) -> None:
+        """Write down where an initialiser of the main graph lies.
+
+        Raises:
+            ModelError: another one has its name; runtimes take one of the two.
+        """
+        twin = self.initializers.setdefault(stored.name, stored)
+        if twin is not stored:
+            refuse_twin(self.source.name, twin, stored)
+            self.initializers[stored.name] = stored
 
     def tensor(self, field: Field, number: int) -> bytes:
         """A tensor in an attribute; when its elements are left out, it gets a name by which they are found again."""
@@ -259,7 +277,7 @@ class _Walk(TensorWalk):
         payload = self.small_payload(tensor)
         if not payload:
             name = tag(len(self.inner))
-            self.inner[name] = tensor.stored()
+            self.inner[name] = replace(tensor.stored(), mark=name)
             payload = [message(8, [name.encode()])]
         return message(number, tensor.head + payload)
 
@@ -268,7 +286,7 @@ class _Walk(TensorWalk):
         dims, values, indices, parts = self.sparse(field)
         name = tag(len(self.inner))
         self.inner[name] = replace(
-            values.stored(), dims=tuple(dims), places=(), sparse=(values.stored(), indices.stored())
+            values.stored(), dims=tuple(dims), lies=(), sparse=(values.stored(), indices.stored()), mark=name
         )
         head = [*values.head, message(8, [name.encode()])]
         return message(number, [message(1, head), message(2, indices.head), *parts])

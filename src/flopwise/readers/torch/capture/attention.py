@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor as TorchTensor
 from flopwise.operators.masks import pairs_within
 from flopwise.readers.options import AttentionKernel
 from flopwise.readers.torch.capture.stand_ins import StandIns
+from flopwise.readers.torch.capture.tensors import elements_in_a_row
 from flopwise.readers.torch.capture.values import LARGEST_FLAGS
 from flopwise.readers.torch.lower.linear import LOWERINGS
 
@@ -25,6 +27,9 @@ ATTENTION = frozenset(
     for name in LOWERINGS
     if "scaled_dot_product" in name and name != "_scaled_dot_product_flash_attention"
 )
+
+#: Behind scores that a program masks by itself.
+SOFTMAX = frozenset({"aten.softmax", "aten._softmax", "aten._safe_softmax"})
 
 #: A mask that is added closes a pair when it is this or less: the pair's weight is zero in every element type.
 _CLOSED = -10_000.0
@@ -51,14 +56,86 @@ def pairs_left(
     elements = mask if not mask.is_meta and "_flopwise" not in mask.__dict__ else stand_ins.elements_of(mask)
     if elements is not None and mask.numel():
         return {"pairs": _open(elements) * (heads * queries * keys // mask.numel())}
-    if module is None:
+    stated = mask_of_module(module)
+    if not stated:
         return {}
-    window = getattr(module, "sliding_window", None)
-    causal = bool(getattr(module, "is_causal", False))
+    left, causal = stated["left_window_size"], stated["is_causal"]
+    return {
+        "pairs": heads * pairs_within(queries, keys, keys - queries, left if left >= 0 else None, 0 if causal else None)
+    }
+
+
+def mask_of_module(module: torch.nn.Module | None) -> dict[str, int]:
+    """What a module of transformers says of its mask, as ONNX's ``Attention`` has it; nothing where it says nothing.
+
+    Args:
+        module: the innermost module.
+    """
+    window, causal = getattr(module, "sliding_window", None), bool(getattr(module, "is_causal", False))
     if not causal and not isinstance(window, int):
         return {}
-    left = window - 1 if isinstance(window, int) and window > 0 else None
-    return {"pairs": heads * pairs_within(queries, keys, keys - queries, left, 0 if causal else None)}
+    return {"is_causal": int(causal), "left_window_size": window - 1 if isinstance(window, int) and window > 0 else -1}
+
+
+#: Operators of sequences that lie in a row, whose borders are among the arguments.
+VARLEN = frozenset({"torch_attn._varlen_attn", "torch_attn._varlen_attn_out"})
+
+
+def ragged(
+    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], elements_of: Callable[[TorchTensor], TorchTensor | None]
+) -> dict[str, Any]:
+    """The lengths of the sequences of an attention and its heads, under "ragged"; nothing where they have one length.
+
+    Args:
+        name: the operator.
+        args: of the call.
+        kwargs: likewise.
+        elements_of: gives the elements of a tensor where they are known.
+    """
+    if name in VARLEN:
+        names = ("query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k", "is_causal", "scale", "window_size")
+        order = ("out", *names) if name.endswith("_out") else names
+        given = {**dict(zip(order, args, strict=False)), **kwargs}
+        query, key, borders = given["query"], given["key"], given["cu_seq_q"]
+        others = given.get("cu_seq_k")
+        paged = given.get("block_table") is not None or given.get("seqused_k") is not None
+        window = tuple([None if side < 0 else side for side in given.get("window_size") or (-1, -1)])
+        rows = (query.shape[0], key.shape[0])
+        heads = (query.shape[-2], key.shape[-2])
+        settings = {"is_causal": bool(given.get("is_causal", False)), "window": window}
+    else:
+        query, key = (*args, kwargs.get("query"), kwargs.get("key"))[:2]
+        if not (isinstance(query, TorchTensor) and isinstance(key, TorchTensor) and query.is_nested and key.is_nested):
+            return {}
+        inner = [elements_in_a_row(tensor) for tensor in (query, key)]
+        if query.dim() != 4 or inner[0] is None or inner[1] is None:
+            return {}
+        borders, others = getattr(query, "_offsets", None), getattr(key, "_offsets", None)
+        paged = any(getattr(tensor, "_lengths", None) is not None for tensor in (query, key))  # with gaps between them
+        heads = (int(query.shape[1]), int(key.shape[1]))
+        rows = (
+            inner[0].numel() // (heads[0] * inner[0].shape[-1]),
+            inner[1].numel() // (heads[1] * inner[1].shape[-1]),
+        )
+        settings = {"is_causal": bool(kwargs.get("is_causal", args[5] if len(args) > 5 else False))}
+    lengths = [] if paged else [_lengths(t, n, elements_of) for t, n in zip((borders, others), rows, strict=True)]
+    if others is None and lengths:
+        lengths[1] = lengths[0]
+    known = len(lengths) == 2 and None not in lengths
+    return {"ragged": {"lengths": tuple(lengths) if known else None, "heads": heads, **settings}}
+
+
+def _lengths(
+    borders: Any, rows: int, elements_of: Callable[[TorchTensor], TorchTensor | None]
+) -> tuple[int, ...] | None:
+    """What lies between the borders of sequences in a row; None where they are not known, or are made up."""
+    elements = elements_of(borders) if isinstance(borders, TorchTensor) else None
+    if elements is None:
+        return None
+    with torch._C.DisableTorchFunction():
+        places = elements.tolist()
+    lengths = tuple([end - start for start, end in pairwise(places)])
+    return lengths if sum(lengths) == rows and all(length >= 0 for length in lengths) else None
 
 
 def _open(mask: TorchTensor) -> int:

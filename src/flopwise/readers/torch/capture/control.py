@@ -16,6 +16,7 @@ from flopwise.errors import ModelError
 from flopwise.graph import Body
 from flopwise.readers.torch.capture.attention import pairs_of_block_mask
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
+from flopwise.readers.torch.capture.kernels import launched
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.tensors import flat
 from flopwise.readers.torch.capture.values import NeedsValues
@@ -78,7 +79,7 @@ def _cond(recorder: Recorder, plan: Plan, pred: Any, true_fn: Any, false_fn: Any
     index, position = len(recorder.events), recorder.position
     with torch._C.DisableTorchFunction():
         result = pred.new_empty(())
-    recorder.write(plan, result, (pred,), {}, (recorder.stand_ins.graphed(pred),), {})
+    recorder.write(plan, result, (recorder.stand_ins.graphed(pred),), {})
     around = position.within
     for part, branch in (("then_branch", true_fn), ("else_branch", false_fn)):
         position.within = (*around, Body(index, part, 1, True))
@@ -127,12 +128,34 @@ def _scan(
     return (*state, *[torch.stack(column) for column in zip(*rows, strict=True)])
 
 
+def _functionalized(recorder: Recorder, plan: Plan, operator: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """The results of an operator that writes into arguments, and the copies that it wrote into in their place."""
+    from torch._higher_order_ops import auto_functionalize
+
+    by_schema: Any = auto_functionalize.auto_functionalized_dense
+    by_bases: Any = auto_functionalize.auto_functionalized_v2_dense
+    run = by_bases if plan.name.endswith("_v2") else by_schema
+    return tuple(run(operator, **kwargs))
+
+
+def _effectful(recorder: Recorder, plan: Plan, token: Any, operator: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """The token that keeps operators in order, and the results of one of them."""
+    result = operator(*args, **kwargs)
+    return (token, *(result if isinstance(result, tuple) else (result,)))
+
+
 _CONTROL: dict[str, Callable[..., Any]] = {
     "cond": _cond,
     "while_loop": _while,
     "map_impl": _map,
     "scan": _scan,
     "hints_wrapper": lambda recorder, plan, body, args, kwargs, hints: body(*args, **kwargs),
+    "auto_functionalized": _functionalized,
+    "auto_functionalized_v2": _functionalized,
+    "with_effects": _effectful,
+    "out_dtype": lambda recorder, plan, operator, dtype, *operands: operator(*operands).to(dtype),
+    "triton_kernel_wrapper_mutation": launched,
+    "triton_kernel_wrapper_functional": launched,
     "strict_mode": lambda recorder, plan, function, operands: function(*operands),
 }
 
@@ -160,7 +183,7 @@ def flex_attention(recorder: Recorder, args: tuple[Any, ...]) -> Any:
         _change_scores(recorder, change, (*query.shape[:-1], key.shape[-2]), query)
     plan = synthetic("aten.flex_attention", "torch.nn.attention.flex_attention.flex_attention")
     pairs = pairs_of_block_mask(args[4] if len(args) > 4 else None, query, key)
-    recorder.write(plan, out, used, {}, tuple(map(stand_ins.graphed, used)), pairs)
+    recorder.write(plan, out, tuple(map(stand_ins.graphed, used)), pairs)
     return out, query.new_empty(query.shape[:-1], dtype=torch.float32), query.new_empty(query.shape[:-1])
 
 
@@ -180,4 +203,4 @@ def _change_scores(recorder: Recorder, change: Callable[..., Any], shape: tuple[
     except Exception:  # it needs a single score
         del recorder.events[before:]
         plan = synthetic("flex.score_mod", getattr(change, "__name__", "score_mod"))
-        recorder.write(plan, scores.new_empty(shape), (scores,), {}, (recorder.stand_ins.graphed(scores),), {})
+        recorder.write(plan, scores.new_empty(shape), (recorder.stand_ins.graphed(scores),), {})

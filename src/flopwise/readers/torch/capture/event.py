@@ -138,6 +138,11 @@ class Births:
             if enabled:
                 gc.enable()
 
+    def collect(self) -> None:
+        """Collect what the run left in circles, at its end; a run around it still asks which objects are new."""
+        if self._before is None:
+            gc.collect(1)
+
     def is_new(self, tensor: TorchTensor) -> bool:
         """Whether a tensor was made during the run; where the program collected garbage itself, every one may be."""
         if self._before is not None:

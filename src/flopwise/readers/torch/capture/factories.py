@@ -37,7 +37,10 @@ def factory(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kw
     if any(isinstance(a, TorchTensor) for a in (*args, *options.values())):
         return recorder.record(plan, func, args, options)
     on_meta = {**options, "device": _META}
-    return recorder.record(plan, func, args, on_meta, lambda: func(*args, **{**options, "device": "cpu"}))
+    made = recorder.record(plan, func, args, on_meta, lambda: func(*args, **{**options, "device": "cpu"}))
+    if torch.device(kwargs.get("device") or "cpu") == _META:
+        recorder.stand_ins.let_be(made)
+    return made
 
 
 def like(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from flopwise.readers.torch.capture import control, factories
 from flopwise.readers.torch.capture.interception_plan import Plan, is_sign, plan_of
 from flopwise.readers.torch.capture.recorder import Recorder
-from flopwise.readers.torch.capture.stand_ins import transform_level
+from flopwise.readers.torch.capture.stand_ins import is_transformed
 from flopwise.readers.torch.capture.values import NeedsLower, NeedsValues
 
 _PLANS: dict[Any, Plan] = {}
@@ -55,6 +55,16 @@ _READS = frozenset(
 )
 
 
+#: Functions that compare all elements of two tensors.
+_COMPARE = frozenset({"aten.equal", "aten.allclose"})
+
+#: Functions that say how large a tensor is.
+_SIZES = frozenset(f"aten.{name}" for name in ("shape", "size", "numel", "nelement", "sym_size", "sym_numel"))
+
+#: Functions that leave something at a tensor.
+_HOOKS = frozenset(f"aten.{name}" for name in ("register_hook", "register_post_accumulate_grad_hook", "retain_grad"))
+
+
 class Interception(TorchFunctionMode):
     """Hands the functions that a program calls to a recorder, in the thread that entered it."""
 
@@ -75,6 +85,8 @@ class Interception(TorchFunctionMode):
             "set": self._set,
             "higher": functools.partial(control.run, recorder),
             "lower": self._lower,
+            "detach": recorder.detach,
+            "each": self._each,
         }
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
@@ -84,7 +96,7 @@ class Interception(TorchFunctionMode):
             _PLANS[func] = plan
         if self._recorder.closed:
             return func(*args, **(kwargs or {}))
-        if transform_level() is not None:
+        if is_transformed():
             return self._lower(plan, func, args, kwargs or {})
         frame = sys._getframe(1)
         if frame.f_globals.get("__name__") in _META_RULES:  # part of an operation that was not seen itself
@@ -118,9 +130,15 @@ class Interception(TorchFunctionMode):
         recorder, swap = self._recorder, self._recorder.stand_ins.swap
         if not recorder.low or (plan.way == "lower" and not recorder.grad):
             raise NeedsLower
-        if recorder.real or plan.way != "lower" or transform_level() is not None:
+        if recorder.real or plan.way != "lower" or is_transformed():
             return func(*args, **kwargs)
         return func(*[swap(a) for a in args], **{k: swap(v) for k, v in kwargs.items()})
+
+    def _each(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What an operator on lists of tensors gives, which few programs call."""
+        from flopwise.readers.torch.capture.foreach import each
+
+        return each(self._recorder, plan, func, args, kwargs)
 
     def _ask(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         recorder, swap = self._recorder, self._recorder.stand_ins.swap
@@ -130,10 +148,15 @@ class Interception(TorchFunctionMode):
             if recorder.grad:
                 func(swap(args[0]), *args[1:], **kwargs)
             return args[0]
+        if plan.name in _HOOKS:
+            return func(swap(args[0]), *args[1:], **kwargs)
         if plan.name == "aten.data_ptr" and "_flopwise" in args[0].__dict__:  # the address of what has no memory
             raise NeedsValues(plan.public)
-        result = func(*[swap(a) if a.__class__ in (list, tuple) else a for a in args], **kwargs)
-        if recorder.sizes is not None and plan.name in ("aten.shape", "aten.size", "aten.numel", "aten.nelement"):
+        if plan.public.startswith("torch.ops."):  # it is told the device as well
+            result = func(*[swap(a) for a in args], **{key: swap(v) for key, v in kwargs.items()})
+        else:
+            result = func(*[swap(a) if a.__class__ in (list, tuple) else a for a in args], **kwargs)
+        if recorder.sizes is not None and plan.name in _SIZES:
             return self._sized(plan, result, args, kwargs)
         return result
 
@@ -146,9 +169,9 @@ class Interception(TorchFunctionMode):
         shape = sizes.shape(stand_ins.tensor_of(args[0]))
         if shape is None:
             return result
-        if plan.name in ("aten.numel", "aten.nelement"):
+        if plan.name in ("aten.numel", "aten.nelement", "aten.sym_numel"):
             return math.prod(shape)
-        return torch.Size(shape) if isinstance(result, torch.Size) else shape[kwargs.get("dim", args[-1])]
+        return torch.Size(shape) if isinstance(result, (tuple, list)) else shape[kwargs.get("dim", args[-1])]
 
     def _value(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a function that looks at elements returns.
@@ -160,18 +183,26 @@ class Interception(TorchFunctionMode):
         if plan.name in _READS and isinstance(args[0], TorchTensor):
             recorder.read(args[0])
         if recorder.real:
-            return func(*args, **kwargs)
+            return recorder.record(plan, func, args, kwargs) if plan.name in _COMPARE else func(*args, **kwargs)
         if plan.name in ("aten.__repr__", "aten.__str__", "aten.__format__"):
             return "<tensor>"
         elements = [recorder.stand_ins.elements_of(a) if isinstance(a, TorchTensor) else a for a in args]
         if any(e is None and isinstance(a, TorchTensor) for e, a in zip(elements, args, strict=True)):
             raise NeedsValues(plan.public)
+        if plan.name in _COMPARE:
+            return recorder.record(plan, func, args, kwargs)
         with recorder.aside():
             return func(*elements, **kwargs)
 
     def _set(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         recorder = self._recorder
-        return func(*args, **kwargs) if recorder.real else func(*[recorder.stand_ins.swap(a) for a in args])
+        if recorder.real and plan.name == "aten.data" and recorder.before_set is not None:
+            recorder.before_set(args[0])
+        swapped = args if recorder.real else tuple([recorder.stand_ins.swap(a) for a in args])
+        result = func(*swapped, **kwargs)
+        if plan.name == "aten.data":
+            recorder.stand_ins.become(*swapped)
+        return result
 
 
 class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # PyTorch's class has no types

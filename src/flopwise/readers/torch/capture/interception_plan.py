@@ -11,6 +11,12 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from flopwise.readers.torch.capture.functions import FACTORIES, MOVES, OPAQUE, QUESTIONS, SIGNS, VALUES, VIEWS, is_like
+from flopwise.readers.torch.capture.writes import (
+    Target,
+    targets_of_function,
+    targets_of_operator,
+    targets_of_schemas,
+)
 
 #: Method -> the sign that a program writes for it. Reflected operators (``__radd__``) end in the same methods.
 SIGN_OF_METHOD = {bare: sign for sign, bare in SIGNS.items() if not sign.startswith("__r") or sign == "__rshift__"}
@@ -31,7 +37,21 @@ def is_sign(frame: types.FrameType) -> bool:
     return frame.f_code.co_code[frame.f_lasti] in _INSTRUCTIONS
 
 
-Way = Literal["record", "through", "ask", "factory", "like", "values", "device", "move", "set", "higher", "lower"]
+Way = Literal[
+    "record",
+    "through",
+    "ask",
+    "factory",
+    "like",
+    "values",
+    "device",
+    "move",
+    "set",
+    "higher",
+    "lower",
+    "each",
+    "detach",
+]
 
 
 class Plan(NamedTuple):
@@ -44,10 +64,12 @@ class Plan(NamedTuple):
     public: str
     #: What to call: the function, or its copy that does not call ``__torch_function__`` again.
     call: Callable[..., Any]
-    #: Whether it writes into its first argument.
-    inplace: bool = False
+    #: The arguments that it writes into, beside ``out``.
+    writes: tuple[Target, ...] = ()
     #: The name under which a program knows it when it writes it as a sign ("torch.Tensor.__add__").
     sign: str = ""
+    #: Whether it is an operator that is not PyTorch's own.
+    foreign: bool = False
 
 
 #: Names in the globals of a Python function that decide whether it calls ``__torch_function__``.
@@ -87,18 +109,19 @@ def _public(function: Any, name: str) -> str:
     return f"{module}.{name}" if module else name
 
 
+#: What the names of operators on lists of tensors begin with.
+FOREACH = "_foreach_"
+
 _OPERATORS: Any = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+
+#: Namespaces of PyTorch's own operators, in which a name says what an operator does.
+_OWN = frozenset({"aten", "prims", "prim"})
 
 
 def plan_of(function: Any) -> Plan:
     """The plan for any function that ``__torch_function__`` or ``__torch_dispatch__`` receives."""
     if isinstance(function, _OPERATORS):
-        schema: Any = getattr(function, "_schema", None)  # a packet of overloads has none
-        base = (schema.name if schema else function._qualified_op_name).replace("::", ".")
-        name = base.rpartition(".")[2]
-        way: Way = "values" if name in VALUES else "factory" if name in FACTORIES else "record"
-        inplace = name.endswith("_") and (schema is None or schema.is_mutable)
-        return Plan(way, base, f"torch.ops.{base}", function, inplace)
+        return _operator(function)
     if isinstance(function, torch._ops.HigherOrderOperator):
         name = str(function._name)
         return Plan("higher", f"higher.{name}", f"torch.ops.higher_order.{name}", function)
@@ -115,11 +138,33 @@ def plan_of(function: Any) -> Plan:
         return Plan("ask", f"aten.{bare}", public, function)
     if isinstance(function, types.FunctionType) and name not in OPAQUE:
         return _python(function, public, bare)
-    way = "factory" if bare in FACTORIES else "like" if is_like(bare) else "move" if bare in MOVES else "record"
-    inplace = bare.endswith("_") and not bare.endswith("__")
+    way: Way = "each" if bare.startswith(FOREACH) else "factory" if bare in FACTORIES else "record"
+    way = "like" if is_like(bare) else "move" if bare in MOVES else "detach" if bare == "detach" else way
     space = "quantized" if "quantized" in public else "aten"
     sign = f"torch.Tensor.{SIGN_OF_METHOD[bare]}" if public == f"torch.Tensor.{bare}" and bare in SIGN_OF_METHOD else ""
-    return Plan(way, f"{space}.{bare}", public, function, inplace, sign)
+    return Plan(way, f"{space}.{bare}", public, function, targets_of_function(bare), sign)
+
+
+def _operator(function: Any) -> Plan:
+    """The plan for an operator of the dispatcher, by one of its overloads or by all."""
+    schema: Any = getattr(function, "_schema", None)  # a packet of overloads has none
+    qualified: str = schema.name if schema else function._qualified_op_name
+    space, _, name = qualified.partition("::")
+    way: Way = "record"
+    if space in _OWN:
+        if name in VALUES:
+            way = "values"
+        elif name in QUESTIONS or name.startswith("is_"):
+            way = "ask"
+        elif name in FACTORIES:
+            way = "factory"
+        elif name.startswith(FOREACH):
+            way = "each"
+        elif name == "detach":
+            way = "detach"
+    writes = targets_of_schemas([schema]) if schema else targets_of_operator(qualified)
+    base = f"{space}.{name}"
+    return Plan(way, base, f"torch.ops.{base}", function, writes, foreign=space not in _OWN)
 
 
 def _attribute(function: Any, name: str) -> Plan:
@@ -131,7 +176,8 @@ def _attribute(function: Any, name: str) -> Plan:
     if attribute == "device":
         return Plan("device", "aten.device", public, function)
     if attribute in VIEWS:
-        return Plan("record", f"aten.{VIEWS[attribute]}", public, function)
+        name = VIEWS[attribute]
+        return Plan("detach" if name == "detach" else "record", f"aten.{name}", public, function)
     return Plan("ask", f"aten.{attribute}", public, function)
 
 

@@ -17,14 +17,25 @@ from torch import Tensor as TorchTensor
 
 from flopwise.graph import Tensor
 from flopwise.readers.options import AttentionKernel
-from flopwise.readers.torch.capture.attention import ATTENTION, kernel_of, laid_out, pairs_left
+from flopwise.readers.torch.capture.attention import (
+    ATTENTION,
+    SOFTMAX,
+    VARLEN,
+    kernel_of,
+    laid_out,
+    mask_of_module,
+    pairs_left,
+    ragged,
+)
 from flopwise.readers.torch.capture.event import UNSEEN, Event, Position, described, follow_from_input, holds_reals
 from flopwise.readers.torch.capture.fallback import asks_for_elements, second_attempt
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
-from flopwise.readers.torch.capture.shape_cache import OVER, PLAIN, again, keep, key_of
+from flopwise.readers.torch.capture.shape_cache import OVER, PLAIN, RECURRENT, again, keep, key_of
 from flopwise.readers.torch.capture.stand_ins import SavedStorages, StandIns
 from flopwise.readers.torch.capture.tensors import SPARSE, flat, packed_tensors, stored_elements
 from flopwise.readers.torch.capture.values import HANDED_OUT, NeedsValues, Sizes, plain
+from flopwise.readers.torch.capture.writes import written
+from flopwise.readers.torch.lower.node import tensors as tensors_of
 
 
 class Recorder:
@@ -48,6 +59,7 @@ class Recorder:
         self.position = Position()
         self.stand_ins = StandIns(graph_tensors, self.position, real, grad, low)
         self.stand_ins.unseen = self._unseen
+        self.stand_ins.varies = lambda tensor: follow_from_input([tensor], self.events)
         self.values = self.stand_ins.values
         #: Where tensors appeared from where no operation is seen.
         self.notes: list[str] = []
@@ -69,6 +81,10 @@ class Recorder:
         self.attention: AttentionKernel | None = None
         #: Called on real runs with a tensor that an operation is about to write into.
         self.before_write: Callable[[TorchTensor], None] | None = None
+        #: Likewise with a tensor that is about to be given other elements (``tensor.data = ...``).
+        self.before_set: Callable[[TorchTensor], None] | None = None
+        #: The program's own generators of random numbers that were used, with the state that each had.
+        self.generators: dict[int, tuple[torch.Generator, TorchTensor]] = {}
         #: Entered where functions of the program run inside an operation that is not analysed otherwise.
         self.interception: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
 
@@ -90,6 +106,8 @@ class Recorder:
             value: computes the elements of the result where they follow from constants.
         """
         stand_ins, position = self.stand_ins, self.position
+        if kwargs and isinstance(generator := kwargs.get("generator"), torch.Generator):
+            self.generators.setdefault(id(generator), (generator, generator.get_state()))
         if self.sizes is not None:
             sized = (
                 tuple([stand_ins.graphed(stand_ins.swap(a)) for a in args]),
@@ -108,20 +126,32 @@ class Recorder:
         named = {k: stand_ins.graphed(v) for k, v in named_swapped.items()} if named_swapped else {}
         if plan.name in SPARSE:
             named |= stored_elements(args)
+        elif plan.name in VARLEN:
+            named |= ragged(plan.name, args, kwargs, self._elements)
         elif plan.name in ATTENTION:
+            named |= ragged(plan.name, args, kwargs, self._elements)
             named |= pairs_left(stand_ins, args, kwargs, position.modules[-1] if position.modules else None)
             if self.grad:
                 kernel = self.attention or kernel_of(self.device.type, swapped, named_swapped)
                 named |= {"kernel": kernel}
+        elif plan.name in SOFTMAX and position.modules:
+            named |= mask_of_module(position.modules[-1])
         elif plan.name.startswith("quantized."):
             named |= packed_tensors(args, position.scope[-1].path if position.scope else "")
-        if plan.inplace and self.before_write is not None and isinstance(args[0], TorchTensor):
-            self.before_write(args[0])
+        targets: Sequence[TorchTensor] = ()
+        if plan.writes or "out" in named_swapped:
+            targets = written(plan.writes, swapped, named_swapped)
+            before_write = self.before_write or (lambda target: None)
+            for target in targets:
+                before_write(target)
         if self.saved:
             self.saved.forget()
         outside, position.busy = position.busy, True
         try:
-            result = func(*args, **kwargs) if self.real else self._compute(plan, func, swapped, named_swapped, value)
+            if self.real:
+                result = func(*args, **kwargs)
+            else:
+                result = self._compute(plan, func, swapped, named_swapped, value, targets)
         finally:
             position.busy = outside
         if self.sizes is not None:
@@ -130,43 +160,69 @@ class Recorder:
             with self.aside():
                 query = swapped[0] if swapped else named_swapped.get("query")
                 result = laid_out(result, query, named["kernel"])
-        self.write(plan, result, swapped, named_swapped, graphed, named)
+        if plan.foreign:
+            result = self._apart(result, targets)
+        self.write(plan, result, graphed, named, targets)
+        return result
+
+    def detach(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As ``record``, for what gives a tensor that is the other one without its gradient."""
+        result = self.record(plan, func, args, kwargs)
+        self.stand_ins.pass_on(result, args[0] if self.real else self.stand_ins.swap(args[0]))
         return result
 
     def write(
         self,
         plan: Plan,
         result: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
         graphed: tuple[Any, ...],
         named: Mapping[str, Any],
+        targets: Sequence[TorchTensor] = (),
     ) -> None:
         """Write an operation down, and give its results graph tensors.
+
+        An operation that hands back an argument as it was is not written down, nor is a setting of PyTorch's
+        (``torch.set_grad_enabled``), which neither takes a tensor nor gives one.
 
         Args:
             plan: what it is.
             result: what it returned.
-            args: what it was called with.
-            kwargs: likewise.
-            graphed: ``args`` with graph tensors.
-            named: ``kwargs`` with graph tensors.
+            graphed: what it was called with, with graph tensors.
+            named: likewise.
+            targets: the tensors that it wrote into.
         """
         stand_ins = self.stand_ins
-        outputs: list[Tensor] = []
-        inplace = plan.inplace or (bool(kwargs) and kwargs.get("out") is not None)
-        if plan.name == "aten.setitem_":
-            outputs.append(stand_ins.result(args[0], True))
-        elif isinstance(result, TorchTensor):
-            if not inplace and stand_ins.is_argument(result):
-                return
-            outputs.append(stand_ins.result(result, inplace))
-        elif isinstance(result, (tuple, list)):
-            for part in flat(result):
-                if inplace or "_flopwise" not in part.__dict__:
-                    outputs.append(stand_ins.result(part, inplace))
-        if outputs:
+        if not targets and isinstance(result, TorchTensor):  # nearly always
+            if not stand_ins.is_argument(result):
+                self._append(plan, graphed, named, [stand_ins.result(result, False)])
+            return
+        parts = list(flat((result,)))
+        rewritten, returned = {id(target) for target in targets}, {id(part) for part in parts}
+        outputs = []
+        for part in parts:
+            if id(part) in rewritten or not stand_ins.is_argument(part):
+                outputs.append(stand_ins.result(part, id(part) in rewritten))
+        outputs += [stand_ins.result(target, True) for target in targets if id(target) not in returned]
+        is_setting = not (plan.foreign or tensors_of(*graphed, *named.values()))
+        if outputs or not (parts or is_setting):
             self._append(plan, graphed, named, outputs)
+
+    def _elements(self, tensor: TorchTensor) -> TorchTensor | None:
+        """The elements of a tensor of the program; None where they are not known."""
+        return tensor if self.real and not tensor.is_meta else self.stand_ins.elements_of(tensor)
+
+    def _apart(self, result: Any, targets: Sequence[TorchTensor]) -> Any:
+        """The results of an operator that is not PyTorch's: one that is an argument as it was, because a shape rule
+        hands it back, becomes a tensor of its own.
+        """
+        if isinstance(result, TorchTensor):
+            if not self.stand_ins.is_argument(result) or any(target is result for target in targets):
+                return result
+            with self.aside():
+                return torch.ops.aten.alias(result)
+        if result.__class__ in (tuple, list):
+            return result.__class__([self._apart(part, targets) for part in result])
+        return result
 
     def applied(self, name: str, args: Sequence[Any], result: Any) -> None:
         """Write down a function with its own gradient, whose results are new tensors made from its arguments."""
@@ -214,9 +270,19 @@ class Recorder:
         self.events.append(Event(plan, graphed, named, tuple(outputs), here.scope, via, here.within, saved))
 
     def _compute(
-        self, plan: Plan, func: Any, args: Sequence[Any], kwargs: dict[str, Any], value: Callable[[], Any] | None
+        self,
+        plan: Plan,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        value: Callable[[], Any] | None,
+        targets: Sequence[TorchTensor],
     ) -> Any:
         """The result on meta tensors, with its elements beside where they follow from constants."""
+        if plan.name in RECURRENT and not (self.low or kwargs):
+            from flopwise.readers.torch.capture.recurrent import shortened
+
+            return shortened(func, args, self.saved)
         if value is None and not self.grad and not _has_values(args):
             if plan.name in OVER:
                 return args[0]
@@ -226,9 +292,9 @@ class Recorder:
         try:
             result = self._on_meta(func(*args, **kwargs))
             if value is None:
-                beside = self.values.beside(func, args, kwargs, plan.inplace, result)
+                beside = self.values.beside(func, args, kwargs, targets, result)
         except (NotImplementedError, RuntimeError, TypeError, ValueError) as error:
-            beside = self.values.beside(func, args, kwargs, plan.inplace) if value is None else None
+            beside = self.values.beside(func, args, kwargs, targets) if value is None else None
             if beside is None:
                 result = second_attempt(self.values, plan.name, func, args, kwargs)
             else:

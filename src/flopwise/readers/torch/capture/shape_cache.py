@@ -7,12 +7,12 @@ tensor of a known shape.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor as TorchTensor
 
-#: Operators whose only result is a new tensor, of a shape that follows from those of their arguments.
+#: Operators whose results are new tensors, of shapes that follow from those of their arguments.
 _PLAIN = [
     *(f"{name}{rank}d" for name in ("conv", "conv_transpose", "max_pool", "avg_pool") for rank in (1, 2, 3)),
     *(f"adaptive_avg_pool{rank}d" for rank in (1, 2, 3)),
@@ -64,6 +64,10 @@ _PLAIN = [
     "upsample_bilinear2d",
     "prelu",
     "cat",
+    "lstm_cell",
+    "gru_cell",
+    "rnn_tanh_cell",
+    "rnn_relu_cell",
 ]
 PLAIN = frozenset(f"aten.{name}" for name in _PLAIN)
 
@@ -72,21 +76,32 @@ OVER = frozenset(
     f"aten.{name}_" for name in ("relu", "hardtanh", "hardswish", "silu", "sigmoid", "tanh", "leaky_relu", "elu", "exp")
 )
 
+#: Layers of which one call runs all steps, which are alike.
+RECURRENT = frozenset(f"aten.{name}" for name in ("gru", "lstm", "rnn_tanh", "rnn_relu"))
+
 #: Results that are kept; then all are forgotten.
 _MOST = 1 << 15
 
-_Made: TypeAlias = "tuple[torch.Size, tuple[int, ...], torch.dtype]"
-_KNOWN: dict[Any, _Made] = {}
+
+class _Made(NamedTuple):
+    """What a result is like."""
+
+    shape: torch.Size
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+
+    def again(self) -> TorchTensor:
+        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device="meta")
+
+
+_KNOWN: dict[Any, _Made | tuple[_Made, ...]] = {}
 
 
 def key_of(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What the shape of a result depends on; None where it is not known to depend on shapes alone."""
-    parts: list[Any] = [name]
-    for arg in (*args, *kwargs.items()) if kwargs else args:
+    parts: list[Any] = [name, len(args)]
+    for arg in (*args, *kwargs, *kwargs.values()) if kwargs else args:
         kind = arg.__class__
-        if kind is tuple and kwargs and len(arg) == 2 and isinstance(arg[1], TorchTensor):
-            parts.append(arg[0])
-            arg = arg[1]
         if isinstance(arg, TorchTensor):
             parts.append((arg.shape, arg.stride(), arg.dtype))
         elif kind is list or kind is tuple:
@@ -96,24 +111,26 @@ def key_of(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return tuple(parts)
 
 
-def again(key: Any) -> TorchTensor | None:
-    """A result like the one that was made before; None when there was none."""
+def again(key: Any) -> Any:
+    """Results like those that were made before; None when there were none."""
     try:
         made = _KNOWN.get(key)
     except TypeError:  # an argument that no dictionary takes
         return None
     if made is None:
         return None
-    return torch.empty_strided(made[0], made[1], dtype=made[2], device="meta")
+    return made.again() if isinstance(made, _Made) else tuple([one.again() for one in made])
 
 
 def keep(key: Any, result: Any) -> None:
-    """Remember the shape of a result."""
-    if type(result) is not TorchTensor or result._base is not None or not result.is_meta:
+    """Remember the shapes of what an operator gave: a tensor, or several."""
+    several = result if type(result) is tuple else (result,)
+    if any(type(one) is not TorchTensor or one._base is not None or not one.is_meta for one in several):
         return
     if len(_KNOWN) >= _MOST:
         _KNOWN.clear()
+    made = tuple([_Made(one.shape, one.stride(), one.dtype) for one in several])
     try:
-        _KNOWN[key] = (result.shape, result.stride(), result.dtype)
+        _KNOWN[key] = made if type(result) is tuple else made[0]
     except TypeError:
         return

@@ -47,8 +47,14 @@ def shape_of(tensor: TorchTensor) -> tuple[int, ...] | None:
     """
     if not tensor.is_nested:
         return tuple(tensor.shape)
-    values: Any = getattr(tensor, "_values", None)
-    return tuple(values.shape) if isinstance(values, TorchTensor) and tensor.dim() == values.dim() + 1 else None
+    values = elements_in_a_row(tensor)
+    return None if values is None else tuple(values.shape)
+
+
+def elements_in_a_row(tensor: TorchTensor) -> TorchTensor | None:
+    """The elements of a nested tensor with one ragged axis, which is a view of them; None for any other tensor."""
+    values: Any = getattr(tensor, "_values", None) if tensor.is_nested else None
+    return values if isinstance(values, TorchTensor) and tensor.dim() == values.dim() + 1 else None
 
 
 def stored_elements(args: Sequence[Any]) -> dict[str, int]:

@@ -146,7 +146,12 @@ class Values:
         return int(value)
 
     def beside(
-        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], inplace: bool, result: Any = None
+        self,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        targets: Sequence[TorchTensor] = (),
+        result: Any = None,
     ) -> Any:
         """The elements of a result; None when they do not follow from constants, or are too many.
 
@@ -154,15 +159,24 @@ class Values:
             func: what computes it.
             args: with meta tensors.
             kwargs: likewise.
-            inplace: whether it is the first argument, changed.
+            targets: the arguments that it writes into; their elements are known afterwards if those of the result are.
             result: on meta tensors, where that is known before, so that nothing large is computed.
         """
+        elements = self._computed(func, args, kwargs, result)
+        if elements is None:
+            for target in targets:
+                self.lose(target)
+        return elements
+
+    def lose(self, tensor: TorchTensor) -> None:
+        """Forget the elements of a meta tensor, and those of all that share its memory."""
+        values = tensor.__dict__.get("_flopwise_values")
+        if values is not None:
+            self._lost.add(values.untyped_storage().data_ptr())
+
+    def _computed(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
         tensors = list(flat((*args, *kwargs.values()) if kwargs else args))
-        if not tensors:
-            return None
-        if any(self.of(tensor) is None for tensor in tensors):
-            if inplace and args and isinstance(args[0], TorchTensor) and "_flopwise_values" in args[0].__dict__:
-                self._lost.add(args[0].__dict__["_flopwise_values"].untyped_storage().data_ptr())
+        if not tensors or any(self.of(tensor) is None for tensor in tensors):
             return None
         if result is not None and _elements(result) > LARGEST_FLAGS:
             return None
@@ -172,6 +186,8 @@ class Values:
             )
         except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError):
             return None
+        if values is None:  # it gives nothing, and wrote
+            return ()
         is_mask = values.__class__ is TorchTensor and values.dtype is torch.bool
         return values if _elements(values) <= (LARGEST_FLAGS if is_mask else LARGEST) else None
 

@@ -13,13 +13,16 @@ from torch import Tensor as TorchTensor
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
+from flopwise._kinds import described
 from flopwise._user_code import on_command_line
 from flopwise.errors import InputError
 from flopwise.graph import Kind, Tensor
-from flopwise.readers.inputs import FORM, InputSpec, input_specs, parse
+from flopwise.readers.inputs import FORM, InputSpec, Value, input_specs, parse
+from flopwise.readers.source.location import naming
 from flopwise.readers.torch.capture.tensors import DTYPES, shape_of
 from flopwise.readers.torch.inputs.configured import configured
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
+from flopwise.readers.torch.inputs.dims import Dims
 from flopwise.readers.torch.inputs.making import WHOLE, Making, filled, is_shape, position_name
 
 #: Parameters of forward() that take the state that an earlier call returned, as the models of transformers call them.
@@ -40,8 +43,11 @@ class Arguments(NamedTuple):
         """The graph tensors, in order."""
         return tuple(self.tensors.values())
 
-    def copies(self, real: bool) -> tuple[tuple[Any, ...], dict[str, Any], dict[int, tuple[TorchTensor, Tensor]]]:
-        """Arguments for one run, which may change them, and each tensor among them with its graph tensor, by id.
+    def copies(
+        self, real: bool
+    ) -> tuple[tuple[Any, ...], dict[str, Any], dict[int, tuple[TorchTensor, Tensor]], list[TorchTensor]]:
+        """Arguments for one run, which may change them; each tensor among them with its graph tensor, by id; and those
+        of which only the shape was given.
 
         Args:
             real: whether the run computes with the tensors, which are copied too, and made up where only the shape is
@@ -53,8 +59,11 @@ class Arguments(NamedTuple):
         tensors = {id(t): t for _, t in tensors_inside((self.args, self.kwargs))}
         if real:
             tensors = {key: self._real(tensor) for key, tensor in tensors.items()}
+        made = {} if real else {key: torch.empty_like(t) for key, t in tensors.items() if key in self.made}
+        tensors |= made
         args, kwargs = copied((self.args, self.kwargs), tensors)
-        return args, kwargs, {id(tensor): (tensor, self.tensors[key]) for key, tensor in tensors.items()}
+        named = {id(tensor): (tensor, self.tensors[key]) for key, tensor in tensors.items()}
+        return args, kwargs, named, list(made.values())
 
     def _real(self, tensor: TorchTensor) -> TorchTensor:
         name = self.tensors[id(tensor)].name
@@ -75,7 +84,9 @@ def parameters_of(model: nn.Module, needed: bool = False) -> list[str]:
     return [p.name for p in single if p.default is p.empty or not needed]
 
 
-def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None) -> Arguments:
+def settle(
+    model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None, source: str = ""
+) -> Arguments:
     """The arguments of the call that is counted.
 
     Args:
@@ -85,19 +96,18 @@ def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_
             configuration of a Hugging Face model.
         dims: values of names that stand for sizes in shapes.
         batch_size: the first dimension of every input.
+        source: where the model comes from, for messages.
 
     Raises:
-        InputError: nothing was given where something is needed, or it is none of these.
+        InputError: nothing was given where something is needed, or it is none of these; a size applies to no input.
     """
     names = parameters_of(model)
-    making = Making(model, dims or {}, batch_size)
+    sizes = Dims(dims)
+    making = Making(model, sizes, batch_size)
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     texts = [inputs] if isinstance(inputs, str) else inputs
     if inputs is None:
-        from flopwise.readers.torch.inputs.configured import configured
-
-        sizes = {**(dims or {}), **({"batch": batch_size} if batch_size is not None else {})}
         shapes = configured(model, names, sizes)
         if shapes is None:
             if parameters_of(model, needed=True):
@@ -117,12 +127,19 @@ def settle(model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_
     elif _is_pair(inputs):
         args = tuple([making.one(position_name(names, i), v) for i, v in enumerate(inputs[0])])
         kwargs = {name: making.one(name, value) for name, value in inputs[1].items()}
-    elif isinstance(inputs, TorchTensor) or is_shape(inputs):
+    elif isinstance(inputs, (TorchTensor, Value)) or is_shape(inputs):
         args = (making.one(position_name(names, 0), inputs),)
     elif isinstance(inputs, Sequence):
         args = tuple([making.one(position_name(names, i), v) for i, v in enumerate(inputs)])
     else:
-        raise InputError(f"cannot understand inputs of type {type(inputs).__name__}; give shapes, tensors, or {FORM}")
+        raise InputError(f"cannot understand inputs={described(inputs)}; give shapes, tensors, or {FORM}")
+    with naming(source or type(model).__name__):
+        sizes.check()
+    if batch_size is not None and not making.batched:
+        raise InputError(
+            f"{source or type(model).__name__}: the batch size {batch_size} applies to none of the inputs, which are "
+            "tensors; give shapes in their place"
+        )
     tensors: dict[int, Tensor] = {}
     named = [*((position_name(names, position), value) for position, value in enumerate(args)), *kwargs.items()]
     for argument, value in named:
@@ -208,7 +225,7 @@ def _described(model: nn.Module, inputs: Any) -> list[InputSpec]:
         if shapes is None:
             first = names[0] if names else "x"
             raise InputError(f"the inputs are needed, with names for open sizes: -i {first}:f32:batchx3x224x224")
-        from_config = configured(model, names, {"batch": 1 << 20, "sequence": 1 << 21, "target": 1 << 22}) or {}
+        from_config = configured(model, names, Dims({"batch": 1 << 20, "sequence": 1 << 21, "target": 1 << 22})) or {}
         words = {1 << 20: "batch", 1 << 21: "sequence", 1 << 22: "target"}
         return [InputSpec(name, tuple([words.get(d, d) for d in from_config[name]])) for name in shapes]
     if isinstance(inputs, str):

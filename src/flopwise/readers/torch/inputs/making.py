@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -12,8 +13,9 @@ from torch import Tensor as TorchTensor
 from torch import nn
 
 from flopwise.errors import InputError
-from flopwise.readers.inputs import FORM, InputSpec, is_dtype, parse
+from flopwise.readers.inputs import FORM, VALUE, InputSpec, Value, is_dtype, parse
 from flopwise.readers.torch.capture.tensors import DTYPES
+from flopwise.readers.torch.inputs.dims import Dims
 
 _BY_NAME = {name: dtype for dtype, name in reversed(DTYPES.items())}
 
@@ -50,22 +52,28 @@ def is_shape(value: Any) -> bool:
 class Making:
     """Tensors made from the caller's description."""
 
-    def __init__(self, model: nn.Module, dims: Mapping[str, int], batch: int | None) -> None:
+    def __init__(self, model: nn.Module, dims: Dims, batch: int | None) -> None:
         self._dims = dims
         self._batch = batch
         self._dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
         if self._dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
             self._dtype = torch.float32
         self.made: set[int] = set()
+        #: Whether an input has taken the batch size.
+        self.batched = False
 
     def one(self, name: str, value: Any) -> Any:
         """The argument that a value stands for."""
         if isinstance(value, TorchTensor):
             return value
+        if isinstance(value, Value):
+            return value.value
         if isinstance(value, InputSpec):
             return self._from(value)
         if isinstance(value, numpy.ndarray):
             return torch.from_numpy(value.copy())
+        if isinstance(value, str) and value.startswith(VALUE):
+            return _literal(name, value.removeprefix(VALUE))
         if isinstance(value, str):
             return self._from(parse(value if value.startswith(f"{name}:") else f"{name}:{value}", [name]))
         if is_shape(value):
@@ -78,6 +86,11 @@ class Making:
 
     def text(self, text: str, names: Sequence[str], position: int) -> tuple[str | None, Any]:
         """The name that a text gives, None when it gives none, and the argument."""
+        named = next((name for name in names if text.startswith(f"{name}:{VALUE}")), None)
+        if named is not None:
+            return named, _literal(named, text.removeprefix(f"{named}:{VALUE}"))
+        if text.startswith(VALUE):
+            return None, _literal(position_name(names, position), text.removeprefix(VALUE))
         if any(text.startswith(f"{name}:") for name in names):
             spec = parse(text, names)
             return spec.name, self._from(spec)
@@ -104,7 +117,7 @@ class Making:
     def _tensor(self, name: str, shape: Sequence[int | str], dtype: str | None) -> TorchTensor:
         sizes = [self._size(d, name) for d in shape]
         if self._batch is not None and sizes:
-            sizes[0] = self._batch
+            sizes[0], self.batched = self._batch, True
         if any(size < 0 for size in sizes):
             raise InputError(f"input {name!r}: {'x'.join(map(str, sizes))} has a negative size")
         if dtype is not None and dtype not in _BY_NAME:
@@ -120,9 +133,24 @@ class Making:
     def _size(self, dim: int | str, name: str) -> int:
         if not isinstance(dim, str):
             return int(dim)
-        if dim not in self._dims:
+        size = self._dims.find(dim)
+        if size is None:
             raise InputError(f"input {name!r}: {dim!r} has no value; give --dim {dim}=NUMBER")
-        return self._dims[dim]
+        return size
+
+
+def _literal(name: str, text: str) -> Any:
+    """The value that a text spells as Python does; nothing is evaluated.
+
+    Raises:
+        InputError: it is no number, text, list, tuple, dict, set, True, False or None.
+    """
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise InputError(
+            f"input {name!r}: {text[:100]!r} is no value; write it as in Python, for example {name}:value:[(1, 8, 8)]"
+        ) from None
 
 
 def filled(tensor: TorchTensor, name: str) -> TorchTensor:

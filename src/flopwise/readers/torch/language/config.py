@@ -116,6 +116,16 @@ def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
     return _of_content(transformers, _content(path), str(path), str(path.parent), trust_code)
 
 
+def stated_settings(model: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """The configuration as it is spelled, before transformers reads it; empty for a GGUF file."""
+    name = os.fsdecode(model)
+    if name.lower().endswith(GGUF):
+        return {}
+    if name.startswith(HUB):
+        return _from_hub(_transformers(name), name)
+    return _content(Path(name) / FILE if os.path.isdir(name) else Path(name))
+
+
 def _of_content(transformers: Any, content: Mapping[str, Any], name: str, place: str, trust_code: bool) -> Any:
     """The configuration that a JSON object spells.
 

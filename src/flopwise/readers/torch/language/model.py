@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -18,7 +18,8 @@ from flopwise.errors import InputError, ModelError
 from flopwise.graph.dtypes import ALIASES
 from flopwise.readers.source.location import in_words
 from flopwise.readers.torch.imports import repaired
-from flopwise.readers.torch.language.config import GGUF, offline, read_config, silent
+from flopwise.readers.torch.language.config import GGUF, offline, read_config, silent, stated_settings
+from flopwise.readers.torch.runs.building import constructed
 
 #: What transformers calls the automatic classes of an encoder with its decoder.
 _PAIRS = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq")
@@ -62,8 +63,10 @@ def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: 
         options["trust_remote_code"] = True
     hub = nullcontext() if trust_code else offline()
     try:
-        with torch.device("meta"), silent(), _counted(name), hub, user_code(name, "it made the module"):
-            module: nn.Module = repaired(lambda: maker(config, **options))
+        with silent(), _counted(name), hub, user_code(name, "it made the module"):
+            module: nn.Module = constructed(
+                maker, lambda: repaired(lambda: maker(config, **options)), torch.device("meta")
+            )
     except ModelError:
         raise
     except Exception as error:
@@ -74,12 +77,27 @@ def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: 
 
 
 def head_notes(module: nn.Module, model: str | os.PathLike[str]) -> tuple[str, ...]:
-    """That the configuration does not say which class the module is, where that is so; a GGUF file never says it."""
-    named, kind = getattr(module.config, "architectures", None) or (), type(module).__name__
-    if kind in named or os.fsdecode(model).lower().endswith(GGUF):
+    """That the configuration does not say which class the module is, where that is so, and what transformers takes
+    otherwise than it says; a GGUF file says neither."""
+    if os.fsdecode(model).lower().endswith(GGUF):
         return ()
+    named, kind = getattr(module.config, "architectures", None) or (), type(module).__name__
+    overridden = tuple(_overridden(module.config, stated_settings(model)))
+    if kind in named:
+        return overridden
     why = f"transformers has no {' or '.join(map(str, named))}" if named else "the configuration names no architectures"
-    return (f"{why}; counted as {kind}",)
+    return (f"{why}; counted as {kind}", *overridden)
+
+
+def _overridden(config: Any, stated: Mapping[str, Any]) -> Iterator[str]:
+    """A note for each switch that the configuration states, and that transformers sets to something else."""
+    if stated.get("model_type") != getattr(config, "model_type", None):  # the module is of a part of it
+        return
+    for key, value in stated.items():
+        used = vars(config).get(key, value)
+        if isinstance(value, bool) and isinstance(used, bool) and used is not value:
+            said, made = str(value).lower(), str(used).lower()
+            yield f"{key} is {said} in the configuration, and transformers takes it as {made}; so it is counted"
 
 
 def _check(config: Any, name: str) -> None:

@@ -21,6 +21,8 @@ class Scheme(NamedTuple):
 
     bits: int
     group: int
+    #: Whether elements are floating point.
+    floating: bool = False
 
 
 #: Seconds that the patterns of a file may take, which somebody may have made to take for ever.
@@ -97,7 +99,7 @@ def _scheme(settings: Mapping[str, Any], key: str, default: int) -> Scheme:
         raise InputError(f"quantization_config: {key} is {bits!r}; expected: 1 to 16")
     if group is not None and (type(group) is not int or (group < 1 and group != -1)):
         raise InputError(f"quantization_config: group_size is {group!r}; expected: -1 or a number of at least 1")
-    return Scheme(bits, -1 if group is None else group)
+    return Scheme(bits, -1 if group is None else group, settings.get("type") == "float")
 
 
 def _of_torchao(config: Any) -> Iterator[tuple[str, Scheme | None]]:
@@ -121,4 +123,5 @@ def _of_torchao(config: Any) -> Iterator[tuple[str, Scheme | None]]:
     if stored is None:
         raise InputError(f"quantization_config: quant_type {name[:60]!r} does not say how many bits a weight has")
     bits = next(int(part) for part in stored.groups() if part)
-    yield _LINEAR, _scheme({**data, "bits": bits}, "bits", bits)
+    kind = "float" if stored[0].lower().startswith(("float", "fp")) else "int"
+    yield _LINEAR, _scheme({**data, "bits": bits, "type": kind}, "bits", bits)

@@ -19,7 +19,12 @@ from flopwise.errors import InputError
 from flopwise.readers.torch.inputs.arguments import STATES
 from flopwise.readers.torch.inputs.configured import configured
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
+from flopwise.readers.torch.inputs.dims import Dims
 from flopwise.readers.torch.read import result_of
+
+
+class _NoStateError(InputError):
+    """A model keeps no state between calls."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,13 @@ _LONGEST = ("max_target_positions", "max_position_embeddings", "n_positions", "m
 
 
 def longest_context(model: Any) -> int | None:
-    """The most tokens that a model of transformers was made for; None where its configuration does not say."""
+    """The most tokens that a model of transformers was made for; None where its configuration does not say.
+
+    Raises:
+        InputError: it is not a model of transformers.
+    """
+    if not hasattr(getattr(model, "config", None), "model_type"):
+        raise InputError(f"{type(model).__name__}: past and new tokens are for models of transformers")
     config = model.config.get_text_config(decoder=True)
     lengths = [getattr(config, name, None) for name in _LONGEST]
     return next((n for n in lengths if isinstance(n, int) and n > 0), None)
@@ -134,6 +145,18 @@ def encoder_length(model: nn.Module) -> int | None:
     return int(outputs[0].shape[1]) if outputs is not None else None
 
 
+def keeps_state(model: nn.Module) -> bool:
+    """Whether a model keeps anything between calls.
+
+    Raises:
+        ModelError: the model fails.
+    """
+    try:
+        return bool(step(model, 1, 1, 1).inputs)
+    except _NoStateError:
+        return False
+
+
 def _encoder_inputs(model: nn.Module, count: int, batch: int) -> dict[str, Any]:
     """The shapes of an encoder's inputs: tokens, or the sound or image that its configuration describes."""
     if not getattr(model.config, "is_encoder_decoder", False):
@@ -141,7 +164,7 @@ def _encoder_inputs(model: nn.Module, count: int, batch: int) -> dict[str, Any]:
     takes = list(inspect.signature(model.forward).parameters)
     if getattr(model, "main_input_name", "input_ids") == "input_ids" and "input_ids" in takes:
         return {"input_ids": (batch, count)}
-    shapes = configured(model, takes, {"batch": batch, "sequence": count}) or {}
+    shapes = configured(model, takes, Dims({"batch": batch, "sequence": count})) or {}
     return {name: shape for name, shape in shapes.items() if not name.startswith("decoder_")}
 
 
@@ -166,14 +189,20 @@ def _state_after(
     if not fixed and ("use_cache" in takes or any(p.kind is p.VAR_KEYWORD for p in takes.values())):
         inputs["use_cache"] = True
     with _encoder_outputs(model if encoder else None) as outputs:
-        returned = result_of(model, inputs)
-    result = dict(returned.items()) if hasattr(returned, "items") else {}
-    state = {name: _own(result[name]) for name in STATES if result.get(name) is not None and name in takes}
+
+        def kept(returned: Any) -> tuple[dict[str, Any], list[Any]]:
+            result = dict(returned.items()) if hasattr(returned, "items") else {}
+            states = {name: _own(result[name]) for name in STATES if result.get(name) is not None and name in takes}
+            encoded = [_own(output) for output in outputs]
+            outputs.clear()
+            return states, encoded
+
+        state, encoder_outputs = result_of(model, inputs, kept)
     if not state:
-        raise InputError(f"{type(model).__name__} keeps no state between calls, so there are no past tokens")
+        raise _NoStateError(f"{type(model).__name__} keeps no state between calls, so there are no past tokens")
     extra: dict[str, Any] = {"use_cache": True} if "use_cache" in inputs else {}
-    if encoder and outputs:
-        extra["encoder_outputs"] = _own(outputs[0])
+    if encoder and encoder_outputs:
+        extra["encoder_outputs"] = encoder_outputs[0]
     return state, extra
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +17,8 @@ from torch import nn
 
 from flopwise.errors import InputError, ModelError
 from flopwise.readers.torch.language.schemes import schemes_of
+from flopwise.readers.weights import formats as weights
+from flopwise.readers.weights.tensor import StoredTensors
 
 #: Bytes of a scale in half and in single precision.
 _HALF, _SINGLE = 2, 4
@@ -31,6 +33,9 @@ class Widths:
 
     #: Bytes of each element, scales and zero points among them, by the name of the parameter.
     elements: Mapping[str, Fraction] = field(default_factory=dict)
+    #: The element types that they are stored in, by the name of the parameter, where these are numbers that a device
+    #: can multiply and not places in a table of them.
+    types: Mapping[str, str] = field(default_factory=dict)
     #: What a reader should know.
     notes: tuple[str, ...] = ()
 
@@ -49,16 +54,16 @@ def stored_widths(module: nn.Module, model: object = None) -> Widths:
     name = os.fsdecode(model) if isinstance(model, (str, os.PathLike)) else ""
     if name.lower().endswith(".gguf"):
         stored = _of_files(module, name)
-        return Widths(stored.elements, (*stored.notes, *_differences(module, name)))
+        return replace(stored, notes=(*stored.notes, *_differences(module, name)))
     folder = os.path.dirname(name) if os.path.isfile(name) else name
-    if folder and os.path.isdir(folder) and any(f.endswith(".safetensors") for f in os.listdir(folder)):
-        return _of_files(module, folder)
     settings = getattr(module.config, "quantization_config", None)
-    if settings is None:
-        return Widths()
-    if not isinstance(settings, Mapping) and not hasattr(settings, "to_dict"):
+    if settings is not None and not isinstance(settings, Mapping) and not hasattr(settings, "to_dict"):
         raise InputError(f"quantization_config is {type(settings).__name__}; an object of settings is expected")
-    return _of_settings(module, settings if isinstance(settings, Mapping) else settings.to_dict())
+    stated = settings if settings is None or isinstance(settings, Mapping) else settings.to_dict()
+    if folder and os.path.isdir(folder) and any(f.endswith(".safetensors") for f in os.listdir(folder)):
+        stored = _of_files(module, folder)
+        return stored if stated is None else replace(stored, types=_of_settings(module, stated).types)
+    return Widths() if stated is None else _of_settings(module, stated)
 
 
 def _of_files(module: nn.Module, path: str) -> Widths:
@@ -69,32 +74,63 @@ def _of_files(module: nn.Module, path: str) -> Widths:
     Raises:
         ModelError: a file is damaged.
     """
-    from flopwise.readers.formats import in_folder, open_stored
-
     try:
-        file = in_folder(path) if os.path.isdir(path) else path
+        file = _in_folder(path) if os.path.isdir(path) else path
     except ModelError as error:  # shards without an index
         return Widths(notes=(f"stored widths are not known: {error}",))
     with open(file, "rb") as head:
         if head.read(len(_LFS)) == _LFS:  # what a checkout without Git LFS has in place of the weights
             pointer = f"stored widths are not known: {os.path.basename(file)} is a Git LFS pointer, not weights"
             return Widths(notes=(pointer,))
-    with open_stored(file) as stored:
+    with _stored_tensors(file) as stored:
         total = sum(tensor.nbytes for tensor in stored.tensors)
         by_name = {tensor.name: tensor for tensor in stored.tensors}
     widths: dict[str, Fraction] = {}
+    types: dict[str, str] = {}
     unmatched: dict[str, int] = {}
     left = total
     for name, parameter in module.named_parameters():
         tensor = by_name.get(name)
         if tensor is not None and tensor.numel == parameter.numel():
             widths[name] = Fraction(tensor.nbytes, max(tensor.numel, 1))
+            types[name] = tensor.dtype
             left -= tensor.nbytes
         else:
             unmatched[name] = parameter.numel()
     share = Fraction(max(left, 0), max(sum(unmatched.values()), 1))
     widths.update(dict.fromkeys(unmatched, share))
-    return Widths(widths, (f"weights as stored in {os.path.basename(path.rstrip('/'))}: {total:,} bytes",))
+    if not types:  # a GGUF file has names of its own: most of its elements are of one type
+        by_type: dict[str, int] = {}
+        for tensor in by_name.values():
+            by_type[tensor.dtype] = by_type.get(tensor.dtype, 0) + tensor.numel
+        narrow = min(by_type, key=lambda dtype: -by_type[dtype], default="")
+        types.update(dict.fromkeys(unmatched, narrow) if narrow else {})
+    note = f"weights as stored in {os.path.basename(path.rstrip('/'))}: {total:,} bytes"
+    return Widths(widths, types, (note,))
+
+
+def _in_folder(folder: str) -> str:
+    """The index of a folder's shards, or its only file with weights.
+
+    Raises:
+        ModelError: there are several files and no index.
+    """
+    names = [name for name in sorted(os.listdir(folder)) if not name.startswith(".")]
+    for format in (weights.SAFETENSORS_INDEX, weights.SAFETENSORS):
+        files = [name for name in names if name.lower().endswith(format.endings)]
+        if len(files) == 1:
+            return os.path.join(folder, files[0])
+        if files:
+            ending = format.endings[0]
+            raise ModelError(f"{folder}: holds {len(files)} files ending in {ending} and no index; give one of them")
+    raise ModelError(f"{folder}: no file with weights in this directory")
+
+
+def _stored_tensors(path: str) -> StoredTensors:
+    """The tensors of a file of weights, or of an index."""
+    kinds = (weights.GGUF, weights.SAFETENSORS_INDEX, weights.SAFETENSORS)
+    format = next(format for format in kinds if path.lower().endswith(format.endings))
+    return format.stored(path, None, None, None, format.options())  # type: ignore[misc] # formats of tensors have it
 
 
 #: Tensors of GGUF files that are computed from the header.
@@ -103,9 +139,7 @@ _COMPUTED = ("rope_freqs", "rope_factors")
 
 def _differences(module: nn.Module, path: str) -> Iterator[str]:
     """A note where a GGUF file holds another number of elements than the model that its header describes."""
-    from flopwise.readers.formats import open_stored
-
-    with open_stored(path) as stored:
+    with _stored_tensors(path) as stored:
         held = {t.name: t.numel for t in stored.tensors if not t.name.startswith(_COMPUTED)}
     parameters = sum(p.numel() for p in module.parameters())
     if sum(held.values()) == parameters:
@@ -150,11 +184,41 @@ def _of_settings(module: nn.Module, settings: Mapping[str, Any]) -> Widths:
         if not _matches(name.removesuffix(".weight"), skipped) and "embed" not in name
     ]
     widths = {name: rule(shape, settings) for name, shape in taken} if rule is not None else {}
+    types = dict.fromkeys(widths, _type(method, settings))
     for name, shape in taken if schemes is not None else ():
         if (scheme := schemes.of(name)) is not None:  # type: ignore[union-attr]
-            widths[name] = _stored(shape, *scheme)
+            widths[name] = _stored(shape, scheme.bits, scheme.group)
+            types[name] = number_type(scheme.bits, scheme.floating)
     note = f"quantised ({method}): {len(widths)} weights are stored in fewer bits, with their scales; "
-    return Widths(widths, (note + "the program here multiplies them in plain numbers, as after dequantisation",))
+    return Widths(
+        widths,
+        {name: dtype for name, dtype in types.items() if dtype},
+        (note + "the program here multiplies them in plain numbers, as after dequantisation",),
+    )
+
+
+def _type(method: str, settings: Mapping[str, Any]) -> str:
+    """The element type of the weights that a method takes; "" for places in a table of numbers, as bitsandbytes' four
+    bits are."""
+    if method in _TYPES:
+        return _TYPES[method]
+    if method.startswith("bitsandbytes"):
+        return "" if settings.get("load_in_4bit") or settings.get("_load_in_4bit") else "int8"
+    if method in ("gptq", "awq"):
+        return number_type(_number(settings, ("bits", "w_bit"), 4, (2, 3, 4, 8)))
+    words = str(settings.get("weights" if method == "quanto" else "quant_type"))
+    return number_type(stated_bits(method, settings) or 16, words.startswith(("float", "fp")))
+
+
+def number_type(bits: int, floating: bool = False) -> str:
+    """The element type of so many bits; "" for more than 8.
+
+    >>> number_type(4), number_type(5), number_type(8, floating=True)
+    ('int4', 'int8', 'float8e4m3fn')
+    """
+    floats, integers = {4: "float4e2m1", 6: "float6e2m3"}, {2: "int2", 3: "int3", 4: "int4"}
+    names = {**floats, 8: "float8e4m3fn"} if floating else {**integers, 8: "int8"}
+    return next((name for most, name in names.items() if bits <= most), "")
 
 
 def _matrices(module: nn.Module) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -289,6 +353,9 @@ def _bitsandbytes(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction
 
 #: ``quant_method`` -> bits of a weight, where a method has one width alone.
 _FIXED = {"eetq": 8, "bitnet": 2}
+
+#: ``quant_method`` -> the element type of its weights, where a method has one alone.
+_TYPES = {"fp8": "float8e4m3fn", "fbgemm_fp8": "float8e4m3fn", "mxfp4": "float4e2m1"}
 
 #: ``quant_method`` -> bytes of an element of a weight of this shape.
 _METHODS: dict[str, Callable[[Sequence[int], Mapping[str, Any]], Fraction]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -92,6 +92,11 @@ def inner(input: Tensor, other: Tensor) -> Lowered:
     return Lowered("Gemm", (input, other), {"transB": 1})
 
 
+def einsum(equation: str, *operands: Any, path: Sequence[int] | None = None) -> Lowered:
+    attrs: dict[str, Any] = {"equation": _spelled(equation)}
+    return Lowered("Einsum", tensors(*operands), attrs | {"path": list(path)} if path else attrs)
+
+
 def _spelled(equation: str) -> str:
     """The equation with an arrow, as ONNX and PyTorch both complete it: labels that appear once, in their order."""
     text = equation.replace(" ", "")
@@ -119,13 +124,28 @@ def attention(
     enable_gqa: bool = False,
     pairs: int | None = None,
     kernel: str | None = None,
+    ragged: Mapping[str, Any] | None = None,
 ) -> Lowered:
-    """``pairs``: what the mask leaves, where its elements are known; ``kernel``: what computes it, for training."""
+    """``pairs``: what the mask leaves, where its elements are known; ``kernel``: what computes it, for training;
+    ``ragged``: the lengths of sequences that lie in a row.
+    """
+    if ragged is not None:
+        return Lowered(RAGGED, (query, key, value), ragged)
     shaped = [replace(t, shape=_heads(t.dims)) for t in (query, key, value)]
     attrs: dict[str, Any] = {"is_causal": int(is_causal)} | ({} if pairs is None else {PAIRS: pairs})
     if kernel is not None:
         attrs[KERNEL] = kernel
     return Lowered("Attention", (*shaped, attn_mask), attrs)
+
+
+#: The operator of attention among sequences of many lengths.
+RAGGED = "aten::ragged_attention"
+
+
+def varlen(*args: Any, ragged: Mapping[str, Any], **options: Any) -> Lowered:
+    """Sequences in a row, with their borders among the arguments; a tensor for the result may stand before them."""
+    given = [a for a in (*args, *(options.get(name) for name in ("query", "key", "value"))) if isinstance(a, Tensor)]
+    return Lowered(RAGGED, tuple(given[:3]), ragged)
 
 
 def _heads(dims: Shape) -> Shape:
@@ -251,9 +271,7 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
     "tensordot": lambda input, other, dims_self=2, dims_other=None: Lowered(
         "aten::tensordot", (input, other), {"dims": list(dims_self)}
     ),
-    "einsum": lambda equation, *operands, path=None: Lowered(
-        "Einsum", tensors(*operands), {"equation": _spelled(equation)}
-    ),
+    "einsum": einsum,
     "bilinear": lambda input1, input2, weight, bias=None: Lowered("aten::bilinear", (input1, input2, weight, bias)),
     **{
         name: lambda input, mat2, offs=None, bias=None, out_dtype=None: Lowered(
@@ -279,6 +297,8 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
             "attention_math",
         )
     },
+    "torch_attn._varlen_attn": varlen,
+    "torch_attn._varlen_attn_out": lambda out, *args, **options: varlen(*args, **options),
     "flex_attention": lambda query, key, value, *, pairs=None: Lowered(
         "aten::flex_attention", (query, key, value), {} if pairs is None else {PAIRS: pairs}
     ),

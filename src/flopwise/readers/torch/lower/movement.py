@@ -103,12 +103,14 @@ _NAMES = {
     "normal": "aten::random", "uniform": "aten::random", "random": "aten::random", "exponential": "aten::random",
     "geometric": "aten::random", "cauchy": "aten::random", "log_normal": "aten::random", "poisson": "aten::random",
     "binomial": "aten::random", "complex": "Concat", "sparse_coo_tensor": "Identity", "sparse_csr_tensor": "Identity",
-    "sparse_compressed_tensor": "Identity", "_assert_async": "aten::_assert_async",
-    "_assert_tensor_metadata": "aten::_assert_async", "sym_constrain_range": "aten::_assert_async",
+    "sparse_compressed_tensor": "Identity",
     "nested_tensor": "Concat", "_nested_tensor_from_mask": "Gather", "_nested_view_from_buffer": "Reshape",
+    "_nested_view_from_jagged": "Reshape", "_nested_get_values": "Reshape", "_nested_get_offsets": "Identity",
+    "_nested_get_lengths": "Identity", "_nested_get_min_seqlen": "Identity", "_nested_get_max_seqlen": "Identity",
+    "_efficientzerotensor": "ConstantOfShape",
     "diagflat": "Concat", "fft_fftshift": "Concat", "fft_ifftshift": "Concat", "linalg_diagonal": "Slice",
     "slice_inverse": "Slice", "row_indices": "Identity", "ccol_indices": "Identity", "_to_dense": "Identity",
-    "_coalesced": "Identity", "record_stream": "Identity", "sparse_mask": "Where", "_sparse_mask_projection": "Where",
+    "_coalesced": "Identity", "sparse_mask": "Where", "_sparse_mask_projection": "Where",
     "higher.cond": "If",
 }  # fmt: skip
 

@@ -53,7 +53,8 @@ def layer_norm(
 
 def _softmax(op: str) -> Callable[..., Lowered]:
     def lowered(input: Tensor, dim: int | None = None, dtype: Any = None, *settings: Any, **options: Any) -> Lowered:
-        return Lowered(op, (input,), {"axis": -1 if dim is None else dim})
+        masked: dict[str, Any] = {n: options[n] for n in ("is_causal", "left_window_size") if n in options}
+        return Lowered(op, (input,), {"axis": -1 if dim is None else dim, **masked})
 
     return lowered
 

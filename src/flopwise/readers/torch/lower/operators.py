@@ -23,6 +23,9 @@ from flopwise.readers.torch.lower import (
 )
 from flopwise.readers.torch.lower.node import Lowered, tensors
 
+#: The operator of what no operation of PyTorch's was seen to make.
+UNSEEN_OPERATOR = "torch::Unseen"
+
 Lowering: TypeAlias = Callable[..., Lowered]
 
 #: Operator without its namespace and without the underscore of its in-place form -> how it is lowered.
@@ -77,11 +80,12 @@ def lower(
     """
     space, _, bare = name.partition(".")
     if name == "torch.unseen":
-        return Lowered("torch::Unseen", ()), Call(None, args, kwargs)
+        return Lowered(UNSEEN_OPERATOR, ()), Call(None, args, kwargs)
     if space == "autograd":
         return Lowered("torch::Function", tensors(*args)), Call(None, args, kwargs)
     base = bare[:-1] if bare.endswith("_") and not bare.endswith("__") else bare
-    key = base if space == "aten" else f"{space}.{base}"
+    primitive = space == "prims" and base in pointwise.LOWERINGS  # what PyTorch's own rules are written in
+    key = base if space == "aten" or primitive else f"{space}.{base}"
     lowering = LOWERINGS.get(key) or LOWERINGS.get(key.removesuffix("_copy"))
     if "self" in kwargs:
         kwargs = {("input" if k == "self" else k): v for k, v in kwargs.items()}

@@ -23,7 +23,8 @@ from flopwise.graph.stored import Elements
 from flopwise.readers.inputs import dtype_of
 from flopwise.readers.source.location import explained, in_words
 from flopwise.readers.source.source import FileSource
-from flopwise.readers.weights.encoding import ArrayElements, EncodedElements, encoding, length, strided
+from flopwise.readers.weights.encoding import EncodedElements, encoding, length, strided
+from flopwise.readers.weights.memory import ArrayElements
 from flopwise.readers.weights.modules import stored_tensor
 from flopwise.readers.weights.storage import Runs, SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
@@ -203,7 +204,7 @@ def of_exported(path: str) -> StoredTensors:
     Raises:
         ModelError: it is damaged.
     """
-    storage = SourceStorage.of(FileSource(path))
+    storage = SourceStorage.from_source(FileSource(path))
     tensors: list[StoredTensor] = []
     notes: tuple[str, ...] = ()
     with contextlib.closing(Content(path)) as content:
@@ -219,7 +220,7 @@ def of_exported(path: str) -> StoredTensors:
                 tensors.append(one)
         if strange:
             notes = (f"tensor {strange[0]!r} is sparse, nested or of a type that holds no numbers; left out",)
-    return replace(StoredTensors.of(storage, "torch", in_slots(tensors), notes), model=path)
+    return replace(StoredTensors.from_file(storage, "torch", in_slots(tensors), notes), model=path)
 
 
 def _role(name: str, dtype: str, kind: str) -> str:

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Module
+from flopwise.graph.construction import no_search_for_garbage
 from flopwise.readers.source.location import naming
 from flopwise.readers.torch.program.content import Content, Place, damaged, last_element
 from flopwise.readers.torch.program.targets import function, value
@@ -134,7 +135,8 @@ class Block:
                 for place, one in enumerate(node["inputs"])
                 if "as_graph" in one["arg"]
             }
-            self._nodes.append((function(node["target"]), node, blocks, _scope(node.get("metadata") or {})))
+            stack = str((node.get("metadata") or {}).get("nn_module_stack") or "")
+            self._nodes.append((function(node["target"]), node, blocks, _scope(stack)))
 
     def __call__(self, position: Any, *args: Any) -> Any:
         """What the graph gives for these inputs."""
@@ -181,9 +183,10 @@ def _name_results(outputs: list[Mapping[str, Any]], result: Any, values: dict[st
             values[content["as_name"]] = one
 
 
-def _scope(metadata: Mapping[str, Any]) -> tuple[Module, ...]:
+@functools.lru_cache
+def _scope(stack: str) -> tuple[Module, ...]:
     """The modules around an operator: ``key,path,class`` of each, with semicolons between them."""
-    steps = [step.split(",", 2) for step in str(metadata.get("nn_module_stack") or "").split(";") if step]
+    steps = [step.split(",", 2) for step in stack.split(";") if step]
     return tuple(Module(step[1], step[2].rpartition(".")[2]) for step in steps if len(step) == 3)
 
 
@@ -193,7 +196,7 @@ def load(path: str) -> ExportedModule:
     Raises:
         ModelError: it is damaged, or calls more than operators on tensors and sizes.
     """
-    with contextlib.closing(Content(path)) as content, damaged(path):
+    with contextlib.closing(Content(path)) as content, damaged(path), no_search_for_garbage():
         places, tensors, _ = content.tensors()
         tensors |= _mapped(path, places)
         with naming(path):

@@ -21,10 +21,10 @@ from flopwise._limits import within_limit
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.readers.source.source import FileSource
-from flopwise.readers.torch.kinds import is_exported, members
 from flopwise.readers.torch.program.content import Place, at_place, damaged, fits, of_exported
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, role_of
+from flopwise.readers.weights.torch_files import is_exported, members
 from flopwise.readers.weights.zip import Archive
 
 #: Storage classes of PyTorch -> names of element types.
@@ -99,7 +99,7 @@ def of_script(path: str) -> StoredTensors:
     Raises:
         ModelError: it is damaged, or its pickle names what is neither a module nor a tensor.
     """
-    storage = SourceStorage.of(FileSource(path))
+    storage = SourceStorage.from_source(FileSource(path))
     with damaged(path):
         archive = Archive(storage)
         prefix = next(name.removesuffix("constants.pkl") for name in archive.members if name.endswith("/constants.pkl"))
@@ -119,7 +119,7 @@ def of_script(path: str) -> StoredTensors:
             start = archive.place(place.member)
             at = place._replace(start=start, nbytes=archive.members[place.member].file_size)
             tensors.append(at_place(name, at, role, storage, owner.rpartition(".")[2]))
-    return replace(StoredTensors.of(storage, "torch", in_slots(tensors), tuple(notes)), model=path)
+    return replace(StoredTensors.from_file(storage, "torch", in_slots(tensors), tuple(notes)), model=path)
 
 
 def _places(value: Any, path: str, depth: int, seen: Iterator[int]) -> Iterator[tuple[str, str, str, Place]]:
@@ -144,7 +144,7 @@ def _classes(archive: Archive, prefix: str) -> dict[str, tuple[Sequence[str], Se
     for member in archive.members:
         if member.startswith(f"{prefix}code/") and member.endswith(".py"):
             module = member[len(prefix) + 5 : -3].replace("/", ".")
-            for match in _CLASS.finditer(archive.whole(member).decode()):
+            for match in _CLASS.finditer(archive.content(member).decode()):
                 parameters, buffers = (re.findall(r'"([^"]*)"', match[i]) for i in (2, 3))
                 classes[f"{module}.{match[1]}"] = parameters, buffers
     return classes
@@ -154,7 +154,7 @@ class _Reader(pickle.Unpickler):
     """Reads the pickle of modules; every name in it stands for something of this file."""
 
     def __init__(self, archive: Archive, prefix: str) -> None:
-        super().__init__(io.BytesIO(archive.whole(f"{prefix}data.pkl")), encoding="utf-8")
+        super().__init__(io.BytesIO(archive.content(f"{prefix}data.pkl")), encoding="utf-8")
         self._archive = archive
         self._prefix = prefix
         self._kinds: dict[str, type[_Object]] = {}

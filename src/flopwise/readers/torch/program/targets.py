@@ -61,6 +61,7 @@ _MEMORY_FORMATS = {
 _LAYOUTS = {1: torch.sparse_coo, 2: torch.sparse_csr, 7: torch.strided}
 
 
+@functools.cache
 def function(target: str) -> Callable[..., Any]:
     """The function that a program names.
 

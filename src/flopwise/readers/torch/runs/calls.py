@@ -14,13 +14,18 @@ from torch import nn
 
 from flopwise.graph import Call, Module, Tensor
 from flopwise.readers.torch.capture.recorder import Recorder
+from flopwise.readers.torch.runs.substitutes import substituted
+from flopwise.readers.torch.runs.surroundings import Surroundings
 
 
 class Calls:
     """The calls of a model's modules, in the order in which they began."""
 
-    def __init__(self, modules: Iterable[tuple[str, nn.Module]], recorder: Recorder) -> None:
+    def __init__(
+        self, modules: Iterable[tuple[str, nn.Module]], recorder: Recorder, surroundings: Surroundings
+    ) -> None:
         self._recorder = recorder
+        self._surroundings = surroundings
         self._steps = {id(m): Module(path, type(m).__name__) for path, m in modules}
         self.calls: list[Call] = []
         #: The module in which the program failed first, and its arguments.
@@ -33,15 +38,15 @@ class Calls:
 
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             step = self._steps.get(id(module))
-            if step is None or threading.get_ident() not in self._recorder.threads:
+            if threading.get_ident() not in self._recorder.threads:
+                return original(module, *args, **kwargs)
+            if step is None:
+                self._surroundings.add_module(module)
                 return original(module, *args, **kwargs)
             return self._call(original, step, module, args, kwargs)
 
-        nn.Module.__call__ = call  # type: ignore[method-assign]
-        try:
+        with substituted(nn.Module, "__call__", call):
             yield
-        finally:
-            nn.Module.__call__ = original  # type: ignore[method-assign]
 
     def _call(self, original: Any, step: Module, module: nn.Module, args: Any, kwargs: Any) -> Any:
         recorder, position, calls = self._recorder, self._recorder.position, self.calls
@@ -122,7 +127,7 @@ def _functions(recorder: Recorder) -> Iterator[None]:
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         run = original.__get__(None, cls)
-        if threading.get_ident() not in recorder.threads:
+        if threading.get_ident() not in recorder.threads or recorder.position.busy:  # part of an operator's own
             return run(*args, **kwargs)
         number = _next(recorder)
         if cls.__name__ == "CheckpointFunction" and cls.__module__ == "torch.utils.checkpoint":
@@ -135,11 +140,8 @@ def _functions(recorder: Recorder) -> Iterator[None]:
             recorder.applied(cls.__name__, operands, result)
         return result
 
-    owner.apply = classmethod(apply)
-    try:
+    with substituted(owner, "apply", classmethod(apply)):
         yield
-    finally:
-        owner.apply = original
 
 
 @contextlib.contextmanager

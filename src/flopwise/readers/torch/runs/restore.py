@@ -1,97 +1,30 @@
 """A model is after a run what it was before, and so are PyTorch's settings: attributes, modes, containers, statistics,
-gradients and random state.
+gradients, hooks and random state.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import random
 import sys
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor as TorchTensor
 from torch import nn
+from torch.utils import _device as default_device
 from torch.utils import _python_dispatch as python_dispatch
 
-from flopwise.readers.torch.inputs.containers import ATOMS, CLOSED
+from flopwise.readers.torch.runs.contents import PLAIN, Contents, put_back
+from flopwise.readers.torch.runs.substitutes import substituted
+from flopwise.readers.torch.runs.surroundings import Surroundings
 
 #: Attributes that every module has; what stands in them is a module, a tensor or a function.
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
-#: Values without an inside that a program could change.
-_PLAIN = frozenset(ATOMS)
 _HOLDERS = frozenset({dict, OrderedDict, set})
-
-#: How far from a module its containers are looked into, and how many entries of one.
-_DEPTH, _ENTRIES = 6, 10_000
-
-
-class Containers:
-    """The contents of the lists, dicts, sets and plain objects that a module holds beside its tensors and modules."""
-
-    def __init__(self) -> None:
-        #: Tensors inside that are neither parameters nor buffers.
-        self.tensors: list[TorchTensor] = []
-        self._seen: set[int] = set()
-        self._restores: list[Callable[[], None]] = []
-
-    def add(self, value: Any, depth: int = 0) -> None:
-        """Remember what is in a value, and in what is in it."""
-        if value.__class__ in _PLAIN or isinstance(value, CLOSED) or depth > _DEPTH or id(value) in self._seen:
-            return
-        self._seen.add(id(value))
-        if isinstance(value, TorchTensor):
-            self.tensors.append(value)
-            return
-        parts: Any = ()
-        if isinstance(value, dict):
-            self._restores.append(functools.partial(_put_back, value, dict(value)))
-            parts = value.values()
-        elif isinstance(value, (list, deque, bytearray, set)):
-            self._restores.append(_elements(value))
-            parts = value if isinstance(value, (list, deque)) else ()
-        elif isinstance(value, (tuple, frozenset)):
-            parts = [part for part in value if part.__class__ not in _PLAIN]
-        attributes = getattr(value, "__dict__", None)
-        if isinstance(attributes, dict):
-            self._restores.append(functools.partial(_put_back, attributes, dict(attributes)))
-            parts = (*parts, *attributes.values())
-        if len(parts) <= _ENTRIES:
-            for part in parts:
-                self.add(part, depth + 1)
-
-    def restore(self) -> None:
-        """Put back what was there."""
-        for restore in self._restores:
-            restore()
-
-
-def _put_back(held: dict[Any, Any], before: dict[Any, Any]) -> None:
-    same = len(held) == len(before)
-    for key, value in before.items() if same else ():
-        if held.get(key, _GONE) is not value:
-            same = False
-            break
-    if not same:
-        kind: Any = OrderedDict if isinstance(held, OrderedDict) else dict  # not what a subclass makes of it
-        kind.clear(held)
-        kind.update(held, before)
-
-
-def _elements(held: list[Any] | deque[Any] | bytearray | set[Any]) -> Callable[[], None]:
-    before = list(held)
-
-    def restore() -> None:
-        if len(held) != len(before) or any(a is not b for a, b in zip(held, before, strict=True)):
-            held.clear()
-            put: Any = held.update if isinstance(held, set) else held.extend
-            put(before)
-
-    return restore
 
 
 class Elements:
@@ -106,6 +39,7 @@ class Elements:
         plain = [t for t in (*model.buffers(), *others) if not t.is_meta and t.layout is torch.strided]
         self._copies = [(t, t.detach().clone()) for t in plain]
         self._parameters: dict[int, TorchTensor] = {}
+        self._given: list[tuple[TorchTensor, TorchTensor]] = []
         for parameter in model.parameters():
             if not parameter.is_meta and parameter.layout is torch.strided and type(parameter.data) is TorchTensor:
                 self._parameters.setdefault(parameter.untyped_storage().data_ptr(), parameter)
@@ -117,8 +51,15 @@ class Elements:
             if parameter is not None:
                 self._copies.append((parameter, parameter.detach().clone()))
 
+    def before_set(self, tensor: TorchTensor) -> None:
+        """Keep the elements of a tensor of the model that is about to be given others."""
+        if not any(tensor is held for held, _ in self._given):
+            self._given.append((tensor, tensor.detach()))
+
     def restore(self) -> None:
         """Put back the elements; kernels that keep statistics do not say that they wrote, so all are compared."""
+        for tensor, before in self._given:
+            tensor.data = before
         with torch.no_grad():
             for tensor, before in self._copies:
                 if not torch.equal(tensor.detach(), before):
@@ -126,53 +67,78 @@ class Elements:
 
 
 @contextlib.contextmanager
-def restored(model: nn.Module, training: bool | None, real: bool) -> Iterator[Elements | None]:
+def restored(
+    model: nn.Module, training: bool | None, real: bool, surroundings: Surroundings | None = None
+) -> Iterator[Elements | None]:
     """Whatever happens inside, the model is afterwards as it was before; yields what keeps elements on a real run.
 
     Args:
         model: the model.
         training: the mode to put its modules into meanwhile; None leaves them.
         real: whether elements of its tensors may change.
+        surroundings: what remembers all that the model's code can reach beside the model.
     """
     modules = list(model.modules())
     attributes = [(vars(m), dict(vars(m))) for m in modules]
     registered: list[tuple[dict[str, Any], dict[str, Any]]] = []
     unregistered: list[dict[str, Any] | set[str]] = []
-    containers = Containers()
+    contents = Contents()
     for module in modules:
         for name, value in vars(module).items():
             kind = value.__class__
-            if kind in _PLAIN or (kind is tuple and _PLAIN.issuperset(map(type, value))):
+            if kind in PLAIN or (kind is tuple and PLAIN.issuperset(map(type, value))):
                 continue
             if name not in _OF_EVERY_MODULE:
-                containers.add(value)
+                contents.add(value)
             elif kind in _HOLDERS:
                 if not value:  # most of them: hooks that nobody has
                     unregistered.append(value)
                 elif kind is set:
-                    containers.add(value)
+                    contents.add(value)
                 else:
                     registered.append((value, dict(value)))
-    elements = Elements(model, containers.tensors) if real else None
-    gradients = [(p, p.grad) for m in modules for p in m._parameters.values() if p is not None]
+                    if name.endswith("hooks"):
+                        contents.code += value.values()
+    if surroundings is not None:
+        surroundings.add({*map(type, modules)})
+        surroundings.add(contents.code)
+    elements = Elements(model, contents.tensors) if real else None
     if training is not None:
         for module in modules:
             vars(module)["training"] = training
     try:
-        with _random_state():
+        with _random_state(), _tensors_as_they_were(modules):
             yield elements
     finally:
         for held, before in (*attributes, *registered):
-            _put_back(held, before)
+            put_back(held, before)
         for empty in unregistered:
             if empty:
                 empty.clear()
-        containers.restore()
+        contents.restore()
         if elements is not None:
             elements.restore()
-        for parameter, gradient in gradients:
+
+
+@contextlib.contextmanager
+def _tensors_as_they_were(modules: list[nn.Module]) -> Iterator[None]:
+    """Gradients, whether they are asked for, hooks and attributes of parameters are afterwards as they were."""
+    parameters: list[Any] = [p for m in modules for p in m._parameters.values() if p is not None]
+    before = [(p, p.grad, p.requires_grad, p._backward_hooks) for p in parameters]
+    buffers = [b for m in modules for b in m._buffers.values() if b is not None]
+    attributes = [(held := vars(tensor), dict(held)) for tensor in (*parameters, *buffers)]
+    try:
+        yield
+    finally:
+        for held, values in attributes:
+            put_back(held, values)
+        for parameter, gradient, asked, hooks in before:
             if parameter.grad is not gradient:
                 parameter.grad = gradient
+            if parameter.requires_grad is not asked:
+                parameter.requires_grad_(asked)
+            if parameter._backward_hooks is not hooks:
+                parameter._backward_hooks = hooks
 
 
 @contextlib.contextmanager
@@ -194,9 +160,6 @@ def _random_state() -> Iterator[None]:
             cuda.set_rng_state_all(devices)
         if numpy:
             numpy.random.set_state(legacy)
-
-
-_GONE = object()
 
 
 T = TypeVar("T")
@@ -229,28 +192,42 @@ def plain_execution() -> Iterator[None]:
     """
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
-    suspended = []
     modes: Any = torch.overrides
-    compiler: Any = torch
-    compiled = compiler.compile
-    while modes._get_current_function_mode() is not None:
-        suspended.append(modes._pop_mode())
+    suspended = _popped()
     functions: Any = torch._C._functorch
     depth = functions.maybe_current_level() or 0
+    eager = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else contextlib.nullcontext()
     try:
-        compiler.compile = _uncompiled
-        if "torch._dynamo" in sys.modules:
-            with torch.compiler.set_stance("force_eager"):
-                yield
-        else:
+        with substituted(torch, "compile", _uncompiled), eager, _default_device():
             yield
     finally:
         while (functions.maybe_current_level() or 0) > depth:  # an exported program steps in and out by operations
             functions.pop_dynamic_layer_stack()
-        compiler.compile = compiled
         torch.backends.mha.set_fastpath_enabled(fast)
+        _popped()
         while suspended:
             modes._push_mode(suspended.pop())
+
+
+def _popped() -> list[Any]:
+    """The function modes that were in force, the innermost first."""
+    modes: Any = torch.overrides
+    popped = []
+    while modes._get_current_function_mode() is not None:
+        popped.append(modes._pop_mode())
+    return popped
+
+
+@contextlib.contextmanager
+def _default_device() -> Iterator[None]:
+    """The device of new tensors is afterwards as it was; its function mode is not looked after here."""
+    local: Any = torch._GLOBAL_DEVICE_CONTEXT
+    device: Any = default_device
+    before, context = device.CURRENT_DEVICE, getattr(local, "device_context", None)
+    try:
+        yield
+    finally:
+        device.CURRENT_DEVICE, local.device_context = before, context
 
 
 def _uncompiled(model: Any = None, **options: Any) -> Any:

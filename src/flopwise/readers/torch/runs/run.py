@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+import traceback
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -17,15 +20,18 @@ from flopwise.graph import Call, Module, Tensor
 from flopwise.readers.options import AttentionKernel, Mode
 from flopwise.readers.torch.capture.event import Event
 from flopwise.readers.torch.capture.interception import Dispatch, Interception
+from flopwise.readers.torch.capture.kernels import launches
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.values import LARGEST, NeedsLower, NeedsValues
 from flopwise.readers.torch.inputs.arguments import Arguments
-from flopwise.readers.torch.inputs.containers import tensors_inside
 from flopwise.readers.torch.inputs.making import filled
 from flopwise.readers.torch.kinds import is_program_of_file
 from flopwise.readers.torch.runs.calls import Calls, regions
+from flopwise.readers.torch.runs.constructors import constructors
 from flopwise.readers.torch.runs.modules import stored_tensors
 from flopwise.readers.torch.runs.restore import plain_execution, restored
+from flopwise.readers.torch.runs.results import results
+from flopwise.readers.torch.runs.surroundings import Surroundings
 from flopwise.readers.torch.runs.threads import followed
 
 
@@ -41,7 +47,7 @@ class Run(NamedTuple):
     foreign: Sequence[str]
     #: Where tensors appeared from where no operation is seen.
     notes: Sequence[str]
-    #: What the module returned.
+    #: What was to be kept of the module's result.
     result: Any
 
 
@@ -71,6 +77,7 @@ def run(
     grad: bool,
     real: bool,
     attention: AttentionKernel | None = None,
+    keep: Callable[[Any], Any] = lambda result: None,
 ) -> Run:
     """Run a module and record it; once more with the dispatcher recording too, where not every operation was seen.
 
@@ -81,13 +88,14 @@ def run(
         grad: whether gradients are recorded.
         real: whether to compute with real tensors.
         attention: the kernel of attention that is assumed; None: the one that PyTorch would choose.
+        keep: what to keep of the module's result, whose tensors belong to the run.
 
     Raises:
         RunError: it raised.
     """
     modules = list(model.named_modules())
     low = any(isinstance(m, torch.jit.ScriptModule) for _, m in modules)
-    once = functools.partial(_run, model, modules, arguments, mode, real, attention)
+    once = functools.partial(_run, model, modules, arguments, mode, real, attention, keep)
     try:
         recorded = once(grad, low)
         if low or not recorded.foreign:
@@ -109,73 +117,114 @@ def _run(
     mode: Mode,
     real: bool,
     attention: AttentionKernel | None,
+    keep: Callable[[Any], Any],
     grad: bool,
     low: bool,
 ) -> Run:
     """As ``run``, once; ``low`` says whether the dispatcher records too."""
     stored = stored_tensors(modules)
-    args, kwargs, inputs = arguments.copies(real)
-    graph_tensors = {key: tensor for key, (_, tensor) in (stored | inputs).items()}
     device = next((p.device for p in model.parameters() if not p.is_meta), torch.device("cpu"))
-    recorder = Recorder(graph_tensors, device, real=real, grad=grad, low=low)
+    recorder = Recorder({key: tensor for key, (_, tensor) in stored.items()}, device, real=real, grad=grad, low=low)
     recorder.attention = attention
+    surroundings = Surroundings()
+    calls = Calls(modules, recorder, surroundings)
+    training = {"eval": False, "train": True, "as-is": None}[mode]
+    chance, exact = torch.get_rng_state(), False
+    try:
+        with restored(model, training, real, surroundings) as elements, plain_execution():
+            if elements is not None:
+                recorder.before_write, recorder.before_set = elements.before_write, elements.before_set
+            try:
+                return _recorded(model, stored, arguments, recorder, calls, keep)
+            finally:
+                chosen = recorder.generators or not torch.equal(torch.get_rng_state(), chance)
+                exact = device.type == "cpu" and not (real or chosen)
+    finally:
+        for generator, state in recorder.generators.values():
+            generator.set_state(state)
+        recorder.stand_ins.release()
+        if any(tensor() is not None for tensor in recorder.stand_ins.made):  # which few programs keep
+            from flopwise.readers.torch.runs.escapes import take_back
+
+            own = functools.partial(recorder.stand_ins.own, device=device)
+            recorder.notes += take_back(recorder.stand_ins.made, surroundings, own, exact)
+
+
+def _recorded(
+    model: nn.Module,
+    stored: dict[int, tuple[torch.Tensor, Tensor]],
+    arguments: Arguments,
+    recorder: Recorder,
+    calls: Calls,
+    keep: Callable[[Any], Any],
+) -> Run:
+    """What a recorder writes down of one call of a module; nothing else keeps the arguments and the result."""
+    args, kwargs, inputs, made = arguments.copies(recorder.real)
+    recorder.stand_ins.graph_tensors |= {key: tensor for key, (_, tensor) in inputs.items()}
+    recorder.stand_ins.raw = [tensor for tensor, _ in (stored | inputs).values()]
+    recorder.stand_ins.made += map(weakref.ref, made)
     interception = Interception(recorder)
-    calls = Calls(modules, recorder)
 
     @contextlib.contextmanager
     def recording() -> Iterator[None]:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(torch.set_grad_enabled(grad))
+            stack.enter_context(torch.set_grad_enabled(bool(recorder.grad)))
             if recorder.saved:
                 stack.enter_context(recorder.saved.hooks())
-            if low:
+            if recorder.low:
                 stack.enter_context(Dispatch(recorder, interception))
             stack.enter_context(interception)
             yield
 
-    training = {"eval": False, "train": True, "as-is": None}[mode]
-    with restored(model, training, real) as elements, plain_execution():
-        if elements is not None:
-            recorder.before_write = elements.before_write
-        if not real:
-            _give_values(recorder, arguments)
-            if low and grad:  # in a function that is transformed nothing can be made to need a gradient
-                for tensor, _ in stored.values():
-                    recorder.stand_ins.stand_in(tensor)
-        try:
-            with contextlib.ExitStack() as stack:
-                stack.enter_context(user_code(type(model).__name__, "it ran"))
-                stack.enter_context(recorder.stand_ins.births.recorded())
-                stack.enter_context(calls.recorded())
-                stack.enter_context(regions(recorder))
-                stack.enter_context(followed(recorder, recording))
-                stack.enter_context(recording())
-                result = _runner(model, recorder)(*args, **kwargs)
-            outputs = calls.flat((result,))
-        except FlopwiseError:
-            raise
-        except NeedsValues as error:
-            what = f"{error.function} reads elements" if error.function else "it reads the elements of a large tensor"
-            if any(t.numel() > LARGEST for _, t in tensors_inside((arguments.args, arguments.kwargs)) if _whole(t)):
-                what += f" (those of inputs are followed up to {LARGEST:,})"
-            before = Run(recorder.events, calls.calls, stored, (), recorder.stand_ins.foreign, recorder.notes, None)
-            raise RunError(_where(calls), what, place_of(error), before) from error
-        except RecursionError as error:
-            raise RunError(_where(calls), "recurses without end", place_of(error)) from error
-        except Exception as error:  # whatever a program raises is reported in one line
-            if (sizes := _too_large(error)) is not None:
-                where = f"{type(model).__name__}: {_where(calls)}"
-                raise InputError(f"{where}{sizes} has more bytes than PyTorch can count; give smaller sizes") from error
-            raise RunError(_where(calls), _words(error), place_of(error)) from error
-    return Run(recorder.events, calls.calls, stored, outputs, recorder.stand_ins.foreign, recorder.notes, result)
+    def run_of(outputs: tuple[Tensor, ...], result: Any) -> Run:
+        foreign, notes = recorder.stand_ins.foreign, recorder.notes
+        return Run(recorder.events, calls.calls, stored, outputs, foreign, notes, result)
+
+    if not recorder.real:
+        _give_values(recorder, [inputs[id(tensor)] for tensor in made])
+        if recorder.low and recorder.grad:  # in a function that is transformed nothing can be made to need a gradient
+            for tensor, _ in stored.values():
+                recorder.stand_ins.stand_in(tensor)
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(user_code(type(model).__name__, "it ran"))
+            stack.enter_context(recorder.stand_ins.births.recorded())
+            stack.enter_context(calls.recorded())
+            stack.enter_context(regions(recorder))
+            stack.enter_context(launches(recorder))
+            stack.enter_context(constructors())
+            stack.enter_context(followed(recorder, recording))
+            stack.enter_context(recording())
+            result = contextvars.copy_context().run(_runner(model, recorder), *args, **kwargs)
+        return run_of(results(recorder, calls, result), keep(result))
+    except FlopwiseError:
+        raise
+    except NeedsLower as error:
+        traceback.clear_frames(error.__traceback__)
+        raise
+    except NeedsValues as error:
+        what = f"{error.function} reads elements" if error.function else "it reads the elements of a large tensor"
+        if any(t.numel() > LARGEST for t, _ in inputs.values() if not t.is_floating_point()):
+            what += f" (those of inputs are followed up to {LARGEST:,})"
+        place = place_of(error)
+        args, kwargs, inputs = (), {}, {}
+        traceback.clear_frames(error.__traceback__)  # the program's variables, tensors without elements among them
+        raise RunError(_where(calls), what, place, run_of((), None)) from error
+    except RecursionError as error:
+        raise RunError(_where(calls), "recurses without end", place_of(error)) from error
+    except Exception as error:  # whatever a program raises is reported in one line
+        if (sizes := _too_large(error)) is not None:
+            where = f"{type(model).__name__}: {_where(calls)}"
+            raise InputError(f"{where}{sizes} has more bytes than PyTorch can count; give smaller sizes") from error
+        raise RunError(_where(calls), _words(error), place_of(error)) from error
 
 
-def _give_values(recorder: Recorder, arguments: Arguments) -> None:
+def _give_values(recorder: Recorder, made: Iterable[tuple[torch.Tensor, Tensor]]) -> None:
     """Give elements to whole-number inputs of which only the shape is known: masks and positions decide what runs."""
-    for _, tensor in tensors_inside((arguments.args, arguments.kwargs)):
-        if id(tensor) in arguments.made and not tensor.is_floating_point() and tensor.numel() <= LARGEST:
+    for tensor, graph_tensor in made:
+        if not tensor.is_floating_point() and tensor.numel() <= LARGEST:
             stand_in = recorder.stand_ins.stand_in(tensor)
-            stand_in._flopwise_values = filled(tensor, arguments.tensors[id(tensor)].name)  # type: ignore[attr-defined]
+            stand_in._flopwise_values = filled(tensor, graph_tensor.name)  # type: ignore[attr-defined]
 
 
 def _runner(model: nn.Module, recorder: Recorder) -> Callable[..., Any]:
@@ -231,10 +280,6 @@ def _too_large(error: Exception) -> str | None:
     if overflow is None:
         return None
     return "×".join((overflow[1] or "").split(", ")) or "a tensor"
-
-
-def _whole(tensor: torch.Tensor) -> bool:
-    return not tensor.is_floating_point()
 
 
 def _words(error: Exception) -> str:

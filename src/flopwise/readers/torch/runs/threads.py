@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import queue
+import sys
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import thread as pools
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
 from flopwise.readers.torch.capture.recorder import Recorder
+from flopwise.readers.torch.runs.substitutes import substituted
 
 #: Seconds that the program waits for a thread after starting it, so that operations are recorded in the same order
 #: each time; a thread that waits for the program in its turn goes on beside it afterwards.
 _PATIENCE = 1.0
+
+#: Seconds between two looks at a thread that was started; one that waits at the same place both times is let be.
+_GLANCE = 0.005
+
+#: Files whose code waits for other threads.
+_WAITS = frozenset({threading.__file__, queue.__file__})
+
+#: Modules whose threads wait for jobs, which are followed instead.
+_POOLS = frozenset({"concurrent.futures.thread", "multiprocessing.pool"})
 
 
 @contextlib.contextmanager
@@ -28,6 +39,8 @@ def followed(recorder: Recorder, recording: Callable[[], AbstractContextManager[
     thread: Any = threading.Thread
     pool: Any = concurrent.futures.ThreadPoolExecutor
     start, submit = thread.start, pool.submit
+    jobs = contextlib.ExitStack()
+    patched: list[Any] = []
 
     def recorded(work: Callable[..., Any]) -> Callable[..., Any]:
         """A function that is recorded in any thread, at the position where it was handed over."""
@@ -48,8 +61,11 @@ def followed(recorder: Recorder, recording: Callable[[], AbstractContextManager[
         return run
 
     def start_recorded(self: Any) -> None:
-        is_pool = getattr(self, "_target", None) in (pools._worker,)  # its jobs are followed
-        if is_pool or threading.get_ident() not in recorder.threads:
+        if threading.get_ident() not in recorder.threads:
+            start(self)
+            return
+        if getattr(getattr(self, "_target", None), "__module__", "") in _POOLS:
+            follow_jobs()
             start(self)
             return
         done = threading.Event()
@@ -63,7 +79,7 @@ def followed(recorder: Recorder, recording: Callable[[], AbstractContextManager[
 
         self.run = run_and_say
         start(self)
-        done.wait(_PATIENCE)
+        _await(self, done)
 
     def submit_recorded(self: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() not in recorder.threads:
@@ -72,9 +88,74 @@ def followed(recorder: Recorder, recording: Callable[[], AbstractContextManager[
         concurrent.futures.wait([future], _PATIENCE)
         return future
 
-    thread.start, pool.submit = start_recorded, submit_recorded
+    def follow_jobs() -> None:
+        """Follow the pools of the standard library's older kind, as soon as the program has them."""
+        kind: Any = getattr(sys.modules.get("multiprocessing.pool"), "ThreadPool", None)
+        if kind is not None and not patched:
+            patched.append(kind)
+            jobs.enter_context(_jobs_in_turn(kind, recorder, recorded))
+
+    follow_jobs()
+    try:
+        with substituted(thread, "start", start_recorded), substituted(pool, "submit", submit_recorded):
+            yield
+    finally:
+        jobs.close()
+        recorder.closed = True
+
+
+def _await(thread: threading.Thread, done: threading.Event) -> None:
+    """Wait until a thread is done, or until it waits for others itself."""
+    place: tuple[int, int] | None = None
+    for _ in range(round(_PATIENCE / _GLANCE)):
+        if done.wait(_GLANCE):
+            return
+        frame = sys._current_frames().get(thread.ident or 0)
+        before, place = place, None if frame is None else (id(frame), frame.f_lasti)
+        if frame is not None and frame.f_code.co_filename in _WAITS and place == before:
+            return
+
+
+@contextlib.contextmanager
+def _jobs_in_turn(
+    kind: Any, recorder: Recorder, recorded: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Iterator[None]:
+    """Jobs that recorded threads hand to ``multiprocessing.pool.ThreadPool`` are recorded, each when the one before is
+    done, so that they have the same order each time.
+    """
+    batches, apply = kind._guarded_task_generation, kind.apply_async
+
+    def batches_recorded(self: Any, job: Any, function: Callable[..., Any], items: Iterable[Any]) -> Iterable[Any]:
+        tasks: Iterable[Any] = batches(self, job, function, items)
+        if threading.get_ident() not in recorder.threads:
+            return tasks
+        return _in_turn(tasks, function, recorded(function))
+
+    def apply_recorded(self: Any, func: Any, args: Any = (), kwds: Any = None, *callbacks: Any, **options: Any) -> Any:
+        if threading.get_ident() not in recorder.threads:
+            return apply(self, func, args, kwds or {}, *callbacks, **options)
+        result = apply(self, recorded(func), args, kwds or {}, *callbacks, **options)
+        result.wait(_PATIENCE)
+        return result
+
+    kind._guarded_task_generation, kind.apply_async = batches_recorded, apply_recorded
     try:
         yield
     finally:
-        thread.start, pool.submit = start, submit
-        recorder.closed = True
+        del kind._guarded_task_generation, kind.apply_async
+
+
+def _in_turn(tasks: Iterable[Any], function: Any, recorded: Callable[..., Any]) -> Iterator[Any]:
+    """The tasks of a pool, each when the one before is done; those that run a function run its recorded form."""
+    for job, place, own, args, kwargs in tasks:
+        done = threading.Event()
+        work = recorded if own is function else own
+
+        def run(*args: Any, work: Any = work, done: threading.Event = done, **kwargs: Any) -> Any:
+            try:
+                return work(*args, **kwargs)
+            finally:
+                done.set()
+
+        yield job, place, run, args, kwargs
+        done.wait(_PATIENCE)

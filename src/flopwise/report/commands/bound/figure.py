@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.errors import InputError
-from flopwise.report.drawings import FORMATS, STYLE, as_bytes, require_matplotlib
+from flopwise.report.drawings import as_bytes, require_matplotlib, styled
+from flopwise.report.formats.format import FIGURES
+from flopwise.report.formats.json import Json
+from flopwise.report.formats.terminal import shorten
 from flopwise.report.html.bound import roofs, waterfall
-from flopwise.report.sheet.sheet import Look, model_name
-from flopwise.report.sheet.text import shorten
-from flopwise.report.sheet.units import human, ratio
+from flopwise.report.sheet.listing import model_name
+from flopwise.report.sheet.values import Look, human, ratio
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from flopwise.analyses.timing.bound import Bound
 
 #: Colours that stay apart in grey and for colour-blind readers (Paul Tol's bright and muted schemes).
@@ -27,8 +31,8 @@ def format_of(path: str) -> str:
         InputError: matplotlib is missing, or draws no such files.
     """
     name = os.path.splitext(path)[1][1:].lower()
-    if name not in FORMATS:
-        raise InputError(f"{path}: a figure ends in {', '.join('.' + f for f in FORMATS)}")
+    if name not in FIGURES:
+        raise InputError(f"{path}: a figure ends in {', '.join('.' + f for f in FIGURES)}")
     require_matplotlib()
     return name
 
@@ -39,10 +43,9 @@ def figure(bound: Bound, format: str) -> bytes:
     Raises:
         InputError: matplotlib is missing.
     """
-    import matplotlib
-    from matplotlib.figure import Figure
+    with styled():
+        from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(STYLE):
         drawn = Figure(figsize=(11, 4.4), layout="constrained")
         left, right = drawn.subplots(1, 2, width_ratios=(1.1, 1))
         _roofline(bound, left)
@@ -52,43 +55,24 @@ def figure(bound: Bound, format: str) -> bytes:
         return as_bytes(drawn, format)
 
 
-def _roofline(bound: Bound, axes: Any) -> None:
+def _roofline(bound: Bound, axes: Axes) -> None:
     """Roofs, and a dot for each layer that computes; its area is its time."""
-    times = [(row, row.engine_ns if row.engine_ns is not None else row.roofline_ns or 0.0) for row in bound.rows]
-    dots = [(row, time) for row, time in times if row.work.flops and row.work.nbytes and time]
-    ops: dict[str, float] = {}
-    for row, time in dots:
-        ops[row.op] = ops.get(row.op, 0.0) + time
-    first = sorted(ops, key=lambda op: -ops[op])[: len(COLOURS) - 1]
-    most = max((time for _, time in dots), default=1.0)
-    for op in [*first, None]:
-        part = [(r, t) for r, t in dots if r.op == op or (op is None and r.op not in first)]
-        if part:
-            axes.scatter(
-                [(r.work.flops or 0) / (r.work.nbytes or 1) for r, _ in part],
-                [1e9 * (r.work.flops or 0) / t for r, t in part],
-                s=[4 + 120 * t / most for _, t in part],
-                c=COLOURS[first.index(op) if op is not None else -1],
-                alpha=0.75,
-                linewidths=0.4,
-                edgecolors="white",
-                label=shorten(op or "others", 28),
-            )
-    lines = roofs(bound)
-    peaks = [roof["value"] for roof in lines if roof["unit"] == "FLOP/s"]
     axes.set_xscale("log")
     axes.set_yscale("log")
+    dots = _dots(bound, axes)
     low, high = axes.get_xlim()
+    lines = roofs(bound)
+    fastest = max((roof["value"] for roof in lines if roof["unit"] == "FLOP/s"), default=None)
     for roof in lines:
-        solid = "-" if roof["kind"] == "measured" else "--"
-        text = f"{roof['label']} {human(round(roof['value']), roof['unit'])}"
+        style: Json = {"linewidth": 0.9, "linestyle": "-" if roof["kind"] == "measured" else "--"}
+        value, text = roof["value"], f"{roof['label']} {human(round(roof['value']), roof['unit'])}"
         if roof["unit"] == "FLOP/s":
-            axes.axhline(roof["value"], color="black", linewidth=0.9, linestyle=solid)
-            axes.annotate(text, (high, roof["value"]), ha="right", va="bottom", fontsize=7)
+            axes.axhline(value, color="black", **style)
+            axes.annotate(text, (high, value), ha="right", va="bottom", fontsize=7)
         else:
-            end = min(high, max(peaks, default=roof["value"] * high) / roof["value"])
-            axes.plot([low, end], [low * roof["value"], end * roof["value"]], "k", linewidth=0.9, linestyle=solid)
-            axes.annotate(text, (low, low * roof["value"]), ha="left", va="bottom", fontsize=7)
+            end = high if fastest is None else min(high, fastest / value)
+            axes.plot([low, end], [low * value, end * value], "k", **style)
+            axes.annotate(text, (low, low * value), ha="left", va="bottom", fontsize=7)
     axes.set_xlim(low, high)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.yaxis.set_major_formatter(lambda value, _: human(round(value)))
@@ -98,7 +82,30 @@ def _roofline(bound: Bound, axes: Any) -> None:
         axes.legend(loc="lower right", fontsize=6.5, frameon=False)
 
 
-def _waterfall(bound: Bound, axes: Any) -> None:
+def _dots(bound: Bound, axes: Axes) -> int:
+    """Draw a dot for each layer that computes, coloured by its operator; the number of dots."""
+    dots: list[tuple[str, float, float, float]] = []  # operator, FLOP per byte, FLOP/s and time
+    for row in bound.rows:
+        flops, nbytes, time = row.work.flops, row.work.nbytes, row.engine_ns
+        time = row.roofline_ns if time is None else time
+        if flops and nbytes and time:
+            dots.append((row.op, flops / nbytes, 1e9 * flops / time, time))
+    totals: dict[str, float] = {}
+    for op, *_, time in dots:
+        totals[op] = totals.get(op, 0.0) + time
+    first = sorted(totals, key=lambda op: -totals[op])[: len(COLOURS) - 1]
+    parts = [(op or "others", [dot for dot in dots if dot[0] == op], COLOURS[i]) for i, op in enumerate(first)]
+    parts.append(("others", [dot for dot in dots if dot[0] not in first], COLOURS[-1]))
+    largest = max((time for *_, time in dots), default=1.0)
+    style: Json = {"alpha": 0.75, "linewidths": 0.4, "edgecolors": "white"}
+    for label, part, colour in parts:
+        if part:
+            _, x, y, times = zip(*part, strict=True)
+            axes.scatter(x, y, s=[4 + 120 * t / largest for t in times], c=colour, label=shorten(label, 28), **style)
+    return len(dots)
+
+
+def _waterfall(bound: Bound, axes: Axes) -> None:
     """The steps from the physical floor to the measured time, in ms."""
     steps = waterfall(bound)
     for place, step in enumerate(steps):

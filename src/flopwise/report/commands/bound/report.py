@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from flopwise.analyses.timing.engine import what_ifs
 from flopwise.errors import InputError, counted, entry
@@ -16,11 +17,11 @@ from flopwise.report.commands.bound.columns import (
     items_of,
     mark_of,
 )
-from flopwise.report.formats.json import fields
+from flopwise.report.formats.json import Json, fields
 from flopwise.report.report import Report
-from flopwise.report.sheet.columns import by_size
-from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, model_name
-from flopwise.report.sheet.units import human, percent, ratio
+from flopwise.report.sheet.listing import model_name
+from flopwise.report.sheet.sheet import Field, Figure, Head, Line, Sheet
+from flopwise.report.sheet.values import Look, by_size, human, percent, ratio
 
 #: Grouping -> what a line is.
 NOUNS = {"layer": "layer", "op": "operator"}
@@ -57,43 +58,50 @@ def bound_report(
         raise InputError(f"cannot group by {by!r}; choose layer or op")
     for key in (*(columns or ()), *([sort] if sort else ())):
         entry(COLUMNS, key)
-    shown = (MEASURED if bound.engine is not None else DEFAULT)[by].split()
+
+    def chosen(data: bool) -> list[Field[Item]]:
+        shown = (MEASURED if bound.engine is not None else DEFAULT)[by].split()
+        return [COLUMNS[key] for key in columns or (COLUMNS if data else shown)]
 
     def sheet(data: bool, look: Look) -> Sheet:
-        chosen = [COLUMNS[key] for key in columns or (COLUMNS if data else shown)]
         items = items_of(bound, by)
         if sort or top or by == "op":
             key = COLUMNS[sort or ("time" if bound.engine is not None else "roofline")]
-            items.sort(key=lambda item: by_size(key.value(item, bound)))
+            items.sort(key=lambda item: by_size(key.value(item)))
         first, hidden = items[:top], items[top:] if top else []
-        lines = [Line(tuple(c.value(i, bound) for c in chosen), mark_of(i)) for i in first]
         if hidden:
             label = f"{look.glyphs.cut} {counted(len(hidden), f'more {NOUNS[by]}')}"
-            together = Item(label, "", tuple(row for item in hidden for row in item.rows))
-            lines.append(Line(tuple(c.value(together, bound) for c in chosen), "rest"))
-        whole = Item("Total", "", bound.rows)
-        total = Line(tuple("" if c.head.key in NO_TOTAL else c.value(whole, bound) for c in chosen))
-        return Sheet(
-            heads=tuple(c.head for c in chosen),
-            lines=tuple(lines),
-            total=total,
-            about=(model_name(bound.profile, look), look.text(device_text(bound))),
-            summary=tuple(summary_of(bound, look)),
-            notes=tuple(look.text(note) for note in bound.notes),
+            first.append(Item(label, "", tuple(row for item in hidden for row in item.rows), bound))
+        total = Item("Total", "", bound.rows, bound)
+        return Sheet.of(
+            [replace(c, total="" if c.head.key in NO_TOTAL else c.value(total)) for c in chosen(data)],
+            first,
+            lambda item: "rest" if hidden and item is first[-1] else mark_of(item),
+            **_frame(bound, look),
         )
-
-    plain = Look()
-    drawn = (bound, model_name(bound.profile, plain), device_text(bound), tuple(summary_of(bound, plain)))
 
     def sheets(format: Format, look: Look) -> list[Sheet]:
         first = sheet(format.data, look)
         return [first, _what_if_sheet(bound, workers, look)] if what_if and not format.data else [first]
 
-    return Report(sheets, lambda: content(bound, workers if what_if else None), {"bound": drawn})
+    return Report(
+        sheets,
+        lambda: content(bound, workers if what_if else None),
+        {"bound": (bound, Sheet((), (), **_frame(bound, Look())))},
+    )
+
+
+def _frame(bound: Bound, look: Look) -> Json:
+    """The parts of a sheet above and below its lines."""
+    return {
+        "about": (model_name(bound.profile, look), look.text(device_text(bound))),
+        "summary": tuple(summary_of(bound, look)),
+        "notes": look.texts(bound.notes),
+    }
 
 
 def _what_if_sheet(bound: Bound, workers: int, look: Look) -> Sheet:
-    """What-if times of the model, beside the engine's floor and the measured time."""
+    """Times of the model under what-ifs, beside the engine's floor and the measured time."""
     base = bound.engine.hot_ns if bound.engine else 0.0
     return Sheet(
         heads=(
@@ -145,8 +153,8 @@ def _engine(bound: Bound, engine: EngineFloor, look: Look) -> Iterable[Figure]:
     """The engine's floor beside the measured time."""
     facts = engine.environment.get("engine", {})
     threads = facts.get("threads", 1)
-    many = "s" if threads > 1 else ""
-    how = f"{facts.get('name')} {facts.get('version')}, {facts.get('level')}, {threads} thread{many}"
+    plural = "s" if threads > 1 else ""
+    how = f"{facts.get('name')} {facts.get('version')}, {facts.get('level')}, {threads} thread{plural}"
     yield Figure("measured", milliseconds(engine.measured_ns), how)
     if engine.noise is not None:
         count = f"best of {engine.sessions} sessions" if engine.sessions > 1 else "one session"
@@ -186,7 +194,7 @@ def _rates(floor: Floor, bound: Bound, unit: str) -> str:
     return ", ".join(rates) or "an unknown rate"
 
 
-def content(bound: Bound, workers: int | None = None) -> dict[str, Any]:
+def content(bound: Bound, workers: int | None = None) -> Json:
     """The JSON schema ``flopwise.bound/1``: nanoseconds are integers, what is not known is null.
 
     Args:
@@ -197,19 +205,19 @@ def content(bound: Bound, workers: int | None = None) -> dict[str, Any]:
     macs = sum(row.work.macs or 0 for row in rows)
     measured = sum(row.work.macs or 0 for row in rows if row.engine_ns is not None)
     others = [] if workers is None else what_ifs(bound, workers)
-    ways = [{"what": way.what, "ns": _whole(way.ns), "kind": way.kind} for way in others]
+    ways = [{"what": way.what, "ns": _rounded(way.ns), "kind": way.kind} for way in others]
     return {
         "schema": "flopwise.bound/1",
         "model": fields(bound.profile.graph, "name source format"),
         "environment": _environment(bound),
         "floors": {
-            "physical_ns": _whole(bound.physical.ns),
-            "engine_ns": _whole(engine.hot_ns) if engine else None,
-            "streamed_ns": _whole(engine.streamed_ns) if engine else None,
-            "critical_path_ns": _whole(engine.critical_ns) if engine else None,
-            "at_measured_peaks_ns": _whole(bound.machine.ns) if bound.machine else None,
+            "physical_ns": _rounded(bound.physical.ns),
+            "engine_ns": _rounded(engine.hot_ns) if engine else None,
+            "streamed_ns": _rounded(engine.streamed_ns) if engine else None,
+            "critical_path_ns": _rounded(engine.critical_ns) if engine else None,
+            "at_measured_peaks_ns": _rounded(bound.machine.ns) if bound.machine else None,
         },
-        "measured_ns": _whole(engine.measured_ns) if engine else None,
+        "measured_ns": _rounded(engine.measured_ns) if engine else None,
         "noise": engine.noise if engine else None,
         "coverage": {
             "nodes": len(rows),
@@ -220,15 +228,15 @@ def content(bound: Bound, workers: int | None = None) -> dict[str, Any]:
         "rows": [
             {
                 **fields(row, "name op"),
-                "time_ns": _whole(row.engine_ns),
-                "floor_ns": _whole(row.floor_ns),
-                "physical_ns": _whole(row.physical_ns),
+                "time_ns": _rounded(row.engine_ns),
+                "floor_ns": _rounded(row.floor_ns),
+                "physical_ns": _rounded(row.physical_ns),
                 **fields(row, "roof status"),
-                "roofline_ns": _whole(row.roofline_ns),
+                "roofline_ns": _rounded(row.roofline_ns),
                 **fields(row.work, "macs flops"),
                 "bytes": row.work.nbytes,
                 "dtypes": list(row.work.dtypes),
-                "streamed_ns": _whole(row.streamed_ns),
+                "streamed_ns": _rounded(row.streamed_ns),
                 "layers": list(row.layers),
             }
             for row in rows
@@ -238,7 +246,7 @@ def content(bound: Bound, workers: int | None = None) -> dict[str, Any]:
     }
 
 
-def _environment(bound: Bound) -> dict[str, Any]:
+def _environment(bound: Bound) -> Json:
     device, floor = bound.device, bound.physical
     return {
         "device": fields(device, "id name kind cores"),
@@ -247,8 +255,8 @@ def _environment(bound: Bound) -> dict[str, Any]:
         "machine": dict(bound.engine.environment.get("machine", {})) if bound.engine else None,
         "sessions": bound.engine.sessions if bound.engine else 0,
         "roof": floor.roof,
-        "compute_ns": _whole(floor.compute_ns),
-        "memory_ns": _whole(floor.memory_ns),
+        "compute_ns": _rounded(floor.compute_ns),
+        "memory_ns": _rounded(floor.memory_ns),
         "must_move": {**fields(floor.movement, "weights inputs outputs"), "level": floor.level},
         "peaks": [
             {
@@ -263,5 +271,5 @@ def _environment(bound: Bound) -> dict[str, Any]:
     }
 
 
-def _whole(nanoseconds: float | None) -> int | None:
+def _rounded(nanoseconds: float | None) -> int | None:
     return None if nanoseconds is None else round(nanoseconds)

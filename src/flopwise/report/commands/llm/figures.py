@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.report.drawings import write_all
-from flopwise.report.sheet.sheet import Look
-from flopwise.report.sheet.text import shorten
-from flopwise.report.sheet.units import human
+from flopwise.report.formats.terminal import shorten
+from flopwise.report.sheet.values import Look, human
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from flopwise.analyses.llm.inference import Inference
 
 #: Colours that stay apart in grey and for colour-blind readers (Paul Tol's bright scheme).
-BLUE, RED, GREEN, GREY = "#4477AA", "#EE6677", "#228833", "#666666"
+BLUE, RED, GREY = "#4477AA", "#EE6677", "#666666"
 
 
 def draw(result: Inference, directory: str, format: str = "png") -> list[str]:
@@ -33,7 +33,7 @@ def draw(result: Inference, directory: str, format: str = "png") -> list[str]:
     return write_all(((name, drawn(result)) for name, drawn in figures.items()), directory, format)
 
 
-def _new(result: Inference) -> tuple[Figure, list[Any]]:
+def _new(result: Inference) -> tuple[Figure, list[Axes]]:
     """An empty figure with two axes, over the lengths of the context."""
     from matplotlib.figure import Figure as New
 
@@ -62,17 +62,19 @@ def _cost(result: Inference) -> Figure:
     left.plot(contexts, rule, ":", color=GREY, label="2 N for each token")
     left.set_yscale("log")
     left.set_title("FLOPs of a prompt", fontsize=8)
-    right.plot(contexts, [p.decode.flops for p in points], "o-", ms=3, color=BLUE, label="FLOPs")
-    right.plot(contexts, [p.decode.bytes for p in points], "s-", ms=3, color=RED, label="bytes read")
-    right.plot(contexts, [p.decode.state_bytes for p in points], "s:", ms=3, color=RED, label="  of the cache")
+    steps = [p.decode for p in points if p.decode is not None]  # none of an encoder alone
+    if steps:
+        right.plot(contexts, [step.flops for step in steps], "o-", ms=3, color=BLUE, label="FLOPs")
+        right.plot(contexts, [step.bytes for step in steps], "s-", ms=3, color=RED, label="bytes read")
+        right.plot(contexts, [step.state_bytes for step in steps], "s:", ms=3, color=RED, label="  of the cache")
     right.set_yscale("log")
-    right.set_title("the step after it", fontsize=8)
-    _finished(left, right)
+    right.set_title("the step after it" if steps else "no step: nothing is kept between calls", fontsize=8)
+    _finished(left, *([right] if steps else []))
     return figure
 
 
 def _memory(result: Inference) -> Figure:
-    """What must be in memory on the left, bytes of the cache on the right."""
+    """Bytes that must be in memory on the left, those of the cache on the right."""
     figure, (left, right) = _new(result)
     points = [point for point in result.curve if point.activation_bytes is not None]
     contexts = [point.context for point in points]
@@ -101,7 +103,7 @@ def _memory(result: Inference) -> Figure:
     return figure
 
 
-def _finished(*axes: Any) -> None:
+def _finished(*axes: Axes) -> None:
     """Legends, and numbers with prefixes on the upright axes."""
     for one in axes:
         one.yaxis.set_major_formatter(lambda value, _: human(round(value)))

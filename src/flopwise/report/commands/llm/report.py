@@ -1,18 +1,20 @@
-"""What a language model costs: a request (prompt, steps, cache, what must fit), and a step of its training."""
+"""Costs of a language model: a request (prompt, steps, cache, what must fit), and a step of its training."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
-from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Sheet, figure
+from flopwise.report.sheet.sheet import Figure, Head, Line, Sheet, figure
+from flopwise.report.sheet.values import Look
 
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
     from flopwise.analyses.llm.training import TrainingStep
-    from flopwise.report.sheet.columns import Value
+    from flopwise.report.sheet.values import Value
 
 
 #: Figure of a step -> what it is called.
@@ -32,12 +34,14 @@ _TITLES = {
 def llm_report(result: Inference) -> Report:
     """The page of a request."""
     drawn = (result, _request_sheet(result, Look()))
-    return Report(lambda format, look: [_request_sheet(result, look, format.data)], result.to_dict, {"llm": drawn})
+    return Report(lambda format, look: [_request_sheet(result, look)], result.to_dict, {"llm": drawn})
 
 
-def _request_sheet(result: Inference, look: Look, named: bool = False) -> Sheet:
+def _request_sheet(result: Inference, look: Look) -> Sheet:
     """One line for each quantity; columns for the prompt, a single step, all steps, and prompt and steps together."""
-    after = f"1 token after {result.prompt:,}" if result.decode.past == result.prompt else "1 token of the decoder"
+    step = result.decode
+    after = "no step" if step is None else f"1 token after {result.prompt:,}"
+    after = "1 token of the decoder" if step is not None and step.past != result.prompt else after
     heads = (
         Head("quantity", "", "text", 0, prose=True),
         Head("prefill", f"prefill, {result.prompt:,} tokens", "number", 1),
@@ -51,9 +55,9 @@ def _request_sheet(result: Inference, look: Look, named: bool = False) -> Sheet:
     return Sheet(
         heads=heads,
         lines=lines,
-        about=() if named else (look.text(f"{result.source} · {result.name} · {result.dtype}{kv} · {batch}"),),
-        summary=() if named else tuple(_request_figures(result, look)),
-        notes=tuple(look.text(note) for note in result.notes),
+        about=(look.text(f"{result.source} · {result.name} · {result.dtype}{kv} · {batch}"),),
+        summary=tuple(_request_figures(result, look)),
+        notes=look.texts(result.notes),
         complete=True,
     )
 
@@ -63,7 +67,7 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
     pre, step = result.prefill, result.decode
 
     def both(name: str, of: str, generate: int | str = "", request: int | str = "") -> tuple[Value, ...]:
-        return name, getattr(pre, of), getattr(step, of), generate, request
+        return name, getattr(pre, of), "" if step is None else getattr(step, of), generate, request
 
     rule = result.rules_of_thumb
     per_byte = (
@@ -71,12 +75,12 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
         Fraction(result.request_flops, max(result.request_bytes, 1)),
     )
     lines: list[tuple[Value, ...]] = [both("MACs", "macs", result.generated_macs, result.request_macs)]
-    lines.append(both("MACs that the masks leave", "needed_macs"))
+    lines.append(both("MACs that the result needs", "needed_macs"))
     lines += [
         both("MACs of attention's scores and values", "attention_macs"),
         (
             "the same, percent of all MACs",
-            *(round(100 * s.attention_macs / max(s.macs, 1)) for s in (pre, step)),
+            *("" if s is None else round(100 * s.attention_macs / max(s.macs, 1)) for s in (pre, step)),
             "",
             "",
         ),
@@ -87,53 +91,52 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
             (f"{unit} by {name}", once, then, every, once + every)
             for name, (unit, once, then, every) in result.conventions.items()
         ),
-        ("weights touched, bytes", pre.weights.most, step.weights.most, "", ""),
-        ("cache read, bytes", pre.state_bytes, step.state_bytes, "", ""),
+        ("weights touched, bytes", pre.weights.most, "" if step is None else step.weights.most, "", ""),
+        both("cache read, bytes", "state_bytes"),
         both("weights and cache read, bytes", "bytes", result.generated_bytes, result.request_bytes),
         both("activations alive at once, bytes", "activation_bytes"),
-        ("FLOPs per byte", *(round(intensity) for intensity in (pre.intensity, step.intensity, *per_byte))),
+        ("FLOPs per byte", round(pre.intensity), "" if step is None else round(step.intensity), *map(round, per_byte)),
     ]
     if result.device is not None:
         first, then = result.device.prefill, result.device.decode
         name = result.device.device
         every = result.device.generate
-        seconds = first.seconds, then.seconds, every.seconds, result.device.request_seconds
-        lines.append((f"microseconds at least, {name}", *(round(each * 1e6) for each in seconds)))
+        single: Value = "" if then is None else round(then.seconds * 1e6)
+        whole = (round(each * 1e6) for each in (every.seconds, result.device.request_seconds))
+        lines.append((f"microseconds at least, {name}", round(first.seconds * 1e6), single, *whole))
         rates = result.device.prefill_tokens_per_second, result.device.decode_tokens_per_second
         lines.append(("tokens per second, at most", *(int(rate) if rate else None for rate in rates), "", ""))
-        lines.append(("what bounds them", first.roof, then.roof, every.roof, ""))
+        lines.append(("what bounds them", first.roof, "" if then is None else then.roof, every.roof, ""))
     lines += [(f"MACs, {name}", "", macs, every, "") for name, (macs, every) in result.rewrites.items()]
     return lines
 
 
-def _request_figures(result: Inference, look: Look) -> list[Figure]:
+def _request_figures(result: Inference, look: Look) -> Iterator[Figure]:
     """The figures of the whole model and of its memory, ready to be shown."""
-    figures: list[tuple[str, int | None, str]] = [
-        ("parameters", result.params, ""),
-        ("active parameters", result.active_params, ""),
-        ("weights", result.weight_bytes, "B"),
-        ("cache per token", result.cache_bytes_per_token, "B"),
-        ("cache after the prompt", result.cache_bytes, "B"),
-        ("cache after the last token", result.final_cache_bytes, "B"),
-    ]
+    yield figure("parameters", result.params, "", look)
+    yield figure("active parameters", result.active_params, "", look)
+    yield figure("weights", result.weight_bytes, "B", look)
+    yield figure("cache per token", result.cache_bytes_per_token, "B", look)
+    yield figure("cache after the prompt", result.cache_bytes, "B", look)
+    yield figure("cache after the last token", result.final_cache_bytes, "B", look)
     if result.memory_bytes is not None:
-        figures.append(("must fit: weights, cache, activations", result.memory_bytes, "B"))
+        yield figure("must fit: weights, cache, activations", result.memory_bytes, "B", look)
     device = result.device
     if device is not None and device.memory_bytes is not None:
         fits = "fits" if device.fits else "does not fit"
-        figures.append((f"memory of {device.device} ({fits})", device.memory_bytes, "B"))
-        figures.append((f"most sequences of {result.prompt + result.generate:,} tokens", device.largest_batch, ""))
+        yield figure(f"memory of {device.device} ({fits})", device.memory_bytes, "B", look)
+        tokens = result.prompt + result.generate
+        yield figure(f"most sequences of {tokens:,} tokens", device.largest_batch, "", look)
         if device.largest_context is not None:
-            figures.append(("longest context with this batch", device.largest_context, ""))
-    return [figure(title, value, unit, look) for title, value, unit in figures]
+            yield figure("longest context with this batch", device.largest_context, "", look)
 
 
 def training_report(result: TrainingStep) -> Report:
     """The page of a training step."""
-    return Report(lambda format, look: [_training_sheet(result, look, format.data)], result.to_dict)
+    return Report(lambda format, look: [_training_sheet(result, look)], result.to_dict)
 
 
-def _training_sheet(result: TrainingStep, look: Look, named: bool = False) -> Sheet:
+def _training_sheet(result: TrainingStep, look: Look) -> Sheet:
     """One line for each quantity; a column for one device, and one for a rank of many."""
     rank = result.rank
     heads = [Head("quantity", "", "text", 0, prose=True), Head("step", "the whole step", "number", 1)]
@@ -150,22 +153,20 @@ def _training_sheet(result: TrainingStep, look: Look, named: bool = False) -> Sh
     return Sheet(
         heads=tuple(heads),
         lines=lines,
-        about=() if named else (look.text(about), look.text(how)),
-        summary=() if named else tuple(_training_figures(result, look)),
-        notes=tuple(look.text(note) for note in (*notes, *result.notes)),
+        about=(look.text(about), look.text(how)),
+        summary=tuple(_training_figures(result, look)),
+        notes=look.texts([*notes, *result.notes]),
     )
 
 
-def _training_figures(result: TrainingStep, look: Look) -> list[Figure]:
+def _training_figures(result: TrainingStep, look: Look) -> Iterator[Figure]:
     """The step's operations without what is computed twice, and what the rules of thumb make of them."""
-    exact = "forward and backward, nothing twice"
-    figures = [figure(exact, result.model_flops, "FLOP", look)]
+    yield figure("forward and backward, nothing twice", result.model_flops, "FLOP", look)
     if result.recomputed_flops:
-        figures.append(figure("computed once more", result.recomputed_flops, "FLOP", look))
+        yield figure("computed once more", result.recomputed_flops, "FLOP", look)
     run = result.run
     if run is not None:
         rate = f"{run.tokens_per_second:,.10g} tokens/s on {run.devices} × {run.device}"
-        figures.append(Figure(look.text(f"MFU at {rate}"), f"{100 * run.utilisation:.1f} %", ""))
+        yield Figure(look.text(f"MFU at {rate}"), f"{100 * run.utilisation:.1f} %", "")
     for name, flops in result.rules_of_thumb.items():
-        figures.append(figure(f"the same by the rule {name}", flops, "FLOP", look))
-    return figures
+        yield figure(f"the same by the rule {name}", flops, "FLOP", look)

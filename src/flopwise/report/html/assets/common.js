@@ -34,7 +34,7 @@ const flopwise = (() => {
     if (typeof value === "string" && !digits.test(value)) return value;
     return BigInt(value).toLocaleString("en-US");
   }
-  const prefixes = ["", "k", "M", "G", "T", "P", "E", "Z", "Y"];
+  const prefixes = ["", "k", "M", "G", "T", "P", "E", "Z", "Y", "R", "Q"];
   function parts(value, unit = "") {
     if (unknown(value)) return ["?", ""];
     if (value === "") return ["–", ""];
@@ -107,6 +107,16 @@ const flopwise = (() => {
   }
   const svg = (element, width, height, label) => d3.create("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img").attr("aria-label", label).call((made) => { element.replaceChildren(made.node()); });
 
+  // A line across a chart and a label for each tick of a scale: upright ones for x, over the labels, level ones for y.
+  function grid(chart, axis, scale, ticks, [from, to], label, [line, text] = ["grid", null]) {
+    const [other, spot] = axis === "x" ? ["y", (at) => [at, to + 18]] : ["x", (at) => [from - 8, at + 4]];
+    for (const tick of ticks) {
+      const at = scale(tick), [x, y] = spot(at);
+      chart.append("line").attr("class", line).attr(`${axis}1`, at).attr(`${axis}2`, at).attr(`${other}1`, from).attr(`${other}2`, to);
+      chart.append("text").attr("class", text).attr("x", x).attr("y", y).attr("text-anchor", axis === "x" ? "middle" : "end").text(label(tick));
+    }
+  }
+
   // What a screen reader says of parts of a drawing; the texts that are seen are hidden from it.
   const said = (parts, text) => parts.append("text").attr("class", "said").text(text);
 
@@ -142,5 +152,5 @@ const flopwise = (() => {
     notes.querySelector("ul").append(...remarks.map((remark) => make("li", {}, remark)));
   }
 
-  return { cue, introduce, said, data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, sum, added, series, onSeries, noun, counted, cut, choose, tip, untip, sized, svg };
+  return { cue, grid, introduce, said, data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, sum, added, series, onSeries, noun, counted, cut, choose, tip, untip, sized, svg };
 })();

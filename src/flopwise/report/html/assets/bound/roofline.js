@@ -1,7 +1,7 @@
 "use strict";
 // The roofline: roofs of arithmetic and of each level of memory, and a dot for each layer that computes.
 (() => {
-  const { data, count, on, choose, tip, untip, sized, svg, human, state } = flopwise;
+  const { data, count, grid, on, choose, tip, untip, sized, svg, human, state } = flopwise;
   const { rows, taken, shades, shade, time } = flopwise.bound;
   const box = document.getElementById("roofline-plot");
   const dots = d3.range(count).filter((i) => rows.flops[i] > 0 && rows.bytes[i] > 0 && taken[i] > 0).map((i) => ({ i, x: rows.flops[i] / rows.bytes[i], y: rows.flops[i] / (taken[i] * 1e-9) }));
@@ -19,14 +19,9 @@
     const y = d3.scaleLog([d3.min(ys) / 2, d3.max(ys) * 2], [height - margin.bottom, margin.top]);
     const radius = d3.scaleSqrt([0, d3.max(dots, (dot) => taken[dot.i]) ?? 1], [2, 18]);
     const chart = svg(box, width, height, `Roofline of ${dots.length} layers`);
-    for (const tick of x.ticks(6).filter((value) => Math.log10(value) % 1 === 0)) {
-      chart.append("line").attr("class", "grid").attr("x1", x(tick)).attr("x2", x(tick)).attr("y1", margin.top).attr("y2", height - margin.bottom);
-      chart.append("text").attr("x", x(tick)).attr("y", height - margin.bottom + 18).attr("text-anchor", "middle").text(d3.format("~g")(tick));
-    }
-    for (const tick of y.ticks(6).filter((value) => Math.abs(Math.log10(value) % 1) < 1e-9)) {
-      chart.append("line").attr("class", "grid").attr("x1", margin.left).attr("x2", width - margin.right).attr("y1", y(tick)).attr("y2", y(tick));
-      chart.append("text").attr("x", margin.left - 8).attr("y", y(tick) + 4).attr("text-anchor", "end").text(human(Math.round(tick), "F/s"));
-    }
+    grid(chart, "x", x, x.ticks(6).filter((value) => Math.log10(value) % 1 === 0), [margin.top, height - margin.bottom], d3.format("~g"));
+    const decades = y.ticks(6).filter((value) => Math.abs(Math.log10(value) % 1) < 1e-9);
+    grid(chart, "y", y, decades, [margin.left, width - margin.right], (tick) => human(Math.round(tick), "F/s"));
     chart.append("text").attr("x", width - margin.right).attr("y", height - 8).attr("text-anchor", "end").text("FLOP per byte");
     const clip = chart.append("clipPath").attr("id", "roofline-clip");
     clip.append("rect").attr("x", margin.left).attr("y", margin.top).attr("width", width - margin.left - margin.right).attr("height", height - margin.top - margin.bottom);

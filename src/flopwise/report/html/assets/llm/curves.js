@@ -1,7 +1,7 @@
 "use strict";
 // Cost and memory against the length of the context: lines through the lengths that were run, and areas of what must fit.
 (() => {
-  const { data, tip, untip, sized, svg, human, series } = flopwise;
+  const { data, grid, tip, untip, sized, svg, human, series } = flopwise;
   const points = data.curve;
   const tokens = (value) => `${value.toLocaleString("en-US")} tokens`;
 
@@ -14,15 +14,9 @@
     const y = linear ? d3.scaleLinear([0, most * 1.08], [height - margin.bottom, margin.top]) : d3.scaleLog([d3.min(values.filter((v) => v > 0)) / 1.5, most * 1.5], [height - margin.bottom, margin.top]);
     const room = Math.max(2, Math.floor((width - margin.left) / 90));
     const across = linear ? x.ticks(Math.min(room, 8)) : points.map((p) => p.context).filter((_, i) => (points.length - 1 - i) % Math.ceil(points.length / room) === 0);
-    for (const tick of across) {
-      chart.append("line").attr("class", "grid").attr("x1", x(tick)).attr("x2", x(tick)).attr("y1", margin.top).attr("y2", height - margin.bottom);
-      chart.append("text").attr("x", x(tick)).attr("y", height - margin.bottom + 17).attr("text-anchor", "middle").text(tick.toLocaleString("en-US"));
-    }
+    grid(chart, "x", x, across, [margin.top, height - margin.bottom], (tick) => tick.toLocaleString("en-US"));
     const powers = y.ticks(6).filter((value) => linear || Math.abs(Math.log10(value) % 1) < 1e-9);
-    for (const tick of powers.length ? powers : y.domain()) {
-      chart.append("line").attr("class", "grid").attr("x1", margin.left).attr("x2", width - margin.right).attr("y1", y(tick)).attr("y2", y(tick));
-      chart.append("text").attr("x", margin.left - 8).attr("y", y(tick) + 4).attr("text-anchor", "end").text(human(Math.round(tick), unit));
-    }
+    grid(chart, "y", y, powers.length ? powers : y.domain(), [margin.left, width - margin.right], (tick) => human(Math.round(tick), unit));
     chart.append("text").attr("x", width - margin.right).attr("y", height - 8).attr("text-anchor", "end").text("tokens of context");
     return { chart, x, y, margin, width };
   }
@@ -58,11 +52,13 @@
     { name: "FLOPs of the prompt", colour: series(0), unit: "FLOP", value: (p) => p.prefill_flops },
     { name: "2 N for each token", colour: series(-1), unit: "FLOP", value: (p) => p.rule, dashed: true },
   ]);
-  lines("step-plot", "FLOPs and bytes of the step after so many tokens", [
-    { name: "FLOPs of the step after it", colour: series(0), unit: "FLOP", value: (p) => p.decode_flops },
-    { name: "bytes it reads", colour: series(1), unit: "B", value: (p) => p.decode_bytes },
-    { name: "of the cache", colour: series(2), unit: "B", value: (p) => p.cache_bytes, dashed: true },
-  ]);
+  if (points.some((p) => p.decode_flops)) { // an encoder alone has no steps
+    lines("step-plot", "FLOPs and bytes of the step after so many tokens", [
+      { name: "FLOPs of the step after it", colour: series(0), unit: "FLOP", value: (p) => p.decode_flops },
+      { name: "bytes it reads", colour: series(1), unit: "B", value: (p) => p.decode_bytes },
+      { name: "of the cache", colour: series(2), unit: "B", value: (p) => p.cache_bytes, dashed: true },
+    ]);
+  }
 
   const parts = [["weights", "weight_bytes", series(-1)], ["cache", "cache_bytes", series(2)], ["activations", "activation_bytes", series(0)]];
   document.getElementById("memory-sub").textContent = `What must fit: weights, the cache after so many tokens, and the activations alive at once in the larger of prompt and step.${data.limit ? ` ${data.device} has ${human(data.limit, "B")}.` : ""}`;

@@ -29,14 +29,8 @@
       const powers = d3.range(Math.ceil(from), Math.floor(to) + 1);
       return powers.filter((_, at) => at % Math.ceil(powers.length / most) === 0).map((power) => 10 ** power);
     };
-    tens(x, narrow ? 4 : 9).forEach((tick) => {
-      svg.append("line").attr("class", "rule").attr("x1", x(tick)).attr("x2", x(tick)).attr("y1", TOP).attr("y2", HIGH - BOTTOM);
-      svg.append("text").attr("class", "axis").attr("x", x(tick)).attr("y", HIGH - BOTTOM + 16).attr("text-anchor", "middle").text(tick >= 1 ? human(Math.round(tick)) : String(Number(tick.toPrecision(1))));
-    });
-    tens(y, 6).forEach((tick) => {
-      svg.append("line").attr("class", "rule").attr("x1", left).attr("x2", width - RIGHT).attr("y1", y(tick)).attr("y2", y(tick));
-      svg.append("text").attr("class", "axis").attr("x", left - 7).attr("y", y(tick) + 4).attr("text-anchor", "end").text(human(Math.round(tick), "FLOP"));
-    });
+    flopwise.grid(svg, "x", x, tens(x, narrow ? 4 : 9), [TOP, HIGH - BOTTOM], (tick) => (tick >= 1 ? human(Math.round(tick)) : String(Number(tick.toPrecision(1)))), ["rule", "axis"]);
+    flopwise.grid(svg, "y", y, tens(y, 6), [left, width - RIGHT], (tick) => human(Math.round(tick), "FLOP"), ["rule", "axis"]);
     svg.append("text").attr("class", "axis").attr("x", width - RIGHT).attr("y", HIGH - 5).attr("text-anchor", "end").text("FLOP per byte");
     const chosen = flopwise.state.chosen >= 0 ? twin[flopwise.state.chosen] : -1;
     svg.append("g").selectAll("circle").data(dots).join("circle").attr("class", (dot) => `intensity-dot${dot.layer === chosen ? " chosen" : ""}`)

@@ -37,10 +37,7 @@
     const x = d3.scaleLinear([0, steps], [LEFT, width - RIGHT]);
     const y = d3.scaleLinear([0, most], [HEIGHT - BOTTOM, TOP]);
     const svg = flopwise.svg(box, width, HEIGHT, `Activation memory over the order of execution; the peak is ${human(peakBytes, "B")} at ${nameOf(memory.layer[memory.peak], "the start")}.`);
-    y.ticks(4).forEach((tick) => {
-      svg.append("line").attr("class", "rule").attr("x1", LEFT).attr("x2", width - RIGHT).attr("y1", y(tick)).attr("y2", y(tick));
-      svg.append("text").attr("class", "axis").attr("x", LEFT - 8).attr("y", y(tick) + 4).attr("text-anchor", "end").text(human(Math.round(tick), "B"));
-    });
+    flopwise.grid(svg, "y", y, y.ticks(4), [LEFT, width - RIGHT], (tick) => human(Math.round(tick), "B"), ["rule", "axis"]);
     const points = memory.bytes.map(number);
     const bins = Math.min(steps, Math.floor((width - LEFT - RIGHT) / (steps > width ? 2 : 1)));
     const edge = (bin) => Math.round((bin * steps) / bins);

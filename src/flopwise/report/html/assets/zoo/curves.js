@@ -15,10 +15,7 @@
       const x = (logarithmic ? d3.scaleLog : d3.scaleLinear)([logarithmic ? 1 : 0, Math.max(last, 2)], [margin.left, width - margin.right]);
       const y = d3.scaleLinear([0, d3.max(drawn, (line) => d3.max(line.points, (point) => point[1])) || 1], [height - margin.bottom, margin.top]);
       const chart = svg(box, width, height, title);
-      for (const tick of y.ticks(5)) {
-        chart.append("line").attr("class", "grid").attr("x1", margin.left).attr("x2", width - margin.right).attr("y1", y(tick)).attr("y2", y(tick));
-        chart.append("text").attr("x", margin.left - 8).attr("y", y(tick) + 4).attr("text-anchor", "end").text(unit ? `${tick} ${unit}` : human(Math.round(tick)));
-      }
+      flopwise.grid(chart, "y", y, y.ticks(5), [margin.left, width - margin.right], (tick) => (unit ? `${tick} ${unit}` : human(Math.round(tick))));
       const ticks = logarithmic ? x.ticks().filter((value) => Math.abs(Math.log10(value) % 1) < 1e-9) : x.ticks(Math.max(2, Math.floor(width / 110))).filter(Number.isInteger);
       for (const tick of ticks) chart.append("text").attr("x", x(tick)).attr("y", height - margin.bottom + 18).attr("text-anchor", "middle").text(human(tick));
       chart.append("text").attr("x", width - margin.right).attr("y", height - 8).attr("text-anchor", "end").text(`${across} →`);

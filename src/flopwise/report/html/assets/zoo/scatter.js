@@ -46,14 +46,8 @@
     const kept = kind.value === "none" ? [] : front(dots, kind.value === "most");
     const chart = svg(box, width, height, `${nameY} against ${nameX} of ${noun(dots.length, "model")}`);
     const decades = (scale) => scale.ticks(8).filter((value) => Math.abs(Math.log10(value) % 1) < 1e-9);
-    for (const tick of decades(x)) {
-      chart.append("line").attr("class", "grid").attr("x1", x(tick)).attr("x2", x(tick)).attr("y1", margin.top).attr("y2", height - margin.bottom);
-      chart.append("text").attr("x", x(tick)).attr("y", height - margin.bottom + 18).attr("text-anchor", "middle").text(human(Math.round(tick), unitX));
-    }
-    for (const tick of decades(y)) {
-      chart.append("line").attr("class", "grid").attr("x1", margin.left).attr("x2", width - margin.right).attr("y1", y(tick)).attr("y2", y(tick));
-      chart.append("text").attr("x", margin.left - 8).attr("y", y(tick) + 4).attr("text-anchor", "end").text(human(Math.round(tick), unitY));
-    }
+    flopwise.grid(chart, "x", x, decades(x), [margin.top, height - margin.bottom], (tick) => human(Math.round(tick), unitX));
+    flopwise.grid(chart, "y", y, decades(y), [margin.left, width - margin.right], (tick) => human(Math.round(tick), unitY));
     chart.append("text").attr("x", width - margin.right).attr("y", height - 8).attr("text-anchor", "end").text(`${nameX} →`);
     chart.append("text").attr("x", margin.left + 6).attr("y", margin.top + 10).text(`↑ ${nameY}`);
     chart.append("path").attr("class", "front").attr("d", d3.line().x((dot) => x(dot.x)).y((dot) => y(dot.y)).curve(kind.value === "most" ? d3.curveStepBefore : d3.curveStepAfter)(kept));

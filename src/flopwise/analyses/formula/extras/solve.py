@@ -1,0 +1,153 @@
+"""The largest size within a budget."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.extras.functions import evaluated
+from flopwise.analyses.formula.extras.source import monotone
+from flopwise.analyses.formula.terms.expressions import identifiers
+from flopwise.analyses.quantities import quantity
+from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.analyses.formula.formula import Formula
+
+#: Largest place that is tried, and how many places are tried one by one where a cost may fall again.
+LARGEST, SCANNED = 1 << 40, 200_000
+
+#: How many sizes below those for which the formula holds, or beside them, are tried, each with a profile.
+BELOW = 64
+
+_FORM = re.compile(r"\s*(?P<figure>\w+)\s*(?P<sign><=?|≤)\s*(?P<bound>\S.*?)(\s+for\s+(?P<symbol>\S+))?\s*")
+
+
+class Budget(NamedTuple):
+    """A figure and what it may be at most, and the symbol that is sought."""
+
+    figure: str
+    most: int
+    symbol: str | None = None
+
+
+def budget(text: str) -> Budget:
+    """A budget from a text such as ``macs <= 10G for H``.
+
+    Raises:
+        InputError: the text is not of that form.
+    """
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise InputError(f"cannot understand {text!r}; write for example 'macs <= 10G for H'")
+    most = quantity(match["bound"], match["figure"].endswith("bytes"))
+    whole = int(most) if match["sign"] != "<" else -(-most.numerator // most.denominator) - 1
+    return Budget(match["figure"], whole, match["symbol"])
+
+
+class Solution(NamedTuple):
+    """The largest size of a symbol within a budget, and the figure there; None where every size is too large."""
+
+    symbol: str
+    size: int | None
+    value: int | None
+    #: Whether every larger size was tried or is known to cost more.
+    certain: bool
+    #: Where the formula does not hold, and the smallest size that was tried with profiles; None where it was not asked.
+    profiled: int | None = None
+
+
+def solve(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> Solution:
+    """The largest size of a symbol at which a figure stays within a budget.
+
+    Args:
+        formula: what the model costs.
+        limit: the budget.
+        sizes: the sizes of the other symbols.
+
+    Raises:
+        InputError: a symbol is missing or unknown, or the figure grows with none.
+    """
+    free = [d.name for d in formula.domains if d.low != d.high and d.name not in sizes]
+    name = limit.symbol or (free[0] if len(free) == 1 else "")
+    if not name:
+        raise InputError(f"name the symbol to solve for, such as 'for {free[0] if free else 'H'}', and give the others")
+    domain = next((d for d in formula.domains if d.name == formula.own_name(name)), None)
+    if domain is None:
+        raise formula.no_symbol(name)
+    term = formula.term(limit.figure)
+    if term is None:
+        raise InputError(f"{limit.figure} has no formula")
+
+    def cost(place: int) -> int | None:
+        """The figure, None where the formulas do not hold."""
+        try:
+            return formula.value(limit.figure, **{**sizes, name: domain.size(place)})
+        except InputError:
+            return None
+
+    low = domain.place(domain.low)
+    high = LARGEST if domain.high is None else domain.place(domain.high)
+    formula.require_symbols({**sizes, name: domain.size(low)})
+    if monotone(term, domain.name):
+        best = _bisected(lambda p: (cost(p) if cost(p) is not None else 0) or 0, low, high, limit.most)
+        best = next((p for p in range(best, max(best - SCANNED, low - 1), -1) if _fits(cost(p), limit.most)), low - 1)
+        certain = True
+    else:
+        places = range(low, min(high, low + SCANNED) + 1)
+        costs = _along(formula, limit.figure, domain, places, sizes)
+        best = max((p for p, value in zip(places, costs, strict=True) if _fits(value, limit.most)), default=low - 1)
+        holes = [p for p, value in zip(places, costs, strict=True) if value is None and p > best]
+        best = max((p for p in holes[:BELOW] if _fits(cost(p), limit.most)), default=best)
+        certain = high - low < SCANNED and len(holes) <= BELOW
+    if best < low:
+        least = max(low - BELOW, domain.place(0), 0)
+        best = next((p for p in range(low - 1, least - 1, -1) if _fits(cost(p), limit.most)), -1)
+        profiled = domain.size(least) if low > least else None
+        if best < 0:
+            return Solution(domain.name, None, None, certain, profiled)
+        return Solution(domain.name, domain.size(best), cost(best), certain, profiled)
+    if best >= LARGEST:
+        raise InputError(f"{limit.figure} does not grow with {domain.name}: every size is within the budget")
+    return Solution(domain.name, domain.size(best), cost(best), certain)
+
+
+def _along(
+    formula: Formula, figure: str, domain: Domain, places: Sequence[int], sizes: Mapping[str, int]
+) -> list[int | None]:
+    """A figure at several places of one symbol, with the others' sizes; None where no formula holds."""
+    import numpy
+
+    names = identifiers([d.name for d in formula.domains])
+    fixed = {**{d.name: d.low for d in formula.domains if d.low == d.high}, **formula.named(sizes)}
+    arrays = {names[name]: numpy.full(len(places), size, object) for name, size in fixed.items()}
+    arrays[names[domain.name]] = numpy.array([domain.size(place) for place in places], object)
+    ways = [way for way in (formula, *formula.ways) if way.everywhere and way.term(figure) is not None]
+    values, outside = evaluated([way.pieces([figure])[figure] for way in ways], arrays)
+    costs: list[int | None] = [int(value) for value in values.tolist()]
+    for place in outside.tolist():
+        costs[place] = None
+    return costs
+
+
+def _fits(value: int | None, most: int) -> bool:
+    return value is not None and value <= most
+
+
+def _bisected(cost: Callable[[int], int], low: int, high: int, most: int) -> int:
+    """The largest place at which a cost that never falls stays within what is allowed; below ``low`` where none is."""
+    if cost(low) > most:
+        return low - 1
+    step, good = 1, low
+    while good + step <= high and cost(good + step) <= most:
+        good, step = good + step, step * 2
+    bad = min(good + step, high + 1)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if cost(middle) <= most:
+            good = middle
+        else:
+            bad = middle
+    return good

@@ -1,0 +1,134 @@
+"""Attention in a graph: as one operator, or as products of its own around a Softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flopwise.graph import STORED, Graph, Node, Tensor
+from flopwise.operators.folding import fold
+from flopwise.operators.masks import pairs_within
+from flopwise.operators.tables import row as row_of
+
+#: Operators that are a whole attention.
+_FUSED = frozenset({"Attention", "ai.onnx.preview::FlexAttention", "com.microsoft::GroupQueryAttention"})
+
+#: What keeps one side of a diagonal.
+_TRIANGLE = "Trilu"
+
+
+@dataclass(frozen=True)
+class Unfused:
+    """An attention that a graph computes operator by operator."""
+
+    #: Places of the operators that multiply queries with keys, and weights with values.
+    scores: tuple[int, ...]
+    sums: tuple[int, ...]
+    #: Pairs of a query and a key, over all heads, and those that the mask leaves; None where no mask is known.
+    pairs: int
+    left: int | None
+    #: Pairs that a causal mask would leave, where a mask that is not known follows from positions; else None.
+    causal: int | None
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Places of all its products."""
+        return (*self.scores, *self.sums)
+
+
+def is_fused(node: Node) -> bool:
+    """True where an operator is a whole attention."""
+    return node.op in _FUSED
+
+
+def unfused_attention(graph: Graph) -> list[Unfused]:
+    """The attentions that a graph computes operator by operator.
+
+    The first product multiplies two tensors that are no weights, and nothing but operators without products stands
+    between it and the Softmax; the second multiplies what comes from that Softmax with a tensor that is no weight.
+    """
+    folding = fold(graph)
+    positional: set[str] | None = None
+    scores: dict[str, frozenset[int]] = {}  # tensor -> products whose results it holds
+    probabilities: dict[str, frozenset[int]] = {}  # the same, behind a Softmax: places of the Softmax
+    masked: set[str] = set()  # scores that something met that follows from positions
+    before: dict[int, tuple[frozenset[int], bool]] = {}
+    after: dict[int, list[int]] = {}
+    for place, node in enumerate(graph.nodes):
+        if place in folding.positions or node.op in _FUSED:
+            continue
+        results = [tensor.name for tensor in node.known_outputs]
+        names = [tensor.name for tensor in node.known_inputs]
+        if row_of(node.op).inputs.has_factors:
+            if any(tensor.kind == "weight" for tensor in folding.stored(node)):
+                continue
+            softmaxes = [probabilities[name] for name in names if name in probabilities]
+            for softmax in frozenset().union(*softmaxes):
+                after.setdefault(softmax, []).append(place)
+            if not softmaxes:
+                scores.update(dict.fromkeys(results, frozenset({place})))
+            continue
+        products, behind = (frozenset().union(*(of[n] for n in names if n in of)) for of in (scores, probabilities))
+        if products and positional is None:
+            positional = _positional(graph)
+        meets = bool(products) and any(name in masked or name in (positional or ()) for name in names)
+        if node.op == "Softmax":
+            if products:
+                before[place] = products, meets
+                behind |= {place}
+            products = frozenset()
+        scores.update(dict.fromkeys(results, products) if products else {})
+        probabilities.update(dict.fromkeys(results, behind) if behind else {})
+        masked.update(results if meets else ())
+    return [_unfused(graph.nodes, place, *before[place], after[place]) for place in sorted(after)]
+
+
+def _unfused(nodes: Sequence[Node], softmax: int, products: frozenset[int], masked: bool, sums: list[int]) -> Unfused:
+    """The attention around a Softmax, with what its mask leaves."""
+    scores = tuple(sorted(products))
+    shape, attrs = nodes[scores[0]].output().shape, nodes[softmax].attrs
+    sized = shape is not None and len(shape) > 1 and all(isinstance(extent, int) for extent in shape)
+    if shape is None or not sized:
+        return Unfused(scores, tuple(sums), 0, None, None)
+    queries, keys = int(shape[-2]), int(shape[-1])
+    heads = nodes[scores[0]].output().numel // max(queries * keys, 1)
+
+    def within(left: int | None, ahead: int | None) -> int:
+        return int(heads * pairs_within(queries, keys, keys - queries, left, ahead))
+
+    window, causal = attrs.get("left_window_size", -1), attrs.get("is_causal")
+    pairs = heads * queries * keys
+    if causal is not None:
+        unmasked = within(None if window < 0 else window, 0 if causal else None)
+        return Unfused(scores, tuple(sums), pairs, unmasked, None)
+    return Unfused(scores, tuple(sums), pairs, None, within(None, 0) if masked else None)
+
+
+def _positional(graph: Graph) -> set[str]:
+    """Names of the tensors that follow from flags about positions, as causal masks do.
+
+    Such flags are stored, are one side of a diagonal, or are made of numbers that follow from no input's elements.
+    """
+    data = {tensor.name for tensor in graph.inputs}
+    names: set[str] = set()
+    for node in graph.nodes:
+        entry, results = row_of(node.op), [tensor.name for tensor in node.known_outputs]
+        if "shape query" not in entry.effects and any(tensor.name in data for tensor in node.known_inputs):
+            data.update(results)
+        elif node.op == _TRIANGLE or _makes_flags(node):
+            names.update(results)
+        if not entry.inputs.has_factors:
+            sources = node.known_inputs[:1] if "picks" in entry.effects else node.known_inputs
+            names.update(results if any(t.name in names or _is_flags(t) for t in sources) else ())
+    return names
+
+
+def _makes_flags(node: Node) -> bool:
+    """True where a node compares numbers."""
+    results = node.known_outputs[:1]
+    return bool(results) and results[0].dtype == "bool" and all(tensor.dtype != "bool" for tensor in node.known_inputs)
+
+
+def _is_flags(tensor: Tensor) -> bool:
+    """True where a tensor is a stored table of flags, of as many axes as a mask has."""
+    return tensor.kind in STORED and tensor.dtype in ("bool", "uint8") and len(tensor.shape or ()) > 1

@@ -1,0 +1,250 @@
+"""Shapes of PyTorch's operators that pick, move, join or repeat elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flopwise.operators.shapes.calls.of import Of, Shapes, axes_of, sizes_of
+from flopwise.operators.shapes.picking import sliced
+from flopwise.operators.shapes.reshaping import reshaped
+from flopwise.operators.size import Dims, UnresolvedError, axis_of, broadcast, common, product, require, same, settled
+
+
+def view(x: Of, *shape: Any, **more: Any) -> Shapes:
+    sizes = sizes_of(shape or (more["shape"] if "shape" in more else more["size"],))
+    if any(not isinstance(n, int) for n in sizes):
+        raise UnresolvedError
+    return [reshaped(x.shape, sizes, zeros=True)]
+
+
+def view_as(x: Of, other: Of) -> Shapes:
+    return [other.shape]
+
+
+def unflatten(x: Of, dim: int, sizes: Any) -> Shapes:
+    axis = axis_of(dim, len(x.shape))
+    return [(*x.shape[:axis], *reshaped((x.shape[axis],), list(sizes), zeros=True), *x.shape[axis + 1 :])]
+
+
+def flatten(x: Of, start_dim: int = 0, end_dim: int = -1) -> Shapes:
+    if not x.shape:
+        return [(1,)]
+    first, last = axis_of(start_dim, len(x.shape)), axis_of(end_dim, len(x.shape))
+    return [(*x.shape[:first], product(x.shape[first : last + 1]), *x.shape[last + 1 :])]
+
+
+def squeeze(x: Of, dim: Any = None) -> Shapes:
+    axes = range(len(x.shape)) if dim is None else axes_of(dim, len(x.shape))
+    return [tuple(n for i, n in enumerate(x.shape) if not (i in axes and n == 1))]
+
+
+def unsqueeze(x: Of, dim: int) -> Shapes:
+    made = list(x.shape)
+    made.insert(axis_of(dim, len(made) + 1), 1)
+    return [tuple(made)]
+
+
+def transpose(x: Of, dim0: int, dim1: int) -> Shapes:
+    made = list(x.shape)
+    a, b = axis_of(dim0, len(made)), axis_of(dim1, len(made))
+    made[a], made[b] = made[b], made[a]
+    return [tuple(made)]
+
+
+def turned(x: Of) -> Shapes:
+    return [(*x.shape[:-2], *x.shape[:-3:-1])]
+
+
+def permute(x: Of, *dims: Any, **more: Any) -> Shapes:
+    return [tuple(x.shape[d] for d in sizes_of(dims or (more["dims"],)))]
+
+
+def movedim(x: Of, source: Any, destination: Any) -> Shapes:
+    pairs = dict(zip(axes_of(destination, len(x.shape)), axes_of(source, len(x.shape)), strict=True))
+    others = iter(i for i in range(len(x.shape)) if i not in pairs.values())
+    return [tuple(x.shape[pairs[i] if i in pairs else next(others)] for i in range(len(x.shape)))]
+
+
+def cat(tensors: Sequence[Of], dim: int = 0, **more: Any) -> Shapes:
+    shapes = [t.shape for t in tensors if t.shape != (0,)]
+    axis = axis_of(more.get("axis", dim), len(shapes[0]))
+    made = list(shapes[0])
+    for shape in shapes[1:]:
+        made = [a + b if i == axis else same(a, b) for i, (a, b) in enumerate(zip(made, shape, strict=True))]
+    return [tuple(made)]
+
+
+def stack(tensors: Sequence[Of], dim: int = 0) -> Shapes:
+    made = list(broadcast(*(t.shape for t in tensors)))
+    made.insert(axis_of(dim, len(made) + 1), len(tensors))
+    return [tuple(made)]
+
+
+def split(x: Of, split_size_or_sections: Any = None, dim: int = 0, **more: Any) -> Shapes:
+    sizes = more.get("split_size", more.get("split_sizes", split_size_or_sections))
+    axis = axis_of(dim, len(x.shape))
+    whole = x.shape[axis]
+    if isinstance(sizes, (tuple, list)):
+        parts = list(sizes)
+        same(whole, sum(parts))
+    else:
+        count = -(-int(whole) // int(sizes))
+        require(-(-whole // sizes) - count, "==")
+        parts = [*[sizes] * (count - 1), whole - sizes * (count - 1)]
+    return [(*x.shape[:axis], part, *x.shape[axis + 1 :]) for part in parts]
+
+
+def chunk(x: Of, chunks: int, dim: int = 0) -> Shapes:
+    return split(x, -(-x.shape[axis_of(dim, len(x.shape))] // chunks), dim)
+
+
+def tensor_split(x: Of, indices_or_sections: Any, dim: int = 0) -> Shapes:
+    axis = axis_of(dim, len(x.shape))
+    extent = x.shape[axis]
+    if isinstance(indices_or_sections, (list, tuple)):
+        ends = [0, *indices_or_sections]
+        parts = [sliced(extent, begin, end, 1) for begin, end in zip(ends, (*ends[1:], extent), strict=True)]
+    elif type(indices_or_sections) is int:
+        parts = [(extent + place) // indices_or_sections for place in reversed(range(indices_or_sections))]
+    else:
+        raise UnresolvedError
+    return [(*x.shape[:axis], part, *x.shape[axis + 1 :]) for part in parts]
+
+
+def unbind(x: Of, dim: int = 0) -> Shapes:
+    axis = axis_of(dim, len(x.shape))
+    return [(*x.shape[:axis], *x.shape[axis + 1 :])] * settled(x.shape[axis])
+
+
+def expand(x: Of, *size: Any, **more: Any) -> Shapes:
+    sizes = sizes_of(size or (more["size"],))
+    old = (*[1] * (len(sizes) - len(x.shape)), *x.shape)
+    return [tuple(o if type(s) is int and s == -1 else common(o, s) for o, s in zip(old, sizes, strict=True))]
+
+
+def expand_as(x: Of, other: Of) -> Shapes:
+    return [broadcast(x.shape, other.shape)]
+
+
+def repeat(x: Of, *repeats: Any, **more: Any) -> Shapes:
+    times = sizes_of(repeats or (more["repeats"],))
+    old = (*[1] * (len(times) - len(x.shape)), *x.shape)
+    return [tuple(n * t for n, t in zip(old, times, strict=True))]
+
+
+def repeat_interleave(x: Of, repeats: Any, dim: int | None = None, **more: Any) -> Shapes:
+    if not isinstance(repeats, int) or dim is None:
+        raise UnresolvedError
+    axis = axis_of(dim, len(x.shape))
+    return [(*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])]
+
+
+def pad(x: Of, pad: Sequence[int], *settings: Any, **options: Any) -> Shapes:
+    made = list(x.shape)
+    for i in range(len(pad) // 2):
+        made[-1 - i] = made[-1 - i] + (pad[2 * i] + pad[2 * i + 1])
+    return [tuple(made)]
+
+
+def narrow(x: Of, dim: int, start: Any, length: int) -> Shapes:
+    axis = axis_of(dim, len(x.shape))
+    return [(*x.shape[:axis], length, *x.shape[axis + 1 :])]
+
+
+def select(x: Of, dim: int, index: Any) -> Shapes:
+    axis = axis_of(dim, len(x.shape))
+    return [(*x.shape[:axis], *x.shape[axis + 1 :])]
+
+
+def getitem(x: Of, index: Any) -> Shapes:
+    """Parts by whole numbers, slices, new axes, and tensors of places side by side."""
+    parts = list(index) if isinstance(index, (tuple, list)) else [index]
+    if isinstance(index, list) and index and not all(type(p) is int for p in index):
+        raise UnresolvedError
+    parts = [index] if isinstance(index, list) else parts
+    parts = [Of((len(p),)) if isinstance(p, list) and all(type(n) is int for n in p) else p for p in parts]
+    if any(isinstance(p, Of) and p.flags for p in parts):
+        raise UnresolvedError
+    used = sum(p is not None and p is not Ellipsis for p in parts)
+    if Ellipsis not in [p for p in parts if not isinstance(p, Of)]:
+        parts.append(Ellipsis)
+    extents = iter(x.shape)
+    made: list[Any] = []
+    places: list[Dims] = []
+    for part in parts:
+        if part is None:
+            made.append(1)
+        elif part is Ellipsis:
+            made.extend(next(extents) for _ in range(len(x.shape) - used))
+        elif isinstance(part, slice):
+            extent = next(extents)
+            made.append(_part(extent, part))
+        elif isinstance(part, Of):
+            next(extents)
+            if places and made[-1] is not Of:
+                raise UnresolvedError  # tensors apart from each other move their axes to the front
+            if not places:
+                made.append(Of)
+            places.append(part.shape)
+        elif isinstance(part, int) and not isinstance(part, bool):
+            next(extents)
+        else:
+            raise UnresolvedError
+    if not places:
+        return [tuple(made)]
+    at = made.index(Of)
+    return [(*made[:at], *broadcast(*places), *made[at + 1 :])]
+
+
+def _part(extent: int, part: slice) -> int:
+    if part.start is None and part.stop is None and part.step is None:
+        return extent
+    start = 0 if part.start is None else part.start
+    made = sliced(extent, start, extent if part.stop is None else part.stop, part.step or 1)
+    whole = int(made) == int(extent)  # what is whole stays contiguous
+    if type(start) is int and start < 0 and part.stop is None and part.step in (None, 1):
+        require(-start - extent if whole else extent + start - 1, ">=")
+    else:
+        require(made - extent, "==" if whole else "!=")
+    return made
+
+
+def slice_(x: Of, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Shapes:
+    axis = axis_of(dim, len(x.shape))
+    return [(*x.shape[:axis], _part(x.shape[axis], slice(start, end, step)), *x.shape[axis + 1 :])]
+
+
+def gathered(x: Of, dim: int, index: Of, **more: Any) -> Shapes:
+    return [index.shape]
+
+
+def index_select(x: Of, dim: int, index: Of) -> Shapes:
+    axis = axis_of(dim, len(x.shape))
+    return [(*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])]
+
+
+def pixel_shuffle(x: Of, upscale_factor: int) -> Shapes:
+    r = upscale_factor
+    return [(*x.shape[:-3], x.shape[-3] // (r * r), x.shape[-2] * r, x.shape[-1] * r)]
+
+
+def pixel_unshuffle(x: Of, downscale_factor: int) -> Shapes:
+    r = downscale_factor
+    for extent in x.shape[-2:]:
+        same(extent, extent // r * r)
+    return [(*x.shape[:-3], x.shape[-3] * (r * r), x.shape[-2] // r, x.shape[-1] // r)]
+
+
+def unfold(x: Of, dimension: int, size: int, step: int) -> Shapes:
+    axis = axis_of(dimension, len(x.shape))
+    require(x.shape[axis] - size, ">=")
+    return [(*x.shape[:axis], (x.shape[axis] - size) // step + 1, *x.shape[axis + 1 :], size)]
+
+
+def as_complex(x: Of) -> Shapes:
+    return [x.shape[:-1]]
+
+
+def as_real(x: Of) -> Shapes:
+    return [(*x.shape, 2)]

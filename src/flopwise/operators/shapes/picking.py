@@ -1,0 +1,223 @@
+"""Shapes of operators that pick elements, by bounds, by index or by what the data are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flopwise.operators.elements.selection import distinct, kept_boxes
+from flopwise.operators.shape import Call, Types
+from flopwise.operators.size import (
+    OPEN,
+    MisfitError,
+    Most,
+    UnresolvedError,
+    axis_of,
+    is_certain,
+    larger,
+    product,
+    require,
+    same,
+    settled,
+    smaller,
+    written,
+)
+
+#: Exporters write places this large for the end of an axis.
+_FAR = (1 << 31) - 1
+
+
+def sliced(extent: int, start: int, end: int, step: int) -> int:
+    """How many places a slice has: start and end count from the end where they are negative, and stop at the edges.
+
+    >>> sliced(10, 2, -1, 3), sliced(10, -1, -11, -1), sliced(Most(10), 2, 100, 1)
+    (3, 10, at most 8)
+    """
+    if type(extent) is int and type(start) is int and type(end) is int:
+        return len(range(*slice(start, None if step < 0 and end < -extent else end, step).indices(extent)))
+    if extent is OPEN or start is OPEN or end is OPEN:
+        return OPEN
+    if type(extent) is Most and type(start) is int and type(end) is int:
+        counts = sliced(extent.high, start, end, step), sliced(extent.low, start, end, step)
+        made: int = Most(larger(*counts), smaller(*counts) if start >= 0 or end < 0 else 0)
+        return made
+    if Most in (type(extent), type(start), type(end)):
+        if step == 1 and type(start) is int and start >= 0 and type(end) is Most and end.low >= 0:
+            most = larger(smaller(end.high, extent.high if type(extent) is Most else extent) - start, 0)
+        else:
+            most = extent.high if type(extent) is Most else extent
+        return Most(most)  # type: ignore[no-any-return] # it is an integer of some kind
+    if type(start) is int and start >= _FAR:
+        start = extent
+    if type(end) is int and end >= _FAR:
+        end = extent
+    # Whether a place counts from the end becomes a condition where it is a size.
+    start, end = (place + extent if place < 0 else place for place in (start, end))
+    if step > 0:
+        start, end = _clamped(start, 0, extent), _clamped(end, 0, extent)
+        return larger(-(-(end - start) // step), 0)
+    start, end = smaller(larger(start, 0), extent - 1), _clamped(end, -1, extent - 1)
+    return larger(-(-(start - end) // -step), 0)
+
+
+def _clamped(place: int, low: int, high: int) -> int:
+    return larger(smaller(place, high), low)
+
+
+def slice_(call: Call) -> Types:
+    """Parts of some axes; an open start, end or step leaves the extent as the bound.
+
+    https://onnx.ai/onnx/operators/onnx__Slice.html
+    """
+    extents = list(call.shape(0))
+    for axis, start, end, step in _bounds(call, len(extents)):
+        if axis is None:
+            return [tuple([Most(n) for n in extents])]
+        if start is None or end is None or step is None:
+            extents[axis] = Most(extents[axis])
+        else:
+            if step == 0:
+                raise UnresolvedError("its step is 0")
+            extents[axis] = sliced(extents[axis], start, end, step)
+    return [tuple(extents)]
+
+
+def _bounds(call: Call, rank: int) -> Iterator[tuple[int | None, Any, Any, Any]]:
+    """Axis, start, end and step of each part, None for what is not known; an axis of None may be any."""
+    starts, ends, axes, steps = (
+        _settings(call, name, place) for place, name in enumerate(("starts", "ends", "axes", "steps"), 1)
+    )
+    if axes is None:
+        if call.has(3):
+            yield None, None, None, None
+            return
+        count = next((len(some) for some in (starts, ends) if some is not None), None)
+        axes = list(range(rank if count is None else count))
+    for i, axis in enumerate(axes):
+        if axis is None:
+            yield None, None, None, None
+            return
+        step: int | None = 1
+        if steps is not None:
+            step = steps[i]
+            step = step if step is None else settled(step)
+        elif call.has(4):
+            step = None
+        place = axis_of(settled(axis), rank)
+        yield place, None if starts is None else starts[i], None if ends is None else ends[i], step
+
+
+def _settings(call: Call, name: str, place: int) -> list[int | None] | None:
+    """Settings as far as they are known; None where they are left out or nobody knows how many there are."""
+    try:
+        return call.settings_or_open(name, place)
+    except UnresolvedError:
+        return None
+
+
+def gather(call: Call) -> Types:
+    """The shape of the indices in place of an axis."""
+    x, indices = call.shape(0), call.shape(1)
+    axis = axis_of(call.attr("axis", 0), len(x))
+    return [(*x[:axis], *indices, *x[axis + 1 :])]
+
+
+def like_second(call: Call) -> Types:
+    """As the indices."""
+    return [call.shape(1)]
+
+
+def gather_nd(call: Call) -> Types:
+    """The indices without their last axis, then what one of them picks."""
+    x, indices = call.shape(0), call.shape(1)
+    batch = call.attr("batch_dims", 0)
+    first = batch + settled(indices[-1])
+    if not 0 <= batch <= first <= len(x):
+        raise MisfitError(f"indices of {written(indices)} pick from {written(x)} behind {batch} axes")
+    return [(*indices[:-1], *x[first:])]
+
+
+def one_hot(call: Call) -> Types:
+    """The indices with an axis of the depth."""
+    indices, axis = list(call.shape(0)), call.attr("axis", -1)
+    (depth,) = call.settings_or_open("depth", 1) or (None,)
+    place = axis_of(axis, len(indices) + 1)
+    indices.insert(place, OPEN if depth is None else depth)
+    return [tuple(indices)]
+
+
+def top_k(call: Call) -> Types:
+    """K along an axis, twice."""
+    x = call.shape(0)
+    axis = axis_of(call.attr("axis", -1), len(x))
+    (k,) = _settings(call, "k", 1) or (None,)
+    if k is None:
+        k = Most(x[axis])
+    elif not is_certain(k) or not is_certain(x[axis]):
+        k = smaller(k, x[axis])
+    elif type(k) is int and type(x[axis]) is int:
+        if not 0 <= k <= x[axis]:
+            raise MisfitError(f"the largest {k} of {x[axis]} are asked for")
+    else:
+        require(x[axis] - k, ">=")
+    return [(*x[:axis], k, *x[axis + 1 :])] * 2
+
+
+def non_zero(call: Call) -> Types:
+    """At most every element; the elements say how many where they are known."""
+    x, count = call.shape(0), _set(call, 0)
+    return [(len(x), Most(product(x)) if count is None else count)]
+
+
+def _set(call: Call, place: int) -> int | None:
+    """How many elements of an input are not 0; None where that is not known."""
+    try:
+        data = call.elements(place)
+    except UnresolvedError:
+        return None
+    return sum(map(bool, data)) if all(type(element) in (int, float, bool) for element in data) else None
+
+
+def suppression(call: Call) -> Types:
+    """At most so many boxes for each class and image.
+
+    https://onnx.ai/onnx/operators/onnx__NonMaxSuppression.html
+    """
+    boxes, scores = call.ranked(0, 3), call.ranked(1, 3)
+    spatial = same(boxes[1], scores[2])
+    most = call.settings_or_open("", 2) if call.has(2) else [0]
+    limit = (most or [None])[0]
+    if limit is not None and (boxes_kept := kept_boxes(call)) is not None:
+        return [(len(boxes_kept), 3)]
+    kept = spatial if limit is None else smaller(limit, spatial)
+    return [(Most(scores[0] * scores[1] * kept), 3)]
+
+
+def unique(call: Call) -> Types:
+    """At most every element or slice."""
+    x, named, found = call.shape(0), call.attr("axis"), distinct(call)
+    count = None if found is None else len(found)
+    if named is None:
+        most = Most(product(x), 1 if type(product(x)) is int and product(x) else 0)
+        most = most if count is None else count
+        return [(most,), (most,), (product(x),), (most,)]
+    axis = axis_of(named, len(x))
+    most = Most(x[axis], 1 if type(x[axis]) is int and x[axis] else 0)
+    most = most if count is None else count
+    return [(*x[:axis], most, *x[axis + 1 :]), (most,), (x[axis],), (most,)]
+
+
+def compress(call: Call) -> Types:
+    """At most as many slices as there are flags."""
+    x, flags, named = call.shape(0), call.ranked(1, 1), call.attr("axis")
+    count = _set(call, 1)
+    if named is None:
+        return [(Most(smaller(product(x), flags[0])) if count is None else count,)]
+    axis = axis_of(named, len(x))
+    return [(*x[:axis], Most(smaller(x[axis], flags[0])) if count is None else count, *x[axis + 1 :])]
+
+
+def features(call: Call) -> Types:
+    """ArrayFeatureExtractor: the columns that Y names, a row for a vector."""
+    x, picked = call.shape(0), call.shape(1)
+    return [(*(x[:-1] or (1,)), picked[-1] if picked else 1)]

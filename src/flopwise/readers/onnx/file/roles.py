@@ -1,0 +1,133 @@
+"""What each stored tensor of an ONNX model is: a trained weight, a buffer beside the weights, or a constant.
+
+The file does not say, so the use decides: the operators that take the tensor and the place among their inputs. Where a
+PyTorch exporter left a note, the note decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from flopwise.graph import Kind
+from flopwise.graph.dtypes import is_float
+from flopwise.operators.inputs import Input, Role, scale
+from flopwise.operators.operator import Operator
+from flopwise.operators.tables import find, row
+from flopwise.readers.onnx.file.model import Node
+
+#: What an operator carries of its first input where its result is the same stored data in another form.
+_SAME_DATA = frozenset({"same", "moved", "broadcast"})
+
+_SCALES: frozenset[Role] = frozenset({"scale", "zero point"})
+
+#: Inputs that hold statistics or quantisation parameters: not trained, but stored beside the weights.
+_BUFFERS: frozenset[Role] = _SCALES | {"statistic"}
+
+#: Inputs where a tensor made by ConstantOfShape is a weight whose values the file does not keep.
+_WEIGHTS: frozenset[Role] = frozenset({"weight", "statistic"})
+
+#: Integer types in which quantised weights are stored; wider integers count, index or steer shapes.
+_QUANTISED = frozenset({"int8", "uint8", "int4", "uint4", "int2", "uint2"})
+
+#: One use of a tensor: what the operator takes it for.
+Use = Input
+
+#: How a scale is used.
+_SCALES_ALONE: tuple[Use, ...] = (scale(),)
+
+
+def uses(nodes: Sequence[Node], stored: Iterable[str]) -> dict[str, tuple[Use, ...]]:
+    """Who takes each stored tensor; operators that only change its form are looked through.
+
+    Args:
+        nodes: the operators in execution order.
+        stored: the names of the stored tensors; constants in the graph are added to them.
+
+    What multiplies a scale that is found anew in each inference is a scale as well: dynamic quantisation writes the
+    requantisation of a MatMulInteger as Cast and Mul.
+    """
+    rows = {key: _row(*key) for key in {(node.domain, node.op) for node in nodes}}
+    scales = {name for n in nodes if n.op == "DynamicQuantizeLinear" for name in n.outputs[1:2] if name}
+    same = {key for key, operator in rows.items() if operator.carries in _SAME_DATA}
+    wanted = set(stored)
+    takers = []
+    for node in nodes:
+        if node.op in ("Constant", "ConstantOfShape"):
+            wanted.update(node.outputs[:1])
+        if not wanted.isdisjoint(node.inputs):
+            takers.append(node)
+            if node.outputs and node.inputs[0] in wanted and (node.domain, node.op) in same:
+                wanted.add(node.outputs[0])
+    taken: dict[str, tuple[Use, ...]] = {}
+    alone: dict[tuple[str, str, int], tuple[Use, ...]] = {}  # most tensors have one use, and many the same
+    for node in reversed(takers):
+        op, domain, inputs, outputs = node.op, node.domain, node.inputs, node.outputs
+        for place, name in enumerate(inputs):
+            if not name or name not in wanted:
+                continue
+            if scales and op == "Mul" and not scales.isdisjoint(inputs) and name not in scales:
+                use = _SCALES_ALONE
+            elif place == 0 and (domain, op) in same and outputs:
+                use = taken.get(outputs[0], ())
+            else:
+                key = domain, op, place
+                use = alone.get(key) or alone.setdefault(key, (rows[domain, op].inputs.input(place),))
+            before = taken.setdefault(name, use)
+            if before is not use:  # each use once, or they would grow with each link of a chain that changes the form
+                taken[name] = (*before, *(u for u in use if not any(u is b for b in before)))
+    return taken
+
+
+def _row(domain: str, op: str) -> Operator:
+    """The row of an operator; for an unknown domain, that of the operator of the same name."""
+    name = f"{domain}::{op}" if domain else op
+    return find(name) or row(op)
+
+
+def _all(uses: Iterable[Use], *roles: Role) -> bool:
+    listed = list(uses)
+    return bool(listed) and all(use.role in roles for use in listed)
+
+
+def _biases(uses: Iterable[Use]) -> bool:
+    """Whether all uses are biases that are stored in 32 bits beside 8-bit weights."""
+    listed = list(uses)
+    return bool(listed) and all(use.wide_bias for use in listed)
+
+
+def kind_of(dtype: str | None, rank: int, taken: Iterable[Use], noted: Kind | None = None) -> Kind:
+    """What a stored tensor is.
+
+    Args:
+        dtype: element type.
+        rank: number of dims.
+        taken: its uses.
+        noted: what its exporter says that it is.
+    """
+    taken = list(taken)
+    whole = dtype in _QUANTISED or (dtype == "int32" and _biases(taken))
+    if not (is_float(dtype) or whole or (dtype or "").startswith("complex")):
+        return "buffer" if dtype == "int32" and _all(taken, *_BUFFERS) else "constant"
+    if noted is not None:
+        return noted
+    if _all(taken, *_BUFFERS):
+        return "buffer"
+    if rank == 0 or _all(taken, "setting"):
+        return "constant"
+    return "weight"
+
+
+def kind_of_filled(dtype: str | None, rank: int, taken: Iterable[Use]) -> Kind | None:
+    """What the result of a ConstantOfShape is: a weight or buffer if it is used as one, else None."""
+    taken = list(taken)
+    if not is_float(dtype) or rank == 0 or not _all(taken, *_WEIGHTS):
+        return None
+    return "buffer" if _all(taken, *_BUFFERS) else "weight"
+
+
+def kind_of_constant(dtype: str | None, rank: int, elements: int, taken: Iterable[Use]) -> Kind:
+    """What the result of a Constant node is: exporters write settings and single numbers there, but weights as well."""
+    taken = list(taken)
+    if (elements <= 1 and not _all(taken, *_SCALES)) or _all(taken, "state"):
+        return "constant"
+    return kind_of(dtype, rank, taken)

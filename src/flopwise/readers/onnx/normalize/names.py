@@ -1,0 +1,28 @@
+"""Names for control flow without one, for ``--trip NAME=N`` and for the names of what is in bodies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from flopwise.readers.onnx.file.model import CONTROL_FLOW, Graph, Node
+
+
+def named(graph: Graph) -> Graph:
+    """The graph with a name for each control-flow operator: its own, or its type with a running number (``loop_1``)."""
+    return _named(graph, Counter())
+
+
+def _named(graph: Graph, seen: Counter[str]) -> Graph:
+    operators = [node.op for node in graph.nodes]
+    if CONTROL_FLOW.isdisjoint(operators):
+        seen.update(operators)
+        return graph
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        seen[node.op] += 1
+        if not node.domain and node.op in CONTROL_FLOW:
+            node = node._replace(name=node.name or f"{node.op.lower()}_{seen[node.op]}")
+            node = node.with_bodies(lambda body: _named(body, seen))
+        nodes.append(node)
+    return replace(graph, nodes=nodes)

@@ -1,1 +1,0 @@
-"""Shapes of every tensor: onnx's C++ inference first, then what it leaves unresolved."""

@@ -1,0 +1,52 @@
+"""Laws of shortening, filling and wrapping."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flopwise.errors import printable
+from flopwise.report.formats.terminal import aligned, cells, pad, shorten, widest, wrap
+
+PRINTABLE = st.text().map(printable)
+
+
+@given(PRINTABLE, st.integers(0, 40))
+def test_shortened_text_fits_and_keeps_both_ends(text: str, width: int) -> None:
+    short = shorten(text, width)
+    assert cells(short) <= width
+    if cells(text) <= width:
+        assert short == text
+    elif "…" not in text and width >= 3 and "…" in short:
+        head, tail = short.split("…")
+        assert text.startswith(head)
+        assert text.endswith(tail)
+
+
+@given(PRINTABLE, st.integers(0, 40))
+def test_padded_text_is_as_wide_as_asked(text: str, width: int) -> None:
+    assert cells(pad(text, width)) == cells(pad(text, width, right=True)) == max(width, cells(text))
+
+
+@given(PRINTABLE, st.integers(8, 40))
+def test_wrapped_lines_fit_and_hold_all_words(text: str, width: int) -> None:
+    lines = list(wrap(text, width))
+    assert all(cells(line) <= width for line in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_wide_and_combining_characters() -> None:
+    assert cells("卷积") == 4
+    assert cells("e\u0301") == 1
+    assert shorten("卷积卷积卷积", 7) == "卷…卷积"
+
+
+@given(st.lists(st.tuples(PRINTABLE, PRINTABLE), min_size=1))
+def test_aligned_texts_are_as_wide_as_their_columns(rows: list[tuple[str, str]]) -> None:
+    widths = widest(rows)
+    assert all([cells(text) for text in aligned(row, widths, (False, True))] == widths for row in rows)
+
+
+def test_only_texts_at_the_left_are_shortened() -> None:
+    assert aligned(("abcdefgh", "12345678"), (5, 5), (False, True), "…") == ["a…fgh", "12345678"]
+    assert widest([]) == []
