@@ -165,7 +165,7 @@ def _input(text: str) -> None:
 
 
 def _at(text: str) -> None:
-    from flopwise.analyses.formula.grid import grid
+    from flopwise.analyses.formula.extras.grid import grid
 
     list(itertools.islice(grid([text]), 1000))
 

@@ -70,7 +70,6 @@ def test_explain_model(run: Run) -> None:
     [
         (["Covn"], "did you mean Conv"),
         (["no.onnx", "-c", "flops", "-c", "macs"], "no such file"),
-        (["Conv", "-c", "flops"], "nothing to compare"),
         ([LIGHT / "light_vgg19.onnx", "-c", "flops"], "give -c twice"),
         ([LIGHT, "-c", "flops", "-c", "macs"], "is a directory"),
     ],
