@@ -22,60 +22,89 @@ SHORT = 64
 ROUNDS = 8
 
 
-@dataclass(slots=True)
-class _Iterations:
-    """The iterations of a loop one by one, and what comes out of it."""
-
-    runs: list[Run]
-    outputs: list[Fact]
-
-
 def loop(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tuple[list[Inner], Sequence[Fact]]:
     """The bodies of a Loop and its results.
 
     Raises:
         InputError: the user says that it runs another number of times than it does.
     """
-    body, facts = bodies_of(node)["body"], whole.facts
-    start = list(given[2:])
-    condition = scalar(given[1]) if at(given, 1) is not None else True
-    count = scalar(at(given, 0))
-    stated = whole.trips.get(node.name)
-    bounded = type(count) is Most
+    body, start = bodies_of(node)["body"], list(given[2:])
+    count, condition = scalar(at(given, 0)), True if at(given, 1) is None else scalar(given[1])
     most = None if count is None else larger(count.high if type(count) is Most else count, 0)
     if condition is not None and not condition:
         most = 0
     general = _general(whole, body, start, scope)
-    goes_on = scalar(general.outputs[0]) if general.outputs else None
-    if goes_on is not None and not goes_on:
-        most = smaller(1, most if most is not None else 1)
-    elif goes_on is None and condition and (ends := ending(body, start, most, general.scope)) is not None:
-        most, goes_on = ends, True
-    exact = not bounded and most is not None and (goes_on is not None or most <= 1) and condition is not None
-    carried = general.outputs[1 : 1 + len(start)]
-    stable = all(alike(one, other) for one, other in zip(start, carried, strict=True))
-    short = type(most) is int and most <= SHORT and bool(start) and all(fact.elements is not None for fact in start)
-    said = stated is not None and type(stated) is not int  # a size with an expression says how often
-    if not bounded and (not ((exact or said) and stable and general.resolved) or short):
-        limit = most if exact or stated is None else stated
-        limit = None if limit is None else settled(limit)  # each iteration differs from the one before
-        if (limit is not None or goes_on is None) and (iterations := _follow(whole, body, start, limit, stated, scope)):
-            whole.met[node.name] = len(iterations.runs)
-            pass_on_warnings(scope, iterations.runs)
-            return grouped(iterations.runs), iterations.outputs
+    carried, collected = general.outputs[1 : 1 + len(start)], general.outputs[1 + len(start) :]
+    trips = _Trips(most, whole.trips.get(node.name), bounded=type(count) is Most)
+    trips.look_at_condition(condition, body, start, general)
+    if _differ(start, carried, trips, general) and (iterations := _follow(whole, body, start, trips, scope)):
+        runs, outputs = iterations
+        whole.met[node.name] = len(runs)
+        pass_on_warnings(scope, runs)
+        return grouped(runs), outputs
     pass_on_warnings(scope, [general])
-    trips = most if exact else stated if stated is not None else most
-    if stated is not None and exact and not said and stated != trips:
-        raise InputError(f"{describe(node)} runs {trips} times, not {stated}")
-    if not exact and stated is None:
-        more = f"at most {trips} times, counted as {trips}" if trips is not None else "an unknown number of times"
-        scope.warnings.append(f"{describe(node)} runs {more}; give it with --trip {node.name}=N")
-    whole.met[node.name] = trips
-    bound = not exact and stated is None and trips is not None
-    length = OPEN if trips is None else Most(trips) if bound else trips
-    scans = [with_axis(facts, fact, 0, length) for fact in general.outputs[1 + len(start) :]]
-    outputs = start if type(trips) is int and trips == 0 else [fact.plain for fact in carried]
-    return [general.inner("body", trips, bound=bound)], [*outputs, *scans]
+    number = trips.number
+    if trips.exact and type(trips.stated) is int and trips.stated != number:
+        raise InputError(f"{describe(node)} runs {number} times, not {trips.stated}")
+    unsure = not trips.exact and trips.stated is None
+    if unsure:
+        _ask_for_trips(node, scope, number)
+    whole.met[node.name] = number
+    length = Most(number) if unsure and number is not None else number
+    outputs = start if type(number) is int and number == 0 else [fact.plain for fact in carried]
+    scans = [with_axis(whole.facts, fact, 0, length) for fact in collected]
+    return [general.inner("body", number, bound=unsure and number is not None)], [*outputs, *scans]
+
+
+@dataclass(slots=True)
+class _Trips:
+    """How often a Loop runs."""
+
+    #: At most, as its inputs and its condition say; None if nothing limits it.
+    most: int | None
+    #: As the user says, and a size with an expression.
+    stated: int | None
+    #: Whether the data decide its trip count.
+    bounded: bool
+    #: Whether it runs as often as ``most`` says.
+    exact: bool = False
+    #: Whether the condition is known to end it no earlier.
+    goes_on: bool = False
+
+    @property
+    def number(self) -> int | None:
+        """How often it counts; None if that is unknown."""
+        return self.most if self.exact or self.stated is None else self.stated
+
+    def look_at_condition(self, first: Any, body: Graph, start: Sequence[Fact], general: Run) -> None:
+        """Complete this with what the condition says: ``first`` as it is before, None if unknown."""
+        another = scalar(general.outputs[0]) if general.outputs else None
+        if another is not None and not another:
+            self.most = smaller(1, self.most if self.most is not None else 1)
+        elif another is None and first and (ends := ending(body, start, self.most, general.scope)) is not None:
+            self.most, another = ends, True
+        self.goes_on = another is not None
+        if not self.bounded and self.most is not None:
+            self.exact = (self.goes_on or self.most <= 1) and first is not None
+
+
+def _differ(start: Sequence[Fact], carried: Sequence[Fact], trips: _Trips, general: Run) -> bool:
+    """Whether iterations are followed one by one, as their shapes may differ, or their few values are worth it."""
+    stable = all(alike(one, other) for one, other in zip(start, carried, strict=True))
+    if trips.bounded:
+        return False
+    certain = trips.exact or (trips.stated is not None and type(trips.stated) is not int)  # a size with an expression
+    if not (certain and stable and general.resolved):
+        return True
+    return (
+        type(trips.most) is int and trips.most <= SHORT and bool(start) and all(f.elements is not None for f in start)
+    )
+
+
+def _ask_for_trips(node: Node, scope: Scope, most: int | None) -> None:
+    """Warn of a body of which nobody knows how often it runs, but at most."""
+    often = "an unknown number of times" if most is None else f"at most {most} times, counted as {most}"
+    scope.warnings.append(f"{describe(node)} runs {often}; give it with --trip {node.name}=N")
 
 
 def _general(whole: Pass, body: Graph, start: Sequence[Fact], scope: Scope) -> Run:
@@ -95,10 +124,11 @@ def _general(whole: Pass, body: Graph, start: Sequence[Fact], scope: Scope) -> R
 
 
 def _follow(
-    whole: Pass, body: Graph, start: list[Fact], limit: int | None, stated: int | None, scope: Scope
-) -> _Iterations | None:
-    """The iterations one by one; None when that is too long, or nothing says where the loop ends."""
-    if limit is not None and limit * max(len(body.nodes), 1) > whole.steps:
+    whole: Pass, body: Graph, start: list[Fact], trips: _Trips, scope: Scope
+) -> tuple[list[Run], list[Fact]] | None:
+    """The iterations one by one and their results; None when that is too long, or nothing says where the loop ends."""
+    limit = None if trips.number is None else settled(trips.number)  # each iteration differs from the one before
+    if trips.goes_on if limit is None else limit * max(len(body.nodes), 1) > whole.steps:
         return None
     facts = whole.facts
     always, number = facts.constant(facts.tensor("bool", ()), (True,)), facts.tensor("int64", ())
@@ -110,7 +140,7 @@ def _follow(
         whole.steps -= not body.nodes
         one = run(whole, body, [facts.constant(number, (len(runs),)), always, *carried], scope)
         condition = scalar(one.outputs[0])
-        if condition is None and stated is None:
+        if condition is None and trips.stated is None:
             return None
         runs.append(one)
         scans.append(one.outputs[1 + len(start) :])
@@ -118,15 +148,15 @@ def _follow(
         goes_on = condition is None or bool(condition)
     if not runs:
         return None
-    return _Iterations(runs, [*carried, *[_stacked(facts, rows) for rows in zip(*scans, strict=True)]])
+    return runs, [*carried, *[_stacked(facts, rows) for rows in zip(*scans, strict=True)]]
 
 
 def with_axis(facts: Facts, fact: Fact, axis: int, length: Any) -> Fact:
-    """Slices put together along a new axis."""
+    """Slices put together along a new axis; a length of None is open."""
     if fact.shape is None or not -len(fact.shape) - 1 <= axis <= len(fact.shape):
         return facts.tensor(fact.dtype, None)
     extents = list(fact.shape)
-    extents.insert(axis % (len(extents) + 1), length)
+    extents.insert(axis % (len(extents) + 1), OPEN if length is None else length)
     return facts.tensor(fact.dtype, tuple(extents))
 
 
@@ -163,21 +193,19 @@ def _stacked(facts: Facts, rows: Sequence[Fact]) -> Fact:
 def scan(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tuple[list[Inner], Sequence[Fact]]:
     """The body, once for each element along the scanned axes (in operator set 8 also for each member of the batch)."""
     body, facts, attributes = bodies_of(node)["body"], whole.facts, node.attributes.values
+    inputs, named_axes, batch = list(given), attributes, 1
     batched = whole.opsets.get("", 1) < 9
-    inputs = list(given[1 if batched else 0 :])
+    if batched:  # behind how long sequences are, all inputs have an axis of the batch before the one that is scanned
+        batch = extent(given[1], 0) if len(given) > 1 else 1
+        inputs, named_axes = [without_axis(facts, fact, 0) for fact in given[1:]], {}
     states = len(inputs) - attributes.get("num_scan_inputs", 0)
     scanned = inputs[states:]
-    axes = [1] * len(scanned) if batched else list(attributes.get("scan_input_axes") or ()) or [0] * len(scanned)
+    axes = named_axes.get("scan_input_axes") or [0] * len(scanned)
     extents = [extent(fact, axis) for fact, axis in zip(scanned, axes, strict=False)]
     lengths = list({identity(length): length for length in extents if length is not None}.values())
     trips = lengths[0] if len(lengths) == 1 else whole.trips.get(node.name)
-    batch = extent(inputs[0], 0) if batched and inputs else 1
-    first = [without_axis(facts, fact, 0) if batched else fact.plain for fact in inputs[:states]]
-    slices = [
-        without_axis(facts, without_axis(facts, fact, 1), 0) if batched else without_axis(facts, fact, axis)
-        for fact, axis in zip(scanned, axes, strict=False)
-    ]
-    general = run(whole, body, [*first, *slices], scope)
+    slices = [without_axis(facts, fact, axis) for fact, axis in zip(scanned, axes, strict=False)]
+    general = run(whole, body, [*[fact.plain for fact in inputs[:states]], *slices], scope)
     pass_on_warnings(scope, [general])
     total = None if trips is None or batch is None else trips * batch
     bound = type(total) is Most
@@ -185,16 +213,12 @@ def scan(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tupl
     whole.met[node.name] = total
     if total is None:
         scope.warnings.append(f"{describe(node)} runs an unknown number of times; give the input shapes with -i")
-    length, size = OPEN if trips is None else trips, OPEN if batch is None else batch
-    outputs = [with_axis(facts, fact, 0, size) if batched else fact.plain for fact in general.outputs[:states]]
     collected = general.outputs[states:]
-    for fact, axis in zip(
-        collected, list(attributes.get("scan_output_axes") or ()) or [0] * len(collected), strict=False
-    ):
-        if batched:
-            outputs.append(with_axis(facts, with_axis(facts, fact, 0, length), 0, size))
-        else:
-            outputs.append(with_axis(facts, fact, axis, length))
+    axes = named_axes.get("scan_output_axes") or [0] * len(collected)
+    outputs = [fact.plain for fact in general.outputs[:states]]
+    outputs += [with_axis(facts, fact, axis, trips) for fact, axis in zip(collected, axes, strict=False)]
+    if batched:
+        outputs = [with_axis(facts, fact, 0, batch) for fact in outputs]
     return [general.inner("body", total, bound=bound)], outputs
 
 
@@ -208,9 +232,7 @@ def sequence_map(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope)
         pass_on_warnings(scope, [general])
         whole.met[node.name] = stated
         if stated is None:
-            scope.warnings.append(
-                f"{describe(node)} runs an unknown number of times; give it with --trip {node.name}=N"
-            )
+            _ask_for_trips(node, scope, None)
         made = [
             facts.sequence(fact.dtype, None if stated is None else [fact.plain] * min(stated, _MOST), item=fact.plain)
             for fact in general.outputs
