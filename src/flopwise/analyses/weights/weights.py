@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flopwise.analyses.weights.result import Entry, Histogram, Weights
@@ -63,8 +64,7 @@ def measured(
     progress: Callable[[str], None] | None = None,
 ) -> Weights:
     """As ``flopwise.weights``, of stored tensors that are open already."""
-    from flopwise.analyses.weights import together
-    from flopwise.analyses.weights.engine import Engine, loops
+    from flopwise.analyses.weights.engine import loops
 
     check_options(by, bins, threads)
     groups, notes = _groups(stored, by)
@@ -72,52 +72,61 @@ def measured(
     chosen = {name: group for name, group in groups.items() if any(fnmatch.fnmatchcase(name, p) for p in patterns)}
     if groups and not chosen:
         raise InputError(f"no {by} is called {', '.join(patterns)}; the first are {', '.join(list(groups)[:5])}")
-    every = sum(p.numel for group in chosen.values() for p in group)
-    code, count = loops(every), threads or os.cpu_count() or 1
-    measurements: dict[str, _Measured] = {}
-    done = 0
-    with no_search_for_garbage(), ThreadPoolExecutor(count) as pool:  # all that is made for a tensor stays
-        shared, alone = Engine(code, pool if count > 1 else None, 2 * count), Engine(code)
-        bound = bins if histogram else 0
-        if len(chosen) > MANY and bound <= together.MOST_BINS and code.__name__.endswith("portable"):
-            measurements = _measure_small(chosen, bound)
-            done = sum(p.numel for name in measurements for p in chosen[name])
-        unmeasured = {name: group for name, group in chosen.items() if name not in measurements}
-        large = {n: g for n, g in unmeasured.items() if count == 1 or not _side_by_side(g)}
-        small = [(name, group) for name, group in unmeasured.items() if name not in large]
-        parts = [small[at : at + AT_ONCE] for at in range(0, len(small), AT_ONCE)]
-        for part, future in [(part, pool.submit(_measure_each, alone, part, bound)) for part in parts]:
-            for (name, group), result in zip(part, future.result(), strict=True):
-                measurements[name], done = result, done + sum(p.numel for p in group)
-            _say(progress, done, every)
-        for name, group in large.items():
-            _say(progress, done, every)
-            measurements[name] = _measure(shared, name, group, bound)
-            done += sum(p.numel for p in group)
-    entries = tuple(measurements[name][0] for name in chosen)
-    total = _total(entries, [measurements[name][1:] for name in chosen])
+    code, bound = loops(sum(map(_numel, chosen.values()))), bins if histogram else 0
+    measurements = _measurements(chosen, bound, code, threads or os.cpu_count() or 1, progress)
+    total = _total([measurements[name] for name in chosen])
     if total.nan or total.infinite:
         notes.append(f"{total.nan:,} NaN and {total.infinite:,} infinite elements are in no other figure")
+    entries = tuple(measurements[name][0] for name in chosen)
     return Weights(stored.model, stored.format, by, bound, entries, total, (*notes, *stored.notes_by_now()), code.NAME)
 
 
-def check_options(by: str, bins: int, threads: int | None) -> None:
-    """Raise InputError if the options make no sense.
+def _measurements(
+    chosen: dict[str, list[StoredTensor]],
+    bins: int,
+    code: ModuleType,
+    threads: int,
+    progress: Callable[[str], None] | None,
+) -> dict[str, _Measured]:
+    """Measurements by entry: many tiny tensors in tables, small layers side by side, large ones shared by threads."""
+    from flopwise.analyses.weights import together
+    from flopwise.analyses.weights.engine import Engine
 
-    Raises:
-        InputError: the grouping is unknown, or there are too many bins or too few threads.
-    """
+    measurements: dict[str, _Measured] = {}
+    done, every = 0, sum(map(_numel, chosen.values()))
+
+    def say() -> None:
+        if progress is not None and every:
+            progress(f"measuring weights, {100 * done // every} % of {every:,} elements")
+
+    with no_search_for_garbage(), ThreadPoolExecutor(threads) as pool:  # all that is made for a tensor stays
+        shared, alone = Engine(code, pool if threads > 1 else None, 2 * threads), Engine(code)
+        if len(chosen) > MANY and bins <= together.MOST_BINS and code.__name__.endswith("portable"):
+            measurements = _measure_small(chosen, bins)
+        done = sum(_numel(chosen[name]) for name in measurements)
+        unmeasured = [name for name in chosen if name not in measurements]
+        small = [name for name in unmeasured if threads > 1 and _side_by_side(chosen[name])]
+        parts = [small[at : at + AT_ONCE] for at in range(0, len(small), AT_ONCE)]
+        for part in pool.map(lambda names: {n: _measure(alone, n, chosen[n], bins) for n in names}, parts):
+            measurements |= part
+            done += sum(_numel(chosen[name]) for name in part)
+            say()
+        for name in unmeasured:
+            if name not in measurements:
+                say()
+                measurements[name] = _measure(shared, name, chosen[name], bins)
+                done += _numel(chosen[name])
+    return measurements
+
+
+def check_options(by: str, bins: int, threads: int | None) -> None:
+    """Raise InputError if the grouping is unknown, or there are too many bins or too few threads."""
     if by not in GROUPINGS:
         raise InputError(f"unknown grouping {by!r}; known: {', '.join(GROUPINGS)}")
     if not 1 <= bins <= MOST_BINS:
         raise InputError(f"a histogram has 1 to {MOST_BINS:,} bins, not {bins}")
     if threads is not None and threads < 1:
         raise InputError(f"{threads} threads: give 1 or more")
-
-
-def _say(progress: Callable[[str], None] | None, done: int, every: int) -> None:
-    if progress is not None and every:
-        progress(f"measuring weights, {100 * done // every} % of {every:,} elements")
 
 
 def floating(dtype: str) -> bool:
@@ -136,10 +145,9 @@ def _groups(stored: StoredTensors, by: str) -> tuple[dict[str, list[StoredTensor
         return {names.fresh(tensor.name or "(unnamed)"): [tensor] for tensor in numbers}, notes
     weights = [p for p in numbers if floating(p.dtype) and p.role != "constant"]
     if len(weights) < len(numbers):
-        left = [p for p in numbers if not (floating(p.dtype) and p.role != "constant")]
+        elements = counted(_numel(numbers) - _numel(weights), "element")
         notes.append(
-            f"{counted(len(left), 'tensor')} of integers or constants with "
-            f"{counted(sum(p.numel for p in left), 'element')} "
+            f"{counted(len(numbers) - len(weights), 'tensor')} of integers or constants with {elements} "
             "belong to no layer; --by tensor lists them"
         )
     together: dict[str, list[StoredTensor]] = {}
@@ -148,9 +156,13 @@ def _groups(stored: StoredTensors, by: str) -> tuple[dict[str, list[StoredTensor
     return {name: sorted(group, key=lambda p: p.slot) for name, group in together.items()}, notes
 
 
+def _numel(group: Sequence[StoredTensor]) -> int:
+    return sum(tensor.numel for tensor in group)
+
+
 def _side_by_side(group: Sequence[StoredTensor]) -> bool:
     """True where a layer is small, and its elements are at hand without a stream that others share."""
-    return sum(p.numel for p in group) < LARGE and all(p.raw() is not None for p in group)
+    return _numel(group) < LARGE and all(p.raw() is not None for p in group)
 
 
 def _measure_small(chosen: dict[str, list[StoredTensor]], bins: int) -> dict[str, _Measured]:
@@ -161,19 +173,15 @@ def _measure_small(chosen: dict[str, list[StoredTensor]], bins: int) -> dict[str
     single = ((name, group[0]) for name, group in chosen.items() if len(group) == 1 and group[0].numel <= SOME)
     measurements: dict[str, _Measured] = {}
     for those, rows in together.tables(single, lambda item: item[1].raw()):
-        moments = [m if m is None or _factor(m) == 1.0 else None for m in together.scan(rows)]
-        there = [place for place, m in enumerate(moments) if m is not None]
-        ours = [m for m in moments if m is not None]
-        histograms = together.histograms(rows[there], ours, bins) if bins and ours else [None] * len(ours)
-        for place, moment, histogram in zip(there, ours, histograms, strict=True):
+        moments = {place: m for place, m in enumerate(together.scan(rows)) if m is not None and _factor(m) == 1.0}
+        histograms: Sequence[Histogram | None] = [None] * len(moments)
+        if bins and moments:
+            histograms = together.histograms(rows[list(moments)], list(moments.values()), bins)
+        for (place, moment), histogram in zip(moments.items(), histograms, strict=True):
             name, tensor = those[place]
             if histogram is not None or not bins:
-                measurements[name] = _entry(name, [tensor], moment, moment, 1.0, histogram), moment, moment
+                measurements[name] = _entry(name, [tensor], moment, moment, histogram), moment, moment
     return measurements
-
-
-def _measure_each(engine: Engine, groups: Sequence[tuple[str, list[StoredTensor]]], bins: int) -> list[_Measured]:
-    return [_measure(engine, name, group, bins) for name, group in groups]
 
 
 def _measure(engine: Engine, name: str, group: Sequence[StoredTensor], bins: int) -> _Measured:
@@ -192,19 +200,14 @@ def _measure(engine: Engine, name: str, group: Sequence[StoredTensor], bins: int
         ruler = Ruler(unscaled.low, unscaled.high, bins)
         counts = sum(engine.bins(tensor, scan, ruler) for tensor, scan in zip(group, scans, strict=True))
         histogram = Histogram(tuple(ruler.edges.tolist()), tuple(counts.tolist()))  # type: ignore[union-attr]
-    factor, moments = _factor(unscaled), unscaled
-    if factor != 1.0:
-        moments = merge(engine.scan(tensor, factor, room=0).moments for tensor in group)
-    return _entry(name, group, unscaled, moments, factor, histogram), unscaled, moments
+    factor = _factor(unscaled)
+    scaled = (engine.scan(tensor, factor, room=0).moments for tensor in group)
+    moments = unscaled if factor == 1.0 else merge(scaled)
+    return _entry(name, group, unscaled, moments, histogram), unscaled, moments
 
 
 def _entry(
-    name: str,
-    group: Sequence[StoredTensor],
-    unscaled: Moments,
-    moments: Moments,
-    factor: float,
-    histogram: Histogram | None,
+    name: str, group: Sequence[StoredTensor], unscaled: Moments, moments: Moments, histogram: Histogram | None
 ) -> Entry:
     return Entry(
         name,
@@ -212,7 +215,7 @@ def _entry(
         tuple(dict.fromkeys(p.dtype for p in group)),
         tuple(p.shape for p in group),
         sum(p.nbytes for p in group),
-        **_figures(unscaled, moments, factor),
+        **_figures(unscaled, moments),
         histogram=histogram,
         tensors=tuple(p.name for p in group),
     )
@@ -226,10 +229,11 @@ def _factor(moments: Moments) -> float:
     return math.ldexp(1.0, -min(max(math.frexp(greatest)[1], -1000), 1000))
 
 
-def _figures(unscaled: Moments, moments: Moments, factor: float) -> dict[str, Any]:
+def _figures(unscaled: Moments, moments: Moments) -> dict[str, Any]:
     """The figures of elements from their moments and those of the scaled ones: beside huge ones tiny ones are zero."""
     from flopwise.analyses.weights.result import figures
 
+    factor = _factor(unscaled)
     values = figures(moments, factor)
     if factor != 1.0:
         greatest = max(abs(unscaled.low), abs(unscaled.high))
@@ -237,18 +241,14 @@ def _figures(unscaled: Moments, moments: Moments, factor: float) -> dict[str, An
     return values
 
 
-def _total(entries: Sequence[Entry], moments: Sequence[tuple[Moments, Moments]]) -> Entry:
-    """All entries together.
-
-    Args:
-        entries: the entries.
-        moments: of each entry those of its elements, and those of its elements scaled.
-    """
+def _total(measurements: Sequence[_Measured]) -> Entry:
+    """All entries together."""
     from flopwise.analyses.weights.moments import merge
 
-    unscaled = merge(moment for moment, _ in moments)
+    entries = [entry for entry, _, _ in measurements]
+    unscaled = merge(moment for _, moment, _ in measurements)
     factor = _factor(unscaled)
-    merged = merge(scaled.times(factor / _factor(moment)) for moment, scaled in moments)
+    merged = merge(scaled.times(factor / _factor(moment)) for _, moment, scaled in measurements)
     dtypes = tuple(dict.fromkeys(dtype for entry in entries for dtype in entry.dtypes))
     nbytes, tensors = sum(e.nbytes for e in entries), tuple(t for e in entries for t in e.tensors)
-    return Entry("Total", "", dtypes, (), nbytes, **_figures(unscaled, merged, factor), tensors=tensors)
+    return Entry("Total", "", dtypes, (), nbytes, **_figures(unscaled, merged), tensors=tensors)
