@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.domains import Domain, edge
 from flopwise.analyses.formula.guards import Guard
 from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.terms.evaluation import substituted, symbols, value
@@ -229,15 +229,7 @@ def _end(holds: Callable[[int], bool], start: int, end: int) -> int | None:
     near_end = [end - sign * d for d in range(64) if (end - sign * d - start) * sign > 0]
     good = start
     for place in sorted({*near, *far, *near_end, end}, key=lambda p: abs(p - start)):
-        if holds(place):
-            good = place
-            continue
-        bad = place
-        while abs(bad - good) > 1:
-            middle = (good + bad) // 2
-            if holds(middle):
-                good = middle
-            else:
-                bad = middle
-        return good
+        if not holds(place):
+            return edge(holds, good, place)
+        good = place
     return None

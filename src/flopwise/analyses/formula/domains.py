@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 
@@ -42,3 +42,14 @@ class Domain:
     def holds(self, size: int) -> bool:
         """Whether the symbol may have that size."""
         return size >= self.low and (self.high is None or size <= self.high) and (size - self.offset) % self.step == 0
+
+
+def edge(holds: Callable[[int], bool], good: int, bad: int) -> int:
+    """The last place where a condition holds on the way from one where it does to one, on either side, where not."""
+    while abs(bad - good) > 1:
+        middle = (good + bad) // 2
+        if holds(middle):
+            good = middle
+        else:
+            bad = middle
+    return good

@@ -9,6 +9,7 @@ from typing import Any, cast
 from flopwise.analyses.formula.derivation.explain import Explainer
 from flopwise.analyses.formula.derivation.tracing import Tracing
 from flopwise.analyses.formula.dim import term
+from flopwise.analyses.formula.domains import edge
 from flopwise.analyses.formula.following.loops import differing as of_turns
 from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.rows import (
@@ -217,14 +218,7 @@ class Verification(Tracing):
         """The least place of a symbol at which the formulas hold, between one where they do not and the first."""
         if holds({**hint, name: low + 1}):
             return low + 1
-        bad, good = low + 1, hint[name]
-        while good - bad > 1:
-            middle = (good + bad) // 2
-            if holds({**hint, name: middle}):
-                good = middle
-            else:
-                bad = middle
-        return good
+        return edge(lambda place: holds({**hint, name: place}), hint[name], low + 1)
 
 
 def _fitted(row: Row, alike: Sequence[Row], explainer: Explainer) -> Row:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.domains import Domain, edge
 from flopwise.analyses.formula.extras.functions import evaluated
 from flopwise.analyses.formula.extras.source import monotone
 from flopwise.analyses.formula.terms.expressions import identifiers
@@ -70,13 +70,7 @@ def solve(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> Solution
     Raises:
         InputError: a symbol is missing or unknown, or the figure grows with none.
     """
-    free = [d.name for d in formula.domains if d.low != d.high and d.name not in sizes]
-    name = limit.symbol or (free[0] if len(free) == 1 else "")
-    if not name:
-        raise InputError(f"name the symbol to solve for, such as 'for {free[0] if free else 'H'}', and give the others")
-    domain = next((d for d in formula.domains if d.name == formula.own_name(name)), None)
-    if domain is None:
-        raise formula.no_symbol(name)
+    name, domain = _symbol(formula, limit, sizes)
     term = formula.term(limit.figure)
     if term is None:
         raise InputError(f"{limit.figure} has no formula")
@@ -88,30 +82,44 @@ def solve(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> Solution
         except InputError:
             return None
 
+    def fits(place: int) -> bool:
+        return (value := cost(place)) is not None and value <= limit.most
+
     low = domain.place(domain.low)
     high = LARGEST if domain.high is None else domain.place(domain.high)
     formula.require_symbols({**sizes, name: domain.size(low)})
+    certain, profiled = True, None
     if monotone(term, domain.name):
-        best = _bisected(lambda p: (cost(p) if cost(p) is not None else 0) or 0, low, high, limit.most)
-        best = next((p for p in range(best, max(best - SCANNED, low - 1), -1) if _fits(cost(p), limit.most)), low - 1)
-        certain = True
+        best = _last(lambda place: (cost(place) or 0) <= limit.most, low, high)
+        best = next(filter(fits, range(best, max(best - SCANNED, low - 1), -1)), low - 1)
     else:
         places = range(low, min(high, low + SCANNED) + 1)
-        costs = _along(formula, limit.figure, domain, places, sizes)
-        best = max((p for p, value in zip(places, costs, strict=True) if _fits(value, limit.most)), default=low - 1)
-        holes = [p for p, value in zip(places, costs, strict=True) if value is None and p > best]
-        best = max((p for p in holes[:BELOW] if _fits(cost(p), limit.most)), default=best)
+        costs = dict(zip(places, _along(formula, limit.figure, domain, places, sizes), strict=True))
+        best = max((p for p, value in costs.items() if value is not None and value <= limit.most), default=low - 1)
+        holes = [p for p, value in costs.items() if value is None and p > best]
+        best = max(filter(fits, holes[:BELOW]), default=best)
         certain = high - low < SCANNED and len(holes) <= BELOW
     if best < low:
         least = max(low - BELOW, domain.place(0), 0)
-        best = next((p for p in range(low - 1, least - 1, -1) if _fits(cost(p), limit.most)), -1)
+        best = next(filter(fits, range(low - 1, least - 1, -1)), -1)
         profiled = domain.size(least) if low > least else None
-        if best < 0:
-            return Solution(domain.name, None, None, certain, profiled)
-        return Solution(domain.name, domain.size(best), cost(best), certain, profiled)
-    if best >= LARGEST:
+    elif best >= LARGEST:
         raise InputError(f"{limit.figure} does not grow with {domain.name}: every size is within the budget")
-    return Solution(domain.name, domain.size(best), cost(best), certain)
+    if best < 0:
+        return Solution(domain.name, None, None, certain, profiled)
+    return Solution(domain.name, domain.size(best), cost(best), certain, profiled)
+
+
+def _symbol(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> tuple[str, Domain]:
+    """The symbol that is sought, as the caller names it, and its domain."""
+    free = [d.name for d in formula.domains if d.low != d.high and d.name not in sizes]
+    name = limit.symbol or (free[0] if len(free) == 1 else "")
+    if not name:
+        raise InputError(f"name the symbol to solve for, such as 'for {free[0] if free else 'H'}', and give the others")
+    domain = next((d for d in formula.domains if d.name == formula.own_name(name)), None)
+    if domain is None:
+        raise formula.no_symbol(name)
+    return name, domain
 
 
 def _along(
@@ -132,22 +140,11 @@ def _along(
     return costs
 
 
-def _fits(value: int | None, most: int) -> bool:
-    return value is not None and value <= most
-
-
-def _bisected(cost: Callable[[int], int], low: int, high: int, most: int) -> int:
-    """The largest place at which a cost that never falls stays within what is allowed; below ``low`` where none is."""
-    if cost(low) > most:
+def _last(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The last place up to which a condition holds that does not come back; below ``low`` where it never holds."""
+    if not holds(low):
         return low - 1
     step, good = 1, low
-    while good + step <= high and cost(good + step) <= most:
+    while good + step <= high and holds(good + step):
         good, step = good + step, step * 2
-    bad = min(good + step, high + 1)
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        if cost(middle) <= most:
-            good = middle
-        else:
-            bad = middle
-    return good
+    return edge(holds, good, min(good + step, high + 1))
