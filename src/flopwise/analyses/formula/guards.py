@@ -64,6 +64,11 @@ class Guards:
         if guard not in self.reasons:
             self.reasons[guard] = self.reason if isinstance(self.reason, str) else self.reason()
 
+    def add(self, others: Guards) -> None:
+        """Record the guards of a part of the computation, too."""
+        for guard, why in others.reasons.items():
+            self.reasons.setdefault(guard, why)
+
 
 def factored(expression: Polynomial) -> tuple[list[Atom] | None, Any]:
     """The atoms that all terms share, and the sum without them; in a tuple where 1 was taken off their product.

@@ -41,8 +41,7 @@ class SizedPass(Pass):
         finally:
             self.guards = around
         if any(fact.sized for fact in results.facts):  # what a rule asks for that gives nothing means nothing
-            for guard, why in own.reasons.items():
-                around.reasons.setdefault(guard, why)
+            around.add(own)
         if self.explain is not None and results.facts:
             explained = self._explained(self.explain, node, given, results)
             if explained is not results:

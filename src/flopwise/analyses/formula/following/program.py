@@ -20,7 +20,7 @@ from flopwise.analyses.formula.terms.evaluation import substituted
 from flopwise.analyses.formula.terms.polynomial import Term
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.operators.late import Late
-from flopwise.operators.shape import ShapeRule, alike, both_alike, common
+from flopwise.operators.shape import alike, both_alike, common
 from flopwise.operators.shapes.calls.of import Of
 from flopwise.operators.shapes.calls.table import RULES as CALLS
 from flopwise.operators.size import Dims
@@ -81,10 +81,7 @@ class _Turns(Sequence[int]):
         if program.loops is None or program.loops.now is not None or len(self.numbers) < LEAST:
             self._fix()
             return iter(self.numbers)
-        for number in (self.start, self.step):
-            if type(number) is Dim:
-                require(term(number) - int(number), "==")
-        start, step = int(self.start), int(self.step)
+        start, step = Dim.settled(self.start), Dim.settled(self.step)
         return program.loops.run(self.numbers, step, start, self.turns, (guards, program.guards))
 
     def __len__(self) -> int:
@@ -98,8 +95,7 @@ class _Turns(Sequence[int]):
     def _fix(self) -> None:
         """Record that it runs as often as it does at the hint, over the same numbers."""
         for number in (self.start, self.step):
-            if type(number) is Dim:
-                require(term(number) - int(number), "==")
+            Dim.settled(number)
         if len(self.numbers):
             require(term(self.turns) - len(self.numbers), "==")
         else:
@@ -166,29 +162,19 @@ class ProgramSizes:
         loop = self.loops.gathered(args[0]) if self.loops and args else None
         with recording(guards):
             if loop is None:
-                shapes = self.results(name, bare, tuple(args), kwargs, outputs)
+                shapes = self.results(name, tuple(args), kwargs, outputs)
             else:
                 shapes = self.gathered(loop, name, args, kwargs, outputs)
         if self.loops:
             self.loops.record(outputs, loop)
         fits = False
-        for place, output in enumerate(outputs):
-            shape = shapes[place] if place < len(shapes) else None
-            if shape is not None and any(isinstance(size, Of) for size in shape):
-                shape = None  # a size is an element of a tensor
-            right = shape is not None and tuple(map(int, shape)) == output.shape
-            position = self.explain.position(output.name) if self.explain else None
-            if self.explain is not None and position is not None:
-                if shape is None or not right or not self.explain.agrees(*position, shape):
-                    right, shape = False, self.explain(*position, [self.of(t) for t in tensors_in((args, kwargs))])
-            elif not right:
-                shape = None
-            self.shapes[output.name] = shape
+        for output, shape in zip(outputs, (*shapes, *[None] * len(outputs)), strict=False):
+            self.shapes[output.name], right = self._checked(output, shape, (args, kwargs))
             fits = fits or right
-            if shape is None:
+            if self.shapes[output.name] is None:
                 self.open.append(name)
-        for guard, why in guards.reasons.items() if fits else ():
-            self.guards.reasons.setdefault(guard, why)
+        if fits:
+            self.guards.add(guards)
         source = next((thing for thing in args if isinstance(thing, Tensor)), None)
         if source is None:
             return
@@ -197,6 +183,17 @@ class ProgramSizes:
                 self.change(output, source)
             if output.name != source.name:
                 self._sources.setdefault(output.name, source)
+
+    def _checked(self, output: Tensor, shape: Dims | None, arguments: Any) -> tuple[Dims | None, bool]:
+        """The shape that a rule gives a result and True, or one that explains the result, if any, and False."""
+        if shape is not None and (any(isinstance(n, Of) for n in shape) or tuple(map(int, shape)) != output.shape):
+            shape = None  # a size is an element of a tensor, or the rule is wrong
+        position = self.explain.position(output.name) if self.explain else None
+        if self.explain is None or position is None:
+            return shape, shape is not None
+        if shape is not None and self.explain.agrees(*position, shape):
+            return shape, True
+        return self.explain(*position, [self.of(t) for t in tensors_in(arguments)]), False
 
     def change(self, result: Tensor, part: Tensor) -> None:
         """Note down the shapes of the values that contain a part that was changed in place."""
@@ -208,9 +205,10 @@ class ProgramSizes:
             whole = self._sources.get(whole.name)
 
     def results(
-        self, name: str, bare: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]
+        self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]
     ) -> Sequence[Dims | None]:
         """The shapes of results by the rule for the call, else by that for the operator."""
+        bare = name.partition(".")[2]
         rule = CALLS.get(bare) or CALLS.get(bare.rstrip("_"))
         if rule is not None:
             try:
@@ -220,7 +218,8 @@ class ProgramSizes:
         try:
             lowered, _ = self.lower(name, args, kwargs, outputs)
             shape = row(lowered.op).shape
-            if shape is None or not (shape in (alike, both_alike, common) or _rooms(shape).startswith(LOWERED)):
+            by_shapes = isinstance(shape, Late) and shape.name.startswith(LOWERED)
+            if shape is None or not (by_shapes or shape in (alike, both_alike, common)):
                 return ()
             inputs = [None if t is None else self.of(t) for t in lowered.inputs]
             if any(t is not None and known is None for t, known in zip(lowered.inputs, inputs, strict=True)):
@@ -234,8 +233,8 @@ class ProgramSizes:
     ) -> Sequence[Dims | None]:
         """The shapes of results made of one tensor from each turn of a loop: each turn adds what the second adds."""
         assert self.loops is not None
-        bare, more = name.partition(".")[2], self.loops.turns[loop] - 1
-        one, two = (self.results(name, bare, (args[0][:n], *args[1:]), kwargs, outputs) for n in (1, 2))
+        more = self.loops.turns[loop] - 1
+        one, two = (self.results(name, (args[0][:n], *args[1:]), kwargs, outputs) for n in (1, 2))
         pairs = zip(one, two, strict=False)
         return [
             None if a is None or b is None else tuple(x + (y - x) * more for x, y in zip(a, b, strict=True))
@@ -250,11 +249,6 @@ class ProgramSizes:
             parts = [self.taken(part) for part in thing]
             return parts if isinstance(thing, list) else tuple(parts)
         return thing
-
-
-def _rooms(rule: ShapeRule) -> str:
-    """Where a rule stands that is loaded at its first call."""
-    return rule.name if isinstance(rule, Late) else ""
 
 
 def tensors_in(thing: Any) -> Iterator[Tensor]:
@@ -353,6 +347,5 @@ def followed(run: Callable[[], Graph], request: Request) -> Followed:
             graph = run()
     finally:
         HANDED_OUT.reset(token)
-    for guard, why in program.guards.reasons.items():
-        guards.reasons.setdefault(guard, why)
+    guards.add(program.guards)
     return FollowedProgram(graph, program, guards)
