@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from flopwise.analyses.formula.terms.evaluation import symbols, value
-from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, symbol
+from flopwise.analyses.formula.terms.polynomial import Term, symbol
 from flopwise.errors import InputError, did_you_mean
 from flopwise.readers.inputs import InputSpec, input_specs
 
@@ -68,25 +68,34 @@ def open_inputs(
     specs = {s.name: s for s in input_specs(inputs, [d.name for d in declared], named)}
     fixed = dict(dims or {})
     hints: dict[str, int] = {}
-    opened: list[OpenInput] = []
+    opened = tuple(_opened(declared, specs, fixed, batch_size, hints))
+    _refuse_unknown(fixed, named, specs)
+    names = tuple(dict.fromkeys(n for i in opened for d in i.shape for n in sorted(symbols(d))))
+    return OpenInputs(opened, names, {n: h for n, h in hints.items() if n in names})
+
+
+def _opened(
+    declared: Sequence[Any],
+    specs: Mapping[str, InputSpec],
+    fixed: Mapping[str, int],
+    batch_size: int | None,
+    hints: dict[str, int],
+) -> Iterator[OpenInput]:
+    """The inputs with a shape of the user's, or an open size; hints are what the file has in place of symbols."""
     batch = _batch(declared, specs) if batch_size is not None else None
     for one in declared:
-        spec, shape = specs.get(one.name), one.dims
-        if spec is not None:
-            shape = _overridden(one, spec, hints)
+        shape = one.dims
+        if one.name in specs:
+            shape = _overridden(one, specs[one.name], hints)
         if shape is None:
             continue
         if None in shape:
             raise InputError(_unnamed(one))
         if batch is not None and shape and shape[0] == batch:
             shape = (batch_size, *shape[1:])
-        terms = tuple(dim if isinstance(dim, int) else _term(dim, fixed) for dim in shape)
-        if spec is None and shape == one.dims and all(isinstance(d, int) for d in shape):
-            continue
-        opened.append(OpenInput(one.name, one.dtype, terms, spec or InputSpec(one.name, ())))
-    _refuse_unknown(fixed, declared, specs)
-    names = tuple(dict.fromkeys(n for i in opened for d in i.shape for n in _in_order(d)))
-    return OpenInputs(tuple(opened), names, {n: h for n, h in hints.items() if n in names})
+        if one.name in specs or shape != one.dims or any(isinstance(dim, str) for dim in shape):
+            terms = tuple(dim if isinstance(dim, int) else _term(dim, fixed) for dim in shape)
+            yield OpenInput(one.name, one.dtype, terms, specs.get(one.name, InputSpec(one.name, ())))
 
 
 def _overridden(one: Any, spec: InputSpec, hints: dict[str, int]) -> tuple[int | str | None, ...]:
@@ -137,13 +146,8 @@ def _evaluated(node: ast.expr, fixed: Mapping[str, int]) -> Term:
     raise ValueError("no sum or product of symbols")
 
 
-def _in_order(term: Term) -> list[str]:
-    return sorted(symbols(term)) if isinstance(term, Polynomial) else []
-
-
-def _refuse_unknown(fixed: Mapping[str, int], declared: Sequence[Any], specs: Mapping[str, InputSpec]) -> None:
-    texts = {d for one in declared for d in one.dims or () if isinstance(d, str)}
-    texts |= {d for spec in specs.values() for d in spec.shape if isinstance(d, str)}
+def _refuse_unknown(fixed: Mapping[str, int], declared: set[str], specs: Mapping[str, InputSpec]) -> None:
+    texts = declared | {d for spec in specs.values() for d in spec.shape if isinstance(d, str)}
     names = texts | {n for text in texts for n in symbols(_term(text, {}))}
     for name in fixed:
         if name not in names:

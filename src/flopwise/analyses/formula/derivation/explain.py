@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flopwise.analyses.formula.dim import dim, term
@@ -94,54 +94,65 @@ class Explainer:
             return target[0]
         if target in self.seen:
             return self.seen[target]
-        terms = list(dict.fromkeys(candidates(shapes)))
-        vectors = [self.vector(t) for t in terms]
-        for one, own in zip(terms, vectors, strict=True):
-            if own == target:
+        vectors = {one: self.vector(one) for one in candidates(shapes)}
+        for terms, guessed in (
+            (_linear_terms(target, vectors), False),
+            (_bounded_terms(target, vectors), True),
+            (self._sums(target, shapes), False),
+            (_quotients(target, vectors), True),
+        ):
+            for one in terms:
+                self.guessed = self.guessed or guessed
                 return one
-        for one, own in zip(terms, vectors, strict=True):
-            coefficients = _linear(own, target)
-            if coefficients is not None:
-                return add_up((floor(one * coefficients[0], coefficients[2]), coefficients[1]))
-        for i, one in enumerate(terms):
-            for j, two in enumerate(terms[:i]):
-                apart = {t - a - b for t, a, b in zip(target, vectors[i], vectors[j], strict=True)}
-                if len(apart) == 1:
-                    return add_up((one, two, apart.pop()))
-                both = tuple(a * b for a, b in zip(vectors[i], vectors[j], strict=True))
-                coefficients = _linear(both, target)
-                if coefficients is not None:
-                    return add_up((floor(one * two * coefficients[0], coefficients[2]), coefficients[1]))
-        for one, own in zip(terms, vectors, strict=True):
-            for limit in {t for t, o in zip(target, own, strict=True) if t < o}:
-                if all(t == min(o, limit) for t, o in zip(target, own, strict=True)) and target.count(limit) < len(
-                    target
-                ):
-                    self.guessed = True
-                    return least(one, limit)
-        if shapes and len({len(s) for s in shapes}) == 1:
-            for extents in zip(*shapes, strict=True):
-                whole = add_up(extents)
-                if self.vector(whole) == target:
-                    return whole
-        for one, own in zip(terms, vectors, strict=True):
-            found_floor = _quotient(own, target)
-            if found_floor is not None:
-                factor, more, parts, remainder = found_floor
-                self.guessed = True
-                return add_up((floor(one + more, parts) * factor, remainder))
         return None
 
+    def _sums(self, target: Vector, shapes: Sequence[Sequence[Term]]) -> Iterator[Term]:
+        """Sums of the extents of one axis, as in a concatenation."""
+        if len({len(shape) for shape in shapes}) == 1:
+            for extents in zip(*shapes, strict=True):
+                if self.vector(whole := add_up(extents)) == target:
+                    yield whole
 
-def _quotient(own: Vector, target: Vector) -> tuple[int, int, int, int] | None:
-    """m, c, d and b so that target = m * floor((own + c) / d) + b at all points; None where there are none."""
+
+def _linear_terms(target: Vector, vectors: Mapping[Term, Vector]) -> Iterator[Term]:
+    """Terms, multiples of one term, and sums and multiples of products of two."""
+    yield from (one for one, own in vectors.items() if own == target)
+    for one, own in vectors.items():
+        if (line := _linear(own, target)) is not None:
+            yield _on_line(one, line)
+    items = list(vectors.items())
+    for i, (one, own) in enumerate(items):
+        for two, other in items[:i]:
+            apart = {t - a - b for t, a, b in zip(target, own, other, strict=True)}
+            if len(apart) == 1:
+                yield add_up((one, two, apart.pop()))
+            both = tuple(a * b for a, b in zip(own, other, strict=True))
+            if (line := _linear(both, target)) is not None:
+                yield _on_line(one * two, line)
+
+
+def _bounded_terms(target: Vector, vectors: Mapping[Term, Vector]) -> Iterator[Term]:
+    """Terms up to a limit."""
+    for one, own in vectors.items():
+        for limit in {t for t, o in zip(target, own, strict=True) if t < o}:
+            if all(t == min(o, limit) for t, o in zip(target, own, strict=True)):
+                yield least(one, limit)
+
+
+def _quotients(target: Vector, vectors: Mapping[Term, Vector]) -> Iterator[Term]:
+    """m * floor((term + c) / d) + b."""
     whole = [(d, c) for d in PARTS for c in (0, d - 1)]
-    for parts, more in (*whole, *((d, c) for d in PARTS for c in range(1, d - 1))):
-        for factor in (1, parts):
-            remainder = {t - factor * ((o + more) // parts) for o, t in zip(own, target, strict=True)}
-            if len(remainder) == 1:
-                return factor, more, parts, remainder.pop()
-    return None
+    for one, own in vectors.items():
+        for parts, more in (*whole, *((d, c) for d in PARTS for c in range(1, d - 1))):
+            for factor in (1, parts):
+                remainder = {t - factor * ((o + more) // parts) for o, t in zip(own, target, strict=True)}
+                if len(remainder) == 1:
+                    yield add_up((floor(one + more, parts) * factor, remainder.pop()))
+
+
+def _on_line(one: Term, line: tuple[int, int, int]) -> Term:
+    factor, more, parts = line
+    return add_up((floor(one * factor, parts), more))
 
 
 def _linear(own: Vector, target: Vector) -> tuple[int, int, int] | None:
@@ -152,13 +163,9 @@ def _linear(own: Vector, target: Vector) -> tuple[int, int, int] | None:
     (x0, y0), (x1, y1) = pairs[0], pairs[-1]
     common = math.gcd(y1 - y0, x1 - x0)
     a, d = (y1 - y0) // common, (x1 - x0) // common
-    if not a:
-        return None
-    if all((y - y0) * d == a * (x - x0) for x, y in pairs):
-        remainder = y0 * d - a * x0
-        if remainder % d == 0:
-            return a, remainder // d, d
-    return None
+    b, remainder = divmod(y0 * d - a * x0, d)
+    straight = all((y - y0) * d == a * (x - x0) for x, y in pairs)
+    return (a, b, d) if a and straight and not remainder else None
 
 
 def candidates(shapes: Sequence[Sequence[Term]]) -> Iterator[Term]:

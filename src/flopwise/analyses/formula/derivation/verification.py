@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from flopwise.analyses.formula.derivation.explain import Explainer
 from flopwise.analyses.formula.derivation.tracing import Tracing
 from flopwise.analyses.formula.dim import term
-from flopwise.analyses.formula.domains import edge
+from flopwise.analyses.formula.domains import Domain, edge
 from flopwise.analyses.formula.following.loops import differing as of_turns
 from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.rows import (
@@ -54,17 +54,12 @@ class Verification(Tracing):
             more = self.fresh() if left else None
             if more is None:
                 break
-            left -= 1
-            differing = self.differing(*more)
-            if differing and (self.fits or subject.runs) and len(self.counterexamples) < LEARNED:
-                wrong, differing = set(), self.learned(*more)
-                left += 1
-            wrong |= differing
+            learned = len(self.counterexamples)
+            wrong = self.still_wrong(wrong, *more)
+            if len(self.counterexamples) == learned:
+                left -= 1
         for more in self.distant() if self.fits and not subject.runs else ():
-            differing = self.differing(*more)
-            if differing and len(self.counterexamples) < LEARNED:
-                wrong, differing = set(), self.learned(*more)
-            wrong |= differing
+            wrong = self.still_wrong(wrong, *more)
         #: Whether the formulas were compared at another point than the first.
         self.general = bool(self.compared)
         if not self.compared:
@@ -90,8 +85,12 @@ class Verification(Tracing):
                 if reading is not None:
                     yield point, reading
 
-    def learned(self, point: Point, reading: Graph) -> set[int]:
-        """Positions of the rows that differ from profiles after one more point was learned."""
+    def still_wrong(self, wrong: set[int], point: Point, reading: Graph) -> set[int]:
+        """Positions of the rows that differ from profiles with one more point, which is learned where it helps."""
+        differing = self.differing(point, reading)
+        learns = (self.fits or self.readings.subject.runs) and len(self.counterexamples) < LEARNED
+        if not differing or not learns:
+            return wrong | differing
         self.learn(point, reading)
         wrong = self.differing(point, reading)
         for other in self.compared:
@@ -149,54 +148,20 @@ class Verification(Tracing):
 
     def lower(self) -> None:
         """Raise the least sizes until the formulas hold there."""
-
-        def holds(places: Point) -> bool:
-            point = self.sizes(places)
-            if self.conditions.broken(places):
-                return False
-            reading = self.take(point)
-            if reading is None:
-                return False
-            if not self.differing(point, reading):
-                return True
-            return self.fits and len(self.counterexamples) < LEARNED and self.explained(point, reading)
-
         hint = self.places(self.first)
-
-        def failing(corner: Point, names: Sequence[str], near: bool) -> int:
-            """The last of some places from the smallest on where the formulas are wrong; -1 where they are right."""
-            if not holds({**hint, **{n: corner[n] for n in names}}):
-                return 0
-            last = -1
-            for step in NEAR if near and len(self.rows) <= MANY and self.readings.subject.start is None else ():
-                apart = enumerate(names, step)  # different ones, which tell what follows from which
-                places = {**hint, **{n: min(corner[n] + more, max(hint[n], corner[n])) for more, n in apart}}
-                taken = self.conditions.broken(places) is None and self.take(self.sizes(places)) is not None
-                last = step if taken and not holds(places) else last
-            return last
-
         for _ in range(ROUNDS):
             lowest = {n: d.place(d.low) for n, d in self.domains.items()}
             together = self.conditions.broken(lowest) is not None  # several symbols decide, which is a condition
             corner = self.small_corner(hint, lowest) if together else lowest
             if all(corner[n] >= hint[n] for n in corner):
                 return
-            joint = failing(corner, list(corner), near=True)
+            joint = self._failing(hint, corner, list(corner), near=True)
             if joint < 0 and not together:
                 return
             raised = False
             for name, domain in list(self.domains.items()):
                 least = corner[name] if self.conditions.broken({**hint, name: lowest[name]}) else lowest[name]
-                alone = {**hint, name: least}
-                if domain.low == domain.high or least >= hint[name] or self.conditions.broken(alone):
-                    continue
-                last = failing(alone, [name], near=joint > 0)
-                if last < 0:
-                    continue
-                raised = True
-                low = self._least(name, hint, least + last, holds)
-                self.domains[name] = replace(domain, low=domain.size(low))
-                self.reasons[name] = self.reasons[name] or self.readings.refusal
+                raised = self._raised(domain, hint, least, near=joint > 0) or raised
             if joint < 0 and not raised:
                 return
             for name, domain in list(self.domains.items()) if not raised else ():
@@ -214,11 +179,42 @@ class Verification(Tracing):
                 return places
         return hint
 
-    def _least(self, name: str, hint: Point, low: int, holds: Callable[[Point], bool]) -> int:
+    def _raised(self, domain: Domain, hint: Point, low: int, near: bool) -> bool:
+        """Whether the least size of one symbol had to be raised, with the others as at first."""
+        name, alone = domain.name, {**hint, domain.name: low}
+        if domain.low == domain.high or low >= hint[name] or self.conditions.broken(alone):
+            return False
+        last = self._failing(hint, alone, [name], near)
+        if last >= 0:
+            self.domains[name] = replace(domain, low=domain.size(self._least(name, hint, low + last)))
+            self.reasons[name] = self.reasons[name] or self.readings.refusal
+        return last >= 0
+
+    def _holds(self, places: Point) -> bool:
+        """Whether the formulas are right, or become right once more was learned."""
+        point = self.sizes(places)
+        reading = None if self.conditions.broken(places) else self.take(point)
+        if reading is None or not self.differing(point, reading):
+            return reading is not None
+        return self.fits and len(self.counterexamples) < LEARNED and self.explained(point, reading)
+
+    def _failing(self, hint: Point, corner: Point, names: Sequence[str], near: bool) -> int:
+        """The last of some places from the smallest on where the formulas are wrong; -1 where they are right."""
+        if not self._holds({**hint, **{n: corner[n] for n in names}}):
+            return 0
+        last = -1
+        for step in NEAR if near and len(self.rows) <= MANY and self.readings.subject.start is None else ():
+            apart = enumerate(names, step)  # different ones, which tell what follows from which
+            places = {**hint, **{n: min(corner[n] + more, max(hint[n], corner[n])) for more, n in apart}}
+            taken = self.conditions.broken(places) is None and self.take(self.sizes(places)) is not None
+            last = step if taken and not self._holds(places) else last
+        return last
+
+    def _least(self, name: str, hint: Point, low: int) -> int:
         """The least place of a symbol at which the formulas hold, between one where they do not and the first."""
-        if holds({**hint, name: low + 1}):
+        if self._holds({**hint, name: low + 1}):
             return low + 1
-        return edge(lambda place: holds({**hint, name: place}), hint[name], low + 1)
+        return edge(lambda place: self._holds({**hint, name: place}), hint[name], low + 1)
 
 
 def _fitted(row: Row, alike: Sequence[Row], explainer: Explainer) -> Row:

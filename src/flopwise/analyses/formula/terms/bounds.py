@@ -52,15 +52,11 @@ def _lines(term: Term) -> tuple[_Line, _Line] | None:
     if isinstance(term, int):
         return ({}, Fraction(term)), ({}, Fraction(term))
     below: _Line = ({}, Fraction(0))
-    above: _Line = ({}, Fraction(0))
+    above = below
     for monomial, coefficient in term.terms.items():
-        if not monomial:
-            below, above = _moved(below, ({}, Fraction(1)), coefficient), _moved(above, ({}, Fraction(1)), coefficient)
-            continue
-        ((atom, power),) = monomial[:1]
-        if len(monomial) > 1 or power > 1:
+        if sum(power for _, power in monomial) > 1:
             return None
-        ends = _atom_lines(atom)
+        ends = _atom_lines(monomial[0][0]) if monomial else _lines(1)
         if ends is None:
             return None
         lower, upper = ends if coefficient > 0 else ends[::-1]
@@ -117,21 +113,24 @@ def _atom_bounds(atom: Atom) -> Bounds:
     if atom.kind in ("symbol", "bits"):
         return 0, None
     one, two = map(bounds, atom.parts)
+    if atom.kind == "floor":
+        return _quotient_bounds(one, two)
     if atom.kind == "gcd":
         positive = [end for end in (one, two) if end[0] is not None and end[0] > 0]
         return int(bool(positive)), min((end[1] for end in positive if end[1] is not None), default=None)
-    if atom.kind == "floor":
-        if one[0] is None or two[0] is None or two[0] <= 0:
-            return (0, None) if one[0] is not None and one[0] >= 0 else (None, None)
-        if one[0] >= 0:
-            return (0 if two[1] is None else one[0] // two[1]), None if one[1] is None else one[1] // two[0]
-        return one[0] // two[0], None if one[1] is None else one[1] // two[0]
-    choose = min if atom.kind == "min" else max
-    ends = []
-    for a, b, sure in ((one[0], two[0], atom.kind == "min"), (one[1], two[1], atom.kind == "max")):
-        both = [x for x in (a, b) if x is not None]
-        ends.append(choose(both) if len(both) == 2 or (both and not sure) else None)
-    return ends[0], ends[1]
+    lows, highs = ([end for end in ends if end is not None] for ends in zip(one, two, strict=True))
+    if atom.kind == "min":
+        return min(lows) if len(lows) == 2 else None, min(highs, default=None)
+    return max(lows, default=None), max(highs) if len(highs) == 2 else None
+
+
+def _quotient_bounds(numerator: Bounds, denominator: Bounds) -> Bounds:
+    """The bounds of a quotient rounded down, of which little is said where it may be divided by 0 or less."""
+    (low, high), (least, most) = numerator, denominator
+    if low is None or least is None or least <= 0:
+        return 0 if low is not None and low >= 0 else None, None
+    divisor = most if low >= 0 else least
+    return 0 if divisor is None else low // divisor, None if high is None else high // least
 
 
 def least(left: Term, right: Term) -> Term:
