@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Attributes(Protocol):
-    """The attributes of a node; nodes with the same share one object."""
+    """The attributes of a node."""
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -16,6 +16,10 @@ class Attributes(Protocol):
 
 class Node(Protocol):
     """An operator, or a call of a function."""
+
+    @property
+    def operation(self) -> object:
+        """What it does by itself: operator, attributes and version; nodes that share it do the same."""
 
     @property
     def op(self) -> str: ...

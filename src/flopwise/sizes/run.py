@@ -112,16 +112,17 @@ class Pass:
             declared: what the file states of tensors, for those of which nothing else is known.
         """
         tensors, known = scope.tensors, self.results
+        fact_of = tensors.__getitem__
         failures: list[str] = []
         for node in graph.nodes:
             outputs = node.outputs
-            given = tuple([tensors[name] for name in node.inputs])
-            key = (node.op, node.domain, id(node.attributes), len(outputs), given)
+            given = tuple(map(fact_of, node.inputs))
+            key = (node.operation, len(outputs), given)
             results = known.get(key)
             if results is None:
                 results = self.case(node, given, key, graph, scope)
             facts, fault, failure = results
-            for name, fact in zip(outputs, facts, strict=False):
+            for name, fact in zip(outputs, facts):  # noqa: B905 - they are as many, and asking takes as long as the rest
                 if fact.partial and declared and name in declared:
                     fact = self._with_declared(name, fact, declared[name], scope)
                 tensors[name] = fact
@@ -161,7 +162,7 @@ class Pass:
     def _narrow(self, key: Any, given: tuple[Fact, ...], steered: set[int]) -> Any:
         """What the results follow from where only the elements of some inputs matter; None if no others are known."""
         plain = tuple([fact if i in steered else fact.plain for i, fact in enumerate(given)])
-        return None if plain == given else (*key[:4], plain, len(steered))
+        return None if plain == given else (*key[:2], plain, len(steered))
 
     def _site(self, node: Node, given: tuple[Fact, ...], graph: Graph, scope: Scope) -> Site:
         around = Surroundings(node, scope.tensors, graph.nodes)

@@ -62,7 +62,7 @@ def resolve(
 
 def _flows(graph: Graph) -> Mapping[str, Flow]:
     """What follows the bodies of control flow, which most models do not have."""
-    if not any(node.op in CONTROL_FLOW for node in graph.nodes):
+    if not any(operation.op in CONTROL_FLOW for operation in graph.operations):
         return {}
     from flopwise.sizes.loops import FLOWS
 

@@ -9,7 +9,7 @@ from tests.readers.models import model, node
 from flopwise.api.read import read
 from flopwise.graph import Module
 from flopwise.readers.onnx.build.scope import scope_of
-from flopwise.readers.onnx.file.model import Attributes, Node
+from flopwise.readers.onnx.file.model import Attributes, Node, Operation
 
 
 def as_read(made: onnx.NodeProto) -> Node:
@@ -17,7 +17,7 @@ def as_read(made: onnx.NodeProto) -> Node:
     held = {a.name: onnx.helper.get_attribute_value(a) for a in made.attribute}
     attributes = Attributes.of({name: tuple(v) if isinstance(v, list) else v for name, v in held.items()})
     notes = tuple(entry.SerializeToString() for entry in made.metadata_props)
-    return Node(made.op_type, "", made.name, tuple(made.input), tuple(made.output), attributes, metadata=notes)
+    return Node(Operation(made.op_type, "", attributes), made.name, tuple(made.input), tuple(made.output), notes)
 
 
 def noted(scopes: str, classes: str) -> onnx.NodeProto:

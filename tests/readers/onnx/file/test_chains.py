@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from flopwise.readers.onnx.file.model import NO_ATTRIBUTES, Node
+from flopwise.readers.onnx.file.model import Node, Operation
 from flopwise.readers.onnx.file.roles import uses
 
 
 def test_uses_do_not_pile_up() -> None:
     nodes = []
     for i in range(2000):
-        nodes.append(Node("Identity", "", "", (f"t{i}",), (f"t{i + 1}",), NO_ATTRIBUTES))
-        nodes.append(Node("Relu", "", "", (f"t{i}",), (f"r{i}",), NO_ATTRIBUTES))
+        nodes.append(Node(Operation("Identity"), "", (f"t{i}",), (f"t{i + 1}",)))
+        nodes.append(Node(Operation("Relu"), "", (f"t{i}",), (f"r{i}",)))
     taken = uses(nodes, ["t0"])
     assert max(map(len, taken.values())) <= 2

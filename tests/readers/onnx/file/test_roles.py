@@ -10,7 +10,7 @@ from tests.readers.models import node
 
 from flopwise.operators.inputs import Input
 from flopwise.operators.tables import row
-from flopwise.readers.onnx.file.model import NO_ATTRIBUTES, Node
+from flopwise.readers.onnx.file.model import Node, Operation
 from flopwise.readers.onnx.file.roles import kind_of, kind_of_constant, kind_of_filled, uses
 
 
@@ -113,7 +113,7 @@ NODES: list[tuple[list[onnx.NodeProto], Any]] = [
 
 def listed(nodes: list[onnx.NodeProto]) -> list[Node]:
     """The nodes as the reader has them."""
-    return [Node(n.op_type, n.domain, n.name, tuple(n.input), tuple(n.output), NO_ATTRIBUTES) for n in nodes]
+    return [Node(Operation(n.op_type, n.domain), n.name, tuple(n.input), tuple(n.output)) for n in nodes]
 
 
 @pytest.mark.parametrize(("nodes", "expected"), NODES)

@@ -149,8 +149,8 @@ def test_a_function_of_another_operator_set_keeps_it() -> None:
     calls = [node("New", "x", "p", domain="my"), node("Relu", "p", "y")]
     nodes = read(model(calls, {"x": (1, 3)}, functions=[old, new], domains={"my": 1})).graph.nodes
     assert [(n.op, n.version) for n in nodes] == [("Relu", 0), ("Relu", 12), ("Squeeze", 12), ("Relu", 0)]
-    assert nodes[0].attributes is not nodes[1].attributes
-    assert nodes[1].attributes is not nodes[3].attributes
+    assert nodes[0].operation is nodes[3].operation
+    assert nodes[0].operation is not nodes[1].operation
 
 
 def test_calls_that_give_more_than_a_function_takes() -> None:

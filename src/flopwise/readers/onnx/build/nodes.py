@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise.graph import STORED, Body, Module, Tensor
 from flopwise.graph import Node as GraphNode
 from flopwise.graph.graph import Members
 from flopwise.operators.masks import PAIRS
 from flopwise.readers.onnx.build.scope import scope_of, scope_of_path
-from flopwise.readers.onnx.file.model import CONTROL_FLOW, NO_ATTRIBUTES, Attributes, Graph, Model, Node
+from flopwise.readers.onnx.file.model import CONTROL_FLOW, Attributes, Graph, Model, Node, Operation
 from flopwise.readers.onnx.file.skeleton import Stored
 from flopwise.readers.onnx.file.stored import Notes, StoredTensors, Weights, stored_tensors
 from flopwise.readers.onnx.file.weights import Reopen
 from flopwise.readers.onnx.types import one_line
 from flopwise.readers.weights.storage import SourceStorage
+from flopwise.sizes.facts import Fact
 from flopwise.sizes.scope import Inner, Scope
 
 if TYPE_CHECKING:
@@ -24,6 +25,16 @@ if TYPE_CHECKING:
 
 #: The tensor of a name, None for an input or output that is left out.
 _Lookup = Callable[[str], "Tensor | None"]
+
+
+class _Form(NamedTuple):
+    """What nodes of an operation have in common in the graph."""
+
+    op: str
+    attrs: dict[str, Any]
+    version: int
+    #: Whether it is a standard operator with bodies.
+    control_flow: bool
 
 
 class Builder:
@@ -48,10 +59,8 @@ class Builder:
         self.marks: dict[str, str] = {}
         #: The tensor of a name in the main graph.
         self.tensor: _Lookup = lambda name: None
-        #: Attributes by what the file has of them.
-        self.shared: dict[int, dict[str, Any]] = {}
-        #: What operators are called by their domain and type, "::" between the two.
-        self.ops: dict[str, str] = {}
+        #: What nodes of an operation have in common.
+        self.forms: dict[Operation, _Form] = {}
 
     def main(self, shapes: Scope, states: Collection[str] = ()) -> None:
         """Take in the main graph; ``states`` are the inputs that are a language model's state."""
@@ -89,59 +98,51 @@ class Builder:
         around: tuple[Module, ...],
     ) -> None:
         """Take in the nodes of a graph, each followed by its bodies."""
-        taken_in, ops, versions = self.nodes, self.ops, self.model.opsets
+        taken_in, forms = self.nodes, self.forms
         inner_graphs, faults, noted = shapes.inner, shapes.faults, self.scopes_noted
         for node in nodes:
-            type_, domain, name, inputs, outputs, attributes, _, _, version = node
-            op = "" if domain else ops.get(type_, "")
-            if not op:
-                op = self.op(domain, type_)
+            operation, name, inputs, outputs, _ = node
+            op, attrs, version, control_flow = forms.get(operation) or self.form(operation)
             scope: Any = ()
-            origin = ""
+            origin, fault = op, ""
             if noted:
                 scope, origin = scope_of(node)
             elif "/" in name:
                 scope = scope_of_path(name) if within else scope_of_path
-            attrs = self.attributes(attributes) if attributes is not NO_ATTRIBUTES else _NONE
-            if type_ in CONTROL_FLOW or inner_graphs:
-                inside = inner_graphs.get(node.first_output)
-                if inside is None and not domain and op in CONTROL_FLOW:
+            inside: Sequence[Inner] | None = ()
+            if inner_graphs or control_flow or faults:
+                first = node.first_output
+                inside, fault = inner_graphs.get(first), faults.get(first, "")
+                if inside is None and control_flow:
                     attrs = {**attrs, "bodies": None}
-            else:
-                inside = None
             position = len(taken_in)
             taken_in.append(
                 GraphNode(
                     op,
                     name,
-                    tuple([tensor(name) for name in inputs]),
-                    tuple([tensor(name) for name in outputs]),
+                    tuple(map(tensor, inputs)),
+                    tuple(map(tensor, outputs)),
                     attrs,
                     scope or around,
                     origin or op,
-                    version or versions.get(domain, 0),
+                    version,
                     within,
                     (),
-                    faults.get(node.first_output, "") if faults else "",
+                    fault,
                 )
             )
             for inner in inside or ():
                 body = Body(position, inner.part, inner.trips, inner.branch, inner.bound)
                 self.body(inner, f"{name}/", tensor, (*within, body), scope or around)
 
-    def attributes(self, held: Attributes) -> dict[str, Any]:
-        """The attributes of a node; nodes with the same share them."""
-        shared = self.shared.get(id(held))
-        if shared is None:
-            shared = self.shared[id(held)] = _attributes(held)
-        return shared
-
-    def op(self, domain: str, type_: str) -> str:
-        """What the graph calls an operator."""
-        name = f"{domain}::{type_}" if domain else type_
-        if name not in self.ops:
-            self.ops[name] = one_line(name)
-        return self.ops[name]
+    def form(self, operation: Operation) -> _Form:
+        """What nodes of an operation have in common."""
+        op, domain = operation.op, operation.domain
+        called = one_line(f"{domain}::{op}" if domain else op)
+        version = operation.version or self.model.opsets.get(domain, 0)
+        control_flow = not domain and op in CONTROL_FLOW
+        form = self.forms[operation] = _Form(called, _attributes(operation.attributes), version, control_flow)
+        return form
 
     def body(
         self,
@@ -183,21 +184,23 @@ class _Tensors(dict[str, "Tensor | None"]):
         self._prefixes = (prefix, stored_prefix) if prefix or stored_prefix else None
 
     def __missing__(self, key: str) -> Tensor | None:
-        fact, kind, name, items = self._facts[key], self._kinds.get(key, "activation"), key, None
+        fact, kind, name = self._facts[key], self._kinds.get(key, "activation"), key
         if self._first and key in self._first:
             name = self._first[key]
         elif self._prefixes is not None:
             name = self._prefixes[kind != "activation"] + key
-        if fact.members is not None and fact.extents is None:
-            items = Members(Tensor(f"{name}[{i}]", one.extents, one.dtype) for i, one in enumerate(fact.members))
-        elif fact.parts is not None:  # one of as many elements as all members together have
-            items = Members([Tensor(f"{name}[0]", fact.parts.shape, fact.dtype)])
+        items = None if fact.kind == "tensor" else _items(fact, name)
         tensor = self[key] = Tensor(name, fact.extents, fact.dtype, kind, fact.bound, items)
         return tensor
 
 
-#: No attributes.
-_NONE: dict[str, Any] = {}
+def _items(fact: Fact, name: str) -> Members | None:
+    """The members of a sequence; None for one of unknown length."""
+    if fact.members is not None and fact.extents is None:
+        return Members(Tensor(f"{name}[{i}]", one.extents, one.dtype) for i, one in enumerate(fact.members))
+    if fact.parts is not None:  # one of as many elements as all members together have
+        return Members([Tensor(f"{name}[0]", fact.parts.shape, fact.dtype)])
+    return None
 
 
 def _attributes(held: Attributes) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from flopwise.readers.onnx.file.model import (
     MapType,
     Model,
     Node,
+    Operation,
     OptionalType,
     Reference,
     SequenceType,
@@ -35,13 +36,13 @@ from flopwise.readers.onnx.file.model import (
 )
 from flopwise.readers.onnx.file.skeleton import CODES, Skeleton, Stored, refuse_impossible, refuse_twin
 from flopwise.readers.onnx.file.tensors import entry_of, head_of, packed, text_of
-from flopwise.readers.source.wire import BYTES, FIXED32, VARINT, fields, read_varint, signed
+from flopwise.readers.source.wire import BYTES, FIXED32, VARINT, fields, message, read_varint, signed
 
 #: How deep control flow and types may nest.
 DEEPEST = 32
 
-#: Tags of fields of a node: inputs, outputs, name, operator, attributes, documentation, domain, overload and metadata.
-_INPUT, _OUTPUT, _NAME, _OP, _ATTRIBUTE, _DOC, _DOMAIN, _OVERLOAD, _METADATA = (n << 3 | BYTES for n in range(1, 10))
+#: Tags of the first fields of a node: inputs, outputs and name. What follows is its operation, and an exporter's notes.
+_INPUT, _OUTPUT, _NAME = (n << 3 | BYTES for n in range(1, 4))
 
 #: Types of attributes -> the field of AttributeProto with the value.
 _HELD: dict[int, int] = {1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 8: 9, 9: 10, 10: 11, 11: 22, 12: 23, 13: 14, 14: 15}
@@ -78,7 +79,9 @@ class Decoder:
         self.inner = inner
         self.source = source
         self._names: dict[str, str] = {}
-        self._attributes: dict[tuple[bytes, ...], Attributes] = {}
+        self._operations: dict[tuple[str, str, str, tuple[bytes, ...]], Operation] = {}
+        #: Operations by the fields behind the name of a node, if there are no notes among these.
+        self._rests: dict[bytes, tuple[Operation, tuple[bytes, ...]]] = {}
         self._types: dict[bytes, Type | None] = {}
 
     def model(self, skeleton: Skeleton) -> Model:
@@ -99,6 +102,8 @@ class Decoder:
         for piece in skeleton.nodes:
             self.nodes(piece, piece.decode("latin-1"), 0, graph.nodes, 0)
         self._names.clear()
+        self._operations.clear()
+        self._rests.clear()
         return Model(ir_version, opsets, functions, graph)
 
     def graph(self, data: bytes, depth: int) -> Graph:
@@ -146,7 +151,8 @@ class Decoder:
                 defaults.append(data[start:end])
         key = Key(_domain(names[10]), names[1], names[13])
         inputs, outputs, attributes = map(tuple, lists.values())
-        return Function(key, inputs, outputs, nodes, opsets, self.attributes(tuple(defaults), 0), attributes, data)
+        default = self.attributes(tuple(defaults), 0)
+        return Function(key, inputs, outputs, nodes, opsets, default, attributes, data)
 
     def fields_between_nodes(
         self, data: bytes, node: int, nodes: list[Node], depth: int
@@ -178,15 +184,13 @@ class Decoder:
             nodes: those so far.
             depth: how many bodies these nodes are in.
         """
-        one, make, known = self._names.setdefault, tuple.__new__, self._attributes
+        one, make, known = self._names.setdefault, tuple.__new__, self._rests
         whole, node, ascii_only = len(data), data[at], data.isascii()
         others: list[int] = []
         while at < whole and data[at] == node:
             inputs: list[str] = []
             outputs: list[str] = []
-            attributes: list[bytes] = []
-            metadata: list[bytes] = []
-            name = op = domain = overload = ""
+            name, held = "", None
             end, start = data[at + 1], at + 2
             if end > 127:
                 end, start = _length(data, at + 1)
@@ -195,7 +199,7 @@ class Decoder:
             if end > whole:
                 raise _damaged("a node")
             while at + 1 < end:
-                tag, start, at = data[at], at + 2, data[at + 1]
+                field, tag, start, at = at, data[at], at + 2, data[at + 1]
                 if at > 127:
                     at, start = _length(data, start - 1)
                 at += start
@@ -203,59 +207,67 @@ class Decoder:
                     inputs.append(one(part := text[start:at], part))
                 elif tag == _OUTPUT:
                     outputs.append(one(part := text[start:at], part))
-                elif tag == _OP:
-                    op = one(part := text[start:at], part)
                 elif tag == _NAME:
                     name = text[start:at]
-                elif tag == _ATTRIBUTE:
-                    attributes.append(data[start:at])
-                elif tag == _DOMAIN:
-                    domain = one(part := text[start:at], part)
-                elif tag == _METADATA:
-                    metadata.append(data[start:at])
-                elif tag == _OVERLOAD:
-                    overload = text[start:at]
-                elif tag != _DOC:
-                    at = -1
+                else:
+                    held = known.get(rest := data[field:end]) or self.rest(rest, depth)
                     break
-            if at == end:
-                key = tuple(attributes)
-                held = (known.get(key) or self.attributes(key, depth)) if attributes else NO_ATTRIBUTES
-                domain = domain if domain != "ai.onnx" else ""
-                made = (op, domain, name, tuple(inputs), tuple(outputs), held, overload, tuple(metadata), 0)
-                nodes.append(make(Node, made))
-            else:
+            if held is None:
                 nodes.append(self.node(data[begin:end], depth))
-                at = end
+            else:
+                nodes.append(make(Node, (held[0], name, tuple(inputs), tuple(outputs), held[1])))
+            at = end
             if not ascii_only and not data[begin:end].isascii():
                 others.append(len(nodes) - 1)
         for place in others:
             nodes[place] = _unicode(nodes[place])
         return at
 
-    def node(self, data: bytes, depth: int) -> Node:
-        """A node with fields that nodes usually do not have; its names are Latin-1 still."""
-        texts = {3: "", 4: "", 7: "", 8: ""}
-        lists: dict[int, list[bytes]] = {1: [], 2: [], 5: [], 9: []}
+    def rest(self, data: bytes, depth: int) -> tuple[Operation, tuple[bytes, ...]] | None:
+        """The operation of a node and the notes on it, by the fields behind its name; None if others are there."""
+        texts = {4: "", 7: "", 8: ""}
+        lists: dict[int, list[bytes]] = {5: [], 9: []}
         for tag, start, end in fields(data):
             if tag & 7 == BYTES and tag >> 3 in texts:
-                texts[tag >> 3] = data[start:end].decode("latin-1")
+                texts[tag >> 3] = text_of(data[start:end])
             elif tag & 7 == BYTES and tag >> 3 in lists:
                 lists[tag >> 3].append(data[start:end])
-        name, op, domain, overload = texts.values()
-        inputs, outputs = (tuple(part.decode("latin-1") for part in lists[number]) for number in (1, 2))
-        attributes = self.attributes(tuple(lists[5]), depth)
-        return Node(op, _domain(domain), name, inputs, outputs, attributes, overload, tuple(lists[9]))
+            elif tag >> 3 < 4:
+                return None
+        op, domain, overload = texts.values()
+        made = self.operation(op, domain, overload, tuple(lists[5]), depth), tuple(lists[9])
+        if not lists[9]:
+            self._rests[data] = made
+        return made
+
+    def node(self, data: bytes, depth: int) -> Node:
+        """A node whose fields are in another order than usual; its names are Latin-1 still."""
+        name, rest = "", list[bytes]()
+        lists: dict[int, list[str]] = {1: [], 2: []}
+        for tag, start, end in fields(data):
+            if tag & 7 == BYTES and tag >> 3 in lists:
+                lists[tag >> 3].append(data[start:end].decode("latin-1"))
+            elif tag == _NAME:
+                name = data[start:end].decode("latin-1")
+            elif tag & 7 == BYTES and tag >> 3 > 3:
+                rest.append(message(tag >> 3, [data[start:end]]))
+        made = self.rest(b"".join(rest), depth)
+        assert made is not None  # neither inputs and outputs nor the name are among these
+        return Node(made[0], name, tuple(lists[1]), tuple(lists[2]), made[1])
+
+    def operation(self, op: str, domain: str, overload: str, attributes: tuple[bytes, ...], depth: int) -> Operation:
+        """An operation; equal ones are one object."""
+        key = op, _domain(domain), overload, attributes
+        made = self._operations.get(key)
+        if made is None:
+            made = self._operations[key] = Operation(op, key[1], self.attributes(attributes, depth), overload)
+        return made
 
     def attributes(self, data: tuple[bytes, ...], depth: int) -> Attributes:
-        """Attributes by their bytes; equal ones are one object."""
+        """Attributes by their bytes."""
         if not data:
             return NO_ATTRIBUTES
-        attributes = self._attributes.get(data)
-        if attributes is None:
-            attributes = Attributes(data, lambda parts: dict(self.attribute(part, depth) for part in parts))
-            attributes = self._attributes.setdefault(data, attributes)
-        return attributes
+        return Attributes(data, lambda parts: dict(self.attribute(part, depth) for part in parts))
 
     def attribute(self, data: bytes, depth: int) -> tuple[str, Any]:
         """The name and the value of an attribute; None for one of an unknown type."""
@@ -432,12 +444,13 @@ def _add_numbers(held: dict[int, Any], number: int, wire: int, data: bytes, star
 
 def _unicode(node: Node) -> Node:
     """A node whose names are Latin-1 with names that are text."""
-    if "".join((node.op, node.domain, node.name, *node.inputs, *node.outputs, node.overload)).isascii():
+    if "".join((node.name, *node.inputs, *node.outputs)).isascii():
         return node
-    texts = (node.op, node.domain, node.name, node.overload)
-    op, domain, name, overload = (text_of(part.encode("latin-1")) for part in texts)
-    inputs, outputs = (tuple(text_of(p.encode("latin-1")) for p in parts) for parts in (node.inputs, node.outputs))
-    return node._replace(op=op, domain=domain, name=name, inputs=inputs, outputs=outputs, overload=overload)
+    name, inputs, outputs = (
+        tuple([text_of(part.encode("latin-1")) for part in parts])
+        for parts in ((node.name,), node.inputs, node.outputs)
+    )
+    return node._replace(name=name[0], inputs=inputs, outputs=outputs)
 
 
 def _opset(data: bytes) -> tuple[str, int]:

@@ -6,7 +6,7 @@ Names are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.proto, witho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from flopwise.operators.tables import with_effect
@@ -127,24 +127,56 @@ class Attributes:
 NO_ATTRIBUTES = Attributes((), lambda data: {})
 
 
-class Node(NamedTuple):
-    """An operator, or a call of a local function."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """An operator, or a local function, with its attributes; nodes that do the same share it."""
 
     op: str
     #: "" for the standard operators.
-    domain: str
+    domain: str = ""
+    attributes: Attributes = NO_ATTRIBUTES
+    #: Tells functions of one name apart.
+    overload: str = ""
+    #: The version of the operator set, if it is another than the model's: in a function that was inlined.
+    version: int = 0
+
+    @property
+    def may_have_bodies(self) -> bool:
+        """Whether there may be graphs in its attributes: looking at these takes time."""
+        return bool(self.domain) or self.op in CONTROL_FLOW
+
+
+class Node(NamedTuple):
+    """One application of an operation."""
+
+    operation: Operation
     name: str
     #: "" for one that is left out.
     inputs: tuple[str, ...]
     #: "" for one that is not wanted.
     outputs: tuple[str, ...]
-    attributes: Attributes
-    #: Tells functions of one name apart.
-    overload: str = ""
     #: Serialised notes of an exporter.
     metadata: tuple[bytes, ...] = ()
-    #: The version of the operator set, if it is another than the model's: in a function that was inlined.
-    version: int = 0
+
+    @property
+    def op(self) -> str:
+        return self.operation.op
+
+    @property
+    def domain(self) -> str:
+        return self.operation.domain
+
+    @property
+    def attributes(self) -> Attributes:
+        return self.operation.attributes
+
+    @property
+    def overload(self) -> str:
+        return self.operation.overload
+
+    @property
+    def version(self) -> int:
+        return self.operation.version
 
     @property
     def first_output(self) -> str:
@@ -153,7 +185,7 @@ class Node(NamedTuple):
 
     def with_bodies(self, change: Callable[[Graph], Graph]) -> Node:
         """The node with other graphs in its attributes; itself if none changes."""
-        if not self.domain and self.op not in CONTROL_FLOW:  # looking at attributes takes time
+        if not self.operation.may_have_bodies:
             return self
         values = dict(self.attributes.values)
         for name, value in values.items():
@@ -161,8 +193,9 @@ class Node(NamedTuple):
                 values[name] = change(value)
             elif isinstance(value, tuple) and any(isinstance(one, Graph) for one in value):
                 values[name] = tuple([change(one) for one in value])
-        same = all(value is self.attributes.values[name] for name, value in values.items())
-        return self if same else self._replace(attributes=Attributes.of(values))
+        if all(value is self.attributes.values[name] for name, value in values.items()):
+            return self
+        return self._replace(operation=replace(self.operation, attributes=Attributes.of(values)))
 
     def __str__(self) -> str:
         """The node as a message names it."""
@@ -170,9 +203,7 @@ class Node(NamedTuple):
 
     def bodies(self) -> list[Graph]:
         """The graphs in the attributes: the bodies of control flow."""
-        if not self.domain and self.op not in CONTROL_FLOW:
-            return []
-        return [graph for _, graph in self.attributes.graphs()]
+        return [graph for _, graph in self.attributes.graphs()] if self.operation.may_have_bodies else []
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,6 +221,11 @@ class Graph:
     values: Values = field(default_factory=lambda: Values([], lambda data: []))
     #: An exporter's notes.
     metadata: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def operations(self) -> set[Operation]:
+        """What its nodes do, each once: models of 100,000 nodes have some hundred."""
+        return {node.operation for node in self.nodes}
 
 
 class Values:

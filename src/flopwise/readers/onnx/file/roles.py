@@ -13,7 +13,7 @@ from flopwise.graph.dtypes import is_float
 from flopwise.operators.inputs import Input, Role, scale
 from flopwise.operators.operator import Operator
 from flopwise.operators.tables import find, row
-from flopwise.readers.onnx.file.model import Node
+from flopwise.readers.onnx.file.model import Node, Operation
 
 #: What an operator carries of its first input where its result is the same stored data in another form.
 _SAME_DATA = frozenset({"same", "moved", "broadcast"})
@@ -46,28 +46,33 @@ def uses(nodes: Sequence[Node], stored: Iterable[str]) -> dict[str, tuple[Use, .
     What multiplies a scale that is found anew in each inference is a scale as well: dynamic quantisation writes the
     requantisation of a MatMulInteger as Cast and Mul.
     """
-    rows = {key: _row(*key) for key in {(node.domain, node.op) for node in nodes}}
-    scales = {name for n in nodes if n.op == "DynamicQuantizeLinear" for name in n.outputs[1:2] if name}
-    same = {key for key, operator in rows.items() if operator.carries in _SAME_DATA}
+    operations = {node.operation for node in nodes}
+    rows = {key: _row(*key) for key in {(operation.domain, operation.op) for operation in operations}}
+    same = {operation for operation in operations if rows[operation.domain, operation.op].carries in _SAME_DATA}
+    constants = operations_of(operations, "Constant", "ConstantOfShape")
+    quantising = operations_of(operations, "DynamicQuantizeLinear")
+    scales = {name for n in nodes if n.operation in quantising for name in n.outputs[1:2] if name}
     wanted = set(stored)
     takers = []
     for node in nodes:
-        if node.op in ("Constant", "ConstantOfShape"):
-            wanted.update(node.outputs[:1])
-        if not wanted.isdisjoint(node.inputs):
+        operation, _, inputs, outputs, _ = node
+        if operation in constants:
+            wanted.update(outputs[:1])
+        if not wanted.isdisjoint(inputs):
             takers.append(node)
-            if node.outputs and node.inputs[0] in wanted and (node.domain, node.op) in same:
-                wanted.add(node.outputs[0])
+            if operation in same and outputs and inputs[0] in wanted:
+                wanted.add(outputs[0])
     taken: dict[str, tuple[Use, ...]] = {}
     alone: dict[tuple[str, str, int], tuple[Use, ...]] = {}  # most tensors have one use, and many the same
     for node in reversed(takers):
-        op, domain, inputs, outputs = node.op, node.domain, node.inputs, node.outputs
+        operation, _, inputs, outputs, _ = node
+        op, domain, moves = operation.op, operation.domain, operation in same and outputs
         for place, name in enumerate(inputs):
             if not name or name not in wanted:
                 continue
             if scales and op == "Mul" and not scales.isdisjoint(inputs) and name not in scales:
                 use = _SCALES_ALONE
-            elif place == 0 and (domain, op) in same and outputs:
+            elif moves and place == 0:
                 use = taken.get(outputs[0], ())
             else:
                 key = domain, op, place
@@ -76,6 +81,11 @@ def uses(nodes: Sequence[Node], stored: Iterable[str]) -> dict[str, tuple[Use, .
             if before is not use:  # each use once, or they would grow with each link of a chain that changes the form
                 taken[name] = (*before, *(u for u in use if not any(u is b for b in before)))
     return taken
+
+
+def operations_of(operations: Iterable[Operation], *names: str) -> set[Operation]:
+    """Those of operators of these names."""
+    return {operation for operation in operations if operation.op in names}
 
 
 def _row(domain: str, op: str) -> Operator:

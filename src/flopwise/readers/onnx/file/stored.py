@@ -158,19 +158,19 @@ def stored_tensors(
         storage: its file; None where it is in memory.
         notes: what an exporter wrote about tensors.
     """
-    stored = StoredTensors({}, {}, {}, {})
+    stored = StoredTensors({}, dict(initializers), {}, {})
     uses = roles.uses(nodes, initializers)
     noted = bool(notes.kinds or notes.origins)
     kinds: dict[object, Kind] = {}  # models of 100,000 tensors have a handful of cases
     for key, tensor in initializers.items():
         taken, by_exporter = uses.get(key, ()), notes.kind(key, initializers) if noted else None
-        like = (tensor.dtype, len(tensor.dims), by_exporter, *map(id, taken))
+        like = (tensor.dtype, len(tensor.dims), by_exporter, id(taken))
         kind = kinds.get(like)
         if kind is None:
             kind = kinds[like] = roles.kind_of(tensor.dtype, len(tensor.dims), taken, by_exporter)
         stored.kinds[key] = kind
-        stored.weights[key] = tensor
-    constants = [n for n in own if n.op in ("Constant", "ConstantOfShape") and n.outputs]
+    makers = roles.operations_of({node.operation for node in own}, "Constant", "ConstantOfShape")
+    constants = [node for node in own if node.operation in makers and node.outputs] if makers else []
     names = {*initializers, *(n.outputs[0] for n in constants if n.op == "Constant")} if constants else set()
     for node in constants:
         op, inputs, key = node.op, node.inputs, node.outputs[0]
@@ -185,7 +185,7 @@ def stored_tensors(
                 stored.kinds[key] = filled
                 stored.weights[key] = _repeated(key, shape, dtype, filled, node.attributes)
             continue
-        case = (dtype, shape, *map(id, taken))
+        case = (dtype, shape, id(taken))
         kind = kinds.get(case)
         if kind is None:
             kind = kinds[case] = roles.kind_of_constant(dtype, len(shape or ()), math.prod(shape or ()), taken)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from flopwise.errors import ModelError
-from flopwise.readers.onnx.file.model import Attributes, Function, Graph, Key, Model, Node, Reference, Value
+from flopwise.readers.onnx.file.model import Attributes, Function, Graph, Key, Model, Node, Operation, Reference, Value
 from flopwise.readers.onnx.file.skeleton import Stored, tag
 
 #: How many operators a model may have after inlining, unless it is so large by itself; and how many bytes.
@@ -63,7 +63,7 @@ def _marked(node: Node, number: int, place: int) -> Node:
         return node
     mark = tag(number, place)
     marked = {k: replace(v, mark=v.mark or mark) if isinstance(v, Stored) else v for k, v in values.items()}
-    return node._replace(attributes=Attributes.of(marked))
+    return node._replace(operation=replace(node.operation, attributes=Attributes.of(marked)))
 
 
 class _Names:
@@ -105,10 +105,8 @@ class _Inliner:
         self.names = _Names(graph)
         self.versions = {key: _versions(function, opsets) for key, function in functions.items()}
         self.calls = 0
-        #: Attributes with those of a call in them, by both, which stay alive here.
-        self.bound: dict[tuple[int, int], tuple[Attributes, Attributes, Attributes]] = {}
-        #: Attributes of nodes of another operator set; what has the same attributes has the same operator set.
-        self.apart: dict[tuple[int, int], tuple[Attributes, Attributes]] = {}
+        #: Operations of functions with the attributes of a call, if they refer to these, and a version.
+        self.operations: dict[tuple[Operation, Attributes | None, int], Operation] = {}
 
     def graph(self, graph: Graph) -> Graph:
         """The graph with functions in place of calls."""
@@ -168,11 +166,7 @@ class _Copy:
         name = self.unique(node.name) if node.name else ""
         inputs = tuple([self.renamed(one) for one in node.inputs])
         outputs = tuple([self.renamed(one, made=True) for one in node.outputs])
-        version = node.version or self.versions.get(node.domain, 0)
-        attributes = self.attributes(node.attributes)
-        if version:
-            attributes = self.apart(attributes, version)
-        node = node._replace(name=name, inputs=inputs, outputs=outputs, attributes=attributes, version=version)
+        node = Node(self.operation(node.operation), name, inputs, outputs, node.metadata)
         return node.with_bodies(self.body)
 
     def renamed(self, name: str, made: bool = False) -> str:
@@ -187,15 +181,18 @@ class _Copy:
             return self.scopes[-1][name]
         return name
 
-    def attributes(self, attributes: Attributes) -> Attributes:
-        """Attributes of a node of the function, with those of the call in place of references."""
-        if not any(isinstance(value, Reference) for value in attributes.values.values()):
-            return attributes
-        key = id(attributes), id(self.call)
-        known = self.inliner.bound.get(key)
-        if known is None:
-            known = self.inliner.bound[key] = attributes, self.call, self.bound(attributes)
-        return known[2]
+    def operation(self, own: Operation) -> Operation:
+        """What a node of the function does in this call: attributes of the call are in place of references."""
+        version = own.version or self.versions.get(own.domain, 0)
+        refers = any(isinstance(value, Reference) for value in own.attributes.values.values())
+        if not refers and version == own.version:
+            return own
+        key = own, self.call if refers else None, version
+        made = self.inliner.operations.get(key)
+        if made is None:
+            attributes = self.bound(own.attributes) if refers else own.attributes
+            made = self.inliner.operations[key] = replace(own, attributes=attributes, version=version)
+        return made
 
     def bound(self, attributes: Attributes) -> Attributes:
         values: dict[str, Any] = {}
@@ -207,13 +204,6 @@ class _Copy:
                 value = given.values[value.name]
             values[name] = value
         return Attributes.of(values)
-
-    def apart(self, attributes: Attributes, version: int) -> Attributes:
-        known = self.inliner.apart.get((id(attributes), version))
-        if known is None:
-            known = attributes, Attributes(attributes.data, lambda data: attributes.values)
-            self.inliner.apart[id(attributes), version] = known
-        return known[1]
 
     def body(self, graph: Graph) -> Graph:
         """A body of control flow in the function."""

@@ -14,9 +14,7 @@ def named(graph: Graph) -> Graph:
 
 
 def _named(graph: Graph, seen: Counter[str]) -> Graph:
-    operators = [node.op for node in graph.nodes]
-    if CONTROL_FLOW.isdisjoint(operators):
-        seen.update(operators)
+    if CONTROL_FLOW.isdisjoint([operation.op for operation in graph.operations]):
         return graph
     nodes: list[Node] = []
     for node in graph.nodes:

@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from flopwise.errors import ModelError
-from flopwise.readers.onnx.file.model import CONTROL_FLOW, Graph, Node
+from flopwise.readers.onnx.file.model import Graph, Node
 
 
 def in_execution_order(graph: Graph, outside: Container[str] = frozenset()) -> Graph:
@@ -23,7 +23,7 @@ def in_execution_order(graph: Graph, outside: Container[str] = frozenset()) -> G
         ModelError: two nodes make one tensor, a tensor comes from nowhere, or nodes wait for each other.
     """
     nodes = _order(graph, outside)
-    if any(node.domain or node.op in CONTROL_FLOW for node in nodes):
+    if any(operation.may_have_bodies for operation in graph.operations):
         seen = _Seen(graph, outside)
         nodes = [node.with_bodies(lambda body: in_execution_order(body, seen)) for node in nodes]
     return graph if nodes is graph.nodes else replace(graph, nodes=nodes)
@@ -46,8 +46,9 @@ def _order(graph: Graph, outside: Container[str]) -> list[Node]:
     ready = {value.name for value in graph.inputs}.union(graph.initializers)
     ready.add("")
     made = set(ready)
+    bodied = {operation for operation in graph.operations if operation.may_have_bodies}
     for node in nodes:
-        names = needs(node) if node.domain or node.op in CONTROL_FLOW else node.inputs
+        names = needs(node) if node.operation in bodied else node.inputs
         if not (made.issuperset(names) or all(name in made or name in outside for name in names)):
             break
         for name in node.outputs:

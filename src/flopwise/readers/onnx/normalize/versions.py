@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from flopwise.errors import ModelError
-from flopwise.readers.onnx.file.model import CONTROL_FLOW, Graph, Model
+from flopwise.readers.onnx.file.model import Graph, Model
 
 #: The newest version of the standard operators whose rules have been checked.
 NEWEST = 28
@@ -56,11 +56,11 @@ def _domains(graph: Graph) -> set[str]:
     Raises:
         ModelError: a node has no operator.
     """
-    operators = {(node.op, node.domain) for node in graph.nodes}
-    domains = {domain for _, domain in operators}
-    if any(not op for op, _ in operators):
+    operations = graph.operations
+    domains = {operation.domain for operation in operations}
+    if not all(operation.op for operation in operations):
         nameless = next(node for node in graph.nodes if not node.op)
         raise ModelError(f"node {nameless.name!r} names no operator; the file is damaged")
-    if any(domain or op in CONTROL_FLOW for op, domain in operators):
+    if any(operation.may_have_bodies for operation in operations):
         domains.update(*[_domains(body) for node in graph.nodes for body in node.bodies()])
     return domains
