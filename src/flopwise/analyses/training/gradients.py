@@ -46,11 +46,10 @@ def gradients(graph: Graph) -> Gradients:
     for position in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[position]
         inside = any(t.name in arrived for owner in owners(node) for t in owner.known_outputs)
-        if not inside and not any(t.name in arrived for t in node.known_outputs):
+        asked = any(map(asks, node.known_outputs)) and any(t.name in arrived for t in node.known_outputs)
+        if not inside and not asked:
             continue
-        if not any(map(asks, node.known_outputs)) and not inside:
-            continue
-        places = frozenset(i for i in _differentiable_places(node) if (t := node.inputs[i]) is not None and asks(t))
+        places = _places(node, asks)
         wrt[position] = places
         for place in sorted(places):
             tensor = node.input(place)
@@ -63,14 +62,14 @@ def gradients(graph: Graph) -> Gradients:
     return Gradients(tuple(wrt), tuple(joins), tuple(reversed(trained.values())), bool(starts))
 
 
-def _differentiable_places(node: Node) -> range | tuple[int, ...]:
-    """The places of the inputs that get a gradient."""
+def _places(node: Node, asks: Callable[[Tensor], bool]) -> frozenset[int]:
+    """The places of the inputs that get a gradient: the differentiable ones that ask for it."""
     operator = row(node.op)
     if "no gradient" in operator.effects:
-        return ()
-    if not operator.inputs.first:
-        return range(len(node.inputs))
-    return tuple(place for place, one in operator.inputs.places(len(node.inputs)) if one.differentiable)
+        return frozenset()
+    roles = operator.inputs.places(len(node.inputs))
+    places = [place for place, one in roles if one.differentiable] if operator.inputs.first else range(len(node.inputs))
+    return frozenset(place for place in places if (t := node.inputs[place]) is not None and asks(t))
 
 
 def _owners(graph: Graph) -> Callable[[Node], list[Node]]:
@@ -93,7 +92,7 @@ def _derived(graph: Graph) -> Callable[[Tensor], bool]:
     while again:
         before = len(names)
         for node in graph.nodes:
-            if not any((t := node.inputs[i]) is not None and asks(t) for i in _differentiable_places(node)):
+            if not _places(node, asks):
                 continue
             for maker in (node, *owners(node)):
                 names.update(t.name for t in maker.known_outputs if is_float(t.dtype) or t.items is not None)

@@ -46,24 +46,25 @@ class Storages:
 
     def _follow(self, node: Node) -> None:
         """Note which storages the results of a node share with its first input."""
-        first, program = node.inputs[0] if node.inputs else None, self._program
-        if first is None:
+        if not node.has_input(0):
             return
-        before = self._place(first)
-        if program and first.contiguous and _flips(node):
+        place = self._place(node.input(0))
+        if self._program and node.input(0).contiguous and _flips(node):
             self._flipped.update(t.name for t in node.known_outputs)
-        if program and _writes(node):
-            self._places.update((t.name, before) for t in node.known_outputs[:1])
-        elif program and node.origin in _COPIES:
-            return
-        elif node.op == "Cast" and node.known_outputs and node.known_outputs[0].dtype == first.dtype:
-            self._places[node.known_outputs[0].name] = before
-        elif _reads_first(node) and not (node.op == "Dropout" and dropped(node)):
-            origin = node.origin if program else ""
-            if not before.ordered and origin in _ORDERED and node.op in ("Reshape", "Flatten", "Identity"):
-                return
-            ordered = before.ordered and ("strided" not in row(node.op).effects or _same_order(node))
-            self._places.update((t.name, _Place(before.base, ordered)) for t in node.known_outputs)
+        if self._program and _writes(node):
+            self._places.update((t.name, place) for t in node.known_outputs[:1])
+        elif self._shares(node, place):
+            ordered = place.ordered and ("strided" not in row(node.op).effects or _same_order(node))
+            self._places.update((t.name, _Place(place.base, ordered)) for t in node.known_outputs)
+
+    def _shares(self, node: Node, place: _Place) -> bool:
+        """True where a node gives its first input, which lies at a place, under another name or shape."""
+        if self._program and node.origin in _COPIES:
+            return False
+        if node.op == "Cast" and node.known_outputs and node.known_outputs[0].dtype == node.input(0).dtype:
+            return True
+        orders = node.op in ("Reshape", "Flatten", "Identity") and (not self._program or node.origin in _ORDERED)
+        return _reads_first(node) and (place.ordered or not orders)
 
     def _place(self, tensor: Tensor) -> _Place:
         owner = self._named.get(tensor.storage) if tensor.storage else None
@@ -110,11 +111,9 @@ class Storages:
     def _overwritten(self, node: Node) -> str:
         """The input that a node overwrites, so that it has to be copied to be kept; "" where there is none."""
         gradient = row(node.op).gradient
-        if not self._program or not _writes(node) or not node.has_input(0):
-            return ""
-        if gradient is not None and gradient.from_result:  # which is kept when it overwrites the input
-            return ""
-        return node.input(0).name
+        keeps_result = gradient is not None and gradient.from_result  # which overwrites the input
+        overwrites = self._program and _writes(node) and node.has_input(0) and not keeps_result
+        return node.input(0).name if overwrites else ""
 
     def _gathered(self, node: Node, tensor: Tensor) -> bool:
         """True where a batched product of a program copies an operand, so that its matrices lie in a row."""
@@ -146,6 +145,8 @@ def _flips(node: Node) -> bool:
 def _reads_first(node: Node) -> bool:
     """True where the result of an operator reads the storage of its first input."""
     operator = row(node.op)
+    if node.op == "Dropout" and dropped(node):
+        return False
     return operator.view in (views.always, views.at_inference) or "strided" in operator.effects
 
 

@@ -62,7 +62,7 @@ def _with_training(profile: Profile, optimizer: Optimizer | None, own: Rules) ->
             rows.append(replace(row, backward_counts=Counts(), backward=0, recomputed=Counts(), saved_bytes=0))
             continue
         positions.add(position)
-        rows.append(_trained_row(row, way, again, position, storages, profile.convention, own))
+        rows.append(_trained_row(row, position, way, again, storages, profile.convention, own))
     lasting = [t for t in way.trained if t.sized]
     update = state = None
     if optimizer is not None and len(lasting) == len(way.trained):
@@ -85,55 +85,55 @@ def _with_training(profile: Profile, optimizer: Optimizer | None, own: Rules) ->
 
 
 def _trained_row(
-    row: Row,
-    way: Gradients,
-    again: Checkpoints,
-    position: int,
-    storages: Storages,
-    convention: Convention,
-    rules: Rules,
+    row: Row, index: int, way: Gradients, again: Checkpoints, storages: Storages, convention: Convention, rules: Rules
 ) -> Row:
     """The row with its backward pass for all its runs, and with what it keeps."""
-    wrt, node = way.wrt[position], row.node
-    repeated = again.again.get(position, 0)
-    saved: int | None = storages.claim(node, again.entering.get(position, ()))
+    wrt, node = way.wrt[index], row.node
+    repeated = again.again.get(index, 0)
+    saved: int | None = storages.claim(node, again.entering.get(index, ()))
     if not wrt and not repeated:
         return replace(row, backward_counts=Counts(), backward=0, recomputed=Counts(), saved_bytes=saved)
-    counts, why = _backward_counts(node, wrt, rules) if wrt else (Counts(), "")
-    joins = way.joins[position]
-    if counts is not None and joins is None:
-        counts, why = None, "the shape of an input is unresolved"
-    if position not in again.inside:
-        recorded = None if node.op in rules or _runs_otherwise(node) else node.attrs.get("saved")
-        needs = _needs(node, wrt, rules) if recorded is None else ()
-        saved = None if needs is None else storages.claim(node, needs)
-        if recorded is not None and saved is not None:
-            saved += storages.claim_recorded(recorded)
-    if counts is not None and repeated:
-        if row.counts is None:
-            counts, why = None, "it is computed once more, and its count is unknown"
-        else:
-            counts += row.counts * repeated
-    if counts is not None:
-        parts = 2 if takes_or_makes(node) else 1
-        counts += Counts(add=(joins or 0) * parts)
-        if row.times is None:
-            counts, saved, why = None, None, "it is not known how often it runs"
-        elif row.times != 1:
-            counts, saved = counts * row.times, None if saved is None else saved * row.times
-    weighed = None if counts is None else _convention_count(node, wrt, counts, row, repeated, convention)
-    again_made = Counts()
+    if index not in again.inside:
+        saved = _saved_bytes(node, wrt, rules, storages)
+    counts, why = _counts_of_run(row, wrt, way.joins[index], repeated, rules)
+    if counts is None or row.times is None:
+        why = why or "it is not known how often it runs"
+        return replace(row, backward_counts=None, backward=None, recomputed=Counts(), saved_bytes=saved, untrained=why)
+    counts *= row.times
     gradient = row_of(node.op).gradient
-    if counts is not None and gradient is not None and gradient.again is not None and wrt:
-        again_made = gradient.again(node) * (row.times or 0)
+    kernel_again = gradient.again(node) if wrt and gradient is not None and gradient.again else Counts()
     return replace(
-        row, backward_counts=counts, backward=weighed, recomputed=again_made, saved_bytes=saved, untrained=why
+        row,
+        backward_counts=counts,
+        backward=_convention_count(row, wrt, counts, repeated, convention),
+        recomputed=kernel_again * row.times,
+        saved_bytes=None if saved is None else saved * row.times,
     )
 
 
-def _convention_count(
-    node: Node, wrt: Wrt, counts: Counts, row: Row, repeated: int, convention: Convention
-) -> int | None:
+def _saved_bytes(node: Node, wrt: Wrt, rules: Rules, storages: Storages) -> int | None:
+    """Bytes that a node is the first to keep: as a program recorded them, else by the rule; None where unknown."""
+    recorded = None if node.op in rules or _runs_otherwise(node) else node.attrs.get("saved")
+    if recorded is not None:
+        return storages.claim_recorded(recorded)
+    needs = _needs(node, wrt, rules)
+    return None if needs is None else storages.claim(node, needs)
+
+
+def _counts_of_run(row: Row, wrt: Wrt, joins: int | None, repeated: int, rules: Rules) -> tuple[Counts | None, str]:
+    """The counts of one run backward, with what it computes once more and joins; or None, and the reason."""
+    counts, why = _backward_counts(row.node, wrt, rules) if wrt else (Counts(), "")
+    if counts is None:
+        return None, why
+    if joins is None:
+        return None, "the shape of an input is unresolved"
+    if repeated and row.counts is None:
+        return None, "it is computed once more, and its count is unknown"
+    again = (row.counts or Counts()) * repeated
+    return counts + again + Counts(add=joins * (2 if takes_or_makes(row.node) else 1)), ""
+
+
+def _convention_count(row: Row, wrt: Wrt, counts: Counts, repeated: int, convention: Convention) -> int | None:
     """The backward pass in the convention; None when the convention defines none."""
     if convention.plain:
         return counts.dot(convention.weights)
@@ -141,9 +141,9 @@ def _convention_count(
         return None
     again = (row.count or 0) * repeated
     own = counts + (row.counts or Counts()) * -repeated
-    if takes_or_makes(node):
-        own = backward_on_elements(node, wrt) or Counts()
-    return convention.backward(node, wrt, own).dot(convention.weights) + again
+    if takes_or_makes(row.node):
+        own = backward_on_elements(row.node, wrt) or Counts()
+    return convention.backward(row.node, wrt, own).dot(convention.weights) + again
 
 
 def _backward_counts(node: Node, wrt: Wrt, rules: Rules) -> tuple[Counts | None, str]:
