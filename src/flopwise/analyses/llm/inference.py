@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -244,41 +244,44 @@ def _contexts(program: Program, prompt: int, generate: int) -> tuple[int, ...]:
     return lengths(prompt, prompt + generate, program.longest)
 
 
-def _notes(program: Program, prompt: int, generate: int, prefill: Step, decode: Step | None) -> list[str]:
+def _notes(program: Program, prompt: int, generate: int, prefill: Step, decode: Step | None) -> Iterator[str]:
     """Notes on the figures."""
-    notes = list(program.notes)
+    yield from program.notes
     if decode is None:
-        notes.append(
-            f"{program.name} keeps no state between calls, so there is no step: each call reads all of its input"
-        )
+        yield f"{program.name} keeps no state between calls, so there is no step: each call reads all of its input"
     end = prompt if decode is None else decode.past + generate
     if program.encodes and program.encoder_length is None:
         end = max(end, prompt)
     if program.longest is not None and end > program.longest:
-        notes.append(f"{end} tokens are more than the {program.longest} that the model was made for")
+        yield f"{end} tokens are more than the {program.longest} that the model was made for"
     calls = {"the prompt": prefill, **({} if decode is None else {"a step": decode})}
     inexact = [name for name, call in calls.items() if not call.exact]
     if inexact and all(call.macs_exact for call in calls.values()):
-        notes.append(f"MACs are exact; other operations of {' and '.join(inexact)} depend on the data and are bounds")
+        yield f"MACs are exact; other operations of {' and '.join(inexact)} depend on the data and are bounds"
     elif inexact:
-        notes.append(f"the counts of {' and '.join(inexact)} are bounds, not exact; flopwise profile says where")
+        yield f"the counts of {' and '.join(inexact)} are bounds, not exact; flopwise profile says where"
     if prefill.unknown_masks:
-        notes.append(
+        yield (
             f"masks: {prefill.unknown_masks} products of attention are operators of their own, of whose masks nothing "
             "is known: all of their MACs are among the needed ones"
         )
-    if decode is not None and (share := round(100 * decode.scaling_flops / max(decode.flops, 1))):
-        notes.append(
+    if decode is not None:
+        yield from _notes_on_step(decode)
+
+
+def _notes_on_step(decode: Step) -> Iterator[str]:
+    """Notes on what one step does."""
+    if share := round(100 * decode.scaling_flops / max(decode.flops, 1)):
+        yield (
             f"{share} % of a step's FLOPs scale queries and keys, those of the whole context, as the definition of "
             "attention has it; fused kernels scale the scores"
         )
-    if decode is not None and decode.weights.experts:
+    if decode.weights.experts:
         layers = len({expert.layer for expert in decode.weights.experts})
         stack = max(decode.weights.experts, key=lambda expert: expert.matrices)
         chosen = stack.rows // max(decode.tokens, 1)
-        notes.append(
+        yield (
             f"mixture of experts: {chosen} of {stack.matrices} for each token, in {layers} products; a step of "
             f"{decode.tokens} token{'s' if decode.tokens > 1 else ''} touches at most {stack.touched} experts "
             f"of a layer, and {float(stack.expected(decode.tokens)):.1f} on average if routing is uniform"
         )
-    return notes

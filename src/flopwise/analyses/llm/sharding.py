@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flopwise.errors import InputError, counted
-from flopwise.graph import Node, Tensor
+from flopwise.graph import Tensor
 from flopwise.memory.experts import experts_of
 from flopwise.operators.counts import FLOPS as _FLOPS
 from flopwise.operators.folding import fold
@@ -157,9 +157,13 @@ class _Parts:
     def __init__(self, profile: Profile, sharding: Sharding, plan: Mapping[str, str]) -> None:
         self.profile, self.sharding, self.folding = profile, sharding, fold(profile.graph)
         self._plan = {re.compile(re.escape(k).replace(r"\*", r"\d+") + r"$"): v for k, v in plan.items()}
-        self._weights: dict[str, int] = {}
         self._experts: set[str] = set()
-        self._rows: dict[int, int] = {}
+        #: What tp divides: weights and results by name, rows by id.
+        self._weights: set[str] = set()
+        self._results: set[str] = set()
+        self._rows: set[int] = set()
+        #: Results of products whose weight is divided by columns.
+        self._columns: set[str] = set()
         if sharding.tp > 1 and not plan:
             raise InputError("tp: transformers has no plan for dividing this model")
         self._divide()
@@ -168,51 +172,51 @@ class _Parts:
         """By what a stored tensor is divided."""
         ep, fsdp = self.sharding.ep, self.sharding.fsdp
         shared = ep * max(fsdp // ep, 1) if tensor.name in self._experts else fsdp
-        return self._weights.get(tensor.name, 1) * shared
+        return (self.sharding.tp if tensor.name in self._weights else 1) * shared
 
     def row(self, row: Row) -> int:
         """By what a row's work is divided."""
-        return self._rows.get(id(row), 1)
-
-    def _way(self, path: str) -> str:
-        return next((way for pattern, way in self._plan.items() if pattern.match(path)), "")
+        return self.sharding.tp if id(row) in self._rows else 1
 
     def _divide(self) -> None:
         """Follow the divided tensors through the program."""
         tp, ep = self.sharding.tp, self.sharding.ep
-        divided: set[str] = set()
-        columns: set[str] = set()
         for row in self.profile.rows:
-            node, divisor = row.node, 1
-            stored = [t for t in self.folding.stored(node) if t.kind == "weight" and len(t.shape or ()) > 1]
-            way = next((w for t in stored if (w := self._way_of(t))), "")
-            inside = any(t.name in divided for t in node.known_inputs)
-            stack = experts_of(row.name, node)
-            if stack is not None and ep > 1:
+            stored = [t for t in self.folding.stored(row.node) if t.kind == "weight" and len(t.shape or ()) > 1]
+            if ep > 1 and (stack := experts_of(row.name, row.node)) is not None:
                 if stack.matrices % ep:
                     raise InputError(f"ep {ep}: {stack.matrices} experts of {row.name} do not divide by it")
                 self._experts.update(t.name for t in stored)
-            if tp > 1 and way:
-                self._fits(node, stored, way)
-                divisor *= tp
-                self._weights.update((t.name, tp) for t in stored)
-                columns.update(t.name for t in node.known_outputs if way == "colwise")
-            elif tp > 1 and inside:
-                self._heads(row, columns)
-                divisor *= tp
-            if tp > 1 and (("colwise" in way and "gather" not in way) or (inside and "rowwise" not in way)):
-                divided.update(t.name for t in node.known_outputs)
-            self._rows[id(row)] = divisor
+            if tp > 1:
+                self._divide_row(row, stored)
         if ep > 1 and not self._experts:
             raise InputError(f"ep {ep}: the model has no stacks of experts to divide")
 
-    def _way_of(self, tensor: Tensor) -> str:
-        return self._way(tensor.name) or self._way(tensor.name.rpartition(".")[0])
+    def _divide_row(self, row: Row, stored: Sequence[Tensor]) -> None:
+        """Divide a row where the plan names one of its weights, or what it works on is divided."""
+        names = {t.name for t in row.node.known_outputs}
+        way = next((way for t in stored if (way := self._way(t))), "")
+        inside = any(t.name in self._results for t in row.node.known_inputs)
+        if way:
+            self._fits(stored, way)
+            self._weights.update(t.name for t in stored)
+        elif inside:
+            self._heads(row)
+        if way or inside:
+            self._rows.add(id(row))
+        if way == "colwise":
+            self._columns |= names
+        if ("colwise" in way and "gather" not in way) or (inside and "rowwise" not in way):
+            self._results |= names
 
-    def _heads(self, row: Row, columns: set[str]) -> None:
+    def _way(self, tensor: Tensor) -> str:
+        paths = (tensor.name, tensor.name.rpartition(".")[0])
+        return next((way for path in paths for pattern, way in self._plan.items() if pattern.match(path)), "")
+
+    def _heads(self, row: Row) -> None:
         """Refuse to divide heads that are too few: those into which a row splits what a product made by columns."""
         node, tp = row.node, self.sharding.tp
-        if node.op != "Reshape" or node.input(0).name not in columns:
+        if node.op != "Reshape" or node.input(0).name not in self._columns:
             return
         extent, sizes = int(node.input(0).dims[-1]), [int(size) for size in node.output().dims]
         if len(sizes) <= len(node.input(0).dims):
@@ -221,7 +225,7 @@ class _Parts:
             if math.prod(sizes[place:]) == extent and sizes[place] % tp:
                 raise InputError(f"tp {tp}: {sizes[place]} heads of {row.node.module} do not divide by it")
 
-    def _fits(self, node: Node, stored: Sequence[Tensor], way: str) -> None:
+    def _fits(self, stored: Sequence[Tensor], way: str) -> None:
         """Refuse weights that do not divide."""
         for tensor in stored:
             if not any(int(size) % self.sharding.tp == 0 for size in tensor.dims):

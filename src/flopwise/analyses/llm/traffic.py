@@ -37,10 +37,7 @@ def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | 
         widths: bytes of each element by tensor name, where they differ from those of the tensor's type.
     """
     folding = fold(profile.graph)
-    most: dict[str, Fraction] = {}
-    expected: dict[str, Fraction] = {}
-    least: dict[str, Fraction] = {}
-    active: dict[str, Fraction] = {}
+    touched: dict[str, tuple[Fraction, ...]] = {}
     experts: list[Experts] = []
     stacks = {row.node.module: stack for row in profile.rows if (stack := experts_of(row.name, row.node))}
     for row in profile.rows:
@@ -49,25 +46,18 @@ def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | 
         stack = experts_of(row.name, row.node)
         experts += [stack] if stack else []
         for tensor in folding.stored(row.node):
-            if tensor.kind not in ("weight", "buffer") or not tensor.sized:
-                continue
-            shares = _shares(row.node, tensor, stack or _picked_for(row.node, tensor, stacks), tokens)
-            for shared, share in zip((most, expected, least, active), shares, strict=True):
-                shared[tensor.name] = max(shared.get(tensor.name, Fraction(0)), share)
+            if tensor.kind in ("weight", "buffer") and tensor.sized:
+                shares = _shares(row.node, tensor, stack or _picked_for(row.node, tensor, stacks), tokens)
+                touched[tensor.name] = tuple(map(max, touched.get(tensor.name, shares), shares))
     tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node)}
-    width = {name: (widths or {}).get(name) for name in tensors}
 
     def nbytes(name: str) -> Fraction:
-        per_element = width[name]
+        per_element = (widths or {}).get(name)
         return Fraction(tensors[name].nbytes) if per_element is None else tensors[name].numel * per_element
 
-    return WeightTraffic(
-        most=_whole(sum(nbytes(name) * share for name, share in most.items())),
-        expected=_whole(sum(nbytes(name) * share for name, share in expected.items())),
-        least=_whole(sum(nbytes(name) * share for name, share in least.items())),
-        active=_whole(sum(tensors[n].numel * share for n, share in active.items() if tensors[n].kind == "weight")),
-        experts=tuple(experts),
-    )
+    most, expected, least = (sum(nbytes(name) * shares[i] for name, shares in touched.items()) for i in range(3))
+    active = sum(tensors[n].numel * shares[3] for n, shares in touched.items() if tensors[n].kind == "weight")
+    return WeightTraffic(round(most), round(expected), round(least), round(active), tuple(experts))
 
 
 def _picked_for(node: Node, tensor: Tensor, stacks: Mapping[str, Experts]) -> Experts | None:
@@ -97,7 +87,3 @@ def _shares(
         picked = min(one, Fraction(node.output().numel, max(tensor.numel, 1)))
         return picked, picked, picked, one
     return one, one, one, one
-
-
-def _whole(number: Fraction | int) -> int:
-    return round(number)

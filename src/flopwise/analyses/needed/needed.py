@@ -30,36 +30,40 @@ def needed(profile: Profile, last_logits: bool = False) -> Needed:
         profile: the program.
         last_logits: whether, in floors, scores of the vocabulary count for the last position of each sequence alone.
     """
-    macs = [_number(row.needed_macs) for row in profile.rows]
-    executed = [_number(row.macs) for row in profile.rows]
+    left, causal = _masked(profile)
+    macs = dict(enumerate(_number(row.needed_macs) for row in profile.rows)) | left
     rewrites: list[str] = []
-    causal: dict[int, int] = {}
-    rows = {id(row.node): place for place, row in enumerate(profile.rows)}
-    for attention in unfused_attention(profile.graph):
-        for place in (rows[id(profile.graph.nodes[n])] for n in attention.places if id(profile.graph.nodes[n]) in rows):
-            pairs, every = max(attention.pairs, 1), executed[place] or 0
-            if attention.left is not None:
-                macs[place] = every * attention.left // pairs
-            elif attention.causal is not None:
-                causal[place] = every * attention.causal // pairs
-    if any((some or 0) < (every or 0) for some, every in zip(macs, executed, strict=True)):
+    if any((macs[place] or 0) < (_number(row.macs) or 0) for place, row in enumerate(profile.rows)):
         rewrites.append("pairs that masks leave out are not multiplied")
     places = {id(row): place for place, row in enumerate(profile.rows)}
     for pair in latents(profile):
         ends = places[id(pair.expansion)], places[id(pair.attention)]
         absorbed = pair.absorbed(pairs_left=True)
         if sum(absorbed) < sum(macs[place] or 0 for place in ends):
-            for place, count in zip(ends, absorbed, strict=True):
-                macs[place] = count
+            macs.update(zip(ends, absorbed, strict=True))
             rewrites.append("latents are absorbed")
-    least = [causal.get(place, count) for place, count in enumerate(macs)]
+    least = macs | causal
     if any(count < (macs[place] or 0) for place, count in causal.items()):
         rewrites.append("masks that are not known leave no more than causal ones")
     if last_logits and (logits := _logits(profile)) is not None:
         place, positions = logits
         least[place] = (least[place] or 0) // positions
         rewrites.append("the vocabulary is scored for the last position alone")
-    return Needed(tuple(macs), tuple(least), tuple(dict.fromkeys(rewrites)))
+    return Needed(tuple(macs.values()), tuple(least.values()), tuple(dict.fromkeys(rewrites)))
+
+
+def _masked(profile: Profile) -> tuple[dict[int, int], dict[int, int]]:
+    """Multiply-adds, by row, that masks of unfused attention leave, and that causal ones leave where none is known."""
+    rows = {id(row.node): place for place, row in enumerate(profile.rows)}
+    left: dict[int, int] = {}
+    causal: dict[int, int] = {}
+    for attention in unfused_attention(profile.graph):
+        counts, pairs = (causal, attention.causal) if attention.left is None else (left, attention.left)
+        for node in (profile.graph.nodes[n] for n in attention.places):
+            if pairs is not None and id(node) in rows:
+                place = rows[id(node)]
+                counts[place] = (_number(profile.rows[place].macs) or 0) * pairs // max(attention.pairs, 1)
+    return left, causal
 
 
 def _number(count: object) -> int | None:
