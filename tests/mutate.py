@@ -4,7 +4,8 @@ Each mutation changes one fact of a row (two roles swapped, a view dropped, rand
 one term of a rule (a class or a coefficient of a count, a gradient or a shape). Tests are collected once; for each
 mutation a forked process makes the change in memory and runs the tests that concern it, those that name the operator
 first, until one fails. What survives is printed. 400 mutations take about ten minutes on four cores, so this is run by
-hand; a small sample of it is a test.
+hand; a small sample of it is a test. With ``--sources FILE`` the faults are those of ``tests/mutate_sources.py``, in
+all other functions, and FILE says which tests reach them (``python -m pytest -p tests.reach --reach FILE``).
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.mutate_sources import Fault, faults
+from tests.reach import read
 
 from flopwise.operators.inputs import DATA, Input, Inputs
 from flopwise.operators.late import Late
@@ -51,6 +55,44 @@ class Mutation(NamedTuple):
     op: str
     what: str
     apply: Callable[[], None]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.op}: {self.what}"
+
+    def files(self) -> Iterable[str]:
+        """The files and folders of the tests that concern it."""
+        return TESTS[self.kind]
+
+    def tests(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+        """The tests that concern it, those that name its operator first."""
+        concerned = [item for item in items if item.nodeid.startswith(TESTS[self.kind])]
+        name = self.op.rpartition("::")[2].lower()
+        return sorted(concerned, key=lambda item: name not in item.nodeid.rpartition("[")[2].lower())
+
+
+class SourceMutation(NamedTuple):
+    """A fault in a function, with the tests that reach it and the seconds that each takes."""
+
+    fault: Fault
+    seconds: dict[str, float]
+
+    def __str__(self) -> str:
+        return str(self.fault)
+
+    def apply(self) -> None:
+        """Make the fault."""
+        self.fault.apply()
+
+    def files(self) -> Iterable[str]:
+        """The files of the tests that reach the function."""
+        return {test.partition("::")[0] for test in self.seconds}
+
+    def tests(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+        """The tests that reach the function, the quickest first."""
+        return sorted((i for i in items if i.nodeid in self.seconds), key=lambda item: self.seconds[item.nodeid])
+
+
+AnyMutation = Mutation | SourceMutation
 
 
 def replaced(op: str, **changes: Any) -> Callable[[], None]:
@@ -197,22 +239,36 @@ def mutations(number: int | None, seed: int = 0) -> list[Mutation]:
     return [*named, *random.Random(seed).sample(others, min(len(others), max(number - len(named), 0)))]
 
 
+def source_mutations(number: int, seed: int, path: Path) -> list[SourceMutation]:
+    """So many faults in the functions that tests reach."""
+    reached = read(path)
+    tests: dict[str, dict[str, float]] = {}
+    for test in reached:
+        for name in test.functions:
+            tests.setdefault(name, {})[test.test] = test.seconds
+    return [SourceMutation(fault, tests[f"{fault.path}:{fault.function}"]) for fault in faults(number, seed, reached)]
+
+
 def _say(text: str) -> None:
     print(text, flush=True)
+
+
+#: Seconds after which the tests of one mutation are ended: it made one of them hang, and is noticed.
+HANGS = 900
 
 
 class Runs:
     """A plugin of pytest's that runs the collected tests once for each mutation."""
 
     def __init__(
-        self, chosen: Sequence[Mutation], processes: int, passing: bool, say: Callable[[str], None] = _say
+        self, chosen: Sequence[AnyMutation], processes: int, passing: bool, say: Callable[[str], None] = _say
     ) -> None:
         self.chosen = chosen
         self.processes = processes
         self.say = say
         #: Whether the tests are known to pass without a change.
         self.passing = passing
-        self.survivors: list[Mutation] = []
+        self.survivors: list[AnyMutation] = []
         self.ran = False
         self._failed: list[str] = []
 
@@ -227,7 +283,7 @@ class Runs:
         session.items = [item for item in session.items if "test_mutate" not in item.nodeid]  # it runs this file
         if not self.passing:
             self._leave_out_failing(session)
-        running: dict[int, Mutation] = {}
+        running: dict[int, AnyMutation] = {}
         started, done = time.monotonic(), 0
         waiting = list(reversed(self.chosen))
         while waiting or running:
@@ -242,15 +298,15 @@ class Runs:
             done += 1
             if status == 0:
                 self.survivors.append(mutation)
-                self.say(f"survived: {mutation.kind} of {mutation.op}: {mutation.what}")
+                self.say(f"survived: {mutation}")
             if done % 50 == 0:
                 self.say(f"{done} of {len(self.chosen)}, {time.monotonic() - started:.0f} s")
         return True
 
     def _leave_out_failing(self, session: pytest.Session) -> None:
         """Take out what fails without any change: it would fail with every change as well."""
-        concerned = tuple({test for mutation in self.chosen for test in TESTS[mutation.kind]})
-        items = [item for item in session.items if item.nodeid.startswith(concerned)]
+        concerned = {id(item): item for mutation in self.chosen for item in mutation.tests(session.items)}
+        items = list(concerned.values())
         pipes = []
         for share in range(self.processes):
             reading, writing = os.pipe()
@@ -277,30 +333,31 @@ class Runs:
             if until():
                 return
 
-    def _child(self, session: pytest.Session, mutation: Mutation) -> int:
+    def _child(self, session: pytest.Session, mutation: AnyMutation) -> int:
         """0 when all tests pass."""
         session.config.pluginmanager.unregister(name="terminalreporter")
-        items = self._items(session, mutation)
-        mutation.apply()
+        items = mutation.tests(session.items)
+        signal.alarm(HANGS)
+        try:
+            mutation.apply()
+        except RuntimeError as error:
+            self.say(f"not made: {mutation}: {error}")
+            return 0
         self._run(items, lambda: bool(self._failed))
         return int(bool(self._failed))
 
-    @staticmethod
-    def _items(session: pytest.Session, mutation: Mutation) -> list[pytest.Item]:
-        """The tests that concern a mutation, those that name its operator first."""
-        concerned = [item for item in session.items if item.nodeid.startswith(TESTS[mutation.kind])]
-        name = mutation.op.rpartition("::")[2].lower()
 
-        return sorted(concerned, key=lambda item: name not in item.nodeid.rpartition("[")[2].lower())
+#: As in pyproject.toml, so that the tests have the same names.
+_COLLECTING = "--import-mode=importlib --doctest-modules"
 
 
 def survivors(
-    chosen: Sequence[Mutation], processes: int, passing: bool, say: Callable[[str], None] = _say
-) -> list[Mutation]:
+    chosen: Sequence[AnyMutation], processes: int, passing: bool, say: Callable[[str], None] = _say
+) -> list[AnyMutation]:
     """The mutations that no test notices."""
-    files = sorted({test for mutation in chosen for test in TESTS[mutation.kind]})
+    files = sorted({path for mutation in chosen for path in mutation.files()})
     runs = Runs(chosen, processes, passing, say)
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "-o", "addopts=--import-mode=importlib"]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "-o", f"addopts={_COLLECTING}"]
     status = pytest.main([*options, *files], plugins=[runs])
     if not runs.ran:
         raise RuntimeError(f"the tests were not collected: {status!r}")
@@ -315,13 +372,17 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--passing", action="store_true", help="the tests pass as they are: do not look first")
     parser.add_argument("--only", default="", help="a kind of mutation, or part of an operator's name")
+    parser.add_argument("--sources", type=Path, help="faults in functions; FILE says which tests reach them")
     given = parser.parse_args()
     os.chdir(ROOT)
-    chosen = mutations(given.number or None, given.seed)
-    if given.only:
-        chosen = [m for m in mutations(None) if given.only in (m.kind, m.op) or given.only in m.op][
-            : given.number or None
-        ]
+    chosen: Sequence[AnyMutation]
+    if given.sources:
+        chosen = source_mutations(given.number, given.seed, given.sources)
+    elif given.only:
+        every = [m for m in mutations(None) if given.only in (m.kind, m.op) or given.only in m.op]
+        chosen = every[: given.number or None]
+    else:
+        chosen = mutations(given.number or None, given.seed)
     left = survivors(chosen, given.processes, given.passing)
     print(f"{len(left)} of {len(chosen)} mutations survived: {100 * len(left) / max(len(chosen), 1):.1f} %")
     return int(50 * len(left) >= len(chosen))

@@ -1,8 +1,8 @@
 """The functions of flopwise that each test reaches: ``python -m pytest -p tests.reach --reach FILE``.
 
-Every function notes at its start that it was called, which costs a run of all tests a few percent; a tracer would double
-its time. Each process writes a file of its own (``FILE``, or ``FILE.gw0`` and so on with pytest-xdist), a JSON line for
-each test. ``python -m tests.mutate --sources`` reads them.
+Every function notes at its start that it was called, which costs a run of all tests a few percent; a tracer would
+double its time. Each process writes a file of its own (``FILE``, or ``FILE.gw0`` and so on with pytest-xdist), a JSON
+line for each test. ``python -m tests.mutate --sources`` reads them.
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ def read(path: Path) -> list[Reached]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the file's name."""
+    """Take the file's name; from here on modules of flopwise are instrumented."""
+    builtins.__dict__["__flopwise_called__"] = called.add
+    sys.meta_path.insert(0, Finder())
     parser.addoption("--reach", type=Path, default=None, help="write the functions that each test reaches to FILE")
 
 
@@ -139,7 +141,3 @@ def pytest_configure(config: pytest.Config) -> None:
     if path is not None and (worker or not distributes):
         name = f"{path.name}.{worker}" if worker else path.name
         config.pluginmanager.register(Recorder(path.absolute().with_name(name)), "flopwise-reach")
-
-
-builtins.__dict__["__flopwise_called__"] = called.add
-sys.meta_path.insert(0, Finder())
