@@ -199,24 +199,27 @@ def _recorded(
         return run_of(results(recorder, calls, result), keep(result))
     except FlopwiseError:
         raise
-    except NeedsLower as error:
-        traceback.clear_frames(error.__traceback__)
-        raise
-    except NeedsValues as error:
-        what = f"{error.function} reads elements" if error.function else "it reads the elements of a large tensor"
-        if any(t.numel() > LARGEST for t, _ in inputs.values() if not t.is_floating_point()):
-            what += f" (those of inputs are followed up to {LARGEST:,})"
-        place = place_of(error)
-        args, kwargs, inputs = (), {}, {}
+    except (Exception, NeedsLower, NeedsValues) as error:  # whatever a program raises is reported in one line
+        where, place, large = _where(calls), place_of(error), _has_large_indices(inputs)
+        args, kwargs, inputs, made = (), {}, {}, []
         traceback.clear_frames(error.__traceback__)  # the program's variables, tensors without elements among them
-        raise RunError(_where(calls), what, place, run_of((), None)) from error
-    except RecursionError as error:
-        raise RunError(_where(calls), "recurses without end", place_of(error)) from error
-    except Exception as error:  # whatever a program raises is reported in one line
+        if isinstance(error, NeedsLower):
+            raise
+        if isinstance(error, NeedsValues):
+            what = f"{error.function} reads elements" if error.function else "it reads the elements of a large tensor"
+            what += f" (those of inputs are followed up to {LARGEST:,})" if large else ""
+            raise RunError(where, what, place, run_of((), None)) from error
+        if isinstance(error, RecursionError):
+            raise RunError(where, "recurses without end", place) from error
         if (sizes := _too_large(error)) is not None:
-            where = f"{type(model).__name__}: {_where(calls)}"
+            where = f"{type(model).__name__}: {where}"
             raise InputError(f"{where}{sizes} has more bytes than PyTorch can count; give smaller sizes") from error
-        raise RunError(_where(calls), _words(error), place_of(error)) from error
+        raise RunError(where, _words(error), place) from error
+
+
+def _has_large_indices(inputs: dict[int, tuple[torch.Tensor, Tensor]]) -> bool:
+    """Whether an input of whole numbers has more elements than are followed."""
+    return any(t.numel() > LARGEST for t, _ in inputs.values() if not t.is_floating_point())
 
 
 def _give_values(recorder: Recorder, made: Iterable[tuple[torch.Tensor, Tensor]]) -> None:
