@@ -10,6 +10,7 @@ import queue
 import random
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -396,3 +397,49 @@ def test_an_export_leaves_nothing(program: ModuleType, name: str, expected: dict
     assert model.training
     assert program.LAST is None
     check(program, name, expected[name], model.eval())
+
+
+class Selects(nn.Module):
+    """A program whose sizes the data decide: it is run, raises, and is explained."""
+
+    def forward(self, x: Any) -> Any:
+        return (x + 1)[x > 0].sum()
+
+
+class Raises(nn.Module):
+    def forward(self, x: Any) -> Any:
+        y = x + 1
+        try:
+            return y @ y
+        except RuntimeError as error:
+            raise ValueError("no square") from error
+
+
+@pytest.mark.parametrize("model", [Selects(), Raises()], ids=lambda model: type(model).__name__)
+def test_a_program_that_raises_lets_its_tensors_go_at_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not looked for in all of the program's objects, which takes long."""
+    from flopwise.readers.torch.runs import escapes
+
+    def refuse(*args: Any) -> Any:
+        raise AssertionError("tensors of the run are alive")
+
+    monkeypatch.setattr(escapes, "take_back", refuse)
+    if isinstance(model, Raises):
+        with pytest.raises(flopwise.ModelError, match="no square"):
+            flopwise.profile(model, [(300, 400)])
+    else:
+        flopwise.formula(model, {"x": ("N", 300)})
+
+
+def test_what_the_caller_handles_keeps_its_variables() -> None:
+    def failing() -> None:
+        kept = [1, 2, 3]
+        raise KeyError(len(kept))
+
+    try:
+        failing()
+    except KeyError as error:
+        with pytest.raises(flopwise.ModelError):
+            flopwise.profile(Raises(), [(300, 400)])
+        variables = [frame.f_locals for frame, _ in traceback.walk_tb(error.__traceback__)]
+    assert variables[-1] == {"kept": [1, 2, 3]}

@@ -6,6 +6,7 @@ import contextlib
 import contextvars
 import functools
 import re
+import sys
 import traceback
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -159,6 +160,7 @@ def _recorded(
     keep: Callable[[Any], Any],
 ) -> Run:
     """What a recorder writes down of one call of a module; nothing else keeps the arguments and the result."""
+    outer = sys.exc_info()[1]
     args, kwargs, inputs, made = arguments.copies(recorder.real)
     recorder.stand_ins.graph_tensors |= {key: tensor for key, (_, tensor) in inputs.items()}
     recorder.stand_ins.raw = [tensor for tensor, _ in (stored | inputs).values()]
@@ -202,7 +204,7 @@ def _recorded(
     except (Exception, NeedsLower, NeedsValues) as error:  # whatever a program raises is reported in one line
         where, place, large = _where(calls), place_of(error), _has_large_indices(inputs)
         args, kwargs, inputs, made = (), {}, {}, []
-        traceback.clear_frames(error.__traceback__)  # the program's variables, tensors without elements among them
+        _clear_variables(error, outer)
         if isinstance(error, NeedsLower):
             raise
         if isinstance(error, NeedsValues):
@@ -215,6 +217,21 @@ def _recorded(
             where = f"{type(model).__name__}: {where}"
             raise InputError(f"{where}{sizes} has more bytes than PyTorch can count; give smaller sizes") from error
         raise RunError(where, _words(error), place) from error
+
+
+def _clear_variables(error: BaseException, outer: BaseException | None) -> None:
+    """Forget the variables of the calls that raised an error: they hold tensors without elements.
+
+    Args:
+        error: the error; those that led to it are followed.
+        outer: what the caller was handling before, whose calls are the caller's own.
+    """
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause is not outer and cause not in causes:
+        traceback.clear_frames(cause.__traceback__)
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
 
 
 def _has_large_indices(inputs: dict[int, tuple[torch.Tensor, Tensor]]) -> bool:
