@@ -6,10 +6,10 @@ elements that can be skipped is the share of multiply-accumulates that can.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from flopwise.analyses.sparsity.views import (
     PLAIN,
@@ -29,6 +29,9 @@ from flopwise.operators.tables import row
 Shape: TypeAlias = "tuple[int, ...]"
 #: The operator, the weight's shape, and the order of the reduction -> how the weight is seen.
 Viewer = Callable[[Node, Shape, str], View]
+
+#: Operators between a stored weight and the operator that takes it, at most.
+DEEPEST = 64
 
 
 class Place(NamedTuple):
@@ -136,55 +139,43 @@ class Uses:
 
     def _use(self, node: Node, place: Place, order: str) -> Use | None:
         """The stored tensor behind an input, through operators that only change its form; None where there is none."""
-        tensor = node.input(place.slot)
-        zero: ZeroPoint | None = PLAIN
-        reason = ""
-        if place.zero_point is not None:
-            zero, reason = self._zero_point(node, place.zero_point, place.axis)
-        perm: tuple[int, ...] | None = None
-        reshaped = False
-        for _ in range(64):
-            if tensor.name in self.graph.weights:
-                break
+        tensor, makers = self._behind(node.input(place.slot), _passes)
+        if tensor.name not in self.graph.weights or not concrete(tensor):
+            return None
+        zero, reason = self._zero(node, place, makers)
+        view, assumed = self._seen(node, place, cast("Shape", tensor.shape), order, _axes(makers))
+        return Use(node, tensor, view, zero, reason, assumed)
+
+    def _behind(self, tensor: Tensor, passes: Callable[[Operator], bool]) -> tuple[Tensor, list[Node]]:
+        """The stored tensor behind operators that pass it on, else the first input; and they, the last first."""
+        makers: list[Node] = []
+        while tensor.name not in self.graph.weights and len(makers) < DEEPEST:
             maker = self.makers.get(tensor.name)
-            operator = None if maker is None else row(maker.op)
-            if maker is None or operator is None or not maker.has_input(0) or not _passes(operator):
-                return None
+            if maker is None or not maker.has_input(0) or not passes(row(maker.op)):
+                break
+            makers.append(maker)
+            tensor = maker.input(0)
+        return tensor, makers
+
+    def _zero(self, node: Node, place: Place, makers: Sequence[Node]) -> tuple[ZeroPoint | None, str]:
+        """The zero point of a stored tensor by the operators that it passes, the last first; None and the reason."""
+        zero, reason = (PLAIN, "") if place.zero_point is None else self._zero_point(node, place.zero_point, place.axis)
+        for maker in makers:
+            operator = row(maker.op)
             if "dequantizes" in operator.effects:
                 axis = int(maker.attrs.get("axis", 1))
                 zero, reason = self._zero_point(maker, 2, axis, int(maker.attrs.get("block_size", 0)))
-            elif maker.op == "Transpose":
-                rank = len(maker.output().dims) if maker.output().shape is not None else 0
-                turned = tuple(int(p) for p in maker.attrs.get("perm", range(rank)[::-1]))
-                if perm is None:
-                    perm = turned
-                elif len(perm) == len(turned):
-                    perm = tuple(turned[p] for p in perm)
-                else:
-                    reshaped = True
             elif "quantizes" in operator.effects:  # the stored elements are not quantised yet
                 zero, reason = PLAIN, ""
-            elif operator.carries != "same":
-                reshaped = True
-            if operator.carries == "moved" and zero is not None and zero.one is None:
+            elif operator.carries == "moved" and zero is not None and zero.one is None:
                 zero, reason = None, "unknown: its zero points run along an axis that is moved"
-            tensor = maker.input(0)
-        else:
-            return None
-        if not concrete(tensor):
-            return None
-        shape = cast("Shape", tensor.shape)
-        view, assumed = self._seen(node, place, shape, order, perm, reshaped)
-        return Use(node, tensor, view, zero, reason, assumed)
+        return zero, reason
 
-    def _seen(
-        self, node: Node, place: Place, shape: Shape, order: str, perm: Shape | None, reshaped: bool
-    ) -> tuple[View, str]:
+    def _seen(self, node: Node, place: Place, shape: Shape, order: str, perm: Shape | None) -> tuple[View, str]:
         """The view of a stored tensor, and what is assumed about it."""
-        straight = perm is None or perm == tuple(range(len(perm)))
-        if not place.oriented or reshaped or (not straight and not _swaps(perm, len(shape))):
+        if not place.oriented or perm is None or (perm and not _swaps(perm, len(shape))):
             return as_stored(shape, order), ASSUMED if len(shape) > 1 else ""
-        if straight:
+        if not perm:
             return place.view(node, shape, order), ""
         view = place.view(node, (*shape[:-2], shape[-1], shape[-2]), order)
         if view.inner != 1:
@@ -195,14 +186,9 @@ class Uses:
         """The zero point that an input gives; None and the reason where it is not stored."""
         if not node.has_input(index):
             return PLAIN, ""
-        tensor = node.input(index)
-        for _ in range(64):
-            if tensor.name in self.graph.weights:
-                return ZeroPoint(self.graph.weights[tensor.name].array().astype("int64"), axis, block), ""
-            maker = self.makers.get(tensor.name)
-            if maker is None or row(maker.op).carries != "same" or not maker.has_input(0):
-                break
-            tensor = maker.input(0)
+        tensor, _ = self._behind(node.input(index), lambda operator: operator.carries == "same")
+        if tensor.name in self.graph.weights:
+            return ZeroPoint(self.graph.weights[tensor.name].array().astype("int64"), axis, block), ""
         return None, f"unknown: its zero point {tensor.name!r} is not stored"
 
 
@@ -215,11 +201,26 @@ def _passes(operator: Operator) -> bool:
     return operator.carries in ("same", "moved") or not operator.effects.isdisjoint(("dequantizes", "quantizes"))
 
 
+def _axes(makers: Sequence[Node]) -> Shape | None:
+    """The order in which operators, the last first, leave the axes; () as they are, None where they reshape."""
+    perm: Shape = ()
+    for maker in makers:
+        if maker.op == "Transpose":
+            rank = len(maker.output().dims) if maker.output().shape is not None else 0
+            turned = tuple(int(p) for p in maker.attrs.get("perm", range(rank)[::-1]))
+            if perm and len(perm) != len(turned):
+                return None
+            perm = tuple(turned[p] for p in perm) if perm else turned
+        elif row(maker.op).carries == "moved":
+            return None
+    return () if perm == tuple(range(len(perm))) else perm
+
+
 def concrete(tensor: Tensor) -> bool:
     """True where the shape of a tensor is known, and in numbers."""
     return tensor.shape is not None and all(isinstance(d, int) for d in tensor.shape)
 
 
-def _swaps(perm: Any, rank: int) -> bool:
+def _swaps(perm: Shape, rank: int) -> bool:
     """True where a permutation swaps the last two axes and nothing else."""
-    return rank >= 2 and tuple(perm) == (*range(rank - 2), rank - 1, rank - 2)
+    return rank >= 2 and perm == (*range(rank - 2), rank - 1, rank - 2)
