@@ -23,7 +23,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -166,15 +166,14 @@ def _figures(path: tuple[str, ...], table: Mapping[str, Any], models: str, layer
         if figure == "count" and isinstance(value, Mapping):
             for name, most in value.items():
                 get(name)  # says which conventions there are
-                yield Limit(
-                    (*path, key, name), figure, _number(f"{where} {key}.{name}", figure, most), name, "", models, layers
-                )
+                number = _number(f"{where} {key}.{name}", figure, most)
+                yield Limit((*path, key, name), figure, number, name, "", models, layers)
         elif figure == "roofline_us":
             from flopwise.analyses.timing.catalog import find
 
             for name, most in _table((*path, key), value).items():
-                limit = Limit((*path, key, name), figure, _number(f"{where} {key}.{name}", figure, most), models=models)
-                yield replace(limit, device=find(name).id)
+                number = _number(f"{where} {key}.{name}", figure, most)
+                yield Limit((*path, key, name), figure, number, device=find(name).id, models=models)
         elif figure == "max_time_ratio":
             yield Limit((*path, key), figure, _thousandths(f"{where} {key}", value), models=models)
         else:
@@ -210,15 +209,18 @@ def _settings(content: Mapping[str, Any]) -> Settings:
         get(convention)
     if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
         raise InputError(f"batch_size: {_shown(batch)} is not a whole number of at least 1")
-    texts = isinstance(inputs, list) and all(isinstance(i, str) for i in inputs)
-    shapes = isinstance(inputs, Mapping) and all(
-        isinstance(shape, list) and all(type(d) is int for d in shape) for shape in inputs.values()
-    )
-    if inputs is not None and not texts and not shapes:
+    if inputs is not None and not _are_inputs(inputs):
         raise InputError('inputs: write texts such as ["x:f32:1x3x224x224"], or a table of lists x = [1, 3, 224, 224]')
     if dims is not None and not (isinstance(dims, Mapping) and all(type(d) is int and d >= 0 for d in dims.values())):
         raise InputError("dims: write a table of whole numbers, such as sequence = 128")
     return Settings(convention, batch, inputs, dims)
+
+
+def _are_inputs(value: object) -> bool:
+    """True for a list of texts, and for a table of lists of whole numbers."""
+    if isinstance(value, Mapping):
+        return all(isinstance(shape, list) and all(type(d) is int for d in shape) for shape in value.values())
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def _tables(path: tuple[str, ...], value: object) -> Iterator[tuple[str, Mapping[str, Any]]]:

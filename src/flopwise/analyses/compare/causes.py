@@ -249,12 +249,9 @@ def _reason(pair: _Pair, ops: tuple[set[str], ...], product: int) -> _Reason:
     if pair.whole or canonical is None or not isinstance(elements, int) or not elements or pair.node.within:
         return _Reason("other")
     if canonical.mac:
-        multiplied = product * canonical.mac
-        if min(one, two) == multiplied:
-            biased = pair.node.op in BIASED and canonical.add and gap % canonical.add == 0
-            times = gap // canonical.add if biased else 0
-            if 0 < times <= product:
-                return _Reason("bias", less, (times,))
+        if min(one, two) == product * canonical.mac:
+            if pair.node.op in BIASED and gap in [times * canonical.add for times in range(1, product + 1)]:
+                return _Reason("bias", less, (gap // canonical.add,))
             if gap == sum(canonical) - canonical.mac:  # the other has all their operations
                 return _Reason("product", less)
         return _Reason("less", less, (gap // elements,)) if gap in (elements, 2 * elements) else _Reason("other")

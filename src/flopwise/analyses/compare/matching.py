@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from flopwise.graph import STORED, Node
@@ -23,7 +23,6 @@ _NUMBERED = re.compile(r"node_\w+|(?P<op>[A-Za-z]\w*?)(_\d+)*")
 
 #: More pairs of layers than this are not looked through for a longest common subsequence.
 MOST = 1 << 28
-
 
 #: Names are doubted when so many times as many layers are alike in another order.
 DOUBT = 1.1
@@ -49,20 +48,19 @@ def match(first: Sequence[Row], second: Sequence[Row]) -> list[Match]:
     if list(map(_spelling, first)) == list(map(_spelling, second)):  # one file, opened in two ways
         return [Match(i, i, "name") for i in range(len(first))]
     pairs: dict[int, tuple[int, Way]] = {a: (b, "name") for a, b in _by_name(first, second)}
-    keys: tuple[tuple[Way, Callable[[Node], Hashable]], ...] = (
-        ("structure", _structure),
-        ("weights", _weights),
-        ("order", _alike),
-    )
-    for way, key in keys:
+    keys: dict[Way, Callable[[Node], Hashable]] = {"structure": _structure, "weights": _weights, "order": _alike}
+    for way, key in keys.items():
         one, other = [key(r.node) for r in first], [key(r.node) for r in second]
         matched = {b for b, _ in pairs.values()}
         for left, right in _gaps(pairs, len(first), len(second)):
-            a = [i for i in left if i not in pairs and one[i] is not None]
-            b = [i for i in right if i not in matched and other[i] is not None]
-            for i, j in common([one[i] for i in a], [other[j] for j in b]):
-                pairs[a[i]] = (b[j], way)
+            a, b = _open(left, one, pairs), _open(right, other, matched)
+            pairs.update((a[i], (b[j], way)) for i, j in common([one[i] for i in a], [other[j] for j in b]))
     return [Match(a, b, way) for a, (b, way) in sorted(pairs.items())]
+
+
+def _open(places: range, keys: Sequence[Hashable], matched: Container[int]) -> list[int]:
+    """Places of layers that have a key and no partner yet."""
+    return [place for place in places if place not in matched and keys[place] is not None]
 
 
 def _spelling(row: Row) -> tuple[str, str, tuple[str, ...]]:

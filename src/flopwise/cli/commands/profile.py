@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -72,7 +72,6 @@ def command(
     """
     from flopwise.report.commands.profile import profile_report
     from flopwise.report.sheet.listing import Choice
-    from flopwise.report.sheet.zeros import KEYS, with_zeros
 
     if not settings["train"] and (missing := [key for key in settings["columns"] or () if key in OF_TRAINING]):
         raise InputError(f"the column {missing[0]!r} belongs to a training step: add --train")
@@ -94,10 +93,7 @@ def command(
         attachments.extend((_overlay(name, profile), path) for name, path in overlays.items())
         return profile_report(profile, choice)
 
-    if KEYS.intersection([*(settings["columns"] or ()), settings["sort"]]):
-        code = run(model, settings, report, output, strict, before=with_zeros)
-    else:
-        code = run(model, settings, report, output, strict)
+    code = run(model, settings, report, output, strict, _reading(settings))
     for text, path in attachments:
         write(text, path)
     return code
@@ -109,15 +105,13 @@ def _in_lines(
     """A line for each model of a directory, and their total."""
     import flopwise
     from flopwise.report.commands.directory import Model, columns_of, directory_report, model_of
-    from flopwise.report.sheet.zeros import KEYS, with_zeros
 
     columns = columns_of(settings["columns"], settings["train"])
-    weighed = KEYS.intersection([*(settings["columns"] or ()), choice.sort])
-    arguments = arguments_of(settings)
+    read, arguments = _reading(settings), arguments_of(settings)
 
     def work(path: str, step: models.Step, dims: dict[str, int]) -> Model:
         profile = flopwise.profile(path, progress=step, **{**arguments, "dims": dims})
-        return model_of(path, with_zeros(profile, step) if weighed else profile, columns)
+        return model_of(path, read(profile, step), columns)
 
     results, errors = models.each(paths, work, arguments["dims"])
     lines = list(results.values())
@@ -126,6 +120,14 @@ def _in_lines(
             directory_report(folder, lines, errors, columns, bool(settings["columns"]), choice.sort, choice.top)
         )
     return models.exit_code(errors, not strict or all(line.exact for line in lines))
+
+
+def _reading(settings: Mapping[str, Any]) -> Callable[[Profile, models.Step], Profile]:
+    """The reading of a profile's weights if a column tells of their zeros, else nothing."""
+    from flopwise.report.sheet.zeros import KEYS, with_zeros
+
+    asked = KEYS.intersection([*(settings["columns"] or ()), settings["sort"]])
+    return with_zeros if asked else lambda profile, step: profile
 
 
 def _overlay(name: str, profile: Profile) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +13,9 @@ from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Read
 from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.analyses.zoo.published.figures import Figure
 
 
 @click.group("zoo")
@@ -134,30 +138,31 @@ def published(source: str | None, models: tuple[str, ...], missing: bool, check:
     chosen = figures(source, models)
     if missing:
         chosen = [figure for figure in chosen if not figure.reproduced]
-    changed: list[str] = []
-    if check:
-        from flopwise.api.published import check as count_now
-
-        with Progress() as progress:
-            results = list(count_now(chosen, progress))
-        chosen = [result.now for result in results]
-        changed = [
-            f"{r.figure.source}: {r.figure.model}: recorded {r.figure.count} ({r.figure.way or 'not reproduced'}), "
-            f"now {r.now.count} ({r.now.way or 'not reproduced'})"
-            for r in results
-            if not r.same
-        ]
-        obstacles = [result.obstacle for result in results if result.obstacle]
-        for obstacle in dict.fromkeys(obstacles):
-            say(f"not counted: {obstacle}")
-        if obstacles and all(result.obstacle or not result.figure.build for result in results):
-            raise InputError("nothing could be counted; without --check the recorded figures are shown")
+    chosen, changed = _counted_now(chosen) if check else (chosen, [])
     if chosen:
-        output.write(
-            published_report(chosen, not (source or models or missing), {k: s.versions for k, s in sources().items()})
-        )
+        versions = {name: s.versions for name, s in sources().items()}
+        output.write(published_report(chosen, not (source or models or missing), versions))
     else:
         say("every figure is reproduced")
     for line in changed:
         say(line)
     return NO if changed else 0
+
+
+def _counted_now(figures: Sequence[Figure]) -> tuple[list[Figure], list[str]]:
+    """The figures as they are counted now, and a line for each that differs from what is recorded."""
+    from flopwise.api.published import check
+
+    with Progress() as progress:
+        results = list(check(figures, progress))
+    obstacles = [result.obstacle for result in results if result.obstacle]
+    for obstacle in dict.fromkeys(obstacles):
+        say(f"not counted: {obstacle}")
+    if obstacles and all(result.obstacle or not result.figure.build for result in results):
+        raise InputError("nothing could be counted; without --check the recorded figures are shown")
+    return [result.now for result in results], [
+        f"{r.figure.source}: {r.figure.model}: recorded {r.figure.count} ({r.figure.way or 'not reproduced'}), "
+        f"now {r.now.count} ({r.now.way or 'not reproduced'})"
+        for r in results
+        if not r.same
+    ]
