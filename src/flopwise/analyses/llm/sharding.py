@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from flopwise.errors import InputError, counted
 from flopwise.graph import Tensor
 from flopwise.memory.experts import experts_of
-from flopwise.operators.counts import FLOPS as _FLOPS
+from flopwise.operators.counts import FLOPS
 from flopwise.operators.folding import fold
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
@@ -118,37 +118,30 @@ def _stage(parts: _Parts, rows: Sequence[Row], number: int) -> Rank:
     profile, sharding = parts.profile, parts.sharding
     training = profile.training
     assert training is not None
-    own: dict[str, Tensor] = {}
-    for row in rows:
-        own.update((t.name, t) for t in parts.folding.stored(row.node))
-    trained = {t.name for t in training.weights}
-    elements_of_all = sum(t.numel for t in training.weights) or 1
-    params = weight = gradient = state = 0
-    optimizer = training.optimizer
-    for name, tensor in own.items():
-        divisor = parts.weight(tensor)
-        elements, nbytes = -(-tensor.numel // divisor), -(-tensor.nbytes // divisor)
-        weight += nbytes
-        if tensor.kind == "weight":
-            params += elements
-        if name in trained:
-            gradient += nbytes
-            state += 0 if optimizer is None else optimizer.copies * nbytes + optimizer.extra
-    update = 0 if training.update is None else sum(n * w for n, w in zip(training.update, _FLOPS, strict=True))
-    flops = [(row.flops or 0, row.backward_flops or 0, row.saved_bytes or 0, parts.row(row)) for row in rows]
+    optimizer, trained = training.optimizer, {t.name for t in training.weights}
+    stored = {t.name: t for row in rows for t in parts.folding.stored(row.node)}
+    nbytes = {name: _share(t.nbytes, parts.weight(t)) for name, t in stored.items()}
+    gradients = [size for name, size in nbytes.items() if name in trained]
+    params = sum(_share(t.numel, parts.weight(t)) for t in stored.values() if t.kind == "weight")
+    update = 0 if training.update is None else training.update.dot(FLOPS)
     waiting = sharding.pp - number  # of as many micro-batches as there are stages
     return Rank(
         sharding=sharding,
         stage=number,
         params=params,
-        forward_flops=sum(-(-forward // divisor) for forward, _, _, divisor in flops),
-        backward_flops=sum(-(-backward // divisor) for _, backward, _, divisor in flops),
-        optimizer_flops=update * params // elements_of_all,
-        weight_bytes=weight,
-        gradient_bytes=gradient,
-        state_bytes=state,
-        saved_bytes=-(-waiting * sum(-(-saved // divisor) for _, _, saved, divisor in flops) // sharding.pp),
+        forward_flops=sum(parts.share(row, row.flops) for row in rows),
+        backward_flops=sum(parts.share(row, row.backward_flops) for row in rows),
+        optimizer_flops=update * params // (sum(t.numel for t in training.weights) or 1),
+        weight_bytes=sum(nbytes.values()),
+        gradient_bytes=sum(gradients),
+        state_bytes=0 if optimizer is None else sum(optimizer.copies * size + optimizer.extra for size in gradients),
+        saved_bytes=_share(waiting * sum(parts.share(row, row.saved_bytes) for row in rows), sharding.pp),
     )
+
+
+def _share(number: int, parts: int) -> int:
+    """One of equal parts, rounded up."""
+    return -(-number // parts)
 
 
 class _Parts:
@@ -174,9 +167,9 @@ class _Parts:
         shared = ep * max(fsdp // ep, 1) if tensor.name in self._experts else fsdp
         return (self.sharding.tp if tensor.name in self._weights else 1) * shared
 
-    def row(self, row: Row) -> int:
-        """By what a row's work is divided."""
-        return self.sharding.tp if id(row) in self._rows else 1
+    def share(self, row: Row, figure: int | None) -> int:
+        """One rank's part of a figure of a row."""
+        return _share(figure or 0, self.sharding.tp if id(row) in self._rows else 1)
 
     def _divide(self) -> None:
         """Follow the divided tensors through the program."""
