@@ -451,7 +451,7 @@ def axis_of(axis: int | None, rank: int) -> int:
     """
     if axis is None:
         raise UnresolvedError
-    place = settled(axis) if isinstance(axis, int) else axis
+    place = settled(axis) if type(axis) is not int and isinstance(axis, int) else axis
     if type(place) is not int or not -rank <= place < rank:
         raise MisfitError(f"there is no axis {axis} in {rank} dimensions")
     return place % rank

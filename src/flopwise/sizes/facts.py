@@ -71,14 +71,17 @@ def _fact(
     fact.dtype, fact.shape, fact.elements, fact.members, fact.kind = dtype, shape, elements, members, kind
     fact.item = fact.parts = None
     fact.plain, fact.extents, fact.bound, fact.partial = fact, shape, False, shape is None and members is None
-    if shape is not None:
-        kinds = set(map(type, shape))
-        if Most in kinds:
+    if shape is not None and not PLAIN.issuperset(map(type, shape)):
+        if any(type(n) is Most for n in shape):
             fact.bound = fact.partial = True
             fact.extents = tuple([n.high if type(n) is Most else n for n in shape])
-        if OPEN in shape:
+        if any(n is OPEN for n in shape):
             fact.partial, fact.extents = True, None
     return fact
+
+
+#: Kinds of sizes that are numbers and nothing else.
+PLAIN = frozenset({int})
 
 
 #: Of what nothing is known.
@@ -101,7 +104,7 @@ class Facts:
     def tensor(self, dtype: str | None, shape: Dims | None) -> Fact:
         """A tensor of this element type and shape."""
         key: Any = (dtype, shape)
-        if shape is not None and set(map(type, shape)) - _PLAIN:
+        if shape is not None and not PLAIN.issuperset(map(type, shape)):
             key = (dtype, tuple(map(identity, shape)), 0)
         fact = self._tensors.get(key)
         if fact is None:
@@ -115,7 +118,7 @@ class Facts:
         if bulk(plain.shape or ()) > LARGEST_INPUT:
             return plain
         kinds = tuple(map(type, elements))
-        if set(kinds) - _ELEMENTS:
+        if not _ELEMENTS.issuperset(kinds):
             key: Any = (id(plain), tuple(map(identity, elements)))
         else:
             key = (id(plain), elements, kinds)
@@ -179,11 +182,8 @@ class Facts:
         return plain if held is None else self.constant(plain, held)
 
 
-#: Kinds of sizes that are keys by themselves.
-_PLAIN = {int}
-
-#: Kinds of elements that are.
-_ELEMENTS = {int, float, bool, str, type(None)}
+#: Kinds of elements that are keys by themselves.
+_ELEMENTS = frozenset({int, float, bool, str, type(None)})
 
 
 def bulk(dims: Iterable[int]) -> int:

@@ -45,11 +45,14 @@ Flow: TypeAlias = "Callable[[Pass, Node, tuple[Fact, ...], Scope], tuple[list[In
 
 
 class _Case(NamedTuple):
-    """What is asked of an operator of one name."""
+    """What nodes of an operation have in common."""
 
     row: Operator
     #: Follows the bodies of control flow; None for other operators.
     flow: Flow | None
+    attributes: Mapping[str, Any]
+    #: Of its operator set.
+    version: int
     #: The inputs whose elements its rule has asked for.
     steered: set[int]
 
@@ -92,7 +95,7 @@ class Pass:
         self._elements = elements
         #: The results of nodes so far, by all that they follow from.
         self.results: dict[Any, Results] = {}
-        self._cases: dict[tuple[str, str], _Case] = {}
+        self._cases: dict[object, _Case] = {}
         self._constants: dict[int, tuple[Any, Fact]] = {}
 
     def constant(self, stored: Any) -> Fact:
@@ -135,28 +138,28 @@ class Pass:
 
     def case(self, node: Node, given: tuple[Fact, ...], key: Any, graph: Graph, scope: Scope) -> Results:
         """The results of a node with inputs, or attributes, that no node had so far."""
-        kind = (node.op, node.domain)
-        case = self._cases.get(kind)
+        case = self._cases.get(node.operation)
         if case is None:
-            known = row(f"{node.domain}::{node.op}" if node.domain else node.op)
-            case = self._cases[kind] = _Case(known, self.flows.get(node.op) if not node.domain else None, set())
-        if case.flow is not None:
-            return self.followed(case.flow, node, given, scope)
-        valued = case.row.value is not None and self.room > 0 and is_ready(case.row.value.needs, given)
-        narrow = None if valued else self._narrow(key, given, case.steered)
+            case = self._cases[node.operation] = self._case(node)
+        known, flow, attributes, version, steered = case
+        if flow is not None:
+            return self.followed(flow, node, given, scope)
+        valued = known.value is not None and self.room > 0 and is_ready(known.value.needs, given)
+        narrow = None if valued else self._narrow(key, given, steered)
         if narrow is not None:
             results = self.results.get(narrow)
             if results is not None:
                 self.results[key] = results
                 return results
-        site = self._site(node, given, graph, scope)
-        results = self.applied(case.row, site, valued)
+        around = Surroundings(node, scope.tensors, graph.nodes)
+        site = Site(node.op, attributes, given, key[1], version, self.facts, self.constant, around)
+        results = self.applied(known, site, valued)
         if not site.looked_around:
             self.results[key] = results
             if not valued:
-                case.steered.update(site.steered)
+                steered.update(site.steered)
                 if narrow is not None:
-                    self.results[self._narrow(key, given, case.steered) or key] = results
+                    self.results[self._narrow(key, given, steered) or key] = results
         return results
 
     def _narrow(self, key: Any, given: tuple[Fact, ...], steered: set[int]) -> Any:
@@ -164,11 +167,10 @@ class Pass:
         plain = tuple([fact if i in steered else fact.plain for i, fact in enumerate(given)])
         return None if plain == given else (*key[:2], plain, len(steered))
 
-    def _site(self, node: Node, given: tuple[Fact, ...], graph: Graph, scope: Scope) -> Site:
-        around = Surroundings(node, scope.tensors, graph.nodes)
-        version = node.version or self.opsets.get(node.domain, 1)
-        values = node.attributes.values
-        return Site(node.op, values, given, len(node.outputs), version, self.facts, self.constant, around)
+    def _case(self, node: Node) -> _Case:
+        op, domain = node.op, node.domain
+        known, flow = row(f"{domain}::{op}" if domain else op), None if domain else self.flows.get(op)
+        return _Case(known, flow, node.attributes.values, node.version or self.opsets.get(domain, 1), set())
 
     def applied(self, known: Operator, site: Site, valued: bool) -> Results:
         """The results of an operator by the rules in its row."""
@@ -271,6 +273,8 @@ def _is_small(shape: Sequence[int]) -> bool:
 
 def _dtypes(rule: Dtypes, site: Site) -> list[str | None]:
     """The element types of the results in order, the last one that of all that follow."""
+    if type(rule) is int:
+        return [site.dtype_or_none(rule)]
     if callable(rule):
         try:
             return list(rule(site))
@@ -278,8 +282,6 @@ def _dtypes(rule: Dtypes, site: Site) -> list[str | None]:
             raise
         except WRONG:
             return []
-    if type(rule) is int:
-        return [site.dtype_or_none(rule)]
     listed = rule if isinstance(rule, tuple) else (rule,)
     return [one if isinstance(one, str) else site.dtype_or_none(one) for one in listed]
 

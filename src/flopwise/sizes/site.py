@@ -9,7 +9,7 @@ from flopwise.graph.dtypes import BITS, DTYPES
 from flopwise.operators.shape import Call, ShapeRule
 from flopwise.operators.size import Dims, Most, UnresolvedError, require, written
 from flopwise.operators.tables import row
-from flopwise.sizes.facts import ABSENT, LARGEST_RANK, LARGEST_VALUE, NOTHING, Fact, Facts, Kind
+from flopwise.sizes.facts import ABSENT, LARGEST_RANK, LARGEST_VALUE, NOTHING, PLAIN, Fact, Facts, Kind
 from flopwise.sizes.program import Node
 
 #: The operator set whose rules are asked by those of other domains.
@@ -239,8 +239,10 @@ class Site(Call):
         return isinstance(other, Site) and other.surroundings.node.inputs[:1] == self.surroundings.node.outputs[:1]
 
 
-def impossible(shape: Iterable[Any]) -> str:
+def impossible(shape: Sequence[Any]) -> str:
     """Why there is no tensor of a shape; "" if there is."""
+    if PLAIN.issuperset(map(type, shape)) and min(shape, default=0) >= 0:
+        return ""
     for size in shape:
         if not isinstance(size, int):
             return f"its inputs or attributes make the shape {written(shape)}"

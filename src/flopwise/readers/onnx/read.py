@@ -34,12 +34,12 @@ from flopwise.readers.onnx.normalize.versions import settled as settled_versions
 from flopwise.readers.onnx.resolve import refuse_unknown_loops, resolve
 from flopwise.readers.onnx.states import settled_states
 from flopwise.readers.onnx.suggestions import error_of, has_all, working_sizes
-from flopwise.readers.onnx.types import dtype_of, in_short, one_line
+from flopwise.readers.onnx.types import dtype_of, one_line
 from flopwise.readers.options import OnnxOptions, tokens_of
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.sizes.facts import Fact, Facts
-from flopwise.sizes.run import Pass
+from flopwise.sizes.run import Pass, in_short
 from flopwise.sizes.scope import Scope
 
 
@@ -106,7 +106,8 @@ def read_onnx(
         InputError: an input's shape is missing, or does not fit; or there is no such loop.
     """
     with no_search_for_garbage():  # none between the two either
-        graph = graph_of(_in_brief(resolve_onnx(model, inputs, dims, batch_size, options, progress)), progress)
+        resolved = _in_brief(resolve_onnx(model, inputs, dims, batch_size, options, progress))
+        graph = graph_of(resolved, progress, last=True)
         if len(graph.nodes) >= MANY:
             give_back()
         return graph
@@ -275,11 +276,11 @@ def _model(
     return model if len(fed) == len(graph.inputs) else replace(model, graph=replace(graph, inputs=fed)), warnings
 
 
-def graph_of(resolved: Resolved, progress: Callable[[str], None] = lambda step: None) -> Graph:
-    """The graph of a model whose shapes are resolved."""
+def graph_of(resolved: Resolved, progress: Callable[[str], None] = lambda step: None, last: bool = False) -> Graph:
+    """The graph of a model whose shapes are resolved; ``last`` says that the model may lose its nodes."""
     progress("building the graph")
     with _one_line(resolved.name), no_search_for_garbage():
-        return _build(resolved)
+        return _build(resolved, last)
 
 
 def _skeleton(model: object, options: OnnxOptions) -> tuple[Skeleton, str, Source]:
@@ -402,11 +403,12 @@ def _in_brief(resolved: Resolved) -> Resolved:
     return resolved._replace(skeleton=skeleton)
 
 
-def _build(resolved: Resolved) -> Graph:
+def _build(resolved: Resolved, last: bool = False) -> Graph:
     graph, name = resolved.model.graph, resolved.name
     scopes = any(SCOPES.encode() in part for node in graph.nodes if node.metadata for part in node.metadata)
     built = Builder(resolved.model, name, resolved.reopen, resolved.notes, scopes)
-    built.main(resolved.shapes, resolved.states)
+    stated = _decided_by_data(resolved)
+    built.main(resolved.shapes, resolved.states, last)
     taken = [v.name for v in graph.inputs]
     values = tuple(t for name in taken if (t := built.tensor(name)))
     empty = [
@@ -423,7 +425,7 @@ def _build(resolved: Resolved) -> Graph:
         nodes=tuple(with_masks(built.nodes, built.weights)),
         weights=built.weights,
         warnings=(*resolved.warnings, *empty),
-        stated=_decided_by_data(resolved),
+        stated=stated,
     )
 
 

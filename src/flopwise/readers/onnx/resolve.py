@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from flopwise.errors import InputError, ModelError
 from flopwise.readers.onnx.file.literal import elements as stored_elements
 from flopwise.readers.onnx.file.model import CONTROL_FLOW, Graph, Model
-from flopwise.readers.onnx.types import TOO_MANY, concrete, elements, fact_of, in_short
+from flopwise.readers.onnx.types import TOO_MANY, concrete, elements, fact_of
 from flopwise.sizes.facts import ABSENT, Fact, Facts
-from flopwise.sizes.run import Flow, Pass
+from flopwise.sizes.run import Flow, Pass, in_short
 from flopwise.sizes.scope import Scope
 
 #: Nothing by name.

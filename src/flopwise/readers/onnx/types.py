@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from flopwise.operators.size import OPEN
 from flopwise.readers.onnx.file.model import MapType, OptionalType, SequenceType, SparseType, TensorType, Type
@@ -11,9 +11,6 @@ from flopwise.sizes.facts import NOTHING, Fact, Facts
 
 #: No tensor can have as many elements: its bytes could not be addressed.
 TOO_MANY = 1 << 63
-
-#: How many messages of one kind are told one by one.
-TOLD = 5
 
 #: Longest message, in characters.
 LONGEST_MESSAGE = 600
@@ -108,9 +105,3 @@ def one_line(text: str) -> str:
     if not text.isprintable():
         text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in " ".join(text.split()))
     return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
-
-
-def in_short(messages: Sequence[str], more: str) -> list[str]:
-    """The first messages, and how many more there are."""
-    others = len(messages) - TOLD
-    return [*messages[:TOLD], f"{others} {more}"] if others > 0 else list(messages)

@@ -172,7 +172,8 @@ class FileSource(Source):
 
     def part(self, offset: int, length: int) -> bytes:
         self._file.seek(offset)
-        return exactly(self._file, self.name, length)
+        data = self._file.read(length)
+        return data if len(data) == length else data + exactly(self._file, self.name, length - len(data))
 
     def later(self) -> Callable[[], Source]:
         return functools.partial(FileSource, self.name)

@@ -56,12 +56,10 @@ class Window:
         """The error for bytes that cannot be what they should be."""
         return ModelError(f"{self.source.name}: truncated or damaged at byte {where} ({why})")
 
-    def _fill(self, position: int, length: int) -> None:
+    def _fill(self, position: int, length: int = 0) -> None:
         goes_on = self._start < position <= self._start + len(self._buffer)
         self._next = min(2 * self._next, LONGEST_READ) if goes_on else FIRST_READ
-        ahead = min(self._next, self.size - position)
-        length = max(length, ahead if ahead <= length else min(ahead, self.source.at_hand(position)))
-        self._buffer = self.source.read(position, length)
+        self._buffer = self.source.read(position, max(length, min(self._next, self.source.at_hand(position))))
         self._start = position
 
     def peek(self, start: int, end: int) -> bytes:
@@ -101,7 +99,7 @@ class Window:
         while position < end:
             at = position - self._start
             if at < 0 or at + HEADER > len(self._buffer):
-                self._fill(position, min(HEADER, self.source.at_hand(position)))
+                self._fill(position)
                 at = 0
             buffer, origin, tag = self._buffer, self._start, position
             if run and buffer[at] == run and not groups:

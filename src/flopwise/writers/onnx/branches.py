@@ -12,9 +12,10 @@ from typing import Any
 
 from flopwise.readers.onnx.file.literal import elements
 from flopwise.readers.onnx.file.model import Graph, Model, Node
-from flopwise.readers.onnx.normalize.sorting import captured, needs
+from flopwise.readers.onnx.normalize.sorting import needs
 from flopwise.sizes.control import run
 from flopwise.sizes.loops import FLOWS
+from flopwise.sizes.program import captured
 from flopwise.sizes.run import Pass
 from flopwise.sizes.scope import Scope
 
@@ -24,7 +25,7 @@ def forbidden(model: Model, shapes: Scope) -> set[str]:
     names_of_tensors: set[str] = set()
     for node, around in _forks(model.graph, shapes):
         for body in node.bodies():
-            names = captured(body)
+            names = set(captured(body))
             if _refused(model, body, names, around, sized=True) and not _refused(
                 model, body, names, around, sized=False
             ):

@@ -62,14 +62,14 @@ class Builder:
         #: What nodes of an operation have in common.
         self.forms: dict[Operation, _Form] = {}
 
-    def main(self, shapes: Scope, states: Collection[str] = ()) -> None:
-        """Take in the main graph; ``states`` are the inputs that are a language model's state."""
+    def main(self, shapes: Scope, states: Collection[str] = (), last: bool = False) -> None:
+        """Take in the main graph, which loses its nodes the ``last`` time; ``states`` are inputs that are states."""
         graph = self.model.graph
         stored = self.stored(graph.nodes, shapes, graph.initializers, "")
         for value in graph.inputs:
             stored.kinds.setdefault(value.name, "state" if value.name in states else "input")
         self.tensor = _lookup(shapes, stored, "", "")
-        self.graph(graph.nodes, shapes, self.tensor, (), ())
+        self.graph(_taken(graph.nodes) if last else graph.nodes, shapes, self.tensor, (), ())
 
     def stored(
         self,
@@ -91,7 +91,7 @@ class Builder:
 
     def graph(
         self,
-        nodes: Sequence[Node],
+        nodes: Iterable[Node],
         shapes: Scope,
         tensor: _Lookup,
         within: tuple[Body, ...],
@@ -160,6 +160,13 @@ class Builder:
         own = {*graph.initializers, *(o for n in graph.nodes for o in n.outputs), *inner.takes}
         made = _lookup(inner.scope, stored, f"{above}{prefix}{inner.part}/", stored_prefix)
         self.graph(graph.nodes, inner.scope, lambda name: made(name) if name in own else outside(name), within, around)
+
+
+def _taken(nodes: list[Node]) -> Iterator[Node]:
+    """The nodes, each of which the list loses."""
+    nodes.reverse()
+    while nodes:
+        yield nodes.pop()
 
 
 def _with_bodies(nodes: Iterable[Node], shapes: Scope) -> Iterator[Node]:

@@ -99,6 +99,7 @@ class Decoder:
                 function = self.function(head[start:end])
                 functions.setdefault(function.key, function)
         graph = replace(self.graph(b"".join(graphs), 0), initializers=skeleton.initializers)
+        self._names.update(zip(graph.initializers, graph.initializers, strict=True))
         for piece in skeleton.nodes:
             self.nodes(piece, piece.decode("latin-1"), 0, graph.nodes, 0)
         self._names.clear()

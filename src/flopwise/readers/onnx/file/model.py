@@ -171,10 +171,6 @@ class Node(NamedTuple):
         return self.operation.attributes
 
     @property
-    def overload(self) -> str:
-        return self.operation.overload
-
-    @property
     def version(self) -> int:
         return self.operation.version
 

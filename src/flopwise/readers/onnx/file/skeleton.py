@@ -93,15 +93,12 @@ class Pieces:
     """Fields of a graph in pieces, each a serialised GraphProto with some hundred or thousand of them."""
 
     def __init__(self) -> None:
-        #: How many times something was appended.
-        self.number = 0
         self._pieces: list[bytes] = []
         self._fields: list[bytes] = []
         self._length = 0
 
     def append(self, field: bytes) -> None:
         """Take in a field, or several."""
-        self.number += 1
         self._fields.append(field)
         self._length += len(field)
         if self._length > _PIECE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+from collections import ChainMap
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -92,7 +93,7 @@ class Weights(Mapping[str, StoredTensor]):
             model: its name, for messages.
         """
         self._model = model
-        self._tensors: dict[str, StoredTensor | Entry | Stored] = {}
+        self._tensors: ChainMap[str, StoredTensor | Entry | Stored] = ChainMap()
         self._kinds: Mapping[str, Kind] = {}
         self._storage: SourceStorage | None = None
 
@@ -132,8 +133,8 @@ class StoredTensors(NamedTuple):
 
     #: Name -> what the tensor is; activations are left out.
     kinds: dict[str, Kind]
-    #: The tensors with elements.
-    weights: dict[str, StoredTensor | Entry | Stored]
+    #: The tensors with elements; what is set stands before the initialisers, which are as many as the model has.
+    weights: ChainMap[str, StoredTensor | Entry | Stored]
     #: Name -> the first name of the same stored tensor (a function's constant appears wherever the function is called).
     first: dict[str, str]
     #: Mark of a tensor in an attribute -> the first name of its value.
@@ -158,7 +159,7 @@ def stored_tensors(
         storage: its file; None where it is in memory.
         notes: what an exporter wrote about tensors.
     """
-    stored = StoredTensors({}, dict(initializers), {}, {})
+    stored = StoredTensors({}, ChainMap({}, initializers), {}, {})  # type: ignore[arg-type] # which are not written to
     uses = roles.uses(nodes, initializers)
     noted = bool(notes.kinds or notes.origins)
     kinds: dict[object, Kind] = {}  # models of 100,000 tensors have a handful of cases

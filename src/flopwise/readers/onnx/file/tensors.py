@@ -21,7 +21,7 @@ from flopwise.readers.onnx.file.skeleton import (
     refuse_impossible,
 )
 from flopwise.readers.source.source import Source
-from flopwise.readers.source.wire import BYTES, VARINT, Field, Window, fields, read_varint, signed, varints
+from flopwise.readers.source.wire import BYTES, VARINT, Field, Window, fields, signed, varint, varints
 
 #: Messages up to this many bytes are taken whole: looking inside costs more than keeping them.
 SMALL = 384
@@ -32,8 +32,8 @@ LARGEST_GRAPH = 512 << 20
 #: A usual tensor up to its name: dims one by one or packed, type, and the length of the name.
 _HEAD = re.compile(rb"((?:(?:\x08[\x80-\xff]*[\0-\x7f])*|\n(?:[\x80-\xff]*[\0-\x7f])+?)\x10[\0-\x7f])B([\0-\x7f])")
 
-#: The raw data, which comes last.
-_RAW_DATA = RAW << 3 | BYTES
+#: The tag of raw data, which comes last.
+_RAW_DATA = bytes([RAW << 3 | BYTES])
 
 #: What a field costs in memory beside its bytes, so that millions of empty ones are too large as well.
 FIELD_COST = 64
@@ -80,7 +80,7 @@ class TensorWalk:
         self.largest = LARGEST_GRAPH if largest is None else largest
         self.kept = 0
         #: What the heads so far say: models of a million tensors have some hundred.
-        self.heads: dict[bytes, tuple[tuple[int, ...], str, int, bool]] = {}
+        self.heads: dict[bytes, tuple[tuple[int, ...], str, int, bytes, bool] | None] = {}
 
     def keep(self, field: Field) -> bytes:
         """The field as it stands in the source."""
@@ -139,22 +139,21 @@ class TensorWalk:
         match = _HEAD.match(data)
         if match is None:
             return None
-        facts = self.heads.get(match[1])
+        head, length = match.groups()
+        if head not in self.heads:
+            self.heads[head] = _facts(head)
+        facts = self.heads[head]
         if facts is None:
-            facts = self.heads[match[1]] = _facts(match[1])
-        dims, dtype, nbytes, whole = facts
-        name = match.end()
-        end = name + match[2][0]
-        try:
-            if data[end] != _RAW_DATA:
-                return None
-            length, start = data[end + 1], end + 2
-            if length > 127:
-                length, start = read_varint(data, start - 1)
-            text = data[name:end].decode()
-        except (IndexError, UnicodeDecodeError):
             return None
-        if first + start + length != field.end or length != nbytes:
+        dims, dtype, nbytes, raw, whole = facts
+        name = match.end()
+        end = name + length[0]
+        start = end + len(raw)
+        if data[end:start] != raw or first + start + nbytes != field.end:
+            return None
+        try:
+            text = data[name:end].decode()
+        except UnicodeDecodeError:
             return None
         if whole:
             if len(data) < field.end - first:  # it is long, or not all of it has been read yet
@@ -301,16 +300,20 @@ def packed(data: bytes) -> list[int]:
         raise ModelError("truncated or damaged (a number does not end)") from None
 
 
-def _facts(head: bytes) -> tuple[tuple[int, ...], str, int, bool]:
-    """Dims, element type and bytes of the elements of a tensor (-1: there is none like it), and whether they stay."""
+def _facts(head: bytes) -> tuple[tuple[int, ...], str, int, bytes, bool] | None:
+    """Dims, element type and bytes of the elements of a tensor, what is before these, and whether they stay.
+
+    None where there is no such tensor, or it is one of texts.
+    """
     try:
         tensor = head_of(head)
     except ModelError:
-        return (), "", -1, False
+        return None
     dtype = DTYPES.get(tensor.code, "string")
     if dtype == "string" or not tensor.possible:
-        return (), "", -1, False
-    return tensor.dims, dtype, (math.prod(tensor.dims) * BITS[dtype] + 7) // 8, kept(tensor.code, tensor.dims)
+        return None
+    nbytes = (math.prod(tensor.dims) * BITS[dtype] + 7) // 8
+    return tensor.dims, dtype, nbytes, _RAW_DATA + varint(nbytes), kept(tensor.code, tensor.dims)
 
 
 def _add_place(places: list[Place], part: Field) -> None:

@@ -117,7 +117,7 @@ class _Inliner:
             if node is None:
                 waiting.pop()
                 continue
-            function = self.functions.get(Key(node.domain, node.op, node.overload))
+            function = self.functions.get(Key(node.domain, node.op, node.operation.overload))
             if function is not None:
                 waiting.append(iter(self.called(node, function)))
                 continue
@@ -260,7 +260,7 @@ def _calls(nodes: Iterable[Node], functions: Mapping[Key, Function]) -> list[Key
     waiting = [nodes]
     while waiting:
         for node in waiting.pop():
-            key = Key(node.domain, node.op, node.overload)
+            key = Key(node.domain, node.op, node.operation.overload)
             if key in functions:
                 calls.append(key)
             waiting.extend(body.nodes for body in node.bodies())

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from flopwise.errors import ModelError
 from flopwise.readers.onnx.file.model import Graph, Node
+from flopwise.sizes.program import captured
 
 
 def in_execution_order(graph: Graph, outside: Container[str] = frozenset()) -> Graph:
@@ -108,13 +109,6 @@ def needs(node: Node) -> set[str]:
         names |= captured(body)
     names.discard("")
     return names
-
-
-def captured(body: Graph) -> set[str]:
-    """Names of the tensors that a body takes from the graphs around it."""
-    inner = {value.name for value in body.inputs}.union(body.initializers, *(node.outputs for node in body.nodes))
-    taken = {name for node in body.nodes for name in needs(node)} | {value.name for value in body.outputs}
-    return taken - inner
 
 
 def _sorted(nodes: Sequence[Node], wanted: Sequence[set[str]], ready: set[str], makers: dict[str, int]) -> list[Node]:
