@@ -218,19 +218,17 @@ def _layer(
 def _total(parts: Sequence[Effective], query: SparsityQuery) -> Effective:
     """All layers together; a figure that a layer lacks adds that layer in full where its own figure is known."""
 
-    def sums(values: Sequence[int | None]) -> int | None:
-        numbers = [v for v in values if v is not None]
-        return sum(numbers) if numbers or not values else None
+    def sums(figures: Sequence[int | None]) -> int | None:
+        full = [p.macs if figure is None else figure for p, figure in zip(parts, figures, strict=True)]
+        numbers = [number for number in full if number is not None]
+        return sum(numbers) if numbers or not parts else None
 
     return Effective(
         sums([p.macs for p in parts]),
-        sums([p.macs if p.zeros is None else p.zeros for p in parts]),
-        tuple(sums([p.macs if p.blocks[i] is None else p.blocks[i] for p in parts]) for i in range(len(query.blocks))),
-        tuple(
-            sums([p.macs if p.patterns[i] is None else p.patterns[i] for p in parts])
-            for i in range(len(query.patterns))
-        ),
-        sums([p.macs if p.found is None else p.found for p in parts]),
+        sums([p.zeros for p in parts]),
+        tuple(sums([p.blocks[i] for p in parts]) for i in range(len(query.blocks))),
+        tuple(sums([p.patterns[i] for p in parts]) for i in range(len(query.patterns))),
+        sums([p.found for p in parts]),
     )
 
 
