@@ -7,7 +7,7 @@ import json
 import statistics
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from tests.language_models import PUBLISHED, written
@@ -134,50 +134,94 @@ QUANTISED: dict[str, dict[str, Any]] = {
     },
 }
 
-_Requests = dict[tuple[str, str, int, int], Any]
+
+class Request(NamedTuple):
+    """What a request computes and moves, by element types."""
+
+    prefill: Mapping[tuple[str, ...], int]
+    prefill_bytes: int
+    generated: Mapping[tuple[str, ...], int]
+    state_bytes: int
 
 
 @pytest.fixture(scope="module")
-def requests(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Row, int, int], Any]:
-    """Requests to the models of rows, each counted once."""
-    pytest.importorskip("transformers")
-    made: _Requests = {}
+def requests(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Row, int, int], Request]:
+    """Requests to the models of rows, each counted once.
 
-    def request(row: Row, prompt: int, generate: int) -> Any:
+    All layers after the first few of a model are alike, so that two shallow models tell what a deep one costs.
+    """
+    pytest.importorskip("transformers")
+    made: dict[tuple[object, ...], Request] = {}
+
+    def shallow(row: Row, layers: int, prompt: int, generate: int) -> Request:
+        config = {**CONFIGURATIONS[row["model"]], "max_position_embeddings": 163840, "num_hidden_layers": layers}
+        if row["stored"] in QUANTISED:
+            config["quantization_config"] = QUANTISED[row["stored"]]
+        else:
+            config["torch_dtype"] = row["stored"]
+        result = flopwise.llm(written(tmp_path_factory.mktemp("model"), config), prompt=prompt, generate=generate)
+        prefill = result.prefill
+        return Request(prefill.products, prefill.least_bytes, result.generated_products, result.decode.state_bytes)
+
+    def request(row: Row, prompt: int, generate: int) -> Request:
         key = row["model"], row["stored"], prompt, generate
         if key not in made:
-            config = {**CONFIGURATIONS[row["model"]], "max_position_embeddings": 163840}
-            if row["stored"] in QUANTISED:
-                config["quantization_config"] = QUANTISED[row["stored"]]
-            else:
-                config["torch_dtype"] = row["stored"]
-            folder = written(tmp_path_factory.mktemp("model"), config)
-            made[key] = flopwise.llm(folder, prompt=prompt, generate=generate)
+            few = CONFIGURATIONS[row["model"]].get("first_k_dense_replace", 0) + 1
+            less, more = (shallow(row, layers, prompt, generate) for layers in (few, few + 1))
+            made[key] = deep(less, more, CONFIGURATIONS[row["model"]]["num_hidden_layers"] - few)
         return made[key]
 
     return request
 
 
+def deep(less: Request, more: Request, layers: int) -> Request:
+    """A request to a model with so many more layers than ``less``, each of which costs what ``more`` has more."""
+
+    def work(one: Mapping[tuple[str, ...], int], other: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], int]:
+        return {types: one.get(types, 0) + layers * (macs - one.get(types, 0)) for types, macs in other.items()}
+
+    return Request(
+        work(less.prefill, more.prefill),
+        less.prefill_bytes + layers * (more.prefill_bytes - less.prefill_bytes),
+        work(less.generated, more.generated),
+        less.state_bytes + layers * (more.state_bytes - less.state_bytes),
+    )
+
+
+def test_a_deep_model_costs_what_shallow_ones_tell(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    row: Row = {"model": "qwen3-30b-a3b", "stored": "bfloat16"}
+    config = {**CONFIGURATIONS[row["model"]], "torch_dtype": "bfloat16"}
+    found = []
+    for layers in (1, 2, 4):
+        written(tmp_path, {**config, "num_hidden_layers": layers})
+        result = flopwise.llm(tmp_path, prompt=100, generate=7)
+        prefill, steps = result.prefill, result.generated_products
+        found.append(Request(prefill.products, prefill.least_bytes, steps, result.decode.state_bytes))
+    assert deep(found[0], found[1], 3) == found[2]
+
+
 @pytest.mark.parametrize("row", figures("prompt"), ids=lambda r: f"{r['device']} {r['model']}")
-def test_prompts(row: Row, requests: Callable[..., Any], seen: Callable[[Row, float], None]) -> None:
+def test_prompts(row: Row, requests: Callable[..., Request], seen: Callable[[Row, float], None]) -> None:
     tokens = row.get("prompt", 512)
-    prefill = requests(row, tokens, 1).prefill
+    request = requests(row, tokens, 1)
     known_batch = "batch" in row
-    least = roofline(find(row["device"]), prefill.products, prefill.least_bytes if known_batch else 0).seconds
+    least = roofline(find(row["device"]), request.prefill, request.prefill_bytes if known_batch else 0).seconds
     rate = row["measured"] * row.get("computed", 1) / row["count"]
     seen(row, least / (tokens / rate))
 
 
 @pytest.mark.parametrize("row", figures("output"), ids=lambda r: f"{r['device']} {r['model']} {r['measured']}")
-def test_generated_tokens(row: Row, requests: Callable[..., Any], seen: Callable[[Row, float], None]) -> None:
+def test_generated_tokens(row: Row, requests: Callable[..., Request], seen: Callable[[Row, float], None]) -> None:
     """Of many requests at once, whose number is not published, so that weights are read for nothing."""
     device, alone = find(row["device"]), "context" in row
     result = requests(row, row.get("context") or row["prompt"], row.get("generate", 1))
-    work = dict(result.generated_products)
-    for types, macs in {} if alone else result.prefill.products.items():  # else others read the prompts
+    work = dict(result.generated)
+    for types, macs in {} if alone else result.prefill.items():  # else others read the prompts
         work[types] = work.get(types, 0) + macs
-    state = result.decode.state_bytes * result.generate
-    seen(row, roofline(device, work, state).seconds / (result.generate * row["count"] / row["measured"]))
+    generate = row.get("generate", 1)
+    state = result.state_bytes * generate
+    seen(row, roofline(device, work, state).seconds / (generate * row["count"] / row["measured"]))
 
 
 IMAGES = sorted({(row["model"], row["image"]) for row in figures("images")})
