@@ -95,6 +95,7 @@ def _trained_row(
         return replace(row, backward_counts=Counts(), backward=0, recomputed=Counts(), saved_bytes=saved)
     if index not in again.inside:
         saved = _saved_bytes(node, wrt, rules, storages)
+    saved = None if saved is None or row.times is None else saved * row.times
     counts, why = _counts_of_run(row, wrt, way.joins[index], repeated, rules)
     if counts is None or row.times is None:
         why = why or "it is not known how often it runs"
@@ -107,7 +108,7 @@ def _trained_row(
         backward_counts=counts,
         backward=_convention_count(row, wrt, counts, repeated, convention),
         recomputed=kernel_again * row.times,
-        saved_bytes=None if saved is None else saved * row.times,
+        saved_bytes=saved,
     )
 
 
