@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -19,7 +19,7 @@ from flopwise.operators.counts import Counts
 from flopwise.operators.folding import Folding, fold, occupies
 from flopwise.operators.inputs import unpacked
 from flopwise.operators.operator import Rule
-from flopwise.operators.own import Rules, count_rules, own_rows, with_rows_of_graph
+from flopwise.operators.own import Rules, count_rules, own_rows, using
 from flopwise.operators.size import identities
 from flopwise.operators.tables import NOT_RULED, OPERATORS, count, needed, on_elements
 from flopwise.operators.tables import row as row_of
@@ -51,58 +51,38 @@ def profile_graph(
         shared: what is the same about the nodes in every convention, by their identity, for several profiles of one
             graph with the same rules; completed.
     """
-    own = own_rows(rules)
-    if own:
-        graph = replace(graph, operators={**graph.operators, **own})
-    with no_search_for_garbage():
-        return _profiled(graph, convention, count_rules(rules), folding, training, masked, shared)
-
-
-@with_rows_of_graph
-def _profiled(
-    graph: Graph,
-    convention: Convention,
-    rules: Mapping[str, Rule],
-    folding: bool | None,
-    training: bool,
-    masked: Masked,
-    shared: dict[int, Canonical] | None,
-) -> Profile:
-    foldable = fold(graph)
-    folds = convention.fold if folding is None else folding
-    left_out = foldable if folds else foldable.only(graph, lambda node: not convention.lists(node))
-    if training:
-        left_out = left_out.only(graph, lambda node: not any(map(trainable, foldable.stored(node))))
-    if convention.whole and shared is None:
-        shared = {}
-    views = _views(graph, convention, rules, shared) if convention.whole and shared is not None else None
-    repeats = len(graph.nodes) > MANY and convention.plain and not rules and views is None
-    routes = routing(graph)
-    counting = _Counting(convention, rules, left_out, masked, {} if repeats else None, shared)
-    rows: list[Row] = []
-    for position, (name, node) in enumerate(zip(layer_names(graph.nodes), graph.nodes, strict=True)):
-        if position in left_out.positions or node.op == "Constant" or not convention.lists(node):
-            continue
-        view = views[position] if views else _SEEN_ALONE
-        row = counting.row(name, node, view)
-        rows.append(replace(row, bound=any(t.bound for t in node.known_inputs)) if position in routes else row)
-    if convention.listing is not None:
-        rows = _listed(convention, convention.listing(graph, rows, rules))
-    rows, branches = settle_control_flow(graph, rows)
-    unknown = Counter(row.node.op for row in rows if row.missing == "rule")
-    unresolved_results = (t for r in rows for t in r.node.outputs if t is not None and t.shape is None)
-    unresolved = dict.fromkeys(t.name for t in unresolved_results if not t.resolved)
-    folded = len(foldable.positions) if folds else 0
-    return Profile(
-        graph=graph,
-        convention=convention,
-        rows=tuple(rows),
-        unknown=dict(unknown),
-        unresolved=tuple(unresolved),
-        notes=(*notes(graph, convention, rows, folded, len(unresolved), masked, routes), *branches),
-        rules=rules,
-        folding=folding,
-    )
+    if rows_of_user := own_rows(rules):
+        graph = replace(graph, operators={**graph.operators, **rows_of_user})
+    own = count_rules(rules)
+    with no_search_for_garbage(), using(graph.operators):
+        foldable = fold(graph)
+        folds = convention.fold if folding is None else folding
+        left_out = foldable if folds else foldable.only(graph, lambda node: not convention.lists(node))
+        if training:
+            left_out = left_out.only(graph, lambda node: not any(map(trainable, foldable.stored(node))))
+        if convention.whole and shared is None:
+            shared = {}
+        repeats = len(graph.nodes) > MANY and convention.plain and not own and not convention.whole
+        routes = routing(graph)
+        counting = _Counting(convention, own, left_out, masked, repeats, shared)
+        rows = list(counting.rows(graph, routes))
+        if convention.listing is not None:
+            rows = _listed(convention, convention.listing(graph, rows, own))
+        rows, branches = settle_control_flow(graph, rows)
+        unknown = Counter(row.node.op for row in rows if row.missing == "rule")
+        shapeless = (t for row in rows for t in row.node.known_outputs if t.shape is None)
+        unresolved = dict.fromkeys(t.name for t in shapeless if not t.resolved)
+        folded = len(foldable.positions) if folds else 0
+        return Profile(
+            graph=graph,
+            convention=convention,
+            rows=tuple(rows),
+            unknown=dict(unknown),
+            unresolved=tuple(unresolved),
+            notes=(*notes(graph, convention, rows, folded, len(unresolved), masked, routes), *branches),
+            rules=own,
+            folding=folding,
+        )
 
 
 def _listed(convention: Convention, listed: Any) -> list[Row]:
@@ -126,21 +106,6 @@ _NONE = Counts()
 
 #: For a convention that looks at one node at a time.
 _SEEN_ALONE = Counts(mac=-1)
-
-
-def _views(
-    graph: Graph, convention: Convention, rules: Mapping[str, Rule], shared: dict[int, Canonical]
-) -> Sequence[Counts | None]:
-    """The counts at each node of a convention that looks at the whole graph.
-
-    What the tool would have made of an operator without a rule is unknown in a file.
-    """
-    assert convention.whole is not None
-    views = convention.whole.counts(graph, [_canonical(node, rules, shared).on_elements for node in graph.nodes])
-    if graph.program.modules:
-        return views
-    ruled = [n.op in OPERATORS or n.op in rules for n in graph.nodes]
-    return [view if has_rule else None for view, has_rule in zip(views, ruled, strict=True)]
 
 
 class Canonical(NamedTuple):
@@ -217,14 +182,39 @@ class _Counting:
     #: What is left out.
     folding: Folding
     masked: Masked
-    #: The first row of each kind of node so far, as models repeat themselves: the operations follow from the operator,
-    #: its attributes and the types of its tensors. None where they follow from more.
-    like: dict[Any, _Pattern] | None
+    #: Whether models repeat themselves, and the operations follow from the operator, its attributes and the types of
+    #: its tensors alone.
+    repeats: bool
     shared: dict[int, Canonical] | None
+    #: The first row of each kind of node so far, where they repeat.
+    like: dict[Any, _Pattern] = field(default_factory=dict)
     #: Names of the stored tensors that a row has claimed.
     owned: set[str] = field(default_factory=set)
     #: What stands for a shape, by the identity of the shape, which many tensors share.
     shapes: dict[int, Any] = field(default_factory=dict)
+
+    def rows(self, graph: Graph, routes: Collection[int]) -> Iterator[Row]:
+        """The rows of the nodes that count; those at the places ``routes`` have no bound of their own."""
+        views = self._views(graph)
+        for place, (name, node) in enumerate(zip(layer_names(graph.nodes), graph.nodes, strict=True)):
+            if place in self.folding.positions or node.op == "Constant" or not self.convention.lists(node):
+                continue
+            row = self.row(name, node, views[place] if views else _SEEN_ALONE)
+            yield replace(row, bound=any(t.bound for t in node.known_inputs)) if place in routes else row
+
+    def _views(self, graph: Graph) -> Sequence[Counts | None]:
+        """The counts at each node of a convention that looks at the whole graph; () for any other.
+
+        What the tool would have made of an operator without a rule is unknown in a file.
+        """
+        if self.convention.whole is None:
+            return ()
+        elements = [_canonical(node, self.rules, self.shared).on_elements for node in graph.nodes]
+        views = self.convention.whole.counts(graph, elements)
+        if graph.program.modules:
+            return views
+        ruled = [n.op in OPERATORS or n.op in self.rules for n in graph.nodes]
+        return [view if has_rule else None for view, has_rule in zip(views, ruled, strict=True)]
 
     def row(self, name: str, node: Node, graph_view: Counts | None) -> Row:
         """The figures of one node.
@@ -235,31 +225,24 @@ class _Counting:
             graph_view: the counts that the convention gives here with the whole graph in view; _SEEN_ALONE where it
                 looks at one node at a time.
         """
-        key = None if self.like is None else _kind(node, self.shapes)
-        if key is not None and self.like is not None and (pattern := self.like.get(key)) is not None:
-            alike = pattern.sizes and ((pattern.alone and not self.folding.sources) or self._claims_alike(node))
-            sizes = pattern.sizes if pattern.sizes and alike else self._sizes(node, {})
-            common: Any = (*pattern.counted, *sizes, *pattern.others)
-            return Row(name, pattern.type, node, *common)
-        convention, claim = self.convention, row_of(node.op).claim
+        key = _kind(node, self.shapes) if self.repeats else None
+        if key is not None and (pattern := self.like.get(key)) is not None:
+            return self._row_like(name, node, pattern)
+        convention = self.convention
         same = _canonical(node, self.rules, self.shared)
-        counts, elements, missing, note, left, packed, activations, output_bytes, bound_inputs, bound_outputs = same
+        counts, missing, note, left = same.counts, same.missing, same.note, same.needed
         if node.fault:
             counts, missing, note, left = None, "fact", node.fault, None
         if self.masked == "needed" and left is not None:
             counts = left
         view = counts
         if not node.fault and node.op not in self.rules and not (convention.plain and counts is not None):
-            tool_counts = elements if elements is not same.counts else counts
-            look = (lambda: convention.view(node, tool_counts)) if graph_view is _SEEN_ALONE else (lambda: graph_view)
-            view, refused, why = guarded(look, f"{convention.name} cannot count it")
+            tool_counts = counts if same.on_elements is same.counts else same.on_elements
+            view, refused, why = self._view(node, tool_counts, graph_view)
             if view is not None or not missing:
                 missing, note = refused, why
-        own_view = node.op in self.rules or graph_view is not _SEEN_ALONE or node.op in convention.overrides
-        upper = (claim == "bound" and not own_view) or bound_inputs
-        bound = upper and view is not None and view != _NONE
         alike = key is not None and self._claims_alike(node, look=True)
-        params, buffers, weight_bytes, input_bytes = sizes = self._sizes(node, packed)
+        params, buffers, weight_bytes, input_bytes = sizes = self._sizes(node, same.packed)
         row = Row(
             name=name,
             type=convention.layer_types.get(node.op, node.op),
@@ -272,17 +255,41 @@ class _Counting:
             buffers=buffers,
             weight_bytes=weight_bytes,
             input_bytes=input_bytes,
-            output_bytes=output_bytes,
-            activations=activations,
+            output_bytes=same.output_bytes,
+            activations=same.activations,
             missing=missing,
             note=note,
-            bound=bound or bound_outputs,
+            bound=self._is_bound(node, view, graph_view, same) or same.bound_outputs,
         )
-        if self.like is not None and key is not None and counts is not None and not packed and left is None:
-            alone = not any(t.kind in STORED for t in node.known_inputs)
-            others = (row.output_bytes, activations, 1, (), missing, note, row.bound)
-            self.like[key] = _Pattern(row.type, (counts, view, row.count), sizes if alike else None, alone, others)
+        if key is not None and not same.packed:
+            self._remember(key, row, sizes if alike else None)
         return row
+
+    def _remember(self, key: Any, row: Row, sizes: _Sizes | None) -> None:
+        """Keep a row for the nodes of its kind, unless masks or what is missing are its own."""
+        if row.counts is not None and row.needed is None:
+            alone = not any(t.kind in STORED for t in row.node.known_inputs)
+            others = (row.output_bytes, row.activations, 1, (), row.missing, row.note, row.bound)
+            self.like[key] = _Pattern(row.type, (row.counts, row.view, row.count), sizes, alone, others)
+
+    def _row_like(self, name: str, node: Node, pattern: _Pattern) -> Row:
+        """The row of a node of a kind that had one before."""
+        alike = pattern.sizes and ((pattern.alone and not self.folding.sources) or self._claims_alike(node))
+        sizes = pattern.sizes if pattern.sizes and alike else self._sizes(node, {})
+        common: Any = (*pattern.counted, *sizes, *pattern.others)
+        return Row(name, pattern.type, node, *common)
+
+    def _view(self, node: Node, counts: Counts | None, graph_view: Counts | None) -> tuple[Counts | None, Missing, str]:
+        """The counts as the convention sees them, or what is missing and why."""
+        convention = self.convention
+        look = (lambda: convention.view(node, counts)) if graph_view is _SEEN_ALONE else (lambda: graph_view)
+        return guarded(look, f"{convention.name} cannot count it")
+
+    def _is_bound(self, node: Node, view: Counts | None, graph_view: Counts | None, same: Canonical) -> bool:
+        """True where the operations that the convention sees are an upper bound."""
+        own_view = node.op in self.rules or graph_view is not _SEEN_ALONE or node.op in self.convention.overrides
+        upper = same.bound_inputs or (row_of(node.op).claim == "bound" and not own_view)
+        return upper and view is not None and view != _NONE
 
     def _claims_alike(self, node: Node, look: bool = False) -> bool:
         """True where a node claims all stored tensors that it takes, each once, and takes no result of others.

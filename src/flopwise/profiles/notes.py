@@ -32,18 +32,9 @@ def notes(
     yield from convention.whole.remarks(graph) if convention.whole else ()
     yield from _uncounted(rows)
     if unresolved:
-        tensors = "tensors have" if unresolved > 1 else "tensor has"
-        yield f"unresolved: {unresolved} {tensors} no shape{_origin(rows)}; totals are lower bounds"
-    results = [t for row in rows for t in row.node.outputs if t is not None]
-    yield from _unsized([*graph.inputs, *results])
-    bounded = [t.name for t in results if t.bound]
-    if bounded:
-        tensors = f"{len(bounded)} tensors are" if len(bounded) > 1 else "1 tensor is"
-        yield f"upper bounds: the data decide how large {tensors}; the first is {bounded[0]!r}"
-    stated = [t.name for t in results if t.name in graph.stated]
-    if stated:
-        tensors = f"{len(stated)} tensors are" if len(stated) > 1 else "1 tensor is"
-        yield f"stated: the data decide how large {tensors}, and the file alone says it; the first is {stated[0]!r}"
+        tensors = _several(unresolved, "tensor", "have", "has")
+        yield f"unresolved: {tensors} no shape{_origin(rows)}; totals are lower bounds"
+    yield from _sizes(graph, [t for row in rows for t in row.node.known_outputs])
     yield from _masks(rows, convention, masked)
     yield from _orders(rows, convention)
     yield from _complex(rows, convention)
@@ -87,12 +78,26 @@ def _uncounted(rows: Sequence[Row]) -> Iterator[str]:
         yield f"{word}: {op} at {first.name!r}{more} ({first.note}); totals are lower bounds"
 
 
-def _unsized(tensors: Sequence[Tensor]) -> Iterator[str]:
-    """A line for the tensors whose elements have no size: texts, and what is held by sequences of them."""
+def _sizes(graph: Graph, results: Sequence[Tensor]) -> Iterator[str]:
+    """A line for the tensors without a size in bytes (texts, and sequences of them), and for those that data size."""
+    tensors = [*graph.inputs, *results]
     texts = [t.name for t in tensors if (t.dtype == "string" or t.items is not None) and t.resolved and not t.sized]
     if texts:
-        hold = f"{len(texts)} tensors hold strings" if len(texts) > 1 else "1 tensor holds strings"
-        yield f"unknown bytes: {hold}, the first is {texts[0]!r}; bytes are lower bounds"
+        hold = _several(len(texts), "tensor", "hold", "holds")
+        yield f"unknown bytes: {hold} strings, the first is {texts[0]!r}; bytes are lower bounds"
+    bounded = [t.name for t in results if t.bound]
+    if bounded:
+        are = _several(len(bounded), "tensor", "are", "is")
+        yield f"upper bounds: the data decide how large {are}; the first is {bounded[0]!r}"
+    stated = [t.name for t in results if t.name in graph.stated]
+    if stated:
+        are = _several(len(stated), "tensor", "are", "is")
+        yield f"stated: the data decide how large {are}, and the file alone says it; the first is {stated[0]!r}"
+
+
+def _several(number: int, thing: str, plural: str, singular: str) -> str:
+    """A number of things and the verb that goes with it."""
+    return f"{number} {thing}s {plural}" if number > 1 else f"1 {thing} {singular}"
 
 
 def _orders(rows: Sequence[Row], convention: Convention) -> Iterator[str]:
@@ -123,8 +128,8 @@ def _masks(rows: Sequence[Row], convention: Convention, masked: Masked) -> Itera
     executed = sum(c.mac * (row.times or 0) for c, row in zip(all_scores, those, strict=True) if c is not None)
     left = sum(row.needed_macs or 0 for row in those)
     if int(left) < int(executed):  # a note is no reason for a condition
-        rows_execute = f"{len(those)} attention rows execute" if len(those) > 1 else "1 attention row executes"
-        share = f"{rows_execute} {executed:,} MACs, of which masks leave {left:,}"
+        execute = _several(len(those), "attention row", "execute", "executes")
+        share = f"{execute} {executed:,} MACs, of which masks leave {left:,}"
         if masked == "executed":
             yield f"masks: {share} (--masked needed counts those)"
         elif convention.plain:

@@ -56,23 +56,23 @@ def precision(row: Row, behind: dict[str, str]) -> str:
     """
     node = row.node
     operator = row_of(node.op)
-    if operator.effects & _DEQUANTIZES or (row.counts is not None and row.times != 0 and not any(row.counts)):
-        return _output_dtype(node)
+    if operator.effects & _DEQUANTIZES or not _computes(row):
+        return _first_dtype(node.known_outputs)
     if "quantizes" in operator.effects:
-        return _dtype(node.known_inputs[0]) if node.known_inputs else UNKNOWN
+        return _first_dtype(node.known_inputs)
     if operator.inputs.has_factors:
         places = [i for i, one in operator.inputs.places(len(node.inputs)) if one.factor and node.has_input(i)]
-        types = [_type_of_factor(node, place, behind) for place in places]
         operands = [node.input(place) for place in places]
+        types = [_type_of_factor(node, place, behind) for place in places]
     else:
         operands = _operands(node)
-        quantized = [behind.get(t.name) for t in operands]
-        types = [t for t in quantized if t] if all(quantized) else [_dtype(t) for t in operands[:1]]
+        types = [behind.get(t.name, "") for t in operands]
+        types = types if all(types) else [_dtype(operands[0])]
     if not types:
-        return _output_dtype(node)
-    done_before = all(is_float(t.dtype) and t.name in behind for t in operands)
-    factors = [t for t in types if t != _BIAS] if done_before else types
-    return TIMES.join(dict.fromkeys(factors or types)) + (QDQ if done_before else "")
+        return _first_dtype(node.known_outputs)
+    if not all(is_float(t.dtype) and t.name in behind for t in operands):
+        return TIMES.join(dict.fromkeys(types))
+    return TIMES.join(dict.fromkeys([t for t in types if t != _BIAS] or types)) + QDQ
 
 
 def quantized_before(nodes: Iterable[Node]) -> dict[str, str]:
@@ -107,6 +107,11 @@ def _type_of_factor(node: Node, place: int, behind: dict[str, str]) -> str:
     return roles.input(place).inside or packed_dtype(node, place, roles) or behind.get(tensor.name) or _dtype(tensor)
 
 
+def _computes(row: Row) -> bool:
+    """True where a layer has arithmetic, or may have."""
+    return row.counts is None or row.times == 0 or any(row.counts)
+
+
 def _operands(node: Node) -> list[Tensor]:
     """The inputs of an operator that is not in the tables: the first, and those of floating point but its settings."""
     first, others = node.known_inputs[:1], node.known_inputs[1:]
@@ -115,8 +120,8 @@ def _operands(node: Node) -> list[Tensor]:
     return [*first, *(t for t in others if is_float(t.dtype) and t.kind != "constant")]
 
 
-def _output_dtype(node: Node) -> str:
-    return _dtype(node.known_outputs[0]) if node.known_outputs else UNKNOWN
+def _first_dtype(tensors: Sequence[Tensor]) -> str:
+    return _dtype(tensors[0]) if tensors else UNKNOWN
 
 
 def _dtype(tensor: Tensor) -> str:
