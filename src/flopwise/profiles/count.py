@@ -199,7 +199,11 @@ class _Counting:
         for place, (name, node) in enumerate(zip(layer_names(graph.nodes), graph.nodes, strict=True)):
             if place in self.folding.positions or node.op == "Constant" or not self.convention.lists(node):
                 continue
-            row = self.row(name, node, views[place] if views else _SEEN_ALONE)
+            key = _kind(node, self.shapes) if self.repeats else None
+            if key is not None and (pattern := self.like.get(key)) is not None:
+                row = self._row_like(name, node, pattern)
+            else:
+                row = self.row(name, node, key, views[place] if views else _SEEN_ALONE)
             yield replace(row, bound=any(t.bound for t in node.known_inputs)) if place in routes else row
 
     def _views(self, graph: Graph) -> Sequence[Counts | None]:
@@ -216,18 +220,16 @@ class _Counting:
         ruled = [n.op in OPERATORS or n.op in self.rules for n in graph.nodes]
         return [view if has_rule else None for view, has_rule in zip(views, ruled, strict=True)]
 
-    def row(self, name: str, node: Node, graph_view: Counts | None) -> Row:
+    def row(self, name: str, node: Node, key: Any, graph_view: Counts | None) -> Row:
         """The figures of one node.
 
         Args:
             name: what the row is called.
             node: the operator.
+            key: its kind; None where it is looked at by itself.
             graph_view: the counts that the convention gives here with the whole graph in view; _SEEN_ALONE where it
                 looks at one node at a time.
         """
-        key = _kind(node, self.shapes) if self.repeats else None
-        if key is not None and (pattern := self.like.get(key)) is not None:
-            return self._row_like(name, node, pattern)
         convention = self.convention
         same = _canonical(node, self.rules, self.shared)
         counts, missing, note, left = same.counts, same.missing, same.note, same.needed
@@ -238,7 +240,8 @@ class _Counting:
         view = counts
         if not node.fault and node.op not in self.rules and not (convention.plain and counts is not None):
             tool_counts = counts if same.on_elements is same.counts else same.on_elements
-            view, refused, why = self._view(node, tool_counts, graph_view)
+            look = (lambda: convention.view(node, tool_counts)) if graph_view is _SEEN_ALONE else (lambda: graph_view)
+            view, refused, why = guarded(look, f"{convention.name} cannot count it")
             if view is not None or not missing:
                 missing, note = refused, why
         alike = key is not None and self._claims_alike(node, look=True)
@@ -278,12 +281,6 @@ class _Counting:
         sizes = pattern.sizes if pattern.sizes and alike else self._sizes(node, {})
         common: Any = (*pattern.counted, *sizes, *pattern.others)
         return Row(name, pattern.type, node, *common)
-
-    def _view(self, node: Node, counts: Counts | None, graph_view: Counts | None) -> tuple[Counts | None, Missing, str]:
-        """The counts as the convention sees them, or what is missing and why."""
-        convention = self.convention
-        look = (lambda: convention.view(node, counts)) if graph_view is _SEEN_ALONE else (lambda: graph_view)
-        return guarded(look, f"{convention.name} cannot count it")
 
     def _is_bound(self, node: Node, view: Counts | None, graph_view: Counts | None, same: Canonical) -> bool:
         """True where the operations that the convention sees are an upper bound."""
