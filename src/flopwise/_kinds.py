@@ -71,16 +71,13 @@ def kind_of(annotation: Any, names: Mapping[str, Any]) -> Kind:
         annotation: an object of ``typing``, or its text.
         names: what the names in a text stand for.
     """
-    if isinstance(annotation, typing.ForwardRef):
-        annotation = annotation.__forward_arg__
+    annotation = getattr(annotation, "__forward_arg__", annotation)  # the text of a ForwardRef
     if isinstance(annotation, str):
         annotation = evaluated(annotation, names)
     origin, inner = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
     if origin in (types.UnionType, typing.Union):
         is_path = any(typing.get_origin(part) is os.PathLike for part in inner)
         return _either([_PATH if is_path and part is str else kind_of(part, names) for part in inner])
-    if origin is typing.ClassVar:
-        return ANYTHING
     if origin is Literal:
         return _either([Kind(repr(word), repr(word), functools.partial(_other_than, word)) for word in inner])
     if origin in _PLAIN:
@@ -92,11 +89,16 @@ def kind_of(annotation: Any, names: Mapping[str, Any]) -> Kind:
         return _mapping(*parts)
     if parts and issubclass(origin, Iterable) and origin.__module__ in ("builtins", "collections.abc"):
         return _collection(parts[0], next(needed for kind, needed in _METHODS if issubclass(origin, kind)))
-    library = origin.__module__.partition(".")[0]
-    name = origin.__name__ if library in ("builtins", "flopwise") else f"{library} {origin.__name__}"
-    fields = _fault_of_fields if origin.__name__ in _MADE_BY_USERS else _no_fault
+    return _instance(origin)
+
+
+def _instance(cls: type) -> Kind:
+    """An object of a class."""
+    library = cls.__module__.partition(".")[0]
+    name = cls.__name__ if library in ("builtins", "flopwise") else f"{library} {cls.__name__}"
+    fields = _fault_of_fields if cls.__name__ in _MADE_BY_USERS else _no_fault
     return Kind(
-        with_article(name), f"{name}s", lambda value: fields(value) if isinstance(value, origin) else described(value)
+        with_article(name), f"{name}s", lambda value: fields(value) if isinstance(value, cls) else described(value)
     )
 
 
