@@ -167,10 +167,14 @@ def _owners(file: Graph, spots: Sequence[_Spot], calls: Collection[tuple[str, st
     """
     if not calls:
         return {}
-    own = {n.first_output for n in file.nodes if (n.domain, n.op) not in calls}
-    ends = {o: n.first_output for n in file.nodes if (n.domain, n.op) in calls for o in n.outputs if o}
-    outside = {o for n in file.nodes for o in n.outputs} | {i.name for i in file.inputs}
-    outside |= {*file.initializers, ""}
+    own, ends = set[str](), dict[str, str]()
+    outside = {*(value.name for value in file.inputs), *file.initializers, ""}
+    for node in file.nodes:
+        outside.update(node.outputs)
+        if (node.domain, node.op) in calls:
+            ends.update(dict.fromkeys(filter(None, node.outputs), node.first_output))
+        else:
+            own.add(node.first_output)
     makers = {o: s.position for s in spots for o in s.node.outputs}
     inlined = [s for s in spots if s.node.first_output not in own]
     parents = {s.position: s.position for s in inlined}

@@ -127,22 +127,20 @@ class Rewrite(TensorWalk):
             out.copy(field.tag, field.end)
             return
         fields = self.parts(field.start, field.end)
-        first = next((self.text(f) for f in fields if f.number == 2 and f.end > f.start), "")
+        first = self.first_text(fields, 2)
         note = self.note(plan.positions.get(first, ())) if self.note else {}
-        constant = self.hollow is not None and any(f.number == 4 and self.text(f) == "Constant" for f in fields)
+        constant = self.hollow is not None and self.first_text(fields, 4) == "Constant"
         content = Pieces()
         changed = bool(note)
         for part in fields:
-            if part.wire == BYTES and part.number == 5:
-                rewritten = self.attribute(part, first, plan, constant)
-                changed = changed or rewritten is not None
-                if rewritten is not None:
-                    content.field(5, rewritten)
-                    continue
-            elif part.wire == BYTES and part.number == 9 and self.note and self.is_ours(part):
+            is_attribute, is_note = part.wire == BYTES and part.number == 5, part.wire == BYTES and part.number == 9
+            if is_attribute and (rewritten := self.attribute(part, first, plan, constant)) is not None:
+                content.field(5, rewritten)
                 changed = True
-                continue
-            content.copy(part.tag, part.end)
+            elif is_note and self.note and self.is_ours(part):
+                changed = True
+            else:
+                content.copy(part.tag, part.end)
         if not changed:
             out.copy(field.tag, field.end)
             return
@@ -157,8 +155,8 @@ class Rewrite(TensorWalk):
             return self.held(fields)
         if not any(f.number in (6, 11) and f.wire == BYTES for f in fields):
             return None
-        name = next((self.text(f) for f in fields if f.number == 1 and f.wire == BYTES), "")
-        return self.with_graphs(fields, (6, 11), plan.bodies.get((first, name)) or GraphPlan(stale=plan.stale))
+        body = plan.bodies.get((first, self.first_text(fields, 1)))
+        return self.with_graphs(fields, (6, 11), body or GraphPlan(stale=plan.stale))
 
     def with_graphs(self, fields: Iterable[Field], numbers: tuple[int, ...], plan: GraphPlan) -> Pieces:
         """A message whose fields of these numbers are graphs."""
@@ -204,14 +202,18 @@ class Rewrite(TensorWalk):
     def opset(self, field: Field) -> int:
         """The version of the standard operators that an import of operators names; 0 for other operators."""
         parts = list(self.window.fields(field.start, field.end))
-        domain = next((self.text(f) for f in parts if f.number == 1 and f.wire == BYTES), "")
         version = next((f.value for f in parts if f.number == 2 and f.wire == VARINT), 0)
-        return version if domain in ("", "ai.onnx") else 0
+        return version if self.first_text(parts, 1) in ("", "ai.onnx") else 0
 
     def is_ours(self, field: Field) -> bool:
         """True where an entry of metadata was written by flopwise as a note."""
-        key = next((self.text(f) for f in self.window.fields(field.start, field.end) if f.number == 1), "")
+        key = self.first_text(self.window.fields(field.start, field.end), 1)
         return key.startswith(OURS) and key != MARK
+
+    def first_text(self, fields: Iterable[Field], number: int) -> str:
+        """The first text under a number that is not empty; "" if there is none."""
+        texts = (self.text(f) for f in fields if f.number == number and f.wire == BYTES and f.end > f.start)
+        return next(texts, "")
 
 
 #: Bytes that are copied at a time.

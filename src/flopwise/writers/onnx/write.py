@@ -96,11 +96,8 @@ def write_onnx(
         raise InputError(f"{path}: {'is a directory' if os.path.isdir(path) else 'there is no such directory'}")
     changes = plan(resolved)
     outputs = _outputs(tensors, changes)
-    reopen = resolved.reopen
-    hollow = None
-    if not weights:
-        hollow = Hollow(resolved.model.opsets.get("", 0), resolved.name, reopen)
-    with contextlib.closing(reopen()) as source:
+    hollow = None if weights else Hollow(resolved.model.opsets.get("", 0), resolved.name, resolved.reopen)
+    with contextlib.closing(resolved.reopen()) as source:
         pieces = Rewrite(source, noting(profile) if profile else None, hollow, outputs).model(changes)
         beside = external.files(resolved.skeleton) if weights and not is_message(model) else []
         needed = external.copies(beside, source.folder, Path(path).parent, copy_data)
@@ -110,6 +107,11 @@ def write_onnx(
                     pieces.write(source, file.write)
             except OSError as error:
                 raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+    return _written(path, changes, profile is not None, resolved.warnings)
+
+
+def _written(path: str, changes: GraphPlan, annotated: bool, warnings: tuple[str, ...]) -> Written:
+    """The result of writing a model by a plan."""
     plans = [p for p in changes.all() if p.runs]
     written = [name for p in plans for name in p.results if p.resolves(name)]
     left = [name for p in plans for name in (*p.inputs, *p.results) if name in p.untouched]
@@ -119,8 +121,8 @@ def write_onnx(
         shapes=len(written),
         unresolved=tuple(missing),
         left=tuple(left),
-        unannotated=sum(p.lost for p in plans) if profile else 0,
-        warnings=resolved.warnings,
+        unannotated=sum(p.lost for p in plans) if annotated else 0,
+        warnings=warnings,
     )
 
 
