@@ -33,20 +33,13 @@ def sliced(extent: int, start: int, end: int, step: int) -> int:
     >>> sliced(10, 2, -1, 3), sliced(10, -1, -11, -1), sliced(Most(10), 2, 100, 1)
     (3, 10, at most 8)
     """
-    if type(extent) is int and type(start) is int and type(end) is int:
-        return len(range(*slice(start, None if step < 0 and end < -extent else end, step).indices(extent)))
     if extent is OPEN or start is OPEN or end is OPEN:
         return OPEN
-    if type(extent) is Most and type(start) is int and type(end) is int:
-        counts = sliced(extent.high, start, end, step), sliced(extent.low, start, end, step)
-        made: int = Most(larger(*counts), smaller(*counts) if start >= 0 or end < 0 else 0)
-        return made
-    if Most in (type(extent), type(start), type(end)):
-        if step == 1 and type(start) is int and start >= 0 and type(end) is Most and end.low >= 0:
-            most = larger(smaller(end.high, extent.high if type(extent) is Most else extent) - start, 0)
-        else:
-            most = extent.high if type(extent) is Most else extent
-        return Most(most)  # type: ignore[no-any-return] # it is an integer of some kind
+    kinds = {type(extent), type(start), type(end)}
+    if kinds == {int}:
+        return len(range(*slice(start, None if step < 0 and end < -extent else end, step).indices(extent)))
+    if Most in kinds:
+        return _sliced_by_data(extent, start, end, step)
     if type(start) is int and start >= _FAR:
         start = extent
     if type(end) is int and end >= _FAR:
@@ -58,6 +51,19 @@ def sliced(extent: int, start: int, end: int, step: int) -> int:
         return larger(-(-(end - start) // step), 0)
     start, end = smaller(larger(start, 0), extent - 1), _clamped(end, -1, extent - 1)
     return larger(-(-(start - end) // -step), 0)
+
+
+def _sliced_by_data(extent: int, start: int, end: int, step: int) -> int:
+    """At most how many places a slice has where the data decide the extent, or the bounds."""
+    most = extent.high if type(extent) is Most else extent
+    least = 0
+    if type(extent) is Most and type(start) is int and type(end) is int:
+        counts = sliced(extent.high, start, end, step), sliced(extent.low, start, end, step)
+        most, least = larger(*counts), smaller(*counts) if start >= 0 or end < 0 else 0
+    elif step == 1 and type(start) is int and start >= 0 and type(end) is Most and end.low >= 0:
+        most = larger(smaller(end.high, most) - start, 0)
+    made: int = Most(most, least)
+    return made
 
 
 def _clamped(place: int, low: int, high: int) -> int:

@@ -55,30 +55,37 @@ def reshaped(x: Dims, target: Sequence[int | None], zeros: bool = False) -> Dims
     ((2, 12), (3, 8))
     """
     total = product(x)
-    made: list[Any] = [_meant(n, x[i] if i < len(x) and not zeros else None, total) for i, n in enumerate(target)]
-    for i, n in enumerate(target):
-        if n is not None and type(n) is not int:
-            _require_size(n, x[i] if i < len(x) and not zeros else None)
-    left = [i for i, n in enumerate(made) if n is not None and is_certain(n) and int(n) == -1]
-    loose = [i for i, n in enumerate(made) if n is None or not is_certain(n)]
+    made = _named(x, target, zeros, total)
+    loose = [i for i, n in enumerate(made) if not is_certain(n)]
+    left = [i for i, n in enumerate(made) if is_certain(n) and int(n) == -1]
     if len(left) > 1:
         raise MisfitError(f"{written(x)} as {_asked(target)}: more than one extent is left to follow")
-    if not left and len(loose) == 1:
-        (place,) = loose
-        rest = _rest(x, target, total, product([n for i, n in enumerate(made) if i != place]))
-        made[place] = rest if made[place] is None or is_certain(rest) else smaller(made[place], rest)
-    elif None in made or (left and loose and type(total) is not Most):
-        return tuple([OPEN if n is None or i in left else n for i, n in enumerate(made)])
-    elif left:
-        made[left[0]] = _rest(x, target, total, product([n for i, n in enumerate(made) if i != left[0]]))
-    elif is_certain(total) and not loose:
-        if differ(total, product(made)):
-            raise MisfitError(f"{written(x)} has another number of elements than {written(made)}")
-        require(total - product(made), "==")
+    for place in left:
+        made[place] = OPEN
+    vague = left and loose and (type(total) is not Most or any(made[place] is OPEN for place in loose))
+    if len(left or loose) == 1 and not vague:
+        (place,) = left or loose
+        rest = _rest(x, target, total, product(made[:place] + made[place + 1 :]))
+        made[place] = rest if made[place] is OPEN or is_certain(rest) else smaller(made[place], rest)
+    elif not loose and is_certain(total):
+        _require_count(x, total, product(made), made)
     return tuple(made)
 
 
-def _meant(size: int | None, extent: int | None, total: int) -> int | None:
+def _named(x: Dims, target: Sequence[int | None], zeros: bool, total: int) -> list[Any]:
+    """The extents that a target asks for, -1 for one that is left to follow."""
+    kept: list[int | None] = [*(() if zeros else x), *[None] * len(target)]
+    pairs: list[tuple[Any, int | None]] = [
+        (OPEN if size is None else size, extent) for size, extent in zip(target, kept, strict=False)
+    ]
+    made = [_meant(size, extent, total) for size, extent in pairs]
+    for size, extent in pairs:
+        if type(size) is not int and is_certain(size) and int(size) != -1:
+            size.require_size(extent)  # 0 would stand for the extent of X there
+    return made
+
+
+def _meant(size: int, extent: int | None, total: int) -> int:
     """The extent that a size asks for.
 
     Args:
@@ -95,12 +102,6 @@ def _meant(size: int | None, extent: int | None, total: int) -> int | None:
     return made
 
 
-def _require_size(size: int, extent: int | None) -> None:
-    """Record that a size in a target is one: 0 would stand for the extent of X there, -1 for what is left."""
-    if is_certain(size) and int(size) != -1:
-        size.require_size(extent)  # type: ignore[attr-defined] # a size with an expression
-
-
 def _rest(x: Dims, target: Sequence[int | None], total: int, others: int) -> int:
     """The extent that follows from the rest."""
     if others is OPEN or total is OPEN:
@@ -113,12 +114,15 @@ def _rest(x: Dims, target: Sequence[int | None], total: int, others: int) -> int
         return OPEN if type(total) is not Most else Most(total.high)  # type: ignore[no-any-return] # as above
     rest = total // others
     if is_certain(total) and is_certain(others):
-        if type(total) is int and type(others) is int:
-            if rest * others != total:
-                raise MisfitError(f"{written(x)} has another number of elements than {_asked(target)}")
-        else:
-            require(total - rest * others, "==")
+        _require_count(x, total, rest * others, target)
     return rest
+
+
+def _require_count(x: Dims, total: int, count: int, target: Sequence[int | None]) -> None:
+    """Raise MisfitError if a target has another number of elements than X."""
+    if differ(total, count):
+        raise MisfitError(f"{written(x)} has another number of elements than {_asked(target)}")
+    require(total - count, "==")
 
 
 def _asked(target: Sequence[Any]) -> str:

@@ -159,42 +159,41 @@ def select(x: Of, dim: int, index: Any) -> Shapes:
 
 def getitem(x: Of, index: Any) -> Shapes:
     """Parts by whole numbers, slices, new axes, and tensors of places side by side."""
-    parts = list(index) if isinstance(index, (tuple, list)) else [index]
-    if isinstance(index, list) and index and not all(type(p) is int for p in index):
-        raise UnresolvedError
-    parts = [index] if isinstance(index, list) else parts
-    parts = [Of((len(p),)) if isinstance(p, list) and all(type(n) is int for n in p) else p for p in parts]
-    if any(isinstance(p, Of) and p.flags for p in parts):
-        raise UnresolvedError
-    used = sum(p is not None and p is not Ellipsis for p in parts)
-    if Ellipsis not in [p for p in parts if not isinstance(p, Of)]:
+    parts = [_places(part) for part in (index if isinstance(index, tuple) else (index,))]
+    used = sum(part is not None and part is not Ellipsis for part in parts)
+    if not any(part is Ellipsis for part in parts):
         parts.append(Ellipsis)
     extents = iter(x.shape)
     made: list[Any] = []
     places: list[Dims] = []
+    front = 0  # how many extents stand before those of the tensors
     for part in parts:
         if part is None:
             made.append(1)
         elif part is Ellipsis:
             made.extend(next(extents) for _ in range(len(x.shape) - used))
         elif isinstance(part, slice):
-            extent = next(extents)
-            made.append(_part(extent, part))
+            made.append(_part(next(extents), part))
         elif isinstance(part, Of):
             next(extents)
-            if places and made[-1] is not Of:
+            if places and len(made) != front:
                 raise UnresolvedError  # tensors apart from each other move their axes to the front
-            if not places:
-                made.append(Of)
+            front = len(made)
             places.append(part.shape)
         elif isinstance(part, int) and not isinstance(part, bool):
             next(extents)
         else:
             raise UnresolvedError
-    if not places:
-        return [tuple(made)]
-    at = made.index(Of)
-    return [(*made[:at], *broadcast(*places), *made[at + 1 :])]
+    return [(*made[:front], *(broadcast(*places) if places else ()), *made[front:])]
+
+
+def _places(part: Any) -> Any:
+    """A part of an index; a list of whole numbers as the tensor that it stands for."""
+    if isinstance(part, list) and all(type(n) is int for n in part):
+        return Of((len(part),))
+    if isinstance(part, Of) and part.flags:
+        raise UnresolvedError
+    return part
 
 
 def _part(extent: int, part: slice) -> int:
