@@ -111,27 +111,30 @@ def _size(
 
 def _part(name: str, place: int, dims: tuple[int | str | None, ...], state: bool) -> str | None:
     """What a dimension counts: "batch", "past", "new" or "total"; None: something else."""
-    dim, rank = dims[place], len(dims)
+    dim = dims[place]
     if isinstance(dim, str):
-        named = next((part for part, pattern in _DIMS if pattern.search(dim)), None)
         if _OF_ENCODER.search(dim) and not dim.lower().startswith(("decoder", "past_decoder")):
             return None
+        named = next((part for part, pattern in _DIMS if pattern.search(dim)), None)
         if named is not None:
             return named
+    return _layout(name, dims, state).get(place)
+
+
+def _layout(name: str, dims: tuple[int | str | None, ...], state: bool) -> dict[int, str]:
+    """Places of the dimensions of an input -> what they count, as its own name says."""
+    rank, batch = len(dims), {} if isinstance(dims[0], int) else {0: "batch"}
     if _OF_ENCODER.search(name) and not name.lower().startswith("decoder_input"):
-        return "batch" if place == 0 and dim != 1 and not isinstance(dim, int) else None
+        return batch
     if state and rank > 2:
         lengths = [i for i, d in enumerate(dims) if not isinstance(d, int) and i > 0 and (rank < 5 or i > 1)]
-        length = lengths[0] if len(lengths) == 1 else rank - 2
-        return "past" if place == length else "batch" if place == (1 if rank == 5 and dims[0] == 2 else 0) else None
+        return {1 if rank == 5 and dims[0] == 2 else 0: "batch", lengths[0] if len(lengths) == 1 else rank - 2: "past"}
     if _TOKENS.search(name):
-        return "new" if place == min(1, rank - 1) else "batch" if place == 0 else None
+        return {0: "batch", min(1, rank - 1): "new"}
     if _MASK.search(name):
-        parts: dict[int, str] = {0: "batch", rank - 1: "total"} if rank > 1 else {}
-        return ({**parts, 2: "new"} if rank == 4 else parts).get(place)
-    if name in _NUMBERS and rank == 1 and not isinstance(dim, int):
-        return "batch"
-    return None
+        queries = {2: "new"} if rank == 4 else {}
+        return {0: "batch", rank - 1: "total", **queries} if rank > 1 else {}
+    return batch if name in _NUMBERS and rank == 1 else {}
 
 
 def _number(value: Declared, sizes: Mapping[str, int | None]) -> Any:

@@ -1,13 +1,6 @@
 """Quantised checkpoints: how many weights are packed into the words that a file stores, and what scales them.
 
-A packed tensor is known by the names beside it:
-
-- GPTQ, AWQ: ``qweight`` with ``scales``, ``qzeros``, ``g_idx``; https://github.com/AutoGPTQ/AutoGPTQ, https://github.com/mit-han-lab/llm-awq
-- compressed-tensors: ``weight_packed`` with ``weight_shape``; https://github.com/vllm-project/compressed-tensors
-- MXFP4: ``*_blocks`` with ``*_scales``; https://huggingface.co/openai/gpt-oss-20b
-- bitsandbytes: ``weight`` with ``weight.absmax`` (NF4, FP4) or ``SCB`` (int8); https://github.com/bitsandbytes-foundation/bitsandbytes
-- NVFP4: ``weight`` of bytes with ``weight_scale`` and ``weight_scale_2``; fp8: ``weight`` with ``weight_scale`` or
-  ``weight_scale_inv``; https://github.com/NVIDIA/TensorRT-Model-Optimizer
+A packed tensor is known by its name and those beside it, in a way of its own for each method (``_METHODS``).
 """
 
 from __future__ import annotations
@@ -16,8 +9,9 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from flopwise.errors import FlopwiseError
 from flopwise.graph.stored import Packed, StoredTensor
@@ -63,57 +57,99 @@ def with_packing(tensors: Iterable[StoredTensor]) -> tuple[tuple[StoredTensor, .
     return tuple([changes.get(tensor.name, tensor) for tensor in listed]), (note,)
 
 
-def _packing(tensor: StoredTensor, names: Mapping[str, StoredTensor]) -> tuple[str, Packed | None, tuple[str, ...]]:
-    """The method of a quantised weight, what is packed into it, and the names of its scales; "" for any other."""
+#: The method of a quantised weight, what is packed into it, and the names of its scales; "" for any other tensor.
+_Packing: TypeAlias = "tuple[str, Packed | None, tuple[str, ...]]"
+
+#: The end of a name -> the tensor of this name beside another; None if there is none.
+_Beside: TypeAlias = Callable[[str], StoredTensor | None]
+
+_UNPACKED: _Packing = ("", None, ())
+
+
+def _packing(tensor: StoredTensor, names: Mapping[str, StoredTensor]) -> _Packing:
+    """The packing of a tensor by the first method that it looks like."""
     stem, _, last = tensor.name.rpartition(".")
     front = f"{stem}." if stem else ""
-
-    def beside(*ends: str) -> tuple[str, ...]:
-        return tuple(front + end for end in ends if front + end in names)
-
-    if last == "qweight" and len(tensor.shape) == 2 and (scales := names.get(f"{front}scales")) is not None:
-        return _words(tensor, scales, names.get(f"{front}qzeros"), names.get(f"{front}g_idx"), beside("scales"))
-    if last == "weight_packed" and (shape := _numbers(names.get(f"{front}weight_shape"))):
-        bits = 8 * tensor.nbytes // max(math.prod(shape), 1)
-        return "compressed-tensors", Packed(f"int{bits}", shape) if bits else None, beside("weight_shape", *SCALES)
-    if last.endswith("_blocks") and tensor.dtype == "uint8" and len(tensor.shape) > 1:
-        scales = names.get(tensor.name.removesuffix("_blocks") + "_scales")
-        if scales is not None and scales.dtype == "uint8" and scales.shape == tensor.shape[:-1]:
-            *outer, groups, width = tensor.shape
-            return "MXFP4", Packed("float4e2m1", (*outer, groups * width * 2)), (scales.name,)
-    if f"{tensor.name}.absmax" in names and tensor.dtype == "uint8":
-        kinds = {kind: f"{tensor.name}.quant_state.bitsandbytes__{kind}" for kind in ("nf4", "fp4")}
-        kind = next((kind for kind, name in kinds.items() if name in names), "nf4")
-        shape = _shape_in(names.get(kinds[kind]), 2 * tensor.numel) or (2 * tensor.numel,)
-        also = tuple(n for n in (*(f"{tensor.name}.{end}" for end in _BITSANDBYTES), *kinds.values()) if n in names)
-        return "bitsandbytes", Packed(kind, shape), also
-    if last == "weight" and tensor.dtype == "uint8" and beside("weight_scale") and beside("weight_scale_2"):
-        return "NVFP4", Packed("float4e2m1", (*tensor.shape[:-1], tensor.shape[-1] * 2)), beside(*SCALES)
-    if last.endswith("weight") and tensor.dtype.startswith(("float8", "int8")) and (also := beside(*SCALES)):
-        return "scaled", None, also
-    return "", None, ()
+    packings = (method(last, tensor, lambda end: names.get(front + end)) for method in _METHODS)
+    return next((packing for packing in packings if packing is not None), _UNPACKED)
 
 
-def _words(
-    tensor: StoredTensor,
-    scales: StoredTensor,
-    zeros: StoredTensor | None,
-    order: StoredTensor | None,
-    names: tuple[str, ...],
-) -> tuple[str, Packed | None, tuple[str, ...]]:
-    """The content of 32-bit words: of GPTQ along the inputs, of AWQ along the outputs, with scales by column."""
+def _present(beside: _Beside, ends: Iterable[str]) -> tuple[str, ...]:
+    """The names of the tensors that are there."""
+    return tuple(tensor.name for tensor in map(beside, ends) if tensor is not None)
+
+
+def _words(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
+    """GPTQ and AWQ: ``qweight`` of 32-bit words with ``scales``, ``qzeros``, ``g_idx``.
+
+    The words hold neighbours along the inputs, of AWQ along the outputs; scales go by column.
+    https://github.com/AutoGPTQ/AutoGPTQ, https://github.com/mit-han-lab/llm-awq
+    """
+    if last != "qweight" or len(tensor.shape) != 2 or (scales := beside("scales")) is None:
+        return None
+    zeros, order = beside("qzeros"), beside("g_idx")
     rows, columns = tensor.shape
     outputs = scales.shape[-1] if scales.shape else 0
     if tensor.dtype != "int32" or not rows or not columns or not outputs:
-        return "", None, ()
+        return _UNPACKED
     if columns == outputs:
         bits = 32 * zeros.shape[-1] // outputs if zeros is not None and zeros.shape else 0
         inputs = order.numel if order is not None and order.numel else 32 * rows // bits if bits else 0
         bits = 32 * rows // inputs if inputs else 0
-        return ("GPTQ", Packed(f"int{bits}", (outputs, inputs)), names) if 0 < bits <= 8 else ("", None, ())
+        return ("GPTQ", Packed(f"int{bits}", (outputs, inputs)), (scales.name,)) if 0 < bits <= 8 else _UNPACKED
     if outputs % columns == 0 and outputs // columns in (4, 8, 16):
-        return "AWQ", Packed(f"int{32 * columns // outputs}", (outputs, rows)), names
-    return "", None, ()
+        return "AWQ", Packed(f"int{32 * columns // outputs}", (outputs, rows)), (scales.name,)
+    return _UNPACKED
+
+
+def _compressed(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
+    """compressed-tensors: ``weight_packed`` with ``weight_shape``; https://github.com/vllm-project/compressed-tensors"""
+    if last != "weight_packed" or not (shape := _numbers(beside("weight_shape"))):
+        return None
+    bits = 8 * tensor.nbytes // max(math.prod(shape), 1)
+    packed = Packed(f"int{bits}", shape) if bits else None
+    return "compressed-tensors", packed, _present(beside, ("weight_shape", *SCALES))
+
+
+def _blocks(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
+    """MXFP4: ``*_blocks`` with ``*_scales``; https://huggingface.co/openai/gpt-oss-20b"""
+    if not last.endswith("_blocks") or tensor.dtype != "uint8" or len(tensor.shape) < 2:
+        return None
+    scales = beside(last.removesuffix("_blocks") + "_scales")
+    if scales is None or scales.dtype != "uint8" or scales.shape != tensor.shape[:-1]:
+        return None
+    *outer, groups, width = tensor.shape
+    return "MXFP4", Packed("float4e2m1", (*outer, groups * width * 2)), (scales.name,)
+
+
+def _four_bits(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
+    """bitsandbytes in NF4 or FP4: ``weight`` with ``weight.absmax``; https://github.com/bitsandbytes-foundation/bitsandbytes"""
+    if tensor.dtype != "uint8" or beside(f"{last}.absmax") is None:
+        return None
+    ends = {kind: f"{last}.quant_state.bitsandbytes__{kind}" for kind in ("nf4", "fp4")}
+    kind = next((kind for kind, end in ends.items() if beside(end) is not None), "nf4")
+    shape = _shape_in(beside(ends[kind]), 2 * tensor.numel) or (2 * tensor.numel,)
+    settings = [f"{last}.{end}" for end in _BITSANDBYTES]
+    return "bitsandbytes", Packed(kind, shape), _present(beside, (*settings, *ends.values()))
+
+
+def _pairs(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
+    """NVFP4: ``weight`` of bytes with ``weight_scale``, ``weight_scale_2``; https://github.com/NVIDIA/TensorRT-Model-Optimizer"""
+    if last != "weight" or tensor.dtype != "uint8" or len(_present(beside, ("weight_scale", "weight_scale_2"))) < 2:
+        return None
+    shape = (*tensor.shape[:-1], tensor.shape[-1] * 2)
+    return "NVFP4", Packed("float4e2m1", shape), _present(beside, SCALES)
+
+
+def _scaled(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
+    """fp8 and int8: ``weight`` with a scale beside, such as ``weight_scale_inv``, or ``SCB`` of bitsandbytes."""
+    if not last.endswith("weight") or not tensor.dtype.startswith(("float8", "int8")):
+        return None
+    scales = _present(beside, SCALES)
+    return ("scaled", None, scales) if scales else None
+
+
+_METHODS = (_words, _compressed, _blocks, _four_bits, _pairs, _scaled)
 
 
 def _numbers(tensor: StoredTensor | None) -> tuple[int, ...]:

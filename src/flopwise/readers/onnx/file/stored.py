@@ -17,6 +17,7 @@ from flopwise.readers.onnx.file import roles
 from flopwise.readers.onnx.file.literal import elements
 from flopwise.readers.onnx.file.model import Attributes, Graph, Node
 from flopwise.readers.onnx.file.skeleton import TAG, Stored
+from flopwise.sizes.facts import Fact
 from flopwise.sizes.scope import Scope
 
 if TYPE_CHECKING:
@@ -82,6 +83,10 @@ def notes(graph: Graph) -> Notes:
 
 #: A tensor's name, where it lies, what it is for, and the file that it lies in, None where it is in memory.
 Entry: TypeAlias = "tuple[str, Stored, Kind, SourceStorage | None]"
+
+
+#: What a Constant holds.
+_Held: TypeAlias = "Stored | Sequence[float] | None"
 
 
 class Weights(Mapping[str, StoredTensor]):
@@ -174,39 +179,51 @@ def stored_tensors(
     constants = [node for node in own if node.operation in makers and node.outputs] if makers else []
     names = {*initializers, *(n.outputs[0] for n in constants if n.op == "Constant")} if constants else set()
     for node in constants:
-        op, inputs, key = node.op, node.inputs, node.outputs[0]
+        key = node.outputs[0]
         if node.domain or not key:
             continue
         fact, taken = shapes.of(key), uses.get(key, ())
-        dtype, shape = fact.dtype, fact.extents
-        if op == "ConstantOfShape":
-            # Zeros in the shape of an activation are work space; a shape that the file states is that of a weight.
-            stated = bool(inputs) and inputs[0] in names
-            if stated and shape is not None and (filled := roles.kind_of_filled(dtype, len(shape), taken)):
-                stored.kinds[key] = filled
-                stored.weights[key] = _repeated(key, shape, dtype, filled, node.attributes)
-            continue
-        case = (dtype, shape, id(taken))
-        kind = kinds.get(case)
-        if kind is None:
-            kind = kinds[case] = roles.kind_of_constant(dtype, len(shape or ()), math.prod(shape or ()), taken)
-        stored.kinds[key] = kind
-        place = _held(node.attributes)
-        mark = place.mark if isinstance(place, Stored) else ""
-        first = stored.marks.setdefault(mark, key) if mark.startswith(TAG) else key
-        if first != key:
-            stored.first[key] = first
-        elif isinstance(place, Stored):
-            stored.weights[key] = key, place, kind, storage if place.places or place.external or place.sparse else None
-        elif place is not None:
-            stored.weights[key] = _listed(key, place, kind, dtype or "float32")
+        if node.op == "Constant":
+            shape = fact.extents or ()
+            case = (fact.dtype, fact.extents, id(taken))
+            kind = kinds.get(case)
+            if kind is None:
+                kind = kinds[case] = roles.kind_of_constant(fact.dtype, len(shape), math.prod(shape), taken)
+            stored.kinds[key] = kind
+            _add_constant(stored, key, _held(node.attributes), kind, fact.dtype or "float32", storage)
+        else:
+            _add_filled(stored, node, fact, taken, names)
     return stored
 
 
-def _held(attributes: Attributes) -> Stored | Sequence[float] | None:
+def _add_filled(stored: StoredTensors, node: Node, fact: Fact, taken: tuple[roles.Use, ...], names: set[str]) -> None:
+    """Take in what a ConstantOfShape makes if the file states its shape; in that of an activation it is work space."""
+    shape, key = fact.extents, node.outputs[0]
+    if node.inputs and node.inputs[0] in names and shape is not None:
+        kind = roles.kind_of_filled(fact.dtype, len(shape), taken)
+        if kind is not None:
+            stored.kinds[key] = kind
+            stored.weights[key] = _repeated(key, shape, fact.dtype or "float32", kind, node.attributes)
+
+
+def _add_constant(
+    stored: StoredTensors, key: str, held: _Held, kind: Kind, dtype: str, storage: SourceStorage | None
+) -> None:
+    """Take in what a Constant holds under the name of its output; what has a mark is taken in once."""
+    mark = held.mark if isinstance(held, Stored) else ""
+    first = stored.marks.setdefault(mark, key) if mark.startswith(TAG) else key
+    if first != key:
+        stored.first[key] = first
+    elif isinstance(held, Stored):
+        stored.weights[key] = key, held, kind, storage if held.places or held.external or held.sparse else None
+    elif held is not None:
+        stored.weights[key] = _listed(key, held, kind, dtype)
+
+
+def _held(attributes: Attributes) -> _Held:
     """What a Constant holds: a tensor, or a list of numbers."""
     for name in ("value", "sparse_value", "value_floats", "value_ints"):
-        held: Stored | Sequence[float] | None = attributes.get(name)
+        held: _Held = attributes.get(name)
         if isinstance(held, Stored | list | tuple):
             return held
     return None
@@ -227,12 +244,12 @@ def _array(values: Sequence[float], dtype: str) -> Any:
     return numpy.array(values, dtype)
 
 
-def _repeated(key: str, shape: tuple[int, ...], dtype: str | None, kind: Kind, held: Attributes) -> StoredTensor:
+def _repeated(key: str, shape: tuple[int, ...], dtype: str, kind: Kind, held: Attributes) -> StoredTensor:
     """What a ConstantOfShape makes: one value everywhere, 0 if none is given."""
     from flopwise.readers.weights.memory import RepeatedElements
 
-    repeated = RepeatedElements(functools.partial(_value, key, held.get("value"), dtype or "float32"), shape)
-    return StoredTensor(key, shape, dtype or "float32", 0, role=kind, repeated=True, elements=repeated)
+    repeated = RepeatedElements(functools.partial(_value, key, held.get("value"), dtype), shape)
+    return StoredTensor(key, shape, dtype, 0, role=kind, repeated=True, elements=repeated)
 
 
 def _value(key: str, stored: Stored | None, dtype: str) -> Any:
