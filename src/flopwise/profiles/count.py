@@ -70,7 +70,7 @@ def profile_graph(
             rows = _listed(convention, convention.listing(graph, rows, own))
         rows, branches = settle_control_flow(graph, rows)
         unknown = Counter(row.node.op for row in rows if row.missing == "rule")
-        shapeless = (t for row in rows for t in row.node.known_outputs if t.shape is None)
+        shapeless = (t for row in rows for t in row.node.outputs if t is not None and t.shape is None)
         unresolved = dict.fromkeys(t.name for t in shapeless if not t.resolved)
         folded = len(foldable.positions) if folds else 0
         return Profile(
@@ -195,9 +195,9 @@ class _Counting:
 
     def rows(self, graph: Graph, routes: Collection[int]) -> Iterator[Row]:
         """The rows of the nodes that count; those at the places ``routes`` have no bound of their own."""
-        views = self._views(graph)
+        views, left_out, lists = self._views(graph), self.folding.positions, self.convention.lists
         for place, (name, node) in enumerate(zip(layer_names(graph.nodes), graph.nodes, strict=True)):
-            if place in self.folding.positions or node.op == "Constant" or not self.convention.lists(node):
+            if place in left_out or node.op == "Constant" or not lists(node):
                 continue
             key = _kind(node, self.shapes) if self.repeats else None
             if key is not None and (pattern := self.like.get(key)) is not None:

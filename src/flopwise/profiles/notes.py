@@ -34,7 +34,7 @@ def notes(
     if unresolved:
         tensors = _several(unresolved, "tensor", "have", "has")
         yield f"unresolved: {tensors} no shape{_origin(rows)}; totals are lower bounds"
-    yield from _sizes(graph, [t for row in rows for t in row.node.known_outputs])
+    yield from _sizes(graph, [t for row in rows for t in row.node.outputs if t is not None])
     yield from _masks(rows, convention, masked)
     yield from _orders(rows, convention)
     yield from _complex(rows, convention)
