@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flopwise.graph import STORED, Graph, Node, Tensor
@@ -48,39 +48,43 @@ def unfused_attention(graph: Graph) -> list[Unfused]:
     between it and the Softmax; the second multiplies what comes from that Softmax with a tensor that is no weight.
     """
     folding = fold(graph)
-    positional: set[str] | None = None
     scores: dict[str, frozenset[int]] = {}  # tensor -> products whose results it holds
     probabilities: dict[str, frozenset[int]] = {}  # the same, behind a Softmax: places of the Softmax
-    masked: set[str] = set()  # scores that something met that follows from positions
+    masked: set[str] | None = None  # what follows from positions, and scores that it met; None while there are none
     before: dict[int, tuple[frozenset[int], bool]] = {}
     after: dict[int, list[int]] = {}
     for place, node in enumerate(graph.nodes):
         if place in folding.positions or node.op in _FUSED:
             continue
+        multiplies = row_of(node.op).inputs.has_factors
+        if multiplies and any(tensor.kind == "weight" for tensor in folding.stored(node)):
+            continue
         results = [tensor.name for tensor in node.known_outputs]
         names = [tensor.name for tensor in node.known_inputs]
-        if row_of(node.op).inputs.has_factors:
-            if any(tensor.kind == "weight" for tensor in folding.stored(node)):
-                continue
-            softmaxes = [probabilities[name] for name in names if name in probabilities]
-            for softmax in frozenset().union(*softmaxes):
+        products, behind = _held(scores, names), _held(probabilities, names)
+        if multiplies:
+            for softmax in behind:
                 after.setdefault(softmax, []).append(place)
-            if not softmaxes:
+            if not behind:
                 scores.update(dict.fromkeys(results, frozenset({place})))
             continue
-        products, behind = (frozenset().union(*(of[n] for n in names if n in of)) for of in (scores, probabilities))
-        if products and positional is None:
-            positional = _positional(graph)
-        meets = bool(products) and any(name in masked or name in (positional or ()) for name in names)
-        if node.op == "Softmax":
-            if products:
+        if products:
+            masked = _positional(graph) if masked is None else masked
+            meets = not masked.isdisjoint(names)
+            masked.update(results if meets else ())
+            if node.op == "Softmax":
                 before[place] = products, meets
                 behind |= {place}
-            products = frozenset()
-        scores.update(dict.fromkeys(results, products) if products else {})
-        probabilities.update(dict.fromkeys(results, behind) if behind else {})
-        masked.update(results if meets else ())
+            else:
+                scores.update(dict.fromkeys(results, products))
+        if behind:
+            probabilities.update(dict.fromkeys(results, behind))
     return [_unfused(graph.nodes, place, *before[place], after[place]) for place in sorted(after)]
+
+
+def _held(places: Mapping[str, frozenset[int]], names: Sequence[str]) -> frozenset[int]:
+    """The places of the operators whose results are in these tensors."""
+    return frozenset().union(*[places[name] for name in names if name in places])
 
 
 def _unfused(nodes: Sequence[Node], softmax: int, products: frozenset[int], masked: bool, sums: list[int]) -> Unfused:
