@@ -80,16 +80,40 @@ def settle(
     Raises:
         InputError: an input, symbol or rank does not fit, or a shape is missing.
     """
-    graph = model.graph
-    values = graph.inputs
-    named = set(_symbols(graph.inputs)) | dims.keys()
+    graph, values = model.graph, model.graph.inputs
+    named = set(_symbols(values)) | dims.keys()
     specs = {s.name: s for s in input_specs(inputs, [v.name for v in values], named)}
     _refuse_bad_symbols(graph, dims, specs)
     fed = states_of(graph, states or {}, frozenset(specs))
-    types: dict[str, Type | None] = {v.name: v.type for v in graph.inputs}
+    types: dict[str, Type | None] = {v.name: v.type for v in values}
     before = {v.name: concrete(v.type) for v in values}
-    given: dict[str, Fact] = {}
     extents = _Extents(dims)
+    given, changed = _take_in(values, specs, types, extents, facts)
+    symbols = extents.certain()
+    if batch_size is not None:
+        types.update(_batch([v._replace(type=types[v.name]) for v in values], batch_size, specs, symbols))
+    for name, type_ in types.items():
+        types[name] = bound(type_, dims if name in fed else symbols)
+    made = [v._replace(type=types[v.name]) for v in values]
+    closed, assumed = close([v for v in made if v.name not in fed], {}, assume or {})
+    types.update(closed)
+    changed = changed or any(s is not None and s != concrete(types[name]) for name, s in before.items())
+    chosen = any(before[v.name] is None and not isinstance(v.type, SequenceType) for v in values)
+    return Settled(with_inputs(model, types), changed, chosen, given, fed, symbols, (*extents.warnings(), *assumed))
+
+
+def _take_in(
+    values: Iterable[Value],
+    specs: Mapping[str, InputSpec],
+    types: dict[str, Type | None],
+    extents: _Extents,
+    facts: Facts,
+) -> tuple[dict[str, Fact], bool]:
+    """The facts that the user states about inputs, and whether a sequence has another shape than the file says.
+
+    The types that the user gives, and the extents of symbols, are completed.
+    """
+    given: dict[str, Fact] = {}
     changed = False
     for value in values:
         spec = specs.get(value.name)
@@ -105,17 +129,7 @@ def settle(
             types[value.name] = tensor
             if spec.value is not None:
                 given[value.name] = _with_elements(value.name, tensor, spec.value, facts)
-    symbols = extents.certain()
-    if batch_size is not None:
-        types.update(_batch([v._replace(type=types[v.name]) for v in values], batch_size, specs, symbols))
-    for name, type_ in types.items():
-        types[name] = bound(type_, dims if name in fed else symbols)
-    made = [v._replace(type=types[v.name]) for v in values]
-    closed, assumed = close([v for v in made if v.name not in fed], {}, assume or {})
-    types.update(closed)
-    changed = changed or any(s is not None and s != concrete(types[name]) for name, s in before.items())
-    chosen = any(before[v.name] is None and not isinstance(v.type, SequenceType) for v in values)
-    return Settled(with_inputs(model, types), changed, chosen, given, fed, symbols, (*extents.warnings(), *assumed))
+    return given, changed
 
 
 def _symbols(values: Iterable[Value]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor as TorchTensor
@@ -92,37 +92,55 @@ def ragged(
         kwargs: likewise.
         elements_of: gives the elements of a tensor where they are known.
     """
-    if name in VARLEN:
-        names = ("query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k", "is_causal", "scale", "window_size")
-        order = ("out", *names) if name.endswith("_out") else names
-        given = {**dict(zip(order, args, strict=False)), **kwargs}
-        query, key, borders = given["query"], given["key"], given["cu_seq_q"]
-        others = given.get("cu_seq_k")
-        paged = given.get("block_table") is not None or given.get("seqused_k") is not None
-        window = tuple([None if side < 0 else side for side in given.get("window_size") or (-1, -1)])
-        rows = (query.shape[0], key.shape[0])
-        heads = (query.shape[-2], key.shape[-2])
-        settings = {"is_causal": bool(given.get("is_causal", False)), "window": window}
-    else:
-        query, key = (*args, kwargs.get("query"), kwargs.get("key"))[:2]
-        if not (isinstance(query, TorchTensor) and isinstance(key, TorchTensor) and query.is_nested and key.is_nested):
-            return {}
-        inner = [elements_in_a_row(tensor) for tensor in (query, key)]
-        if query.dim() != 4 or inner[0] is None or inner[1] is None:
-            return {}
-        borders, others = getattr(query, "_offsets", None), getattr(key, "_offsets", None)
-        paged = any(getattr(tensor, "_lengths", None) is not None for tensor in (query, key))  # with gaps between them
-        heads = (int(query.shape[1]), int(key.shape[1]))
-        rows = (
-            inner[0].numel() // (heads[0] * inner[0].shape[-1]),
-            inner[1].numel() // (heads[1] * inner[1].shape[-1]),
-        )
-        settings = {"is_causal": bool(kwargs.get("is_causal", args[5] if len(args) > 5 else False))}
-    lengths = [] if paged else [_lengths(t, n, elements_of) for t, n in zip((borders, others), rows, strict=True)]
-    if others is None and lengths:
-        lengths[1] = lengths[0]
-    known = len(lengths) == 2 and None not in lengths
-    return {"ragged": {"lengths": tuple(lengths) if known else None, "heads": heads, **settings}}
+    row = _varlen(name, args, kwargs) if name in VARLEN else _nested(args, kwargs)
+    if row is None:
+        return {}
+    lengths: tuple[Any, ...] = (None, None)
+    if not row.paged:
+        lengths = tuple([_lengths(ends, n, elements_of) for ends, n in zip(row.borders, row.rows, strict=True)])
+        lengths = (lengths[0], lengths[0]) if row.borders[1] is None else lengths
+    return {"ragged": {"lengths": None if None in lengths else lengths, "heads": row.heads, **row.settings}}
+
+
+class _Rows(NamedTuple):
+    """The queries and the keys of an attention, each of them sequences in a row."""
+
+    #: Where sequences begin and end; of the keys None where it is as of the queries.
+    borders: tuple[Any, Any]
+    #: Elements of each row, and heads.
+    rows: tuple[int, int]
+    heads: tuple[int, int]
+    #: Whether the rows have gaps.
+    paged: bool
+    settings: dict[str, Any]
+
+
+def _varlen(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _Rows:
+    """The rows of an operator that is told borders."""
+    names = ("query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k", "is_causal", "scale", "window_size")
+    order = ("out", *names) if name.endswith("_out") else names
+    given = {**dict(zip(order, args, strict=False)), **kwargs}
+    query, key = given["query"], given["key"]
+    paged = given.get("block_table") is not None or given.get("seqused_k") is not None
+    window = tuple([None if side < 0 else side for side in given.get("window_size") or (-1, -1)])
+    settings = {"is_causal": bool(given.get("is_causal", False)), "window": window}
+    borders, heads = (given["cu_seq_q"], given.get("cu_seq_k")), (query.shape[-2], key.shape[-2])
+    return _Rows(borders, (query.shape[0], key.shape[0]), heads, paged, settings)
+
+
+def _nested(args: Sequence[Any], kwargs: Mapping[str, Any]) -> _Rows | None:
+    """The rows of nested tensors; None for others."""
+    query, key = both = (*args, kwargs.get("query"), kwargs.get("key"))[:2]
+    if not all(isinstance(tensor, TorchTensor) and tensor.is_nested for tensor in both):
+        return None
+    inner = [elements_in_a_row(tensor) for tensor in both]
+    if query.dim() != 4 or inner[0] is None or inner[1] is None:
+        return None
+    heads = (int(query.shape[1]), int(key.shape[1]))
+    rows = (inner[0].numel() // (heads[0] * inner[0].shape[-1]), inner[1].numel() // (heads[1] * inner[1].shape[-1]))
+    paged = any(getattr(tensor, "_lengths", None) is not None for tensor in both)
+    settings = {"is_causal": bool(kwargs.get("is_causal", args[5] if len(args) > 5 else False))}
+    return _Rows((getattr(query, "_offsets", None), getattr(key, "_offsets", None)), rows, heads, paged, settings)
 
 
 def _lengths(
@@ -192,23 +210,30 @@ def kernel_of(device: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> At
     values = dict(zip(("query", "key", "value", "attn_mask", "dropout_p"), args, strict=False)) | dict(kwargs)
     qkv: list[Any] = [values.get(name) for name in ("query", "key", "value")]
     mask, dropout = values.get("attn_mask"), values.get("dropout_p", 0.0)
-    if not all(isinstance(t, TorchTensor) and t.dim() == 4 for t in qkv):
+    if not _are_taken(qkv, mask):
         return "math"
     query, key, value = qkv
-    width = query.shape[-1]
+    width, is_trained = query.shape[-1], isinstance(mask, TorchTensor) and mask.requires_grad
     same = width == key.shape[-1] == value.shape[-1]
-    grouped = query.shape[1] != key.shape[1]
-    if 0 in (*query.shape, *key.shape) or any(t.stride(-1) != 1 for t in qkv):
-        return "math"
-    if isinstance(mask, TorchTensor) and (mask.requires_grad or mask.dim() not in (2, 4)):
-        return "math" if device == "cpu" or mask.dim() not in (2, 4) else "efficient"
     if device == "cpu":
-        return "flash" if same and not dropout and query.dtype in _ON_CPU else "math"
-    if device == "cuda":
-        if same and mask is None and query.dtype in _HALVES and width <= _LONGEST_HEAD:
-            return "flash"
-        return "efficient" if not grouped and query.dtype in (torch.float32, *_HALVES) else "math"
-    return "math"
+        return "flash" if same and not dropout and not is_trained and query.dtype in _ON_CPU else "math"
+    if is_trained:
+        return "efficient"
+    if device != "cuda":
+        return "math"
+    if same and mask is None and query.dtype in _HALVES and width <= _LONGEST_HEAD:
+        return "flash"
+    grouped = query.shape[1] != key.shape[1]
+    return "efficient" if not grouped and query.dtype in (torch.float32, *_HALVES) else "math"
+
+
+def _are_taken(qkv: Sequence[Any], mask: Any) -> bool:
+    """Whether any kernel but PyTorch's own products takes such tensors."""
+    if not all(isinstance(t, TorchTensor) and t.dim() == 4 for t in qkv):
+        return False
+    if 0 in (*qkv[0].shape, *qkv[1].shape) or any(t.stride(-1) != 1 for t in qkv):
+        return False
+    return not isinstance(mask, TorchTensor) or mask.dim() in (2, 4)
 
 
 def laid_out(result: Any, query: Any, kernel: AttentionKernel) -> Any:

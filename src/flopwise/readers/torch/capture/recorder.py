@@ -37,6 +37,9 @@ from flopwise.readers.torch.capture.values import HANDED_OUT, NeedsValues, Sizes
 from flopwise.readers.torch.capture.writes import written
 from flopwise.readers.torch.lower.node import tensors as tensors_of
 
+#: Operators whose second argument is what stands in brackets.
+_INDEXED = frozenset({"aten.getitem", "aten.setitem_"})
+
 
 class Recorder:
     """The operations of one run in the order in which they ran."""
@@ -105,45 +108,20 @@ class Recorder:
             kwargs: likewise.
             value: computes the elements of the result where they follow from constants.
         """
-        stand_ins, position = self.stand_ins, self.position
-        if kwargs and isinstance(generator := kwargs.get("generator"), torch.Generator):
+        position = self.position
+        if isinstance(generator := kwargs.get("generator"), torch.Generator):
             self.generators.setdefault(id(generator), (generator, generator.get_state()))
         if self.sizes is not None:
-            sized = (
-                tuple([stand_ins.graphed(stand_ins.swap(a)) for a in args]),
-                {k: stand_ins.graphed(stand_ins.swap(v)) for k, v in kwargs.items()},
-            )
+            sized = self._graphed(*self._swapped(args, kwargs))
             args, kwargs = plain(args), plain(kwargs)
-        if self.real:
-            swapped, named_swapped = args, kwargs
-        else:
-            swap = stand_ins.swap
-            swapped = tuple([swap(a) for a in args])
-            named_swapped = {k: swap(v) for k, v in kwargs.items()} if kwargs else kwargs
-            if plan.name == "aten.getitem" or plan.name == "aten.setitem_":
-                swapped = (swapped[0], self.values.settled_index(swapped[1], stand_ins.constant), *swapped[2:])
-        graphed = tuple([stand_ins.graphed(a) for a in swapped])  # before the call, which may change its arguments
-        named = {k: stand_ins.graphed(v) for k, v in named_swapped.items()} if named_swapped else {}
-        if plan.name in SPARSE:
-            named |= stored_elements(args)
-        elif plan.name in VARLEN:
-            named |= ragged(plan.name, args, kwargs, self._elements)
-        elif plan.name in ATTENTION:
-            named |= ragged(plan.name, args, kwargs, self._elements)
-            named |= pairs_left(stand_ins, args, kwargs, position.modules[-1] if position.modules else None)
-            if self.grad:
-                kernel = self.attention or kernel_of(self.device.type, swapped, named_swapped)
-                named |= {"kernel": kernel}
-        elif plan.name in SOFTMAX and position.modules:
-            named |= mask_of_module(position.modules[-1])
-        elif plan.name.startswith("quantized."):
-            named |= packed_tensors(args, position.scope[-1].path if position.scope else "")
-        targets: Sequence[TorchTensor] = ()
-        if plan.writes or "out" in named_swapped:
-            targets = written(plan.writes, swapped, named_swapped)
-            before_write = self.before_write or (lambda target: None)
-            for target in targets:
-                before_write(target)
+        swapped, named_swapped = (args, kwargs) if self.real else self._swapped(args, kwargs)
+        if plan.name in _INDEXED and not self.real:
+            swapped = (swapped[0], self.values.settled_index(swapped[1], self.stand_ins.constant), *swapped[2:])
+        graphed, named = self._graphed(swapped, named_swapped)  # before the call, which may change its arguments
+        named |= self._remarks(plan.name, args, kwargs)
+        if self.grad and plan.name in ATTENTION:
+            named["kernel"] = self.attention or kernel_of(self.device.type, swapped, named_swapped)
+        targets = self._targets(plan, swapped, named_swapped) if plan.writes or "out" in named_swapped else ()
         if self.saved:
             self.saved.forget()
         outside, position.busy = position.busy, True
@@ -164,6 +142,40 @@ class Recorder:
             result = self._apart(result, targets)
         self.write(plan, result, graphed, named, targets)
         return result
+
+    def _swapped(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with stand-ins for the program's tensors."""
+        swap = self.stand_ins.swap
+        return tuple([swap(a) for a in args]), {k: swap(v) for k, v in kwargs.items()} if kwargs else kwargs
+
+    def _graphed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with graph tensors for stand-ins."""
+        graphed = self.stand_ins.graphed
+        return tuple([graphed(a) for a in args]), {k: graphed(v) for k, v in kwargs.items()} if kwargs else {}
+
+    def _targets(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[TorchTensor]:
+        """The tensors that an operation is about to write into."""
+        targets = written(plan.writes, args, kwargs)
+        if self.before_write is not None:
+            for target in targets:
+                self.before_write(target)
+        return targets
+
+    def _remarks(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """What the shapes of an operation's arguments do not say, by name: stored elements, lengths, masks, packing."""
+        scope, modules = self.position.scope, self.position.modules
+        if name in SPARSE:
+            return stored_elements(args)
+        if name in VARLEN:
+            return ragged(name, args, kwargs, self._elements)
+        if name in ATTENTION:
+            lengths = ragged(name, args, kwargs, self._elements)
+            return lengths | pairs_left(self.stand_ins, args, kwargs, modules[-1] if modules else None)
+        if name in SOFTMAX and modules:
+            return mask_of_module(modules[-1])
+        if name.startswith("quantized."):
+            return packed_tensors(args, scope[-1].path if scope else "")
+        return {}
 
     def detach(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As ``record``, for what gives a tensor that is the other one without its gradient."""

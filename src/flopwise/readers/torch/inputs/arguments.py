@@ -104,35 +104,18 @@ def settle(
     names = parameters_of(model)
     sizes = Dims(dims)
     making = Making(model, sizes, batch_size)
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = {}
-    texts = [inputs] if isinstance(inputs, str) else inputs
     if inputs is None:
-        shapes = configured(model, names, sizes)
-        if shapes is None:
-            if parameters_of(model, needed=True):
-                raise InputError(_missing(model))
-        else:
-            kwargs = {name: making.one(name, shape) for name, shape in shapes.items()}
-    elif isinstance(texts, (list, tuple)) and texts and all(isinstance(text, str) for text in texts):
-        for position, text in enumerate(texts):
-            name, value = making.text(text, names, position)
-            if name is None:
-                args = (*args, value)
-            else:
-                kwargs[name] = value
-        args, kwargs = _positional(names, args, kwargs)
-    elif isinstance(inputs, Mapping):
-        kwargs = {name: making.one(name, value) for name, value in inputs.items()}
-    elif _is_pair(inputs):
-        args = tuple([making.one(position_name(names, i), v) for i, v in enumerate(inputs[0])])
-        kwargs = {name: making.one(name, value) for name, value in inputs[1].items()}
-    elif isinstance(inputs, (TorchTensor, Value)) or is_shape(inputs):
-        args = (making.one(position_name(names, 0), inputs),)
-    elif isinstance(inputs, Sequence):
-        args = tuple([making.one(position_name(names, i), v) for i, v in enumerate(inputs)])
+        inputs = configured(model, names, sizes)
+        if inputs is None and parameters_of(model, needed=True):
+            raise InputError(_missing(model))
+        inputs = inputs or {}
+    texts = [inputs] if isinstance(inputs, str) else inputs
+    if isinstance(texts, (list, tuple)) and texts and all(isinstance(text, str) for text in texts):
+        args, kwargs = _from_texts(texts, names, making)
     else:
-        raise InputError(f"cannot understand inputs={described(inputs)}; give shapes, tensors, or {FORM}")
+        positional, named = _parts(inputs)
+        args = tuple([making.one(position_name(names, i), value) for i, value in enumerate(positional)])
+        kwargs = {name: making.one(name, value) for name, value in named.items()}
     with naming(source or type(model).__name__):
         sizes.check()
     if batch_size is not None and not making.batched:
@@ -141,13 +124,42 @@ def settle(
             "tensors; give shapes in their place"
         )
     tensors: dict[int, Tensor] = {}
-    named = [*((position_name(names, position), value) for position, value in enumerate(args)), *kwargs.items()]
-    for argument, value in named:
+    for argument, value in (*((position_name(names, i), value) for i, value in enumerate(args)), *kwargs.items()):
         for name, tensor in tensors_inside(value, argument):
             kind: Kind = "state" if argument in STATES else "input"
             ours = Tensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
             tensors.setdefault(id(tensor), ours)
     return Arguments(args, kwargs, tensors, frozenset(making.made))
+
+
+def _from_texts(texts: Sequence[str], names: Sequence[str], making: Making) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and named arguments that texts describe."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for position, text in enumerate(texts):
+        name, value = making.text(text, names, position)
+        if name is None:
+            args.append(value)
+        else:
+            kwargs[name] = value
+    return _positional(names, tuple(args), kwargs)
+
+
+def _parts(inputs: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Tensors and shapes by position, and by name.
+
+    Raises:
+        InputError: they are neither.
+    """
+    if isinstance(inputs, Mapping):
+        return (), inputs
+    if _is_pair(inputs):
+        return inputs[0], inputs[1]
+    if isinstance(inputs, (TorchTensor, Value)) or is_shape(inputs):
+        return (inputs,), {}
+    if isinstance(inputs, Sequence):
+        return inputs, {}
+    raise InputError(f"cannot understand inputs={described(inputs)}; give shapes, tensors, or {FORM}")
 
 
 def _is_pair(value: Any) -> bool:

@@ -24,7 +24,7 @@ def configured(model: Any, names: Sequence[str], sizes: Dims | None = None) -> d
         sizes: values of "batch", "sequence" and "target" where they are not 1, 128 and 128.
     """
     config = getattr(model, "config", None)
-    if config is None or not hasattr(config, "model_type"):
+    if not hasattr(config, "model_type"):
         return None
     sizes = sizes or Dims()
     batch, length = sizes.get("batch", BATCH), sizes.get("sequence", _text_length(config))
