@@ -6,7 +6,7 @@ PyTorch exporter left a note, the note decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from flopwise.graph import Kind
 from flopwise.graph.dtypes import is_float
@@ -51,17 +51,8 @@ def uses(nodes: Sequence[Node], stored: Iterable[str]) -> dict[str, tuple[Use, .
     same = {operation for operation in operations if rows[operation.domain, operation.op].carries in _SAME_DATA}
     constants = operations_of(operations, "Constant", "ConstantOfShape")
     quantising = operations_of(operations, "DynamicQuantizeLinear")
-    scales = {name for n in nodes if n.operation in quantising for name in n.outputs[1:2] if name}
-    wanted = set(stored)
-    takers = []
-    for node in nodes:
-        operation, _, inputs, outputs, _ = node
-        if operation in constants:
-            wanted.update(outputs[:1])
-        if not wanted.isdisjoint(inputs):
-            takers.append(node)
-            if operation in same and outputs and inputs[0] in wanted:
-                wanted.add(outputs[0])
+    scales = {name for n in nodes if n.operation in quantising for name in filter(None, n.outputs[1:2])}
+    wanted, takers = _takers(nodes, stored, constants, same)
     taken: dict[str, tuple[Use, ...]] = {}
     alone: dict[tuple[str, str, int], tuple[Use, ...]] = {}  # most tensors have one use, and many the same
     for node in reversed(takers):
@@ -78,9 +69,30 @@ def uses(nodes: Sequence[Node], stored: Iterable[str]) -> dict[str, tuple[Use, .
                 key = domain, op, place
                 use = alone.get(key) or alone.setdefault(key, (rows[domain, op].inputs.input(place),))
             before = taken.setdefault(name, use)
-            if before is not use:  # each use once, or they would grow with each link of a chain that changes the form
-                taken[name] = (*before, *(u for u in use if not any(u is b for b in before)))
+            if before is not use:
+                taken[name] = _together(before, use)
     return taken
+
+
+def _takers(
+    nodes: Iterable[Node], stored: Iterable[str], constants: Container[Operation], same: Container[Operation]
+) -> tuple[set[str], list[Node]]:
+    """The names of stored tensors and of their other forms, and the operators that take them."""
+    names, takers = set(stored), []
+    for node in nodes:
+        operation, _, inputs, outputs, _ = node
+        if operation in constants:
+            names.update(outputs[:1])
+        if not names.isdisjoint(inputs):
+            takers.append(node)
+            if operation in same and outputs and inputs[0] in names:
+                names.add(outputs[0])
+    return names, takers
+
+
+def _together(some: tuple[Use, ...], others: tuple[Use, ...]) -> tuple[Use, ...]:
+    """Uses, each once: else they would grow with each link of a chain that changes the form."""
+    return (*some, *(use for use in others if not any(use is one for one in some)))
 
 
 def operations_of(operations: Iterable[Operation], *names: str) -> set[Operation]:
