@@ -32,4 +32,4 @@ class Late:
         return self._function
 
     def __call__(self, *args: Any) -> Any:
-        return self.target()(*args)
+        return (self._function or self.target())(*args)

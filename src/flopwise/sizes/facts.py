@@ -71,7 +71,7 @@ def _fact(
     fact.dtype, fact.shape, fact.elements, fact.members, fact.kind = dtype, shape, elements, members, kind
     fact.item = fact.parts = None
     fact.plain, fact.extents, fact.bound, fact.partial = fact, shape, False, shape is None and members is None
-    if shape is not None and not PLAIN.issuperset(map(type, shape)):
+    if shape is not None and not _PLAIN.issuperset(map(type, shape)):
         if any(type(n) is Most for n in shape):
             fact.bound = fact.partial = True
             fact.extents = tuple([n.high if type(n) is Most else n for n in shape])
@@ -81,7 +81,7 @@ def _fact(
 
 
 #: Kinds of sizes that are numbers and nothing else.
-PLAIN = frozenset({int})
+_PLAIN = frozenset({int})
 
 
 #: Of what nothing is known.
@@ -104,7 +104,7 @@ class Facts:
     def tensor(self, dtype: str | None, shape: Dims | None) -> Fact:
         """A tensor of this element type and shape."""
         key: Any = (dtype, shape)
-        if shape is not None and not PLAIN.issuperset(map(type, shape)):
+        if shape is not None and not _PLAIN.issuperset(map(type, shape)):
             key = (dtype, tuple(map(identity, shape)), 0)
         fact = self._tensors.get(key)
         if fact is None:

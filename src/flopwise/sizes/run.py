@@ -151,7 +151,7 @@ class Pass:
             if results is not None:
                 self.results[key] = results
                 return results
-        around = Surroundings(node, scope.tensors, graph.nodes)
+        around = tuple.__new__(Surroundings, (node, scope.tensors, graph.nodes))  # half the time of its own constructor
         site = Site(node.op, attributes, given, key[1], version, self.facts, self.constant, around)
         results = self.applied(known, site, valued)
         if not site.looked_around:
@@ -164,8 +164,11 @@ class Pass:
 
     def _narrow(self, key: Any, given: tuple[Fact, ...], steered: set[int]) -> Any:
         """What the results follow from where only the elements of some inputs matter; None if no others are known."""
-        plain = tuple([fact if i in steered else fact.plain for i, fact in enumerate(given)])
-        return None if plain == given else (*key[:2], plain, len(steered))
+        for place, fact in enumerate(given):
+            if fact.plain is not fact and place not in steered:
+                plain = tuple([one if i in steered else one.plain for i, one in enumerate(given)])
+                return (*key[:2], plain, len(steered))
+        return None
 
     def _case(self, node: Node) -> _Case:
         op, domain = node.op, node.domain
@@ -174,9 +177,8 @@ class Pass:
 
     def applied(self, known: Operator, site: Site, valued: bool) -> Results:
         """The results of an operator by the rules in its row."""
-        nothing = (NOTHING,) * site.outputs
         if known.shape is None:
-            return Results(nothing)
+            return Results((NOTHING,) * site.outputs)
         fault = failure = ""
         try:
             made: Sequence[Any] = known.shape(site)
@@ -263,7 +265,10 @@ def is_ready(needs: str, given: Sequence[Fact]) -> bool:
         return True
     if needs == "some":
         return any(fact.elements is not None for fact in given)
-    return len(given) > 0 and all(fact.elements is not None or fact is ABSENT for fact in given)
+    for fact in given:
+        if fact.elements is None and fact is not ABSENT:
+            return False
+    return len(given) > 0
 
 
 def _is_small(shape: Sequence[int]) -> bool:

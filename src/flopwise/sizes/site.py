@@ -9,7 +9,7 @@ from flopwise.graph.dtypes import BITS, DTYPES
 from flopwise.operators.shape import Call, ShapeRule
 from flopwise.operators.size import Dims, Most, UnresolvedError, require, written
 from flopwise.operators.tables import row
-from flopwise.sizes.facts import ABSENT, LARGEST_RANK, LARGEST_VALUE, NOTHING, PLAIN, Fact, Facts, Kind
+from flopwise.sizes.facts import ABSENT, LARGEST_RANK, LARGEST_VALUE, NOTHING, Fact, Facts, Kind
 from flopwise.sizes.program import Node
 
 #: The operator set whose rules are asked by those of other domains.
@@ -112,7 +112,7 @@ class Site(Call):
         return elements
 
     def wholes(self, place: int) -> list[int]:
-        return [_whole(element) for element in self.elements(place)]
+        return [element if type(element) is int else _whole(element) for element in self.elements(place)]
 
     def number(self, place: int) -> int | None:
         if not self.has(place):
@@ -149,7 +149,7 @@ class Site(Call):
         self.steered.add(place)
         fact = self.given[place]
         if fact.elements is not None:
-            return [None if element is None else _whole(element) for element in fact.elements]
+            return [e if type(e) is int or e is None else _whole(e) for e in fact.elements]
         shape = fact.shape
         if shape is not None and len(shape) < 2:
             count = shape[0] if shape else 1
@@ -239,15 +239,14 @@ class Site(Call):
         return isinstance(other, Site) and other.surroundings.node.inputs[:1] == self.surroundings.node.outputs[:1]
 
 
-def impossible(shape: Sequence[Any]) -> str:
+def impossible(shape: Iterable[Any]) -> str:
     """Why there is no tensor of a shape; "" if there is."""
-    if PLAIN.issuperset(map(type, shape)) and min(shape, default=0) >= 0:
-        return ""
     for size in shape:
+        most = size.high if type(size) is Most else size
+        if type(most) is int and most < 0:
+            return f"its inputs make the shape {written(shape)}, which no tensor has"
         if not isinstance(size, int):
             return f"its inputs or attributes make the shape {written(shape)}"
-        if (type(size) is int and size < 0) or (type(size) is Most and type(size.high) is int and size.high < 0):
-            return f"its inputs make the shape {written(shape)}, which no tensor has"
     return ""
 
 

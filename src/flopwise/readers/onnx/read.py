@@ -409,6 +409,7 @@ def _build(resolved: Resolved, last: bool = False) -> Graph:
     built = Builder(resolved.model, name, resolved.reopen, resolved.notes, scopes)
     stated = _decided_by_data(resolved)
     built.main(resolved.shapes, resolved.states, last)
+    attends = any(form.op == "Attention" for form in built.forms.values())
     taken = [v.name for v in graph.inputs]
     values = tuple(t for name in taken if (t := built.tensor(name)))
     empty = [
@@ -422,7 +423,7 @@ def _build(resolved: Resolved, last: bool = False) -> Graph:
         source=name,
         inputs=values,
         outputs=tuple(t for o in graph.outputs if (t := built.tensor(o.name))),
-        nodes=tuple(with_masks(built.nodes, built.weights)),
+        nodes=tuple(with_masks(built.nodes, built.weights) if attends else built.nodes),
         weights=built.weights,
         warnings=(*resolved.warnings, *empty),
         stated=stated,

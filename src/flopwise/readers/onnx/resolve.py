@@ -105,7 +105,7 @@ def _refuse_huge(graph: Graph, scope: Scope, distinct: Iterable[Fact]) -> None:
         _refuse_shape(value.name, concrete(value.type))
     if all(fact.extents is None or elements(fact.extents) < TOO_MANY for fact in distinct):
         return
-    for name in _names(graph):
+    for name in (*graph.initializers, *(name for node in graph.nodes for name in node.outputs if name)):
         _refuse_shape(name, scope.shape(name))
 
 
@@ -113,12 +113,6 @@ def _refuse_shape(name: str, shape: tuple[int, ...] | None) -> None:
     if shape is not None and elements(shape) >= TOO_MANY:
         listed = ", ".join(map(str, shape[:8])) + (", ..." if len(shape) > 8 else "")
         raise ModelError(f"tensor {name!r} of shape ({listed}) has more elements than any memory can hold")
-
-
-def _names(graph: Graph) -> Iterable[str]:
-    yield from graph.initializers
-    for node in graph.nodes:
-        yield from filter(None, node.outputs)
 
 
 def _warn_of_contradictions(graph: Graph, declared: _Declared, scope: Scope) -> None:

@@ -14,8 +14,8 @@ from tests.readers.models import LIGHT, array, conv_net, fields, model, node, nu
 
 from flopwise.errors import ModelError
 from flopwise.readers.onnx.file import tensors as onnx_tensors
-from flopwise.readers.onnx.file.skeleton import Skeleton
-from flopwise.readers.onnx.file.walk import DEEPEST, METADATA_KEPT, read_skeleton
+from flopwise.readers.onnx.file.skeleton import DEEPEST, Skeleton
+from flopwise.readers.onnx.file.walk import METADATA_KEPT, read_skeleton
 from flopwise.readers.source.source import BytesSource, StreamSource
 from flopwise.readers.source.wire import FIRST_READ
 

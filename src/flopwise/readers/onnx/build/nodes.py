@@ -115,7 +115,6 @@ class Builder:
                 inside, fault = inner_graphs.get(first), faults.get(first, "")
                 if inside is None and control_flow:
                     attrs = {**attrs, "bodies": None}
-            position = len(taken_in)
             taken_in.append(
                 GraphNode(
                     op,
@@ -131,6 +130,7 @@ class Builder:
                     fault,
                 )
             )
+            position = len(taken_in) - 1
             for inner in inside or ():
                 body = Body(position, inner.part, inner.trips, inner.branch, inner.bound)
                 self.body(inner, f"{name}/", tensor, (*within, body), scope or around)

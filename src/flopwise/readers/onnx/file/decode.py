@@ -15,7 +15,6 @@ from flopwise.errors import ModelError
 from flopwise.graph.dtypes import DTYPES
 from flopwise.readers.onnx.file.literal import payload as elements_of
 from flopwise.readers.onnx.file.model import (
-    NO_ATTRIBUTES,
     Attributes,
     Dim,
     Function,
@@ -34,12 +33,9 @@ from flopwise.readers.onnx.file.model import (
     Value,
     Values,
 )
-from flopwise.readers.onnx.file.skeleton import CODES, Skeleton, Stored, refuse_impossible, refuse_twin
+from flopwise.readers.onnx.file.skeleton import CODES, DEEPEST, Skeleton, Stored, refuse_impossible, refuse_twin
 from flopwise.readers.onnx.file.tensors import entry_of, head_of, packed, text_of
 from flopwise.readers.source.wire import BYTES, FIXED32, VARINT, fields, message, read_varint, signed
-
-#: How deep control flow and types may nest.
-DEEPEST = 32
 
 #: Tags of the first fields of a node: inputs, outputs and name. What follows is its operation, and an exporter's notes.
 _INPUT, _OUTPUT, _NAME = (n << 3 | BYTES for n in range(1, 4))
@@ -200,7 +196,8 @@ class Decoder:
             if end > whole:
                 raise _damaged("a node")
             while at + 1 < end:
-                field, tag, start, at = at, data[at], at + 2, data[at + 1]
+                field, tag = at, data[at]
+                start, at = at + 2, data[at + 1]
                 if at > 127:
                     at, start = _length(data, start - 1)
                 at += start
@@ -266,8 +263,6 @@ class Decoder:
 
     def attributes(self, data: tuple[bytes, ...], depth: int) -> Attributes:
         """Attributes by their bytes."""
-        if not data:
-            return NO_ATTRIBUTES
         return Attributes(data, lambda parts: dict(self.attribute(part, depth) for part in parts))
 
     def attribute(self, data: bytes, depth: int) -> tuple[str, Any]:

@@ -11,15 +11,14 @@ from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
-from flopwise.readers.onnx.file.skeleton import Place, Stored
+from flopwise.readers.onnx.file.skeleton import RAW, Place, Stored
 from flopwise.readers.onnx.file.weights import external_range, load
 from flopwise.readers.weights.encoding import EncodedElements, encoding, length
 from flopwise.readers.weights.memory import ArrayElements
 from flopwise.readers.weights.storage import Runs, SourceStorage, reading
 
-#: Fields of TensorProto whose bytes are the elements as they are: float and double data; and raw data.
+#: Fields of TensorProto whose bytes are the elements as they are, beside raw data: float and double data.
 _PLAIN_FIELDS = {4: "float32", 10: "float64"}
-_RAW = 9
 
 #: Elements of a sparse tensor, zeros included, that are looked at one by one.
 MOST_SPARSE = 1 << 36
@@ -107,6 +106,6 @@ def _as_they_are(places: tuple[Place, ...], dtype: str) -> bool:
     """Whether the bytes of fields are the elements of a tensor."""
     if any(place.whole for place in places) or not places:
         return False
-    if len(places) == 1 and places[0].number == _RAW:
+    if len(places) == 1 and places[0].number == RAW:
         return True
     return all(_PLAIN_FIELDS.get(place.number) == dtype for place in places)

@@ -30,6 +30,9 @@ GRAPH = 7
 #: Bytes of a piece of a graph.
 _PIECE = 1 << 17
 
+#: How deep control flow and types may nest.
+DEEPEST = 32
+
 #: numpy has no arrays of higher rank.
 MOST_DIMS = 64
 

@@ -161,7 +161,7 @@ class TensorWalk:
             end = len(data)
         self.charge(end)
         payload = data[start:] if whole else b""
-        return Stored(text, dims, dtype, first + start, _NOTHING, payload=payload), data[:end]
+        return Stored(text, dims, dtype, first + start, _NOTHING, None, payload), data[:end]
 
     def take_apart(self, field: Field) -> Tensor:
         """A tensor by its fields, no element read.

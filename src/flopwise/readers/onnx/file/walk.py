@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from flopwise.errors import ModelError
-from flopwise.readers.onnx.file.skeleton import Pieces, Skeleton, Stored, refuse_impossible, refuse_twin, tag
+from flopwise.readers.onnx.file.skeleton import DEEPEST, Pieces, Skeleton, Stored, refuse_impossible, refuse_twin, tag
 from flopwise.readers.onnx.file.tensors import FIELD_COST, SMALL, TensorWalk
 from flopwise.readers.source.open import refuse_other_formats, refuse_text
 from flopwise.readers.source.source import Source
@@ -28,9 +28,6 @@ _NODE = 1 << 3 | BYTES
 #: Tags in a usual node: inputs, outputs, name, operator, attributes, documentation, domain, overload, metadata.
 _OF_NODE: frozenset[int] = frozenset({n << 3 | BYTES for n in (1, 2, 3, 4, 5, 6, 7, 8, 9)})
 _ATTRIBUTE, _DOCUMENTATION, _METADATA = (n << 3 | BYTES for n in (5, 6, 9))
-
-#: How deep control flow may nest.
-DEEPEST = 32
 
 #: Metadata of nodes and values that says something about modules and parameters; all other metadata is skipped.
 METADATA_KEPT: frozenset[bytes] = frozenset(

@@ -49,10 +49,11 @@ def _order(graph: Graph, outside: Container[str]) -> list[Node]:
     made = set(ready)
     bodied = {operation for operation in graph.operations if operation.may_have_bodies}
     for node in nodes:
-        names = needs(node) if node.operation in bodied else node.inputs
+        operation, _, inputs, outputs, _ = node
+        names = needs(node) if operation in bodied else inputs
         if not (made.issuperset(names) or all(name in made or name in outside for name in names)):
             break
-        for name in node.outputs:
+        for name in outputs:
             if name in made and name:
                 break
             made.add(name)
