@@ -53,8 +53,11 @@ class Settled(NamedTuple):
 
 def with_inputs(model: Model, types: Mapping[str, Type | None]) -> Model:
     """The model with other types of inputs, by name."""
-    inputs = [v._replace(type=types[v.name]) if v.name in types else v for v in model.graph.inputs]
-    return replace(model, graph=replace(model.graph, inputs=inputs))
+    return replace(model, graph=replace(model.graph, inputs=_typed(model.graph.inputs, types)))
+
+
+def _typed(values: Iterable[Value], types: Mapping[str, Type | None]) -> list[Value]:
+    return [v._replace(type=types[v.name]) if v.name in types else v for v in values]
 
 
 def settle(
@@ -63,8 +66,8 @@ def settle(
     dims: Mapping[str, int],
     batch_size: int | None,
     facts: Facts,
-    states: Mapping[str, str] | None = None,
-    assume: Mapping[str, int] | None = None,
+    states: Mapping[str, str] = {},
+    assume: Mapping[str, int] = {},
 ) -> Settled:
     """Give each input of the model a concrete shape, but for states whose shapes outputs say.
 
@@ -84,35 +87,10 @@ def settle(
     named = set(_symbols(values)) | dims.keys()
     specs = {s.name: s for s in input_specs(inputs, [v.name for v in values], named)}
     _refuse_bad_symbols(graph, dims, specs)
-    fed = states_of(graph, states or {}, frozenset(specs))
+    fed = states_of(graph, states, frozenset(specs))
     types: dict[str, Type | None] = {v.name: v.type for v in values}
     before = {v.name: concrete(v.type) for v in values}
     extents = _Extents(dims)
-    given, changed = _take_in(values, specs, types, extents, facts)
-    symbols = extents.certain()
-    if batch_size is not None:
-        types.update(_batch([v._replace(type=types[v.name]) for v in values], batch_size, specs, symbols))
-    for name, type_ in types.items():
-        types[name] = bound(type_, dims if name in fed else symbols)
-    made = [v._replace(type=types[v.name]) for v in values]
-    closed, assumed = close([v for v in made if v.name not in fed], {}, assume or {})
-    types.update(closed)
-    changed = changed or any(s is not None and s != concrete(types[name]) for name, s in before.items())
-    chosen = any(before[v.name] is None and not isinstance(v.type, SequenceType) for v in values)
-    return Settled(with_inputs(model, types), changed, chosen, given, fed, symbols, (*extents.warnings(), *assumed))
-
-
-def _take_in(
-    values: Iterable[Value],
-    specs: Mapping[str, InputSpec],
-    types: dict[str, Type | None],
-    extents: _Extents,
-    facts: Facts,
-) -> tuple[dict[str, Fact], bool]:
-    """The facts that the user states about inputs, and whether a sequence has another shape than the file says.
-
-    The types that the user gives, and the extents of symbols, are completed.
-    """
     given: dict[str, Fact] = {}
     changed = False
     for value in values:
@@ -123,13 +101,22 @@ def _take_in(
             from flopwise.readers.onnx.sequence_inputs import settle_members
 
             given[value.name], types[value.name], other = settle_members(value, spec, facts)
-            changed = changed or other
+            changed |= other
         else:
             tensor = _overridden(value, spec, extents)
             types[value.name] = tensor
             if spec.value is not None:
                 given[value.name] = _with_elements(value.name, tensor, spec.value, facts)
-    return given, changed
+    symbols = extents.certain()
+    if batch_size is not None:
+        types.update(_batch(_typed(values, types), batch_size, specs, symbols))
+    for name, type_ in types.items():
+        types[name] = bound(type_, dims if name in fed else symbols)
+    closed, assumed = close([v for v in _typed(values, types) if v.name not in fed], {}, assume)
+    types.update(closed)
+    changed = changed or any(s is not None and s != concrete(types[name]) for name, s in before.items())
+    chosen = any(before[v.name] is None and not isinstance(v.type, SequenceType) for v in values)
+    return Settled(with_inputs(model, types), changed, chosen, given, fed, symbols, (*extents.warnings(), *assumed))
 
 
 def _symbols(values: Iterable[Value]) -> Iterator[str]:

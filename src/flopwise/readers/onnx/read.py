@@ -312,7 +312,7 @@ def _resolve(
         inputs, batch_size, held = _step(model, inputs, batch_size, dims, options)
     facts = Facts()
     try:
-        settled = onnx_inputs.settle(model, inputs, dims, batch_size, facts, options.states, options.assume)
+        settled = onnx_inputs.settle(model, inputs, dims, batch_size, facts, options.states or {}, options.assume or {})
     except onnx_inputs.OpenInputError as error:
         usual = working_sizes(model.graph, error.names, lambda types: _fits(model, types, options))
         raise InputError(error_of(error.value, usual)) from None

@@ -58,10 +58,11 @@ def uses(nodes: Sequence[Node], stored: Iterable[str]) -> dict[str, tuple[Use, .
     for node in reversed(takers):
         operation, _, inputs, outputs, _ = node
         op, domain, moves = operation.op, operation.domain, operation in same and outputs
+        rescales = op == "Mul" and not scales.isdisjoint(inputs)
         for place, name in enumerate(inputs):
-            if not name or name not in wanted:
+            if name not in wanted:
                 continue
-            if scales and op == "Mul" and not scales.isdisjoint(inputs) and name not in scales:
+            if rescales and name not in scales:
                 use = _SCALES_ALONE
             elif moves and place == 0:
                 use = taken.get(outputs[0], ())
@@ -87,6 +88,7 @@ def _takers(
             takers.append(node)
             if operation in same and outputs and inputs[0] in names:
                 names.add(outputs[0])
+    names.discard("")  # what is left out
     return names, takers
 
 

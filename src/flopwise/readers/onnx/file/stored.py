@@ -85,10 +85,6 @@ def notes(graph: Graph) -> Notes:
 Entry: TypeAlias = "tuple[str, Stored, Kind, SourceStorage | None]"
 
 
-#: What a Constant holds.
-_Held: TypeAlias = "Stored | Sequence[float] | None"
-
-
 class Weights(Mapping[str, StoredTensor]):
     """The stored tensors of a model by name; most are made when somebody asks for them."""
 
@@ -190,7 +186,7 @@ def stored_tensors(
             if kind is None:
                 kind = kinds[case] = roles.kind_of_constant(fact.dtype, len(shape), math.prod(shape), taken)
             stored.kinds[key] = kind
-            _add_constant(stored, key, _held(node.attributes), kind, fact.dtype or "float32", storage)
+            _add_constant(stored, node, kind, fact.dtype or "float32", storage)
         else:
             _add_filled(stored, node, fact, taken, names)
     return stored
@@ -206,10 +202,9 @@ def _add_filled(stored: StoredTensors, node: Node, fact: Fact, taken: tuple[role
             stored.weights[key] = _repeated(key, shape, fact.dtype or "float32", kind, node.attributes)
 
 
-def _add_constant(
-    stored: StoredTensors, key: str, held: _Held, kind: Kind, dtype: str, storage: SourceStorage | None
-) -> None:
-    """Take in what a Constant holds under the name of its output; what has a mark is taken in once."""
+def _add_constant(stored: StoredTensors, node: Node, kind: Kind, dtype: str, storage: SourceStorage | None) -> None:
+    """Take in what a Constant holds; what has a mark is taken in once."""
+    key, held = node.outputs[0], _held(node.attributes)
     mark = held.mark if isinstance(held, Stored) else ""
     first = stored.marks.setdefault(mark, key) if mark.startswith(TAG) else key
     if first != key:
@@ -220,10 +215,10 @@ def _add_constant(
         stored.weights[key] = _listed(key, held, kind, dtype)
 
 
-def _held(attributes: Attributes) -> _Held:
+def _held(attributes: Attributes) -> Stored | Sequence[float] | None:
     """What a Constant holds: a tensor, or a list of numbers."""
     for name in ("value", "sparse_value", "value_floats", "value_ints"):
-        held: _Held = attributes.get(name)
+        held: Stored | Sequence[float] | None = attributes.get(name)
         if isinstance(held, Stored | list | tuple):
             return held
     return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor as TorchTensor
@@ -77,13 +77,14 @@ def mask_of_module(module: torch.nn.Module | None) -> dict[str, int]:
     return {"is_causal": int(causal), "left_window_size": window - 1 if isinstance(window, int) and window > 0 else -1}
 
 
+#: Gives the elements of a tensor where they are known.
+_ElementsOf: TypeAlias = Callable[[TorchTensor], TorchTensor | None]
+
 #: Operators of sequences that lie in a row, whose borders are among the arguments.
 VARLEN = frozenset({"torch_attn._varlen_attn", "torch_attn._varlen_attn_out"})
 
 
-def ragged(
-    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], elements_of: Callable[[TorchTensor], TorchTensor | None]
-) -> dict[str, Any]:
+def ragged(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], elements_of: _ElementsOf) -> dict[str, Any]:
     """The lengths of the sequences of an attention and its heads, under "ragged"; nothing where they have one length.
 
     Args:
@@ -92,60 +93,50 @@ def ragged(
         kwargs: likewise.
         elements_of: gives the elements of a tensor where they are known.
     """
-    row = _varlen(name, args, kwargs) if name in VARLEN else _nested(args, kwargs)
-    if row is None:
-        return {}
-    lengths: tuple[Any, ...] = (None, None)
-    if not row.paged:
-        lengths = tuple([_lengths(ends, n, elements_of) for ends, n in zip(row.borders, row.rows, strict=True)])
-        lengths = (lengths[0], lengths[0]) if row.borders[1] is None else lengths
-    return {"ragged": {"lengths": None if None in lengths else lengths, "heads": row.heads, **row.settings}}
+    return _varlen(name, args, kwargs, elements_of) if name in VARLEN else _nested(args, kwargs, elements_of)
 
 
-class _Rows(NamedTuple):
-    """The queries and the keys of an attention, each of them sequences in a row."""
-
-    #: Where sequences begin and end; of the keys None where it is as of the queries.
-    borders: tuple[Any, Any]
-    #: Elements of each row, and heads.
-    rows: tuple[int, int]
-    heads: tuple[int, int]
-    #: Whether the rows have gaps.
-    paged: bool
-    settings: dict[str, Any]
-
-
-def _varlen(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _Rows:
-    """The rows of an operator that is told borders."""
+def _varlen(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], elements_of: _ElementsOf) -> dict[str, Any]:
+    """Of an operator that is told the borders of sequences in a row."""
     names = ("query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k", "is_causal", "scale", "window_size")
     order = ("out", *names) if name.endswith("_out") else names
     given = {**dict(zip(order, args, strict=False)), **kwargs}
-    query, key = given["query"], given["key"]
+    both = given["query"], given["key"]
+    borders = given["cu_seq_q"], given.get("cu_seq_k")
     paged = given.get("block_table") is not None or given.get("seqused_k") is not None
     window = tuple([None if side < 0 else side for side in given.get("window_size") or (-1, -1)])
-    settings = {"is_causal": bool(given.get("is_causal", False)), "window": window}
-    borders, heads = (given["cu_seq_q"], given.get("cu_seq_k")), (query.shape[-2], key.shape[-2])
-    return _Rows(borders, (query.shape[0], key.shape[0]), heads, paged, settings)
+    lengths = None if paged else _lengths(borders, [tensor.shape[0] for tensor in both], elements_of)
+    heads = tuple([tensor.shape[-2] for tensor in both])
+    causal = bool(given.get("is_causal", False))
+    return {"ragged": {"lengths": lengths, "heads": heads, "is_causal": causal, "window": window}}
 
 
-def _nested(args: Sequence[Any], kwargs: Mapping[str, Any]) -> _Rows | None:
-    """The rows of nested tensors; None for others."""
-    query, key = both = (*args, kwargs.get("query"), kwargs.get("key"))[:2]
-    if not all(isinstance(tensor, TorchTensor) and tensor.is_nested for tensor in both):
-        return None
-    inner = [elements_in_a_row(tensor) for tensor in both]
-    if query.dim() != 4 or inner[0] is None or inner[1] is None:
-        return None
-    heads = (int(query.shape[1]), int(key.shape[1]))
-    rows = (inner[0].numel() // (heads[0] * inner[0].shape[-1]), inner[1].numel() // (heads[1] * inner[1].shape[-1]))
-    paged = any(getattr(tensor, "_lengths", None) is not None for tensor in both)
-    settings = {"is_causal": bool(kwargs.get("is_causal", args[5] if len(args) > 5 else False))}
-    return _Rows((getattr(query, "_offsets", None), getattr(key, "_offsets", None)), rows, heads, paged, settings)
+def _nested(args: Sequence[Any], kwargs: Mapping[str, Any], elements_of: _ElementsOf) -> dict[str, Any]:
+    """Of nested tensors; nothing for others."""
+    both = (*args, kwargs.get("query"), kwargs.get("key"))[:2]
+    if not all(isinstance(tensor, TorchTensor) and tensor.is_nested for tensor in both) or both[0].dim() != 4:
+        return {}
+    inner = [values for values in map(elements_in_a_row, both) if values is not None]
+    if len(inner) < 2:
+        return {}
+    heads = tuple([int(tensor.shape[1]) for tensor in both])
+    paged = any(getattr(tensor, "_lengths", None) is not None for tensor in both)  # with gaps between them
+    rows = [values.numel() // (n * values.shape[-1]) for values, n in zip(inner, heads, strict=True)]
+    lengths = None if paged else _lengths([getattr(t, "_offsets", None) for t in both], rows, elements_of)
+    causal = bool(kwargs.get("is_causal", args[5] if len(args) > 5 else False))
+    return {"ragged": {"lengths": lengths, "heads": heads, "is_causal": causal}}
 
 
 def _lengths(
-    borders: Any, rows: int, elements_of: Callable[[TorchTensor], TorchTensor | None]
-) -> tuple[int, ...] | None:
+    borders: Sequence[Any], rows: Sequence[int], elements_of: _ElementsOf
+) -> tuple[tuple[int, ...], ...] | None:
+    """The lengths of the sequences of queries and of keys, whose borders may be the same; None if one is not known."""
+    queries = _between(borders[0], rows[0], elements_of)
+    keys = queries if borders[1] is None else _between(borders[1], rows[1], elements_of)
+    return None if queries is None or keys is None else (queries, keys)
+
+
+def _between(borders: Any, rows: int, elements_of: _ElementsOf) -> tuple[int, ...] | None:
     """What lies between the borders of sequences in a row; None where they are not known, or are made up."""
     elements = elements_of(borders) if isinstance(borders, TorchTensor) else None
     if elements is None:
