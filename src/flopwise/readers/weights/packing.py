@@ -31,7 +31,7 @@ DESCRIPTIONS = ("weight_shape", "quant_state")
 #: Bytes of a tensor that says how another is packed.
 _SMALL = 1 << 16
 
-#: Names that stand beside a weight of bitsandbytes.
+#: Ends of the names beside a weight of bitsandbytes.
 _BITSANDBYTES = ("absmax", "quant_map", "nested_absmax", "nested_quant_map")
 
 
@@ -79,7 +79,7 @@ def _present(beside: _Beside, ends: Iterable[str]) -> tuple[str, ...]:
     return tuple(tensor.name for tensor in map(beside, ends) if tensor is not None)
 
 
-def _words(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
+def _gptq_or_awq(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
     """GPTQ and AWQ: ``qweight`` of 32-bit words with ``scales``, ``qzeros``, ``g_idx``.
 
     The words hold neighbours along the inputs, of AWQ along the outputs; scales go by column.
@@ -102,7 +102,7 @@ def _words(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
     return _UNPACKED
 
 
-def _compressed(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
+def _compressed_tensors(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
     """compressed-tensors: ``weight_packed`` with ``weight_shape``; https://github.com/vllm-project/compressed-tensors"""
     if last != "weight_packed" or not (shape := _numbers(beside("weight_shape"))):
         return None
@@ -111,7 +111,7 @@ def _compressed(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | 
     return "compressed-tensors", packed, _present(beside, ("weight_shape", *SCALES))
 
 
-def _blocks(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
+def _mxfp4(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
     """MXFP4: ``*_blocks`` with ``*_scales``; https://huggingface.co/openai/gpt-oss-20b"""
     if not last.endswith("_blocks") or tensor.dtype != "uint8" or len(tensor.shape) < 2:
         return None
@@ -122,7 +122,7 @@ def _blocks(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None
     return "MXFP4", Packed("float4e2m1", (*outer, groups * width * 2)), (scales.name,)
 
 
-def _four_bits(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
+def _bitsandbytes(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
     """bitsandbytes in NF4 or FP4: ``weight`` with ``weight.absmax``; https://github.com/bitsandbytes-foundation/bitsandbytes"""
     if tensor.dtype != "uint8" or beside(f"{last}.absmax") is None:
         return None
@@ -133,7 +133,7 @@ def _four_bits(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | N
     return "bitsandbytes", Packed(kind, shape), _present(beside, (*settings, *ends.values()))
 
 
-def _pairs(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
+def _nvfp4(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None:
     """NVFP4: ``weight`` of bytes with ``weight_scale``, ``weight_scale_2``; https://github.com/NVIDIA/TensorRT-Model-Optimizer"""
     if last != "weight" or tensor.dtype != "uint8" or len(_present(beside, ("weight_scale", "weight_scale_2"))) < 2:
         return None
@@ -149,7 +149,7 @@ def _scaled(last: str, tensor: StoredTensor, beside: _Beside) -> _Packing | None
     return ("scaled", None, scales) if scales else None
 
 
-_METHODS = (_words, _compressed, _blocks, _four_bits, _pairs, _scaled)
+_METHODS = (_gptq_or_awq, _compressed_tensors, _mxfp4, _bitsandbytes, _nvfp4, _scaled)
 
 
 def _numbers(tensor: StoredTensor | None) -> tuple[int, ...]:
