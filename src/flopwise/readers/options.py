@@ -115,7 +115,7 @@ Chosen = TypeVar("Chosen", bound=Options)
 
 
 def is_given(value: object) -> bool:
-    """Whether an argument says something: None, False and what is empty do not."""
+    """True unless an argument is None, False or empty."""
     if value is None or value is False:
         return False
     try:

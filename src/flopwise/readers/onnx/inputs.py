@@ -33,7 +33,7 @@ class OpenInputError(InputError):
 
 
 class Settled(NamedTuple):
-    """What the user's inputs come to."""
+    """A model with the user's inputs, and the facts, sizes and warnings that come with them."""
 
     #: The model with these inputs.
     model: Model
@@ -151,7 +151,7 @@ def close(
 
 
 class _Extents:
-    """What the user says about symbols: by their names, and by the shapes of inputs, which win for their input."""
+    """Sizes of symbols as the user gives them: by name, and by the shapes of inputs, which win for their input."""
 
     def __init__(self, dims: Mapping[str, int]) -> None:
         self.dims = dims

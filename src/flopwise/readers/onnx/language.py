@@ -110,7 +110,7 @@ def _size(
 
 
 def _part(name: str, place: int, dims: tuple[int | str | None, ...], state: bool) -> str | None:
-    """What a dimension counts: "batch", "past", "new" or "total"; None: something else."""
+    """The quantity that a dimension counts: "batch", "past", "new" or "total"; None: something else."""
     dim = dims[place]
     if isinstance(dim, str):
         if _OF_ENCODER.search(dim) and not dim.lower().startswith(("decoder", "past_decoder")):

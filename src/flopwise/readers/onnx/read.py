@@ -214,7 +214,7 @@ def read_stored(
 
 
 def _remarks(skeleton: Skeleton, source: Source) -> list[str]:
-    """What the user should know about where the model comes from: files with further names, and what was downloaded."""
+    """Remarks on the source of the model: data files with further names, and what was downloaded."""
     stored = (*skeleton.initializers.values(), *skeleton.inner.values())
     links = in_short(hard_links(stored, source.folder), "more data files are hard links")
     return [*map(one_line, links), *filter(None, [source.network_summary()])]
@@ -364,7 +364,7 @@ def _step(
 
 
 def _fits(model: Model, types: Mapping[str, Type | None], options: OnnxOptions) -> bool:
-    """Whether a model with these inputs has all shapes and nothing in it that cannot run."""
+    """True if a model with these inputs has all shapes and nothing in it that cannot run."""
     with contextlib.suppress(FlopwiseError):
         shapes = resolve(onnx_inputs.with_inputs(model, types), False, Facts(), trips=options.trips)[0]
         return has_all(shapes, model.graph) and not any(shapes.impossible(model.graph))

@@ -61,7 +61,7 @@ def resolve(
 
 
 def _flows(graph: Graph) -> Mapping[str, Flow]:
-    """What follows the bodies of control flow, which most models do not have."""
+    """The functions that follow the bodies of control flow, by operator; none for a graph without control flow."""
     if not any(operation.op in CONTROL_FLOW for operation in graph.operations):
         return {}
     from flopwise.sizes.loops import FLOWS
@@ -81,7 +81,7 @@ def _constants(graph: Graph, one: Pass) -> Iterator[tuple[str, Fact]]:
 
 
 class _Declared(dict[str, Fact]):
-    """What a file states of the tensors that its operators make, read when somebody asks."""
+    """The facts that a file states about results of operators, read when first asked for."""
 
     def __init__(self, graph: Graph, facts: Facts, symbols: Mapping[str, int]) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from flopwise.sizes.facts import Fact, Facts, Kind
 
 
 def settle_members(value: Value, spec: InputSpec, facts: Facts) -> tuple[Fact, Type | None, bool]:
-    """What is known about a sequence or optional, its type, and whether its members have other shapes than in the file.
+    """The fact about a sequence or optional, its type, and whether its members have other shapes than in the file.
 
     Args:
         value: the input.
@@ -69,7 +69,7 @@ def _member(name: str, item: InputSpec, declared: TensorType) -> TensorType:
 
 
 def _common(types: Sequence[TensorType]) -> TensorType:
-    """What all members have in common; extents that differ are open."""
+    """The type that all members have in common; extents that differ are open."""
     shapes = [type_.dims or () for type_ in types]
     if len(set(map(len, shapes))) > 1:
         return TensorType(types[0].dtype, None)

@@ -23,7 +23,7 @@ def declared(graph: Graph) -> tuple[Declared, ...]:
 
 
 def has_loops(graph: Graph) -> bool:
-    """Whether a graph has control flow, which may repeat an unknown number of times."""
+    """True if a graph has control flow, which may repeat an unknown number of times."""
     return any(node.op in CONTROL_FLOW for node in graph.nodes)
 
 

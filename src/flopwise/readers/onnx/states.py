@@ -104,12 +104,12 @@ def _step(
 
 
 def _fed_by(name: str) -> list[str]:
-    """What the output that feeds a state may be called."""
+    """The names that the output which feeds a state may have."""
     return [new for old, instead in _SPELLINGS if (new := re.sub(old, instead, name, count=1)) != name]
 
 
 def _alike(one: Type | None, other: Type | None) -> bool:
-    """Whether two types may be those of one state: the same elements and rank, as far as they are known."""
+    """True if two types may be those of one state: the same elements and rank, as far as they are known."""
     a, b = tensor_type(one), tensor_type(other)
     if a is None or b is None or (a.dtype and b.dtype and a.dtype != b.dtype):
         return False

@@ -68,7 +68,7 @@ def written(value: Value) -> str:
 
 
 def has_all(shapes: Scope, graph: Graph) -> bool:
-    """Whether everything that a model makes has a shape."""
+    """True if every result of a graph's operators has a shape."""
     return all(shapes.sized(o) for n in graph.nodes for o in n.outputs if o)
 
 
@@ -77,7 +77,7 @@ def _stated(value: Value) -> list[int | None]:
 
 
 def _is_image(value: Value) -> bool:
-    """Whether an input is a batch of images, channels first or last."""
+    """True if an input is a batch of images with an open height or width, channels first or last."""
     stated = _stated(value)
     if len(stated) != 4 or dtype_of(value.type) in _INTEGERS or concrete(value.type) is not None:
         return False

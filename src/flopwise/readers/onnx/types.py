@@ -1,4 +1,4 @@
-"""What a file states of tensors, as facts; and messages as one line."""
+"""The types that a file states, as facts; and messages as one line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def concrete(type_: Type | None) -> tuple[int, ...] | None:
 
 
 def is_tensor(type_: Type | None) -> bool:
-    """Whether a type is that of a tensor, or nothing is stated."""
+    """True if a type is that of a dense tensor, or no type is stated."""
     return type_ is None or (isinstance(type_, TensorType) and not isinstance(type_, SparseType))
 
 
@@ -60,7 +60,7 @@ def bound(type_: Type | None, symbols: Mapping[str, int]) -> Type | None:
 
 
 def fact_of(facts: Facts, type_: Type | None, symbols: Mapping[str, int] = _NO_SYMBOLS) -> Fact:
-    """What a type says of a value.
+    """The fact about a value that its type states.
 
     Args:
         facts: where facts come from.

@@ -28,7 +28,7 @@ _Lookup = Callable[[str], "Tensor | None"]
 
 
 class _Form(NamedTuple):
-    """What nodes of an operation have in common in the graph."""
+    """The operator, attributes and version that nodes of an operation share in the graph."""
 
     op: str
     attrs: dict[str, Any]
@@ -136,7 +136,7 @@ class Builder:
                 self.body(inner, f"{name}/", tensor, (*within, body), scope or around)
 
     def form(self, operation: Operation) -> _Form:
-        """What nodes of an operation have in common."""
+        """The form that the nodes of an operation share."""
         op, domain = operation.op, operation.domain
         called = one_line(f"{domain}::{op}" if domain else op)
         version = operation.version or self.model.opsets.get(domain, 0)
@@ -253,7 +253,7 @@ def with_masks(nodes: Sequence[GraphNode], weights: Mapping[str, StoredTensor]) 
 
 
 def _is_known(node: GraphNode, weights: Mapping[str, StoredTensor]) -> bool:
-    """Whether the mask of an attention is stored and not too large, and no number of valid keys is an input."""
+    """True if the mask is stored and not too large, all shapes are numbers, and no input counts the valid keys."""
     if not node.has_input(3) or node.has_input(6):
         return False
     tensors: tuple[Tensor, ...] = (node.input(0), node.input(1), node.input(3), node.output())

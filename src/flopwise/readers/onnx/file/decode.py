@@ -304,7 +304,7 @@ class Decoder:
         return make(held or b"")
 
     def _one(self, number: int, depth: int) -> Callable[[bytes], Any] | None:
-        """What makes a value of the bytes of a field of an attribute; None where it is a number."""
+        """The decoder of the bytes in a field of an attribute; None where the field holds a number."""
         if number in (4, 9):
             return lambda data: data.decode("utf-8", "replace")
         if number in (5, 10):

@@ -103,7 +103,7 @@ class OnnxElements(Elements):
 
 
 def _as_they_are(places: tuple[Place, ...], dtype: str) -> bool:
-    """Whether the bytes of fields are the elements of a tensor."""
+    """True if the bytes of the fields are the elements of the tensor without decoding."""
     if any(place.whole for place in places) or not places:
         return False
     if len(places) == 1 and places[0].number == RAW:

@@ -31,7 +31,7 @@ _HEAD = ("dims", "data_type", "name", "external_data", "data_location")
 
 
 def is_message(model: object) -> bool:
-    """Whether a model is a protobuf message in memory."""
+    """True if a model is a protobuf message with a graph, in memory."""
     return hasattr(model, "SerializeToString") and hasattr(model, "ListFields") and hasattr(model, "graph")
 
 
@@ -167,7 +167,7 @@ def _content(field: bytes) -> bytes:
 
 
 def _has(message: Any, name: str) -> bool:
-    """Whether a field is set, or a list in it has members."""
+    """True if a field of a message is set, or a list in it has members."""
     try:
         return bool(message.HasField(name))
     except ValueError:

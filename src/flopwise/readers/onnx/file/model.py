@@ -142,7 +142,7 @@ class Operation:
 
     @property
     def may_have_bodies(self) -> bool:
-        """Whether there may be graphs in its attributes: looking at these takes time."""
+        """True if its attributes may hold graphs: looking at these takes time."""
         return bool(self.domain) or self.op in CONTROL_FLOW
 
 
@@ -220,7 +220,7 @@ class Graph:
 
     @property
     def operations(self) -> set[Operation]:
-        """What its nodes do, each once: models of 100,000 nodes have some hundred."""
+        """The distinct operations of its nodes: models of 100,000 nodes have some hundred."""
         return {node.operation for node in self.nodes}
 
 
@@ -246,7 +246,7 @@ class Values:
 
 
 class Key(NamedTuple):
-    """What tells a local function from all others."""
+    """The domain, name and overload that tell a local function from all others."""
 
     domain: str
     name: str

@@ -1,4 +1,4 @@
-"""What each stored tensor of an ONNX model is: a trained weight, a buffer beside the weights, or a constant.
+"""The kind of each stored tensor of an ONNX model: a trained weight, a buffer beside the weights, or a constant.
 
 The file does not say, so the use decides: the operators that take the tensor and the place among their inputs. Where a
 PyTorch exporter left a note, the note decides.
@@ -114,13 +114,13 @@ def _all(uses: Iterable[Use], *roles: Role) -> bool:
 
 
 def _biases(uses: Iterable[Use]) -> bool:
-    """Whether all uses are biases that are stored in 32 bits beside 8-bit weights."""
+    """True if all uses, one at least, are biases that are stored in 32 bits beside 8-bit weights."""
     listed = list(uses)
     return bool(listed) and all(use.wide_bias for use in listed)
 
 
 def kind_of(dtype: str | None, rank: int, taken: Iterable[Use], noted: Kind | None = None) -> Kind:
-    """What a stored tensor is.
+    """The kind of a stored tensor: "weight", "buffer" or "constant".
 
     Args:
         dtype: element type.
@@ -142,7 +142,7 @@ def kind_of(dtype: str | None, rank: int, taken: Iterable[Use], noted: Kind | No
 
 
 def kind_of_filled(dtype: str | None, rank: int, taken: Iterable[Use]) -> Kind | None:
-    """What the result of a ConstantOfShape is: a weight or buffer if it is used as one, else None."""
+    """The kind of a ConstantOfShape's result: a weight or buffer if it is used as one, else None."""
     taken = list(taken)
     if not is_float(dtype) or rank == 0 or not _all(taken, *_WEIGHTS):
         return None
@@ -150,7 +150,7 @@ def kind_of_filled(dtype: str | None, rank: int, taken: Iterable[Use]) -> Kind |
 
 
 def kind_of_constant(dtype: str | None, rank: int, elements: int, taken: Iterable[Use]) -> Kind:
-    """What the result of a Constant node is: exporters write settings and single numbers there, but weights as well."""
+    """The kind of a Constant's result: exporters write settings and single numbers there, but weights as well."""
     taken = list(taken)
     if (elements <= 1 and not _all(taken, *_SCALES)) or _all(taken, "state"):
         return "constant"

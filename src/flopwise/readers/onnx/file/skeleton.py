@@ -138,12 +138,12 @@ class Skeleton(NamedTuple):
         return self.head + b"".join(message(GRAPH, [piece]) for piece in (*self.nodes, *self.tensors))
 
     def mentions(self, text: str) -> bool:
-        """Whether a text is anywhere in the model."""
+        """True if the bytes of the model contain a text."""
         return any(text.encode() in part for part in (self.head, *self.nodes, *self.tensors))
 
 
 def kept(code: int, dims: Sequence[int]) -> bool:
-    """Whether a tensor's elements stay in the skeleton, as they may steer shapes."""
+    """True if a tensor is so small that its elements stay in the skeleton, as they may steer shapes."""
     return math.prod(dims) <= (INTEGERS_KEPT if code in _INTEGERS else OTHERS_KEPT)
 
 

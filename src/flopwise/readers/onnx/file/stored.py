@@ -48,7 +48,7 @@ class Notes(NamedTuple):
     signed: bool
 
     def kind(self, name: str, stored: Container[str]) -> Kind | None:
-        """What a tensor is according to the exporter; None when the exporter does not say.
+        """The kind of a tensor according to the exporter; None where the exporter does not say.
 
         What was computed from a parameter that the file still holds is a copy in another form, and counts there; from
         one that the file no longer holds, it is that parameter now; from anything else, it is a constant table.
@@ -130,7 +130,7 @@ class Weights(Mapping[str, StoredTensor]):
 
 
 class StoredTensors(NamedTuple):
-    """What is known about the tensors of a model that are not made anew in each inference."""
+    """The tensors of a model that are not computed anew in each inference: kinds, elements, names."""
 
     #: Name -> what the tensor is; activations are left out.
     kinds: dict[str, Kind]
@@ -216,7 +216,7 @@ def _add_constant(stored: StoredTensors, node: Node, kind: Kind, dtype: str, sto
 
 
 def _held(attributes: Attributes) -> Stored | Sequence[float] | None:
-    """What a Constant holds: a tensor, or a list of numbers."""
+    """The value of a Constant: a tensor, or a list of numbers; None for any other value."""
     for name in ("value", "sparse_value", "value_floats", "value_ints"):
         held: Stored | Sequence[float] | None = attributes.get(name)
         if isinstance(held, Stored | list | tuple):
@@ -240,7 +240,7 @@ def _array(values: Sequence[float], dtype: str) -> Any:
 
 
 def _repeated(key: str, shape: tuple[int, ...], dtype: str, kind: Kind, held: Attributes) -> StoredTensor:
-    """What a ConstantOfShape makes: one value everywhere, 0 if none is given."""
+    """The result of a ConstantOfShape: one value everywhere, 0 if none is given."""
     from flopwise.readers.weights.memory import RepeatedElements
 
     repeated = RepeatedElements(functools.partial(_value, key, held.get("value"), dtype), shape)

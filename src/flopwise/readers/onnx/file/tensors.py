@@ -235,7 +235,7 @@ class Head(NamedTuple):
 
     @property
     def possible(self) -> bool:
-        """Whether there may be such a tensor."""
+        """True if such a tensor can exist: a known element type, and not too many dims, none of them negative."""
         return self.code in DTYPES and len(self.dims) <= MOST_DIMS and min(self.dims, default=0) >= 0
 
 

@@ -37,7 +37,7 @@ def check_external(stored: Iterable[Stored]) -> None:
 
 
 def hard_links(stored: Iterable[Stored], folder: Path | None) -> list[str]:
-    """What to say about files of external data that have further names, which may be those of files elsewhere.
+    """Remarks on files of external data that have further names, which may be those of files elsewhere.
 
     Nothing tells a hard link to a file outside from a file of the model's own, so such data is read, but not silently.
 

@@ -182,7 +182,7 @@ class _Copy:
         return name
 
     def operation(self, own: Operation) -> Operation:
-        """What a node of the function does in this call: attributes of the call are in place of references."""
+        """The operation of a node of the function in this call: the call's attributes are in place of references."""
         version = own.version or self.versions.get(own.domain, 0)
         refers = any(isinstance(value, Reference) for value in own.attributes.values.values())
         if not refers and version == own.version:
