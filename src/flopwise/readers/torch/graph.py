@@ -183,7 +183,7 @@ def dense_experts(nodes: Sequence[Node]) -> Iterator[str]:
 
 
 def _multiplies_all(node: Node, experts: int) -> bool:
-    """Whether a node is a batched product of tokens with the weights of ``experts`` experts."""
+    """True if a node is a batched product of tokens with the weights of ``experts`` experts."""
     if node.op not in ("MatMul", "aten::addbmm", "Gemm", "Einsum") or len(node.known_inputs) < 2:
         return False
     left, right = node.input(0), node.input(1)

@@ -18,7 +18,7 @@ def imported(module: str, *parts: str) -> Any:
 
 
 def repaired(work: Callable[[], Any]) -> Any:
-    """What some work gives, with torchvision's missing operators declared when it fails for lack of them."""
+    """The result of some work, repeated with torchvision's missing operators declared if it failed for lack of them."""
     try:
         return work()
     except (ImportError, RuntimeError) as error:

@@ -8,7 +8,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 
 
 def is_module(model: object) -> bool:
-    """Whether a model is a PyTorch module or exported program; asks PyTorch only when somebody has imported it."""
+    """True if a model is a PyTorch module or exported program; asks PyTorch only when somebody has imported it."""
     torch = sys.modules.get("torch")
     if torch is None:
         return False
@@ -18,13 +18,13 @@ def is_module(model: object) -> bool:
 
 
 def is_program_of_file(model: object) -> bool:
-    """Whether a module is the program of a file; asks for its class only when one has been read."""
+    """True if a module is the program of a file; asks for its class only when one has been read."""
     exported = sys.modules.get("flopwise.readers.torch.program.exported")
     return exported is not None and isinstance(model, exported.ExportedModule)
 
 
 def is_function(model: object) -> bool:
-    """Whether a model is a plain function, a method or a partial call, which is taken for one of tensors."""
+    """True if a model is a plain function, a method or a partial call, which is taken for one of tensors."""
     return "torch" in sys.modules and isinstance(
         model, (functools.partial, FunctionType, MethodType, BuiltinFunctionType)
     )

@@ -151,7 +151,7 @@ def _value(text: str) -> Any:
 
 
 def _looked_up(model: str) -> Any:
-    """What a name stands for.
+    """The object that a name stands for.
 
     Raises:
         ModelError: it cannot be imported.
@@ -185,7 +185,7 @@ def _module(model: str, where: str) -> Any:
 
 
 def _is_importable(top: str) -> bool:
-    """Whether Python finds a package or module of this name without the current folder's help."""
+    """True if Python finds a package or module of this name without the current folder's help."""
     try:
         return top in sys.modules or importlib.util.find_spec(top) is not None
     except (ImportError, ValueError):
@@ -208,7 +208,7 @@ def _nearest(where: str, missing: str, here: str) -> str:
 
 
 def _has(model: str, thing: Any, part: str) -> bool:
-    """Whether something has an attribute; asking for it may import more."""
+    """True if an object has an attribute; asking for it may import more."""
     with _named(model, "it was imported"), _silent():
         return bool(repaired(lambda: hasattr(thing, part)))
 

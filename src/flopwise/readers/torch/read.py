@@ -85,7 +85,7 @@ def read_torch(
 
 
 def result_of(model: nn.Module, inputs: Any, keep: Callable[[Any], Any]) -> Any:
-    """What is to be kept of what a module returns in eval mode, on meta tensors.
+    """The part to be kept of what a module returns in eval mode, on meta tensors.
 
     Args:
         model: the module.

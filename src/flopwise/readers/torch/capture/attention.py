@@ -1,4 +1,4 @@
-"""What recording adds to attention: how many pairs its mask leaves, where its elements are known, and which kernel of
+"""Additions to recorded attention: how many pairs its mask leaves, where its elements are known, and which kernel of
 PyTorch's computes it, and so how its result lies in memory.
 
 Source: ``aten/src/ATen/native/transformers/sdp_utils_cpp.cpp`` and ``cuda/sdp_utils.cpp`` of PyTorch 2.13.
@@ -38,7 +38,7 @@ _CLOSED = -10_000.0
 def pairs_left(
     stand_ins: StandIns, args: Sequence[Any], kwargs: Mapping[str, Any], module: torch.nn.Module | None
 ) -> dict[str, int]:
-    """What the mask of an attention leaves, under "pairs"; nothing where there is no mask, or one that is not known.
+    """The pairs that the mask of an attention leaves, under "pairs"; empty where there is no mask, or it is not known.
 
     Args:
         stand_ins: what knows elements.
@@ -66,7 +66,7 @@ def pairs_left(
 
 
 def mask_of_module(module: torch.nn.Module | None) -> dict[str, int]:
-    """What a module of transformers says of its mask, as ONNX's ``Attention`` has it; nothing where it says nothing.
+    """The mask that a module of transformers states, as attributes of ONNX's ``Attention``; empty where it states none.
 
     Args:
         module: the innermost module.
@@ -137,7 +137,7 @@ def _lengths(
 
 
 def _between(borders: Any, rows: int, elements_of: _ElementsOf) -> tuple[int, ...] | None:
-    """What lies between the borders of sequences in a row; None where they are not known, or are made up."""
+    """The lengths between the borders of sequences in a row; None where they are not known, or not those of the row."""
     elements = elements_of(borders) if isinstance(borders, TorchTensor) else None
     if elements is None:
         return None
@@ -159,9 +159,9 @@ def _open(mask: TorchTensor) -> int:
 
 
 def pairs_of_block_mask(block_mask: Any, query: TorchTensor, key: TorchTensor) -> dict[str, int]:
-    """What a block mask of ``flex_attention`` leaves, under "pairs": its function asked for every pair.
+    """The pairs that a block mask of ``flex_attention`` leaves, under "pairs": its function is asked for every pair.
 
-    Nothing where there is none, or where its function needs elements that are not known.
+    Empty where there is none, or where its function needs elements that are not known.
     """
     if not isinstance(block_mask, tuple) or not callable(block_mask[-1]):
         return {}
@@ -219,7 +219,7 @@ def kernel_of(device: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> At
 
 
 def _are_taken(qkv: Sequence[Any], mask: Any) -> bool:
-    """Whether any kernel but PyTorch's own products takes such tensors."""
+    """True if a fused kernel takes such tensors: four axes, none of them empty, the last one contiguous."""
     if not all(isinstance(t, TorchTensor) and t.dim() == 4 for t in qkv):
         return False
     if 0 in (*qkv[0].shape, *qkv[1].shape) or any(t.stride(-1) != 1 for t in qkv):

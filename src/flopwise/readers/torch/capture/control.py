@@ -23,7 +23,7 @@ from flopwise.readers.torch.capture.values import NeedsValues
 
 
 def run(recorder: Recorder, plan: Plan, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the operator returns; the operations of its functions are recorded.
+    """The result of an operator with functions inside, whose operations are recorded.
 
     Raises:
         ModelError: there is no rule for the operator.
@@ -56,7 +56,7 @@ def _intercepted(recorder: Recorder, function: Callable[..., Any]) -> Callable[.
 
 
 def _truth(recorder: Recorder, flag: Any, public: str) -> bool:
-    """Whether a condition holds.
+    """The truth of a condition, from its element.
 
     Raises:
         NeedsValues: it follows from the input.

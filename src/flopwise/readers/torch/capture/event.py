@@ -46,7 +46,7 @@ class Position(threading.local):
 
     @contextlib.contextmanager
     def occupied(self) -> Iterator[None]:
-        """What happens meanwhile is part of one operation."""
+        """Mark all that happens meanwhile as part of one operation."""
         outside, self.busy = self.busy, True
         try:
             yield
@@ -78,7 +78,7 @@ class Event(NamedTuple):
 
 
 def follow_from_input(tensors: Iterable[Tensor], events: Sequence[Event]) -> bool:
-    """Whether one of some tensors follows from an input, or from what is not known to follow from none.
+    """True if one of some tensors follows from an input, or from an operation that was not seen.
 
     Args:
         tensors: the tensors.
@@ -144,7 +144,7 @@ class Births:
             gc.collect(1)
 
     def is_new(self, tensor: TorchTensor) -> bool:
-        """Whether a tensor was made during the run; where the program collected garbage itself, every one may be."""
+        """True if a tensor was made during the run; where the program collected garbage itself, every one may be."""
         if self._before is not None:
             return id(tensor) not in self._before
         return _collections() != self._collections or any(o is tensor for o in gc.get_objects(0))
@@ -156,7 +156,7 @@ def _collections() -> list[int]:
 
 
 def holds_reals(data: Any) -> bool:
-    """Whether there are real numbers in nested lists and arrays."""
+    """True if nested lists and arrays hold real or complex numbers."""
     if isinstance(data, (float, complex)):
         return True
     if isinstance(data, (list, tuple)):

@@ -92,7 +92,7 @@ def second_attempt(
 
 
 def asks_for_elements(name: str, error: Exception) -> bool:
-    """Whether an operator failed because meta tensors have no elements."""
+    """True if an operator failed because meta tensors have no elements."""
     return name in _COUNTING or any(words in str(error) for words in _WORDS)
 
 

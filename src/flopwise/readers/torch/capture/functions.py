@@ -167,7 +167,7 @@ FACTORIES = frozenset(
 
 
 def is_like(name: str) -> bool:
-    """Whether a function makes a tensor of the size or type of another, independent of its elements."""
+    """True if a function makes a tensor of the size or type of another, independent of its elements."""
     return name == "new" or name.startswith("new_") or name.endswith("_like")
 
 

@@ -135,7 +135,7 @@ class Interception(TorchFunctionMode):
         return func(*[swap(a) for a in args], **{k: swap(v) for k, v in kwargs.items()})
 
     def _each(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What an operator on lists of tensors gives, which few programs call."""
+        """The result of an operator on lists of tensors, which few programs call."""
         from flopwise.readers.torch.capture.foreach import each
 
         return each(self._recorder, plan, func, args, kwargs)
@@ -174,7 +174,7 @@ class Interception(TorchFunctionMode):
         return torch.Size(shape) if isinstance(result, (tuple, list)) else shape[kwargs.get("dim", args[-1])]
 
     def _value(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a function that looks at elements returns.
+        """The result of a function that looks at elements.
 
         Raises:
             NeedsValues: the elements are not known.

@@ -28,7 +28,7 @@ _INSTRUCTIONS = frozenset(
 
 
 def is_sign(frame: types.FrameType) -> bool:
-    """Whether a program wrote an operator as a sign (``a + b``) or called the method (``a.add(b)``).
+    """True if a program wrote an operator as a sign (``a + b``) and did not call the method (``a.add(b)``).
 
     PyTorch hands both over as ``torch.Tensor.add``. Tools that replace the methods of the class see the call and miss
     the sign, so conventions that reproduce them (ptflops, deepspeed) need the difference; the instruction that the
@@ -55,7 +55,7 @@ Way = Literal[
 
 
 class Plan(NamedTuple):
-    """What the interception does when a function is called."""
+    """The interception of a function: the way it is recorded, its names, and the arguments that it writes into."""
 
     way: Way
     #: The ATen name with its namespace, in-place ones with a trailing underscore ("aten.add_").

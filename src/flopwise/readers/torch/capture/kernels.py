@@ -58,8 +58,8 @@ def launched(
     tensors_to_clone: Sequence[str] = (),
     **launch: Any,
 ) -> dict[str, Any] | None:
-    """What the operator gives that launches a kernel in an exported program: the copies that the kernel wrote into in
-    place of its arguments, by name; None where it writes into these.
+    """The copies that a kernel in an exported program wrote into in place of its arguments, by name; None where it
+    writes into the arguments.
     """
     from torch._higher_order_ops import triton_kernel_wrap
 

@@ -162,7 +162,7 @@ class Recorder:
         return targets
 
     def _remarks(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """What the shapes of an operation's arguments do not say, by name: stored elements, lengths, masks, packing."""
+        """Facts about an operation's arguments beside shapes, by name: stored elements, lengths, masks, packing."""
         scope, modules = self.position.scope, self.position.modules
         if name in SPARSE:
             return stored_elements(args)
@@ -244,7 +244,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """What happens meanwhile is flopwise's own work, and is not recorded."""
+        """Leave flopwise's own work meanwhile out of the record."""
         with self.position.occupied(), torch._C.DisableTorchFunction():
             yield
 
@@ -254,8 +254,8 @@ class Recorder:
             self._read.append(self.stand_ins.tensor_of(tensor))
 
     def elements_were_read(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Whether there are real numbers among some arguments, and they may follow from the input: elements of a tensor
-        that does have been read.
+        """True if arguments hold real numbers that may follow from the input, because the program has read elements of
+        a tensor that does.
         """
         if not self._read or not (holds_reals(args) or any(map(holds_reals, kwargs.values()))):
             return False
@@ -327,7 +327,7 @@ class Recorder:
 
 
 def _has_values(args: Sequence[Any]) -> bool:
-    """Whether the elements of an argument are known, so that those of the result may be."""
+    """True if the elements of an argument are known, so that those of the result may be."""
     for arg in args:
         if isinstance(arg, TorchTensor):
             if "_flopwise_values" in arg.__dict__:

@@ -84,7 +84,7 @@ _MOST = 1 << 15
 
 
 class _Made(NamedTuple):
-    """What a result is like."""
+    """The shape, strides and element type of a result."""
 
     shape: torch.Size
     strides: tuple[int, ...]
@@ -98,7 +98,7 @@ _KNOWN: dict[Any, _Made | tuple[_Made, ...]] = {}
 
 
 def key_of(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """What the shape of a result depends on; None where it is not known to depend on shapes alone."""
+    """A key of the operator with the shapes, strides and types of its tensors, and its other arguments."""
     parts: list[Any] = [name, len(args)]
     for arg in (*args, *kwargs, *kwargs.values()) if kwargs else args:
         kind = arg.__class__

@@ -26,7 +26,7 @@ _functions: Any = torch._C._functorch
 
 
 def is_transformed() -> bool:
-    """Whether the program is in a function that it transforms (``torch.func``), or derives forwards."""
+    """True if the program is in a function that it transforms (``torch.func``), or derives forwards."""
     return _functions.maybe_current_level() is not None or forward_ad._current_level >= 0
 
 
@@ -141,12 +141,12 @@ class StandIns:
         return self.graph_tensors.get(id(tensor)) or tensor.__dict__.get("_flopwise")
 
     def constant(self, tensor: TorchTensor) -> TorchTensor:
-        """What the program gets for a new tensor whose elements follow from constants and sizes alone."""
+        """A new tensor as the program gets it, whose elements follow from constants and sizes alone."""
         self._keep(tensor, self._constant(tensor))
         return tensor if self._real else self.stand_in(tensor)
 
     def outside(self, tensor: TorchTensor) -> TorchTensor:
-        """What the program gets for a new tensor whose elements come from where nothing is seen."""
+        """A new tensor as the program gets it, whose elements come from where nothing is seen."""
         self._keep(tensor, self._unseen(tensor))
         return tensor if self._real else self.stand_in(tensor)
 
@@ -168,7 +168,7 @@ class StandIns:
         return graph_tensor
 
     def is_argument(self, tensor: TorchTensor) -> bool:
-        """Whether a tensor has a graph tensor already, so that an operation handed it back as it was."""
+        """True if a tensor has a graph tensor already, so that an operation handed it back as it was."""
         return "_flopwise" in tensor.__dict__ or id(tensor) in self.graph_tensors
 
     def result(self, tensor: TorchTensor, inplace: bool) -> Tensor:
@@ -398,7 +398,7 @@ class SavedStorages:
 
 
 def _not_kept(packed: None) -> TorchTensor:
-    """Nothing, where gradients are asked for after all: the dispatcher has to record them.
+    """Raise NeedsLower: gradients are asked for after all, and the dispatcher has to record them.
 
     Raises:
         NeedsLower: always.

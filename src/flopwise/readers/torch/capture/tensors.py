@@ -25,7 +25,7 @@ def flat(things: Sequence[Any]) -> Iterator[TorchTensor]:
 
 
 def in_order(tensor: TorchTensor) -> bool:
-    """Whether the elements are stored in row-major order without gaps."""
+    """True if the elements are stored in row-major order without gaps."""
     return tensor.layout is torch.strided and tensor.is_contiguous()
 
 

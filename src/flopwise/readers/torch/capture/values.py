@@ -1,5 +1,6 @@
-"""What a run knows beside shapes: elements of meta tensors, as far as they follow from constants, computed beside on
-small tensors only; and sizes that a program may be handed in place of plain numbers, which carry an expression along.
+"""The values that a run knows beside shapes: elements of meta tensors, as far as they follow from constants, computed
+beside on small tensors only; and sizes that a program may be handed in place of plain numbers, which carry an
+expression along.
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ def _elements(result: Any) -> int:
 
 
 class Sizes(Protocol):
-    """What knows more about sizes than their numbers, and learns it from the operations of a run."""
+    """A source of sizes with expressions, which learns them from the operations of a run."""
 
     def start(self) -> None:
         """A run begins; what is known of an earlier one is forgotten."""

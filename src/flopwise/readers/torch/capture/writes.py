@@ -69,6 +69,6 @@ def written(targets: Sequence[Target], args: Sequence[Any], kwargs: Mapping[str,
 
 
 def _computes(schema: Any) -> bool:
-    """Whether an overload is one of tensors; TorchScript has others of the same names for its lists."""
+    """True if an overload computes on tensors; TorchScript has others of the same names for its lists."""
     overload = f".{schema.overload_name}" if schema.overload_name else ""
     return bool(torch._C._dispatch_has_kernel(schema.name + overload))

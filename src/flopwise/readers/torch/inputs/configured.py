@@ -87,7 +87,7 @@ def _sound(config: Any, samples: int) -> tuple[int, ...]:
 
 
 def _in_text(config: Any, kind: str) -> bool:
-    """Whether images or sounds take the places of tokens in the text; then text alone is a complete input."""
+    """True if images or sounds take the places of tokens in the text; then text alone is a complete input."""
     return any(_number(config, f"{kind}_token_{word}") is not None for word in ("id", "index"))
 
 

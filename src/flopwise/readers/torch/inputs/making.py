@@ -44,7 +44,7 @@ def position_name(names: Sequence[str], position: int) -> str:
 
 
 def is_shape(value: Any) -> bool:
-    """Whether a value is a sequence of sizes, some of them perhaps by name."""
+    """True if a value is a sequence of sizes, one at least, some of them perhaps by name."""
     sizes = isinstance(value, (tuple, list, torch.Size)) and bool(value)
     return sizes and all(isinstance(v, (int, str, numpy.integer)) and not isinstance(v, bool) for v in value)
 

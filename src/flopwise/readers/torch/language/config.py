@@ -50,8 +50,9 @@ class UnknownArchitectureError(ModelError):
 
 
 def is_language_model(model: object) -> bool:
-    """Whether a text names a configuration: a ``config.json``, a folder that holds one, ``hf:org/name``, or a GGUF file
-    whose header describes a model and not tensors alone."""
+    """True if a text names a configuration: a ``config.json``, a folder that holds one, ``hf:org/name``, or a GGUF file
+    whose header describes a model and not tensors alone.
+    """
     if not isinstance(model, (str, os.PathLike)):
         return False
     name = os.fsdecode(model)
@@ -77,7 +78,7 @@ def architecture(name: str) -> str | None:
 
 
 def _holds_type(name: str) -> bool:
-    """Whether a JSON file has the key of a configuration."""
+    """True if a JSON file has the key ``model_type`` of a configuration."""
     from flopwise.readers.source.text import json_object
 
     return name.endswith(".json") and "model_type" in json_object(name)
@@ -226,7 +227,7 @@ def _is_foreign(key: str, value: str) -> bool:
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """What is built from a configuration asks no hub for weights, code or further configurations."""
+    """Keep what is built from a configuration from asking a hub for weights, code or further configurations."""
     from huggingface_hub import constants
 
     before = constants.HF_HUB_OFFLINE
@@ -300,7 +301,7 @@ def _from_hub(transformers: Any, name: str) -> Mapping[str, Any]:
 
 
 def _reachable() -> bool:
-    """Whether the hub's name can be looked up; without that, its client would try for half a minute."""
+    """True if the hub's name can be looked up; without that, its client would try for half a minute."""
     import socket
     from urllib.parse import urlsplit
 

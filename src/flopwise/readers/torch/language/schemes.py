@@ -49,7 +49,7 @@ class Schemes:
         return self.targets.get(_LINEAR)
 
     def _matched(self, pattern: str, path: str) -> bool:
-        """Whether a pattern matches a path from its start; all that do or do not may take a few seconds together."""
+        """True if a pattern matches a path from its start; all patterns together may take ``PATIENCE`` seconds."""
         import regex  # which transformers brings, and which can stop
 
         began = time.monotonic()
@@ -78,7 +78,7 @@ def schemes_of(method: str, settings: Mapping[str, Any]) -> Schemes | None:
 
 
 def _of_groups(groups: Mapping[str, Any]) -> Iterator[tuple[str, Scheme | None]]:
-    """What stands in ``config_groups`` of compressed-tensors; the first group that names a target counts.
+    """Each target in ``config_groups`` of compressed-tensors with its scheme; the first group that names it counts.
 
     https://github.com/vllm-project/compressed-tensors, ``QuantizationConfig``
     """
@@ -103,7 +103,7 @@ def _scheme(settings: Mapping[str, Any], key: str, default: int) -> Scheme:
 
 
 def _of_torchao(config: Any) -> Iterator[tuple[str, Scheme | None]]:
-    """What ``torchao.core.config.config_to_dict`` writes, for all linear layers or by the path of each.
+    """Targets and schemes that ``torchao.core.config.config_to_dict`` writes: for all linear layers, or by path.
 
     Raises:
         InputError: a configuration does not say how many bits a weight has.

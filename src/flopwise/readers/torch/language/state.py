@@ -146,7 +146,7 @@ def encoder_length(model: nn.Module) -> int | None:
 
 
 def keeps_state(model: nn.Module) -> bool:
-    """Whether a model keeps anything between calls.
+    """True if a model keeps state between calls.
 
     Raises:
         ModelError: the model fails.
@@ -208,7 +208,7 @@ def _state_after(
 
 @contextlib.contextmanager
 def _encoder_outputs(model: Any) -> Iterator[list[Any]]:
-    """What the encoder of a model returns while it runs, which the next call is handed; empty without a model."""
+    """The outputs of a model's encoder while it runs, which the next call is handed; empty without a model."""
     encoded: list[Any] = []
     if model is None:
         yield encoded

@@ -155,7 +155,7 @@ def _differences(module: nn.Module, path: str) -> Iterator[str]:
 
 
 def _names(module: nn.Module) -> list[str]:
-    """What transformers' mapping calls the parameters in a GGUF file; empty where it has none."""
+    """The names of the parameters in a GGUF file by transformers' mapping; empty where it has none."""
     try:
         from transformers.modeling_gguf_pytorch_utils import TensorProcessor, get_gguf_hf_weights_map
 
@@ -328,7 +328,7 @@ def _skipped(module: nn.Module, method: str, settings: Mapping[str, Any]) -> lis
 
 
 def _matches(path: str, names: Sequence[str]) -> bool:
-    """Whether a module is one of those named: by its path from the start, in which ``*`` is anything, or by its end."""
+    """True if a module is one of those named: by its path from the start, in which ``*`` is anything, or by its end."""
     for name in names:
         plain = name.removeprefix("re:").removeprefix("^").removesuffix("$").replace("\\.", ".")
         parts = [re.escape(part.rstrip(".")) for part in plain.split("*")]

@@ -28,7 +28,7 @@ _REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "am
 
 
 def _scatter(reduction: str, mean: str = "") -> Callable[..., Lowered]:
-    """What scatters with a reduction; a mean, which ONNX does not have, keeps its own name."""
+    """The lowering of a scatter with a reduction; a mean, which ONNX does not have, keeps its own name."""
 
     def lowered(input: Any, dim: int, index: Any, source: Any = None, *settings: Any, **options: Any) -> Lowered:
         source = options.get("src", options.get("value", source))

@@ -1,4 +1,4 @@
-"""What each ATen operator is called in the vocabulary of ONNX, and how its arguments become inputs and attributes.
+"""The name of each ATen operator in the vocabulary of ONNX, and its arguments as inputs and attributes.
 
 A lowering is a function with the operator's own parameters, so that calling it with the arguments of a call binds them.
 Tensors among the arguments are ours; an operator that has no name in ONNX keeps its own ("aten::addcmul").

@@ -32,7 +32,7 @@ def _plane(inverse: bool) -> Callable[..., Lowered]:
 
 
 def _scales(norm: str | None, inverse: bool) -> bool:
-    """Whether a transform divides its result: an inverse does, unless its other half is to do so."""
+    """True if a transform divides its result: an inverse does, unless its other half is to do so."""
     return norm == "ortho" or (norm != "forward" if inverse else norm == "forward")
 
 

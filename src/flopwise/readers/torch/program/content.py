@@ -1,4 +1,4 @@
-"""What the archive of an exported program says: tensors, graph, example inputs; as PyTorch 2.5 and later write it.
+"""The content of an exported program's archive: tensors, graph, example inputs; as PyTorch 2.5 and later write it.
 
 Its stored tensors are had without running or importing anything that it names.
 
@@ -140,7 +140,7 @@ class Content:
             return self.unpickled(member, None)
 
     def unpickled(self, member: str, default: Any = ...) -> Any:
-        """What PyTorch's loader of tensors and plain containers gives for a member."""
+        """The content of a member, by PyTorch's loader of tensors and plain containers; the default if it is empty."""
         import torch
 
         data = self._text(member, b"" if default is not ... else None)
@@ -251,5 +251,5 @@ def at_place(name: str, place: Place, role: str, storage: SourceStorage, op: str
 
 
 def fits(value: Any) -> bool:
-    """Whether a number from a file can be a size, a stride or a place."""
+    """True if a value from a file can be a size, a stride or a place: a whole number from 0 to 2^63 - 1."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63

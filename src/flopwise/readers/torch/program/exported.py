@@ -139,7 +139,7 @@ class Block:
             self._nodes.append((function(node["target"]), node, blocks, _scope(stack)))
 
     def __call__(self, position: Any, *args: Any) -> Any:
-        """What the graph gives for these inputs."""
+        """The outputs of the graph for these inputs."""
         values = dict(zip(self._inputs, args, strict=True))
         self.run(values, position)
         results = tuple(value(output, values) for output in self._outputs)

@@ -1,4 +1,4 @@
-"""What a program in a file may call, and how its arguments become values. Names are looked up, never evaluated.
+"""The functions that a program in a file may call, and its arguments as values. Names are looked up, never evaluated.
 
 An operator is one that PyTorch has registered in a namespace that computes on tensors alone, or arithmetic on sizes.
 """

@@ -19,8 +19,8 @@ from flopwise.readers.torch.runs.surroundings import Surroundings
 
 
 def constructed(maker: Any, make: Callable[[], Any], device: torch.device | None) -> Any:
-    """What is made; the program keeps no tensor on the meta device in caches, names and classes, where models that it
-    makes later would find it.
+    """The object that ``make`` makes; the program keeps no tensor on the meta device in caches, names and classes,
+    where models that it makes later would find it.
 
     Args:
         maker: the function or class that makes it.

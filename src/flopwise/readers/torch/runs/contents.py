@@ -1,4 +1,4 @@
-"""What containers and plain objects hold, remembered so that it can be put back."""
+"""Contents of containers and plain objects, remembered so that they can be put back."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Contents:
 
 
 def inside(value: Any) -> tuple[list[Callable[[], None]], list[Any]]:
-    """What puts back the contents of a container, a generator or a plain object, and those contents.
+    """Functions that put back the contents of a container, a generator or a plain object, and those contents.
 
     No code of the object's class runs.
     """
@@ -132,7 +132,7 @@ def _elements(held: list[Any] | deque[Any] | bytearray | set[Any]) -> Callable[[
 
 
 def _state(value: Any) -> list[Callable[[], None]]:
-    """What puts back the state of a generator of random numbers; nothing for anything else."""
+    """Functions that put back the state of a generator of random numbers; none for anything else."""
     if isinstance(value, torch.Generator):
         restore: Any = value.set_state
         return [functools.partial(restore, value.get_state())]

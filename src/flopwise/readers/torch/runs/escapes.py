@@ -100,12 +100,12 @@ def empty_holders(tensors: list[TorchTensor], surroundings: Surroundings) -> Non
 
 
 def _is_namespace(holder: Any) -> bool:
-    """Whether an object is the names of a Python module, on which everything hangs."""
+    """True if an object is the namespace of a Python module, to which everything leads."""
     return type(holder) is dict and "__name__" in holder and "__builtins__" in holder
 
 
 def _become(tensor: TorchTensor, own: TorchTensor | None) -> bool:
-    """Whether a tensor without elements could become one that has them; whoever holds it sees that."""
+    """Give a tensor the elements of another, for whoever holds it; False where there are none, or C++ holds it."""
     if own is None:
         return False
     own = own.detach()
@@ -175,7 +175,7 @@ def _in_words(path: tuple[Any, ...]) -> str:
 
 
 def _has_attributes(thing: Any, attributes: dict[str, Any]) -> bool:
-    """Whether a dict holds the attributes of an object or a class."""
+    """True if a dict holds the attributes of an object or a class."""
     if isinstance(thing, type):
         return any(attributes is held for held in gc.get_referents(vars(thing)))
     return attributes_of(thing) is attributes

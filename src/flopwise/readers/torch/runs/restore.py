@@ -177,7 +177,7 @@ def outside_of_modes() -> Iterator[None]:
 
 
 def uncompiled(work: Callable[[], T]) -> T:
-    """What some work gives, in a function that ``torch.compile`` compiles too."""
+    """The result of some work, which runs as it is written even in a function that ``torch.compile`` compiles."""
     if "torch._dynamo" not in sys.modules:
         return work()
     disable: Any = sys.modules["torch._dynamo"].disable

@@ -1,5 +1,5 @@
-"""What a run leaves behind: its results in whatever they come, and tensors that the program keeps beside them, from
-which gradients may start too: a loss that is an attribute, an entry of a dictionary, what a closure holds.
+"""Results of a run: tensors in whatever the module returns, and those that the program keeps beside them, from which
+gradients may start too: a loss that is an attribute, an entry of a dictionary, what a closure holds.
 """
 
 from __future__ import annotations

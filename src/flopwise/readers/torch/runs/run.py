@@ -37,7 +37,7 @@ from flopwise.readers.torch.runs.threads import followed
 
 
 class Run(NamedTuple):
-    """What was recorded of one run."""
+    """The record of one run of a module."""
 
     events: Sequence[Event]
     calls: Sequence[Call]
@@ -159,7 +159,7 @@ def _recorded(
     calls: Calls,
     keep: Callable[[Any], Any],
 ) -> Run:
-    """What a recorder writes down of one call of a module; nothing else keeps the arguments and the result."""
+    """The record of one call of a module; nothing else keeps the arguments and the result."""
     outer = sys.exc_info()[1]
     args, kwargs, inputs, made = arguments.copies(recorder.real)
     recorder.stand_ins.graph_tensors |= {key: tensor for key, (_, tensor) in inputs.items()}
@@ -235,7 +235,7 @@ def _clear_variables(error: BaseException, outer: BaseException | None) -> None:
 
 
 def _has_large_indices(inputs: dict[int, tuple[torch.Tensor, Tensor]]) -> bool:
-    """Whether an input of whole numbers has more elements than are followed."""
+    """True if an input of whole numbers has more elements than are followed."""
     return any(t.numel() > LARGEST for t, _ in inputs.values() if not t.is_floating_point())
 
 

@@ -1,5 +1,5 @@
-"""What the code of a model can reach beside the model: names of its Python modules, attributes of its classes,
-variables of its closures.
+"""Surroundings that the code of a model can reach: names of its Python modules, attributes of its classes, variables of
+its closures.
 
 A program keeps tables and results there. Most of it belongs to others and changes for reasons of its own, so that only
 what holds a tensor of a run is put back.
@@ -86,7 +86,7 @@ class Surroundings:
             self.add([type(module)])
 
     def places(self) -> dict[int, Sequence[Callable[[], None]]]:
-        """What can hold a tensor, by id as the garbage collector names it, and what puts it back as it was."""
+        """The functions that put back each object that can hold a tensor, by id as the garbage collector names it."""
         return {holder: restores for held, restores in self._places for holder in _as_holders(held)}
 
     def memory(self) -> set[int]:
