@@ -53,7 +53,7 @@ class Scales:
         return {**own, **{n: substituted(t, own) for n, t in self.tied.items()}}
 
     def trivial(self) -> bool:
-        """Whether every symbol is its own place."""
+        """True if every symbol has step 1 and offset 0, and none follows from others."""
         return not self.tied and all(s == (1, 0) for s in self.steps.values())
 
 
@@ -109,7 +109,7 @@ def _floors(expression: Term) -> Iterator[Atom]:
 
 
 def _zero(expression: Polynomial, scaling: Scales, hint: Point, chance: random.Random) -> bool:
-    """Whether an expression is zero wherever the steps and ties lead."""
+    """True if an expression is 0 at random points that meet the steps and ties."""
     for _ in range(TRIALS):
         point = {n: hint[n] for n in scaling.names}
         for name in scaling.free:

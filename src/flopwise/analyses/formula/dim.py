@@ -84,7 +84,7 @@ class Dim(int):
 
     @property
     def identity(self) -> Polynomial:
-        """What tells it from sizes that are the same number at the hint."""
+        """The expression, which tells it from sizes that are the same number at the hint."""
         return self.expression
 
     @staticmethod
@@ -114,7 +114,7 @@ class Dim(int):
 
     @staticmethod
     def common(one: int, other: int) -> int:
-        """What two extents are broadcast to; that they are the same, or that one is 1, becomes a condition."""
+        """The extent that two are broadcast to; that they are the same, or that one is 1, becomes a condition."""
         if int(one) != int(other):
             for extent, wide in ((one, other), (other, one)):
                 if int(extent) == 1:
@@ -278,14 +278,14 @@ _WHOLE = {"float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8}
 
 
 def _simpler(one: int, other: int) -> bool:
-    """Whether the expression of a size is simpler than that of another one."""
+    """True if a size is simpler than another one: a plain number, or the expression that is shorter as text."""
     if type(one) is not Dim or type(other) is not Dim:
         return type(one) is int and type(other) is Dim
     return len(str(one.expression)) < len(str(other.expression))
 
 
 def _no_place(extent: int, size: Dim) -> Term:
-    """What must not be negative for a size in a target to be one, where 0 would stand for this extent."""
+    """The term that must not be negative for a size in a target to be one, where 0 would stand for this extent."""
     if _times(extent, size) is not None:  # the extent is 0 where the size is
         return 0
     more = _times(size, extent)
@@ -301,7 +301,7 @@ def _times(product: int, factor: int) -> Term | None:
 
 
 def _bounded(other: Any) -> bool:
-    """Whether it is a size that the data decide, whose kind says what comes of both."""
+    """True if a size is of a kind that the data decide, which computes the result of both."""
     return getattr(other, "precedence", 0) > Dim.precedence
 
 
@@ -327,7 +327,7 @@ def _compared(size: Dim, other: object, operation: str, yes: Relation, no: Relat
 
 
 def _ordered(large: Any, small: Any, least_apart: int) -> bool:
-    """Whether one size is larger than another, by so much at least."""
+    """True if one number is larger than another, by so much at least; on integers this becomes a condition."""
     if not isinstance(large, int) or not isinstance(small, int):
         ends = Ratio.of(large), Ratio.of(small)
         return ends[0] > ends[1] if least_apart else ends[0] >= ends[1]
@@ -349,7 +349,7 @@ MULTIPLES = 4096
 
 @functools.lru_cache(maxsize=256)
 def _apart(exact: Fraction, chosen: Fraction, double: bool) -> int:
-    """What products of sizes with a scale may be where those with a fraction in its place are whole, or half of it."""
+    """The side on which a scale's products miss those of its fraction, whole or half: 0 none, 1 above, -1 both."""
     if exact == chosen:
         return 0
     scale = float(exact)
@@ -368,14 +368,14 @@ def _single(number: float) -> float:
 
 
 def _sum_apart(left: Ratio, right: Ratio) -> int:
-    """What a sum of ratios may be where it is whole: on either side, where both were rounded."""
+    """The side on which a sum of ratios may miss whole numbers: 0 none, 1 above, -1 both, as if both were rounded."""
     if min(left.apart, right.apart) < 0 or (left.rounded and right.rounded):
         return -1
     return max(left.apart, right.apart)
 
 
 def _product_apart(left: Ratio, right: Ratio) -> int:
-    """What a product of ratios may be where it is whole: on either side, where it is rounded more than once."""
+    """The side on which a product may miss whole numbers: 0 none, 1 above, -1 both, as if rounded more than once."""
     if min(left.apart, right.apart) < 0:
         return -1
     for one, other in ((left, right), (right, left)):
@@ -401,7 +401,7 @@ class Ratio(float):
 
     @property
     def identity(self) -> tuple[Term, int, int]:
-        """What tells it from ratios that are the same number at the hint."""
+        """Numerator, denominator and rounding, which tell it from ratios that are the same number at the hint."""
         return self.over, self.by, self.apart
 
     def rounded_to(self, way: Callable[[Any], int], dtype: str) -> int:
@@ -428,12 +428,12 @@ class Ratio(float):
 
     @property
     def rounded(self) -> bool:
-        """Whether floating-point arithmetic has no such number: it has those over powers of two."""
+        """True if its denominator is no power of two, so that floating-point arithmetic has to round it."""
         return self.by & (self.by - 1) != 0
 
     @property
     def shifts(self) -> bool:
-        """Whether products with it are exact: it is a power of two, or one over it."""
+        """True if products with it are exact: it is plus or minus a power of two, or one over it."""
         over = abs(self.over) if isinstance(self.over, int) else 0
         return over > 0 and over & (over - 1) == 0 and not self.rounded
 

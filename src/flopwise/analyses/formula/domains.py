@@ -40,7 +40,7 @@ class Domain:
             yield f"{self.name} <= {self.high}"
 
     def holds(self, size: int) -> bool:
-        """Whether the symbol may have that size."""
+        """True if the symbol may have that size: it is within the bounds and on a step."""
         return size >= self.low and (self.high is None or size <= self.high) and (size - self.offset) % self.step == 0
 
 

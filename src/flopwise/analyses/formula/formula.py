@@ -1,4 +1,4 @@
-"""What a model costs as expressions in its symbols."""
+"""The costs of a model as expressions in its symbols."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ class Formula:
         return source([way._source_of_way(figures) for way in ways], language)
 
     def _source_of_way(self, figures: Sequence[str] | None) -> Way:
-        """What is written of this way alone."""
+        """The terms, domains and guards of this way alone, as its source code is written from them."""
         about = "; ".join([*self.conditions, *([] if self.everywhere else [f"not everywhere: {WAYS}"])])
         return Way(self._chosen(figures), self.domains, [guard for guard, _, _ in self.guards.guards], about)
 

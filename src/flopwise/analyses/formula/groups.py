@@ -70,7 +70,7 @@ class Group:
         return self.classes[figure] if figure in self.classes else self.terms.get(figure)
 
     def exact(self, figure: str) -> bool:
-        """Whether every layer has the figure, so that the sum is no lower bound."""
+        """True if every layer has the figure, or it is one of the whole model, so that the sum is no lower bound."""
         if figure in CLASSES:
             return all(row.counts is not None for row in self.rows)
         return figure in OF_MODEL or all(getattr(row, figure) is not None for row in self.rows)

@@ -22,7 +22,7 @@ class Guard(NamedTuple):
     relation: Relation
 
     def holds(self, at: Mapping[str, int], atoms: dict[str, int] | None = None) -> bool:
-        """Whether the condition is met for the given value of each symbol."""
+        """True if the condition is met for the given value of each symbol."""
         number = value(self.expression, at, atoms)
         return number == 0 if self.relation == "==" else number != 0 if self.relation == "!=" else number >= 0
 
@@ -104,7 +104,7 @@ def _without_floor(expression: Polynomial) -> Polynomial:
 
 
 def decided(expression: Term, relation: Relation) -> bool | None:
-    """Whether a condition holds for all values of the symbols; None where it depends on them."""
+    """The truth of a condition if it is one for all values of the symbols; None where the bounds leave it open."""
     low, high = bounds(expression)
     if relation == ">=":
         return True if low is not None and low >= 0 else False if high is not None and high < 0 else None

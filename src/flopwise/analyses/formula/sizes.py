@@ -42,7 +42,7 @@ class OpenInputs:
         return [(i.name, i.dtype, i.shape) for i in self.inputs]
 
     def at(self, point: Mapping[str, int]) -> list[InputSpec]:
-        """What to give to a reader for the given sizes."""
+        """The inputs at the given sizes, as a reader takes them."""
         return [i.at(point) for i in self.inputs]
 
 

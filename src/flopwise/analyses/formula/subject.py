@@ -13,13 +13,13 @@ from flopwise.operators.size import Dims
 
 
 class Explain(Protocol):
-    """What knows the shapes of outputs at several points, by the node's position and the output's place."""
+    """A finder of the shapes of outputs at several points, by the node's position and the output's place."""
 
     def __call__(self, position: int, place: int, inputs: Sequence[Dims | None]) -> Dims | None:
         """A shape in the extents of the inputs for which there is no rule."""
 
     def agrees(self, position: int, place: int, shape: Dims) -> bool:
-        """Whether a shape is right at all points."""
+        """True if a shape is right at all points."""
 
     def position(self, name: str) -> tuple[int, int] | None:
         """The position of the node that makes a tensor, and the place of the output; None where none does."""

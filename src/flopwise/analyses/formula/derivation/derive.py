@@ -181,7 +181,7 @@ class Derivation(Verification):
         yield from broken
 
     def remarks(self) -> Iterator[str]:
-        """What a reader should know, one line each."""
+        """Remarks on the formula, one line each: notes of the profile, layers without a formula, sizes refused."""
         first = self.notes[0] if self.notes else self.profile.notes
         elsewhere = set(self.notes[1]) if len(self.notes) > 1 else set(first)
         place = ", ".join(f"{n} = {s}" for n, s in self.compared[0].items())

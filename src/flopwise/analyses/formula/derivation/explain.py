@@ -50,7 +50,7 @@ class Explainer:
         return self._positions.get(name)
 
     def agrees(self, position: int, place: int, shape: Dims) -> bool:
-        """Whether a shape is that of an output at all points; if so, its extents are kept as known sizes."""
+        """True if a shape is that of an output at all points; its extents are then kept as known sizes."""
         terms = [term(extent) for extent in shape]
         vectors = [self.vector(t) for t in terms]
         for graph, extents in zip(self.graphs, zip(*vectors, strict=True) if vectors else (), strict=False):

@@ -20,7 +20,7 @@ MOST_ALIKE, MOST_SIMILAR = 3, 6
 
 @dataclass(frozen=True, order=True, slots=True)
 class Fault:
-    """What is wrong with a model at a point; less is better."""
+    """The faults of a model at a point: shapes that are missing, then odd shapes and warnings; less is better."""
 
     unresolved: int
     odd: int

@@ -189,7 +189,7 @@ class Tracing:
         return reading
 
     def explainer(self) -> Explainer:
-        """What finds sizes for which there is no rule.
+        """The finder of sizes for which there is no rule, with readings at several points.
 
         Raises:
             LoopError: the turns of a loop are one row here, and many in a profile.

@@ -107,7 +107,7 @@ class Verification(Tracing):
         self.domains = {n: replace(d, low=max(d.low, domains[n].low)) for n, d in self.domains.items()}
 
     def explained(self, point: Point, reading: Graph) -> bool:
-        """Whether following the sizes once more explains a point beside all before; if not, all stays as it was."""
+        """True if following the sizes once more explains a point beside all before; if not, all stays as it was."""
         state = {**vars(self), "counterexamples": list(self.counterexamples)}
         self.learn(point, reading)
         readings = [(p, self.readings.at(p)) for p in (*self.compared, point) if p == point or self.inside(p)]
@@ -130,7 +130,7 @@ class Verification(Tracing):
             self.rows[i] = unknown_row(self.rows[i])
 
     def inside(self, point: Point) -> bool:
-        """Whether a point lies in the domain."""
+        """True if a point lies in the domains of all symbols and meets the conditions."""
         return all(d.holds(point[n]) for n, d in self.domains.items()) and not self.conditions.broken(
             self.places(point)
         )
@@ -180,7 +180,7 @@ class Verification(Tracing):
         return hint
 
     def _raised(self, domain: Domain, hint: Point, low: int, near: bool) -> bool:
-        """Whether the least size of one symbol had to be raised, with the others as at first."""
+        """Raise the least size of one symbol where the formulas fail there, with the others as at first; True if so."""
         name, alone = domain.name, {**hint, domain.name: low}
         if domain.low == domain.high or low >= hint[name] or self.conditions.broken(alone):
             return False
@@ -191,7 +191,7 @@ class Verification(Tracing):
         return last >= 0
 
     def _holds(self, places: Point) -> bool:
-        """Whether the formulas are right, or become right once more was learned."""
+        """True if the model takes the sizes and the formulas are right there, perhaps once more was learned."""
         point = self.sizes(places)
         reading = None if self.conditions.broken(places) else self.take(point)
         if reading is None or not self.differing(point, reading):

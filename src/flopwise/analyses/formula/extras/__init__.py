@@ -1,1 +1,1 @@
-"""What is made of formulas: source code, functions, largest sizes, grids, plots, documents; other ways of a program."""
+"""Uses of formulas: source code, functions, largest sizes, grids, plots, documents; other ways of a program."""

@@ -68,7 +68,7 @@ class Lengths:
 
     @property
     def symbols(self) -> dict[str, str]:
-        """What is open, and the name of its symbol."""
+        """The name of the symbol of each open size: "batch", "past" or "new" -> name."""
         return {kind: size for kind, size in self.sizes.items() if isinstance(size, str)}
 
     @property

@@ -231,7 +231,7 @@ def _lines(term: Term, way: Way, names: Mapping[str, str], form: Language) -> li
 def _writer(
     domains: Sequence[Domain], names: Mapping[str, str], form: Language, lines: list[str]
 ) -> Callable[[Term], str]:
-    """What writes a term, and adds the lines that name its places and atoms."""
+    """A function that writes a term, and adds the lines that name its places and atoms."""
     written: dict[str, str] = {}
 
     def text(part: Term) -> str:
@@ -279,7 +279,7 @@ def function(
 
 
 def monotone(term: Term, name: str) -> bool:
-    """Whether a term never falls as a symbol grows, as far as its form shows it."""
+    """True if the form of a term shows that it never falls as a symbol grows."""
     if isinstance(term, int):
         return True
     return all(factor > 0 or not _moves(monomial, name) for monomial, factor in term.terms.items() if monomial) and all(

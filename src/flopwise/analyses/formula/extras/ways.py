@@ -38,7 +38,7 @@ def with_ways(main: Formula, tried: Mapping[str, Sequence[int]], derive: Callabl
     refused: list[Point] = []
 
     def is_open(point: Point) -> bool:
-        """Whether no formula holds at a point, and the model did not refuse smaller sizes."""
+        """True if no formula holds at a point, and the model did not refuse smaller sizes."""
         larger = any(all(point[n] >= size for n, size in smaller.items()) for smaller in refused)
         return not larger and holding(ways, point) is None
 
@@ -115,7 +115,7 @@ def pieces(formula: Formula, figure: str) -> list[tuple[Formula, list[Formula]]]
 
 
 def _agrees(one: Formula, other: Formula, figure: str) -> bool:
-    """Whether a figure's term in one formula is right where another one holds."""
+    """True if a figure's term in one formula is right at points where another one holds."""
     first, second = one.term(figure), other.term(figure)
     if first is None or second is None or one.whole.exact(figure) != other.whole.exact(figure):
         return first is second

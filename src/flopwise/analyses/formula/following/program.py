@@ -53,7 +53,7 @@ _range = range
 
 
 class _Ranges(type):
-    """What stands in place of the class ``range`` while a program is followed: it makes ranges, and knows them."""
+    """The metaclass of what replaces ``range`` while a program is followed: it makes ranges, and knows them."""
 
     def __instancecheck__(cls, thing: object) -> bool:
         return isinstance(thing, (_range, _Turns))
@@ -331,7 +331,7 @@ def expressed(
 
 
 def followed(run: Callable[[], Graph], request: Request) -> Followed:
-    """What a PyTorch program does while the sizes that it asks for carry expressions.
+    """The graph of a PyTorch program that was handed sizes with expressions, with these and the conditions met.
 
     Args:
         run: runs the program.

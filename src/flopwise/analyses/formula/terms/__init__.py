@@ -1,1 +1,1 @@
-"""What formulas are made of: polynomials with floors, their bounds and values, and how they are written."""
+"""The parts of formulas: polynomials with floors, their bounds and values, and how they are written."""

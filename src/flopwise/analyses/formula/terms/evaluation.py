@@ -44,7 +44,7 @@ def _atom_value(atom: Atom, at: Mapping[str, int], values: dict[str, int]) -> in
 
 
 def magnitude(term: Term, at: Mapping[str, int]) -> int:
-    """What no number on the way to the term's value exceeds in size, where no symbol exceeds the given values.
+    """A bound on the size of all numbers on the way to the term's value, where no symbol exceeds the given values.
 
     >>> from flopwise.analyses.formula.terms.polynomial import symbol
     >>> magnitude((symbol("H") * symbol("W") - 3) // 2, {"H": 10, "W": 20})

@@ -28,7 +28,7 @@ REMEMBERED = 1 << 15
 
 
 class Atom(str):
-    """What polynomials are made of; the text says what it is, and equal texts are equal atoms.
+    """A factor in a polynomial; its text says what it is, and equal texts are equal atoms.
 
     A "symbol" has no parts; a "floor" has a numerator and a denominator, "min" and "max" have two terms, and so has
     "gcd", their greatest common divisor; "bits" has one term, of which it is the number of binary digits.
