@@ -42,7 +42,7 @@ class Call(Protocol):
         """How many inputs it has, those that are left out included."""
 
     def has(self, place: int) -> bool:
-        """Whether an input is given."""
+        """True if an input is given."""
 
     def type(self, place: int) -> Type | None:
         """The type of an input, for a result that is like it."""
@@ -155,7 +155,7 @@ class Call(Protocol):
         """
 
     def item(self, place: int) -> Type | None:
-        """What holds for all members of an input that is a sequence."""
+        """The type that all members of a sequence at an input have; None where nothing is known of them."""
 
     def members(self, place: int) -> tuple[Type, ...] | None:
         """The members of an input that is a sequence, or what an optional holds; None where they are not known."""
@@ -189,7 +189,7 @@ class Call(Protocol):
         return ()
 
     def feeds(self, other: Call) -> bool:
-        """Whether its first result is the first input of another one."""
+        """True if its first result is the first input of another operator."""
         return False
 
 

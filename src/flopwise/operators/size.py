@@ -119,7 +119,7 @@ class Most(int):
         raise UnresolvedError
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is a size between the same bounds: what it is nobody knows."""
+        """True if the other is a size between the same bounds: nobody knows its number."""
         return type(other) is Most and (self.low, self.high) == (other.low, other.high)
 
     def __ne__(self, other: object) -> bool:
@@ -268,12 +268,12 @@ def _low(size: Any) -> Any:
 
 
 def _foreign(other: Any) -> bool:
-    """Whether arithmetic with bounds leaves it to the other number."""
+    """True if arithmetic with bounds leaves the result to the other number: an open size, or no integer."""
     return other is OPEN or not isinstance(other, int)
 
 
 def _certain(always: bool, perhaps: bool) -> bool:
-    """What a comparison says.
+    """The truth of a comparison of sizes.
 
     Raises:
         UnresolvedError: some of the numbers that the sizes may be say the one, others the other.
@@ -326,7 +326,7 @@ def larger(one: int, other: int) -> int:
 
 
 def same(one: int, other: int) -> int:
-    """What is known of two sizes that must be one.
+    """One size for two that must be equal, with all that is known of both.
 
     Raises:
         MisfitError: they are not.
@@ -341,7 +341,7 @@ def same(one: int, other: int) -> int:
 
 
 def differ(one: int, other: int) -> bool:
-    """Whether two sizes are plain numbers, and not the same.
+    """True if two sizes are plain numbers, and not the same.
 
     >>> differ(3, 4), differ(3, Most(4))
     (True, False)
@@ -350,7 +350,7 @@ def differ(one: int, other: int) -> bool:
 
 
 def common(one: int, other: int) -> int:
-    """What two extents are broadcast to: the one that is not 1.
+    """The extent that two are broadcast to: the one that is not 1.
 
     Raises:
         MisfitError: they differ, and neither is 1.
@@ -438,7 +438,7 @@ def identities(shape: Dims | None) -> tuple[Any, ...] | None:
 
 
 def is_certain(size: Any) -> bool:
-    """Whether nothing about a size is left to the data."""
+    """True if nothing about a size is left to the data."""
     return type(size) is not Most and size is not OPEN
 
 

@@ -86,7 +86,7 @@ def grouped(runs: Sequence[Run]) -> list[Inner]:
 
 
 def _signature(graph: Graph, scope: Scope) -> Any:
-    """What makes two runs of a body cost the same: all shapes in it, of its inputs too, and in the bodies inside it."""
+    """A key of all shapes in a body, of its inputs too, and in its inner bodies: runs with one key cost the same."""
     names = [value.name for value in graph.inputs] + [o for node in graph.nodes for o in node.outputs if o]
     inside = [
         (inner.part, identity(inner.trips), inner.branch, _signature(inner.graph, inner.scope))
@@ -107,7 +107,7 @@ def scalar(fact: Fact | None) -> Any:
 
 
 def alike(one: Fact, other: Fact) -> bool:
-    """Whether both have the same shape, or members of the same shapes, and both are known."""
+    """True if the shapes, or those of all members, are known in both and the same."""
     if not one.sized or not other.sized:
         return False
     return identities(one.extents) == identities(other.extents) and _members(one) == _members(other)

@@ -20,7 +20,7 @@ Kind: TypeAlias = Literal["tensor", "sequence", "optional", "optional sequence"]
 
 
 class Fact:
-    """What is known about a tensor, sequence or optional."""
+    """The facts about a tensor, sequence or optional, as far as they are known."""
 
     __slots__ = (
         "bound", "dtype", "elements", "extents", "item", "kind", "members", "partial", "parts", "plain", "shape"
@@ -54,7 +54,7 @@ class Fact:
 
     @property
     def sized(self) -> bool:
-        """Whether the shape, or that of every member, is known in numbers."""
+        """True if the shape, or that of every member, is known; an upper bound counts as known."""
         if self.extents is not None or self.parts is not None:
             return True
         return self.members is not None and all(member.extents is not None for member in self.members)
@@ -196,7 +196,7 @@ def bulk(dims: Iterable[int]) -> int:
 
 
 def wider(facts: Facts, one: Fact, other: Fact) -> Fact:
-    """What holds for both: extents that differ are open; the first itself where nothing differs."""
+    """The fact that covers both: extents that differ are open; the first without elements where nothing differs."""
     if one.plain is other.plain:
         return one.plain
     if one.members is not None or other.members is not None or one.kind != "tensor":
@@ -222,7 +222,7 @@ def _same(one: int, other: int) -> bool:
 
 
 def either(facts: Facts, one: Fact, other: Fact) -> Fact:
-    """What holds whichever of two it is: sizes that differ lie between both."""
+    """The fact that covers one or the other: sizes that differ lie between both."""
     if one.plain is other.plain:
         return one.plain
     if one.members is not None or other.members is not None or one.kind != "tensor":

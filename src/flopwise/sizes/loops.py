@@ -89,7 +89,7 @@ class _Trips:
 
 
 def _differ(start: Sequence[Fact], carried: Sequence[Fact], trips: _Trips, general: Run) -> bool:
-    """Whether iterations are followed one by one, as their shapes may differ, or their few values are worth it."""
+    """True if iterations are followed one by one, as their shapes may differ, or their few values are worth it."""
     stable = all(alike(one, other) for one, other in zip(start, carried, strict=True))
     if trips.bounded:
         return False

@@ -1,4 +1,4 @@
-"""What the pass takes of a program: its graphs, nodes, functions and stored tensors, in the form of ONNX's."""
+"""The program that the pass takes: its graphs, nodes, functions and stored tensors, in the form of ONNX's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Node(Protocol):
 
     @property
     def operation(self) -> object:
-        """What it does by itself: operator, attributes and version; nodes that share it do the same."""
+        """Its operator, attributes and version; nodes that share it do the same."""
 
     @property
     def op(self) -> str: ...

@@ -45,7 +45,7 @@ Flow: TypeAlias = "Callable[[Pass, Node, tuple[Fact, ...], Scope], tuple[list[In
 
 
 class _Case(NamedTuple):
-    """What nodes of an operation have in common."""
+    """The row, attributes and version that nodes of an operation have in common."""
 
     row: Operator
     #: Follows the bodies of control flow; None for other operators.
@@ -163,7 +163,7 @@ class Pass:
         return results
 
     def _narrow(self, key: Any, given: tuple[Fact, ...], steered: set[int]) -> Any:
-        """What the results follow from where only the elements of some inputs matter; None if no others are known."""
+        """The key of results that follow from the elements of some inputs only; None if no other elements are known."""
         for place, fact in enumerate(given):
             if fact.plain is not fact and place not in steered:
                 plain = tuple([one if i in steered else one.plain for i, one in enumerate(given)])
@@ -236,7 +236,7 @@ class Pass:
         return Results((*made[:count], *[NOTHING] * (count - len(made))))
 
     def _with_declared(self, name: str, fact: Fact, declared: Fact, scope: Scope) -> Fact:
-        """What is known of a tensor with what the file states of it: that fills in, and wins over an upper bound."""
+        """The fact about a tensor with what the file states of it: that fills in, and wins over an upper bound."""
         if fact.kind != "tensor" or declared.kind != "tensor":
             return declared if fact is NOTHING else fact
         dtype = fact.dtype or declared.dtype
@@ -260,7 +260,7 @@ def _stated(size: Any, word: int) -> Any:
 
 
 def is_ready(needs: str, given: Sequence[Fact]) -> bool:
-    """Whether the elements are known that a rule for elements needs."""
+    """True if the elements are known that a rule for elements needs: of no input, of some or of all."""
     if needs == "none":
         return True
     if needs == "some":
@@ -272,7 +272,7 @@ def is_ready(needs: str, given: Sequence[Fact]) -> bool:
 
 
 def _is_small(shape: Sequence[int]) -> bool:
-    """Whether the elements of a result are followed."""
+    """True if a result is so small that its elements are followed."""
     return all(type(n) is int for n in shape) and bulk(shape) <= LARGEST_VALUE
 
 

@@ -56,7 +56,7 @@ class Scope:
         self.stated: set[str] = set()
 
     def of(self, name: str) -> Fact:
-        """What is known about a tensor."""
+        """The fact about a tensor."""
         return self.tensors[name]
 
     def shape(self, name: str) -> tuple[int, ...] | None:
@@ -64,7 +64,7 @@ class Scope:
         return self.tensors[name].extents
 
     def sized(self, name: str) -> bool:
-        """Whether the shape of a tensor, or of every member of a sequence, is known."""
+        """True if the shape of a tensor, or of every member of a sequence, is known."""
         return self.tensors[name].sized
 
     def impossible(self, graph: Graph) -> Iterator[str]:
@@ -78,5 +78,5 @@ class Scope:
                 yield from inner.scope.impossible(inner.graph)
 
     def all_sized(self, names: Iterable[str]) -> bool:
-        """Whether all these are."""
+        """True if the shapes of all these tensors, or of their members, are known."""
         return all(fact.sized for fact in {id(fact): fact for fact in map(self.tensors.__getitem__, names)}.values())

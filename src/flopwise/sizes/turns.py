@@ -81,7 +81,7 @@ class _Body:
         return larger(-(-before // step), 0) + 1
 
     def line(self, name: str) -> tuple[int, int]:
-        """What a number is in the first iteration, and how much more in each further one.
+        """The value of a number in the first iteration, and its growth in each further one.
 
         Raises:
             UnresolvedError: it does not grow so.

@@ -1,4 +1,4 @@
-"""What operators select by the data, where these are known: boxes that do not overlap, and distinct elements."""
+"""Selection by the data, where these are known: boxes that do not overlap, and distinct elements."""
 
 from __future__ import annotations
 

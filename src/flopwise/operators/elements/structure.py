@@ -37,7 +37,7 @@ def length(call: Call, shapes: Sequence[Dims]) -> Elements:
 
 
 def has_element(call: Call, shapes: Sequence[Dims]) -> Elements:
-    """Whether an optional holds something."""
+    """The one element: True if an optional holds a value."""
     if not call.has(0):
         return [(False,)]
     held = call.type(0)

@@ -142,7 +142,7 @@ def dynamic_sparse(call: Call) -> Types:
 
 
 def indices(call: Call) -> Types:
-    """What a selector of sparse attention gives: as many entries for each query as its attributes allow."""
+    """The indices that a selector of sparse attention gives: as many for each query as its attributes allow."""
     shape = call.ranked(0, 2, 3)
     if call.attribute("policy_mode", "") == "qsa":
         entries = call.positive("token_budget") + call.positive("compress_ratio") - 1

@@ -100,12 +100,12 @@ def loss(call: Call) -> Types:
 
 
 def identity(call: Call) -> Types:
-    """What flows in, with its elements."""
+    """The type of the input, with its elements."""
     return [call.whole_type(0)]
 
 
 def constant(call: Call) -> Types:
-    """What the attribute says; its name says of which type that is.
+    """The type and elements of the value in the attribute, whose name says the element type.
 
     https://onnx.ai/onnx/operators/onnx__Constant.html
     """

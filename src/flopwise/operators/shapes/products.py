@@ -45,7 +45,7 @@ def group_router(call: Call) -> Types:
 
 
 def ordered_matmul(call: Call) -> Types:
-    """Whether B is stored by columns or not, its shape is that of the product's factor."""
+    """The product of A and B in 8 bits; B's shape is that of the factor, however it is stored."""
     a, b = call.ranked(0, 2, 3), call.ranked(2, 2)
     return [call.tensor("int8", (*a[:-1], b[1]))]
 

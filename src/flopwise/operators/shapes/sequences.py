@@ -60,7 +60,7 @@ class Parts:
 
 
 def _parts(call: Call) -> Parts | None:
-    """What the members of a sequence are parts of, where a size with an expression says how many."""
+    """The tensor of which the members of a sequence are parts, where a size with an expression says how many."""
     held = call.type(0)
     return None if held is None else held.parts
 
@@ -70,7 +70,7 @@ def _sequence(call: Call, dtype: str | None, members: list[Type], bound: bool = 
 
 
 def _bounded(call: Call) -> bool:
-    """Whether the sequence that flows in may have fewer members."""
+    """True if the sequence that is the first input may have fewer members."""
     held = call.type(0)
     return held is not None and held.bound
 
@@ -105,7 +105,7 @@ def _place(call: Call, place: int, length: int) -> int | None:
 
 
 def _common(call: Call, types: list[Type | None]) -> Type | None:
-    """What holds for all of these tensors; what is None says nothing."""
+    """The type that all of these tensors have in common; None where one is None."""
     known = [one for one in types if one is not None]
     return call.sequence(None, known).item if known and len(known) == len(types) else None
 
@@ -225,7 +225,7 @@ def joined(call: Call) -> Types:
 
 
 def optional(call: Call) -> Types:
-    """What flows in, if anything."""
+    """An optional of the input, or an empty one without an input."""
     if not call.has(0):
         return [call.sequence(None, [], "optional")]
     held = call.type(0)
@@ -237,7 +237,7 @@ def optional(call: Call) -> Types:
 
 
 def element(call: Call) -> Types:
-    """What an optional holds."""
+    """The value that an optional holds; anything else as it is."""
     held = call.type(0)
     if held is None:
         raise UnresolvedError

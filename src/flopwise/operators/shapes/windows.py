@@ -24,7 +24,7 @@ from flopwise.operators.size import (
 
 
 class Windows(Protocol):
-    """What says how windows lie: strides, dilations, pads, auto_pad and ceil_mode by name."""
+    """The attributes that say how windows lie: strides, dilations, pads, auto_pad and ceil_mode by name."""
 
     def attr(self, name: str, default: Any = None) -> Any:
         """The attribute, or the default."""
@@ -171,7 +171,7 @@ def col2im(call: Call) -> Types:
 
 
 def max_unpool(call: Call) -> Types:
-    """What the third input says, else the extent that the pooling took."""
+    """The shape in the third input, else the extents that the pooling took."""
     if call.has(2):
         return [tuple(call.wholes(2))]
     x, kernel = call.shape(0), call.attr("kernel_shape")
