@@ -17,6 +17,7 @@ from torch import nn
 import flopwise
 from flopwise.errors import FlopwiseError, ModelError
 from flopwise.readers.formats import open_stored
+from flopwise.readers.torch.program.exported import Block
 
 
 def _figures(profile: flopwise.Profile) -> list[tuple[Any, ...]]:
@@ -154,6 +155,22 @@ def test_arguments_that_are_no_data(tmp_path: Path, entry: dict[str, Any]) -> No
     changed(tmp_path / "net.pt2", lambda c: _target("torch.ops.aten.relu.default", entry)(c, "x"))
     with pytest.raises(ModelError, match=r"net\.pt2: "):
         flopwise.profile(tmp_path / "net.pt2")
+
+
+def _nested(depth: int) -> dict[str, Any]:
+    """A graph with graphs inside each other."""
+    graph: dict[str, Any] = {"inputs": [], "outputs": [], "nodes": []}
+    for _ in range(depth):
+        argument = {"name": "", "arg": {"as_graph": {"graph": graph}}, "kind": 1}
+        node = {"target": "torch.ops.higher_order.cond", "inputs": [argument], "outputs": [], "metadata": {}}
+        graph = {"inputs": [], "outputs": [], "nodes": [node]}
+    return graph
+
+
+def test_graphs_nest_32_deep_at_most() -> None:
+    Block(_nested(32))
+    with pytest.raises(ModelError, match="its graphs nest deeper than 32"):
+        Block(_nested(33))
 
 
 def test_damage(tmp_path: Path) -> None:
