@@ -1,0 +1,117 @@
+"""One training step: its totals are exact where every count, every kept tensor and every number of runs is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.graphs import Sketch, sketch
+
+import flopwise
+from flopwise.graph import Body, Graph, Program
+from flopwise.operators.counts import Counts
+from flopwise.profiles.profile import Profile
+from flopwise.profiles.training import Training
+
+_SHAPES = dict.fromkeys("xaby", (4, 8))
+
+
+def net(op: str = "Exp") -> Sketch:
+    """y = op(x w)."""
+    made = sketch({**_SHAPES, "w": (8, 8)}, x="input", w="weight")
+    made.node("MatMul", "x w", "a", "product")
+    made.node(op, "a", "y", "it")
+    return made
+
+
+def trained(graph: Graph, **options: object) -> tuple[Profile, Training]:
+    profile = flopwise.profile(graph, train=True, **options)  # type: ignore[arg-type]
+    assert profile.training is not None
+    return profile, profile.training
+
+
+def test_a_step_of_known_gradients_is_exact() -> None:
+    profile, training = trained(net().graph())
+    assert training.exact
+    assert [row.saved_bytes for row in profile.rows] == [4 * 8 * 4, 4 * 8 * 4]
+    assert training.saved_bytes == 2 * 4 * 8 * 4
+    assert profile.to_dict()["training"]["exact"] is True
+
+
+def test_a_gradient_that_says_nothing_of_what_it_keeps_makes_the_step_a_lower_bound() -> None:
+    rules = {"acme::Mystery": lambda node, wanted: Counts(mul=5)}
+    profile, training = trained(net("acme::Mystery").graph(), backward_rules=rules)
+    assert [row.untrained for row in profile.rows] == ["", ""]
+    assert [row.saved_bytes for row in profile.rows] == [4 * 8 * 4, None]
+    assert training.saved_bytes == 4 * 8 * 4
+    assert dict(training.unknown) == {}
+    assert not training.exact
+    assert profile.to_dict()["training"]["exact"] is False
+
+
+def test_a_count_without_a_rule_makes_the_step_a_lower_bound() -> None:
+    profile, training = trained(net("acme::Mystery").graph())
+    assert not training.exact
+    assert dict(training.unknown) == {"acme::Mystery": 1}
+    told = "unknown backward: acme::Mystery at 'it' (no rule for its gradient); backward totals are lower bounds"
+    assert told in profile.notes
+
+
+def test_one_note_names_all_rows_without_the_same_gradient() -> None:
+    made = net("acme::Mystery")
+    made.node("acme::Mystery", "y", "b", "other")
+    profile, training = trained(made.graph("x", "b"))
+    assert dict(training.unknown) == {"acme::Mystery": 2}
+    assert any("acme::Mystery at 'it' and 1 more (no rule for its gradient)" in note for note in profile.notes)
+
+
+def in_a_body(trips: int | None) -> Graph:
+    """A program whose last operator runs in a body, and keeps what it made for its gradient."""
+    made = net()
+    made.tensors = {name: replace(t, grad=name in "way") for name, t in made.tensors.items()}
+    made.nodes = []
+    made.node("MatMul", "x w", "a", "product")
+    made.node("Exp", "a", "y", "it", within=(Body(0, "body", trips),))
+    made.nodes[1] = replace(made.nodes[1], attrs={"saved": (("y", 4 * 8 * 4),)})
+    return replace(made.graph(), program=Program())
+
+
+def test_a_row_that_runs_nobody_knows_how_often_keeps_nobody_knows_how_much() -> None:
+    profile, training = trained(in_a_body(None))
+    assert profile.rows[1].times is None
+    assert profile.rows[1].saved_bytes is None
+    assert profile.rows[1].backward_counts is None
+    assert training.saved_bytes == profile.rows[0].saved_bytes
+    assert not training.exact
+
+
+def test_a_row_that_runs_several_times_keeps_as_much_each_time() -> None:
+    profile, _ = trained(in_a_body(3))
+    assert profile.rows[1].times == 3
+    assert profile.rows[1].saved_bytes == 3 * 4 * 8 * 4
+
+
+def test_a_row_of_a_weight_without_a_shape_keeps_nobody_knows_how_much() -> None:
+    made = sketch({**_SHAPES, "a": None, "w": (8, 8), "v": (8, 8)}, x="input", w="weight", v="weight")
+    made.node("MatMul", "x w", "a")
+    made.node("MatMul", "a v", "y")
+    profile, training = trained(made.graph())
+    assert profile.rows[1].saved_bytes is None
+    assert not training.exact
+
+
+@pytest.mark.parametrize(("optimizer", "state"), [("sgd", 0), ("momentum", 8 * 8 * 4), ("adam", 2 * 8 * 8 * 4 + 4)])
+def test_memory_is_all_that_lasts_from_the_forward_pass_to_the_step(optimizer: str, state: int) -> None:
+    _, training = trained(net().graph(), optimizer=optimizer)
+    assert training.state_bytes == state
+    assert training.memory_bytes == 8 * 8 * 4 + 8 * 8 * 4 + state + 2 * 4 * 8 * 4
+
+
+def test_where_nothing_is_trained_a_note_says_so() -> None:
+    made = sketch(dict(_SHAPES), x="input")
+    made.node("Exp", "x", "y")
+    told = "nothing runs backward: no output depends on a tensor that requires a gradient"
+    assert told in trained(made.graph())[0].notes
+    recorded = replace(made.graph(), program=Program())
+    assert f"{told}; was the module read with grad=True?" in trained(recorded)[0].notes
+    assert not any("nothing runs backward" in note for note in trained(net().graph())[0].notes)
