@@ -45,14 +45,14 @@ def _left_out(rows: Sequence[Row], names: dict[int, str]) -> tuple[set[tuple[int
     """Branches that do not count, innermost operators first, and what each branch costs."""
     left_out: set[tuple[int, str]] = set()
     notes: list[str] = []
-    inside: dict[int, list[tuple[int, Row]]] = {}  # the rows in each fork, and how deep it is around them
+    forks: dict[int, list[tuple[int, Row]]] = {}  # the rows in each fork, and how deep it is around them
     for row in rows:
         for level, body in enumerate(row.node.within):
-            if body.branch or body.owner in inside:
-                inside.setdefault(body.owner, []).append((level, row))
-    for owner in sorted(inside, key=lambda owner: -owner):  # what lies inside comes later
+            if body.branch or body.owner in forks:
+                forks.setdefault(body.owner, []).append((level, row))
+    for owner in sorted(forks, key=lambda owner: -owner):  # what lies inside comes later
         costs: dict[str, tuple[int, int]] = {}
-        for level, row in inside[owner]:
+        for level, row in forks[owner]:
             deeper: tuple[Body, ...] = row.node.within[level + 1 :]
             trips = [b.trips for b in deeper]
             runs = 0 if any((b.owner, b.part) in left_out for b in deeper) else math.prod(t or 0 for t in trips)

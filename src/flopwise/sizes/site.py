@@ -112,7 +112,7 @@ class Site(Call):
         return elements
 
     def wholes(self, place: int) -> list[int]:
-        return [element if type(element) is int else _whole(element) for element in self.elements(place)]
+        return [element if type(element) is int else _integer(element) for element in self.elements(place)]
 
     def number(self, place: int) -> int | None:
         if not self.has(place):
@@ -121,7 +121,7 @@ class Site(Call):
         elements = self.given[place].elements
         if elements is None or len(elements) != 1 or elements[0] is None:
             return None
-        return _whole(elements[0])
+        return _integer(elements[0])
 
     def attr(self, name: str, default: Any = None) -> Any:
         return self.attributes.get(name, default)
@@ -149,7 +149,7 @@ class Site(Call):
         self.steered.add(place)
         fact = self.given[place]
         if fact.elements is not None:
-            return [e if type(e) is int or e is None else _whole(e) for e in fact.elements]
+            return [e if type(e) is int or e is None else _integer(e) for e in fact.elements]
         shape = fact.shape
         if shape is not None and len(shape) < 2:
             count = shape[0] if shape else 1
@@ -272,7 +272,7 @@ def shapes_of(
     return [one.shape if isinstance(one, Fact) else None if one is None else tuple(one) for one in made]
 
 
-def _whole(element: Any) -> int:
+def _integer(element: Any) -> int:
     """An element as a whole number of any kind.
 
     Raises:

@@ -104,12 +104,12 @@ class Dim(int):
         Raises:
             MisfitError: they differ at the hint.
         """
-        apart = term(one) - term(other)
-        if isinstance(apart, int) and apart == 0:
+        difference = term(one) - term(other)
+        if isinstance(difference, int) and difference == 0:
             return one
         if int(one) != int(other):
             raise MisfitError(f"{int(one)} meets {int(other)}")
-        require(apart, "==")
+        require(difference, "==")
         return other if _simpler(other, one) else one
 
     @staticmethod
@@ -326,17 +326,17 @@ def _compared(size: Dim, other: object, operation: str, yes: Relation, no: Relat
     return truth
 
 
-def _ordered(large: Any, small: Any, least_apart: int) -> bool:
+def _ordered(large: Any, small: Any, least_margin: int) -> bool:
     """True if one number is larger than another, by so much at least; on integers this becomes a condition."""
     if not isinstance(large, int) or not isinstance(small, int):
         ends = Ratio.of(large), Ratio.of(small)
-        return ends[0] > ends[1] if least_apart else ends[0] >= ends[1]
-    apart = int(large) - int(small) - least_apart
+        return ends[0] > ends[1] if least_margin else ends[0] >= ends[1]
+    margin = int(large) - int(small) - least_margin
     guards = _recording.get()
     if guards is not None:
-        between = term(large) - term(small) - least_apart
-        guards.require(between if apart >= 0 else -1 - between, ">=")
-    return apart >= 0
+        expression = term(large) - term(small) - least_margin
+        guards.require(expression if margin >= 0 else -1 - expression, ">=")
+    return margin >= 0
 
 
 #: Denominators up to this large are what a scale such as 0.33333334 stands for.
@@ -348,7 +348,7 @@ MULTIPLES = 4096
 
 
 @functools.lru_cache(maxsize=256)
-def _apart(exact: Fraction, chosen: Fraction, double: bool) -> int:
+def _side_of_scale(exact: Fraction, chosen: Fraction, double: bool) -> int:
     """The side on which a scale's products miss those of its fraction, whole or half: 0 none, 1 above, -1 both."""
     if exact == chosen:
         return 0
@@ -367,14 +367,14 @@ def _single(number: float) -> float:
     return float(struct.unpack("f", struct.pack("f", number))[0])
 
 
-def _sum_apart(left: Ratio, right: Ratio) -> int:
+def _side_of_sum(left: Ratio, right: Ratio) -> int:
     """The side on which a sum of ratios may miss whole numbers: 0 none, 1 above, -1 both, as if both were rounded."""
     if min(left.apart, right.apart) < 0 or (left.rounded and right.rounded):
         return -1
     return max(left.apart, right.apart)
 
 
-def _product_apart(left: Ratio, right: Ratio) -> int:
+def _side_of_product(left: Ratio, right: Ratio) -> int:
     """The side on which a product may miss whole numbers: 0 none, 1 above, -1 both, as if rounded more than once."""
     if min(left.apart, right.apart) < 0:
         return -1
@@ -454,7 +454,7 @@ class Ratio(float):
         exact = Fraction(size)
         near = exact.limit_denominator(DENOMINATOR)
         chosen = near if abs(near - exact) <= abs(exact) / 1_000_000 else exact
-        return cls(chosen, chosen.numerator, chosen.denominator, _apart(exact, chosen, double))
+        return cls(chosen, chosen.numerator, chosen.denominator, _side_of_scale(exact, chosen, double))
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, int | float | Fraction):
@@ -464,7 +464,7 @@ class Ratio(float):
             self.number + that.number,
             self.over * that.by + that.over * self.by,
             self.by * that.by,
-            _sum_apart(self, that),
+            _side_of_sum(self, that),
         )
 
     __radd__ = __add__
@@ -484,8 +484,8 @@ class Ratio(float):
         if not isinstance(other, int | float | Fraction):
             return NotImplemented
         that = Ratio.of(other)
-        apart = _product_apart(self, that)
-        return Ratio(self.number * that.number, self.over * that.over, self.by * that.by, apart)
+        side = _side_of_product(self, that)
+        return Ratio(self.number * that.number, self.over * that.over, self.by * that.by, side)
 
     __rmul__ = __mul__
 
@@ -495,12 +495,12 @@ class Ratio(float):
         that = Ratio.of(other)
         if isinstance(that.over, int):
             sign = -1 if that.over < 0 else 1
-            apart = -1 if that.apart or that.rounded or (self.rounded and not that.shifts) else self.apart
-            return Ratio(self.number / that.number, self.over * that.by * sign, self.by * abs(that.over), apart)
-        whole = floor(self.over * that.by, that.over)
-        if isinstance(whole, Polynomial) and any(a.kind == "floor" and a.parts[1] == that.over for a in whole.atoms()):
+            side = -1 if that.apart or that.rounded or (self.rounded and not that.shifts) else self.apart
+            return Ratio(self.number / that.number, self.over * that.by * sign, self.by * abs(that.over), side)
+        over = floor(self.over * that.by, that.over)
+        if isinstance(over, Polynomial) and any(a.kind == "floor" and a.parts[1] == that.over for a in over.atoms()):
             return float(self.number / that.number)  # a quotient of sizes stays a plain number
-        return Ratio(self.number / that.number, whole, self.by)
+        return Ratio(self.number / that.number, over, self.by)
 
     def __rtruediv__(self, other: Any) -> Any:
         return Ratio.of(other) / self

@@ -47,10 +47,10 @@ class Guards:
             return
         shared, rest = factored(expression)
         less = isinstance(rest, tuple)
-        both = relation == (">=" if less else "!=")
-        apart = not less and isinstance(rest, Polynomial) and decided(rest, relation) is not False
-        if shared is not None and (both or apart):
-            for atom in shared if both else ():
+        each_factor = relation == (">=" if less else "!=")
+        divisible = not less and isinstance(rest, Polynomial) and decided(rest, relation) is not False
+        if shared is not None and (each_factor or divisible):
+            for atom in shared if each_factor else ():
                 self.require(single(atom) - int(relation == ">="), relation)
             self.require(rest[0] - 1 if isinstance(rest, tuple) else rest, relation)
             return

@@ -213,9 +213,9 @@ def _reduced(function: Callable[[list[Any]], Any]) -> _Rule:
         if not named and call.attr("noop_with_empty_axes", 0):
             return [data]
         axes = {axis_of(axis, len(x)) for axis in named or range(len(x))}
-        kept = picked(x, [[0] if axis in axes else range(n) for axis, n in enumerate(x)])
-        within = picked(x, [range(n) if axis in axes else [0] for axis, n in enumerate(x)])
-        groups = [[data[start + place] for place in within] for start in kept]
+        starts = picked(x, [[0] if axis in axes else range(n) for axis, n in enumerate(x)])
+        offsets = picked(x, [range(n) if axis in axes else [0] for axis, n in enumerate(x)])
+        groups = [[data[start + place] for place in offsets] for start in starts]
         dtype = call.dtype(0)
         return [tuple([None if None in group else held(_tried(function, (group,)), dtype) for group in groups])]
 

@@ -14,11 +14,11 @@ def strides(shape: Sequence[int]) -> list[int]:
     >>> strides((2, 3, 4))
     [12, 4, 1]
     """
-    apart, step = [], 1
+    distances, step = [], 1
     for extent in reversed(shape):
-        apart.append(step)
+        distances.append(step)
         step *= extent
-    return apart[::-1]
+    return distances[::-1]
 
 
 def picked(shape: Sequence[int], indices: Sequence[Iterable[int]]) -> list[int]:

@@ -102,12 +102,12 @@ def sliced(call: Call, shapes: Sequence[Dims]) -> Elements:
     )
     if starts is None or ends is None:
         raise UnresolvedError
-    kept: list[Sequence[int]] = [range(n) for n in x]
+    ranges: list[Sequence[int]] = [range(n) for n in x]
     for i, named in enumerate(range(len(starts)) if axes is None else axes):
         axis, step = axis_of(named, len(x)), steps[i] if steps else 1
         start, end = settled(starts[i]), settled(ends[i])
-        kept[axis] = range(*slice(start, None if step < 0 and end < -x[axis] else end, step).indices(x[axis]))
-    return [tuple([data[place] for place in picked(x, kept)])]
+        ranges[axis] = range(*slice(start, None if step < 0 and end < -x[axis] else end, step).indices(x[axis]))
+    return [tuple([data[place] for place in picked(x, ranges)])]
 
 
 def transposed(call: Call, shapes: Sequence[Dims]) -> Elements:
@@ -158,10 +158,10 @@ def split(call: Call, shapes: Sequence[Dims]) -> Elements:
     axis = axis_of(call.attr("axis", 0), len(x))
     start, parts = 0, []
     for shape in shapes:
-        kept: list[Sequence[int]] = [range(n) for n in x]
-        kept[axis] = range(start, start + shape[axis])
+        ranges: list[Sequence[int]] = [range(n) for n in x]
+        ranges[axis] = range(start, start + shape[axis])
         start += shape[axis]
-        parts.append(tuple([data[place] for place in picked(x, kept)]))
+        parts.append(tuple([data[place] for place in picked(x, ranges)]))
     return parts
 
 

@@ -106,7 +106,7 @@ def _products(node: Node, wrt: Wrt, gates: int) -> Counts:
     return Counts(mac=mac, add=add)
 
 
-def _kept(per_unit: int) -> Keeps:
+def _keeps(per_unit: int) -> Keeps:
     """X and Y are kept, and ``per_unit`` numbers for each unit and step."""
 
     def keeps(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
@@ -119,9 +119,9 @@ def _kept(per_unit: int) -> Keeps:
     return keeps
 
 
-lstm_keeps = _kept(6)
-gru_keeps = _kept(4)
-rnn_keeps = _kept(0)
+lstm_keeps = _keeps(6)
+gru_keeps = _keeps(4)
+rnn_keeps = _keeps(0)
 
 
 class Kind(NamedTuple):

@@ -27,8 +27,8 @@ def _projected(past: int, like: int = 0) -> ShapeRule:
         sizes, dtype = _sizes(call, call.ranked(1, 2)), call.dtype(like)
         total = x[1]
         if call.has(past):
-            kept = call.ranked(past, 5)[3]
-            total = kept if call.attribute("past_present_share_buffer", 0) else kept + total
+            past_length = call.ranked(past, 5)[3]
+            total = past_length if call.attribute("past_present_share_buffer", 0) else past_length + total
         return [
             call.tensor(dtype, (x[0], x[1], sizes[2])),
             call.tensor(dtype, (2, x[0], heads, total, sizes[0] // heads)),
@@ -70,9 +70,9 @@ def _given_heads(past: int, shared: str) -> ShapeRule:
             size = query[2] // heads
             total, value_size = _keys(call, size, heads)
         if call.has(past):
-            kept = call.ranked(past, 4)[2]
+            past_length = call.ranked(past, 4)[2]
             grows = not (call.attribute(shared, 0) if shared else call.has(past + 2))
-            total = kept + total if grows else kept
+            total = past_length + total if grows else past_length
         present = [call.tensor(dtype, (query[0], heads, total, s)) for s in (size, value_size)]
         scores = call.tensor(dtype, (query[0], heads, query[1], total))
         return [call.tensor(dtype, (query[0], query[1], heads * value_size)), *present, scores]
@@ -131,8 +131,8 @@ def dynamic_sparse(call: Call) -> Types:
     """The main cache grows like that of GroupQueryAttention."""
     query = call.ranked(0, 3)
     size, dtype, groups = _size(call, query[2]), call.dtype(0), call.positive("kv_num_heads")
-    made = "bfloat16" if call.attribute("output_bf16", 0) else dtype
-    output = call.tensor(made, (query[0], query[1], call.positive("num_heads") * size))
+    output_dtype = "bfloat16" if call.attribute("output_bf16", 0) else dtype
+    output = call.tensor(output_dtype, (query[0], query[1], call.positive("num_heads") * size))
     total, status = call.number(10), call.tensor("int32", (1,))
     if total is None:
         return [output, None, None, status]

@@ -22,20 +22,20 @@ def _windowed(call: Call, shape: Dims) -> Dims:
 
 def causal_convolution(call: Call) -> Types:
     """With input_channels it takes some of the channels, which are the last axis then."""
-    x, dtype, picked = call.ranked(0), call.dtype(0), call.attribute("input_channels", 0)
-    last, laid = call.attribute("channels_last", 0), call.attribute("state_channels_last", -1)
-    taken = (*x[:-1], picked) if picked else x
+    x, dtype, channels = call.ranked(0), call.dtype(0), call.attribute("input_channels", 0)
+    channels_last, state_last = call.attribute("channels_last", 0), call.attribute("state_channels_last", -1)
+    shape = (*x[:-1], channels) if channels else x
     capacity = call.attribute("state_update_capacity", 0)
-    update = [call.tensor(dtype, (x[0], capacity, taken[-1]))] if capacity else []
+    update = [call.tensor(dtype, (x[0], capacity, shape[-1]))] if capacity else []
     if call.has(3):
-        return [call.tensor(dtype, taken), call.type(3), *update]
+        return [call.tensor(dtype, shape), call.type(3), *update]
     weights = call.ranked(1)
-    kept = call.attribute("state_length", 0) or (weights[-1] - 1) * call.attribute("dilation", 1)
-    if last:
-        state = (x[0], *taken[2:], kept) if laid == 0 else (x[0], kept, *taken[2:])
+    length = call.attribute("state_length", 0) or (weights[-1] - 1) * call.attribute("dilation", 1)
+    if channels_last:
+        state = (x[0], *shape[2:], length) if state_last == 0 else (x[0], length, *shape[2:])
     else:
-        state = (x[0], kept, *x[1:-1]) if laid == 1 else (*x[:-1], kept)
-    return [call.tensor(dtype, taken), call.tensor(dtype, _windowed(call, state)), *update]
+        state = (x[0], length, *x[1:-1]) if state_last == 1 else (*x[:-1], length)
+    return [call.tensor(dtype, shape), call.tensor(dtype, _windowed(call, state)), *update]
 
 
 def packed_causal_convolution(call: Call) -> Types:

@@ -65,10 +65,10 @@ def _generated(beams: bool) -> ShapeRule:
             raise UnresolvedError
         if not beams:
             return [call.tensor("int32", (batch, longest))]
-        kept = call.number(4)
-        if kept is None:
+        sequences = call.number(4)
+        if sequences is None:
             raise UnresolvedError
-        return [call.tensor("int32", (batch, kept, longest)), call.tensor("float32", (batch, kept))]
+        return [call.tensor("int32", (batch, sequences, longest)), call.tensor("float32", (batch, sequences))]
 
     return rule
 

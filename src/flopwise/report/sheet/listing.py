@@ -179,10 +179,10 @@ def heavy(items: Sequence[Item]) -> frozenset[int]:
         if isinstance(item, Row) or not isinstance(after, Sum) or after.depth <= item.depth
     ]
     counts = {id(item): item.count for item in leaves if isinstance(item.count, int) and item.count}
-    most, few = sorted(counts.values(), reverse=True), (len(leaves) + 3) // 4
-    least = max(most[min(HEAVIEST, few) - 1 :][:1] + [SHARE * count for count in most[:1]], default=0)
+    most, limit = sorted(counts.values(), reverse=True), (len(leaves) + 3) // 4
+    least = max(most[min(HEAVIEST, limit) - 1 :][:1] + [SHARE * count for count in most[:1]], default=0)
     chosen = frozenset(key for key, count in counts.items() if count >= least)
-    return chosen if len(chosen) <= few else frozenset()
+    return chosen if len(chosen) <= limit else frozenset()
 
 
 def _relative(items: Sequence[Item]) -> Iterator[str]:

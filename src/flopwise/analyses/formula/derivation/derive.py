@@ -60,8 +60,8 @@ def _derived(subject: Subject, counting: Counting, progress: Callable[[str], Non
         derivation = Derivation(readings, first, counting, fixed)
         try:
             derivation.follow()
-            if not fixed and (few := derivation.fewer_turns()):
-                first, slow = few, True
+            if not fixed and (fewer := derivation.fewer_turns()):
+                first, slow = fewer, True
                 derivation = Derivation(readings, first, counting, fixed)
                 derivation.follow()
             progress("comparing with profiles")

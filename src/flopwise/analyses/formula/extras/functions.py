@@ -65,7 +65,7 @@ def checked(pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mappin
         except TypeError as error:
             raise InputError(f"sizes of {', '.join(signature.parameters)} are needed: {error}") from None
         if not any(getattr(size, "ndim", 0) or isinstance(size, list | tuple) for size in by_name.values()):
-            plain = {name: _whole(name, size) for name, size in by_name.items()}
+            plain = {name: _integer(name, size) for name, size in by_name.items()}
             for piece in pieces:
                 if piece.holds(**plain):
                     return piece.of(**plain)
@@ -79,7 +79,7 @@ def checked(pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mappin
     return answer
 
 
-def _whole(name: str, size: Any) -> int:
+def _integer(name: str, size: Any) -> int:
     try:
         return operator.index(size)
     except TypeError:
@@ -102,7 +102,7 @@ def _of_arrays(
     values, left = evaluated(pieces, {name: array.ravel() for name, array in spread.items()})
     if not len(left):
         return values.reshape(shape)
-    first = {name: _whole(name, array.ravel()[left[0]]) for name, array in spread.items()}
+    first = {name: _integer(name, array.ravel()[left[0]]) for name, array in spread.items()}
     point(first)
     raise InputError(f"no formula holds at {', '.join(f'{n} = {s}' for n, s in first.items())}")
 
@@ -116,7 +116,7 @@ def evaluated(pieces: Sequence[Piece], sizes: Mapping[str, Any]) -> tuple[Any, A
     """
     import numpy
 
-    largest = {name: max(_whole(name, array.max()), -_whole(name, array.min()), 1) for name, array in sizes.items()}
+    largest = {name: max(_integer(name, array.max()), -_integer(name, array.min()), 1) for name, array in sizes.items()}
     short = max(largest.values()) < LARGE and all(piece.most(largest) < LARGE for piece in pieces)
     kind = "i8" if short else object
     left = {name: array.astype(kind) for name, array in sizes.items()}

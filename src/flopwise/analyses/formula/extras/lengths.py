@@ -58,13 +58,13 @@ class Lengths:
         Raises:
             InputError: all are numbers.
         """
-        lengths = {"batch": "batch" if batch_size is None else batch_size, "past": past or 0, "new": new or 1}
-        made = cls(
-            {kind: dims.get(size, size) if isinstance(size, str) else size for kind, size in lengths.items()}, longest
+        sizes = {"batch": "batch" if batch_size is None else batch_size, "past": past or 0, "new": new or 1}
+        lengths = cls(
+            {kind: dims.get(size, size) if isinstance(size, str) else size for kind, size in sizes.items()}, longest
         )
-        if not made.symbols:
+        if not lengths.symbols:
             raise InputError("no size is open; write a name in place of a number, such as --past past")
-        return made
+        return lengths
 
     @property
     def symbols(self) -> dict[str, str]:

@@ -119,10 +119,10 @@ def _agrees(one: Formula, other: Formula, figure: str) -> bool:
     first, second = one.term(figure), other.term(figure)
     if first is None or second is None or one.whole.exact(figure) != other.whole.exact(figure):
         return first is second
-    return all(one.evaluated(first, p) == other.evaluated(second, p) for p in _inside(other))
+    return all(one.evaluated(first, p) == other.evaluated(second, p) for p in _points_of(other))
 
 
-def _inside(formula: Formula) -> Iterator[Point]:
+def _points_of(formula: Formula) -> Iterator[Point]:
     """Points at which a formula holds."""
     yield from formula.verified_at
     chance = random.Random(5)
@@ -162,16 +162,16 @@ _Box = tuple[dict[str, Domain], frozenset[str]]
 
 def _together(one: _Box, other: _Box) -> _Box | None:
     """Two regions as one, where they are beside each other; None where they are not."""
-    apart = [name for name, domain in one[0].items() if domain != other[0][name]]
-    if one[1] != other[1] or len(apart) > 1:
+    symbols = [name for name, domain in one[0].items() if domain != other[0][name]]
+    if one[1] != other[1] or len(symbols) > 1:
         return None
-    if not apart:
+    if not symbols:
         return one
-    low, high = one[0][apart[0]], other[0][apart[0]]
+    low, high = one[0][symbols[0]], other[0][symbols[0]]
     if low.step != 1 or high.step != 1 or low.high is None or not low.low <= high.low <= low.high + 1:
         return None
     top = None if high.high is None else max(low.high, high.high)
-    return {**one[0], apart[0]: replace(low, high=top)}, one[1]
+    return {**one[0], symbols[0]: replace(low, high=top)}, one[1]
 
 
 def _bounds(box: Mapping[str, Domain], lows: Mapping[str, int]) -> Iterator[str]:

@@ -270,17 +270,17 @@ def add_up(terms: Iterable[Term]) -> Term:
 
 def _settled(terms: dict[Monomial, int]) -> Term:
     """The terms without zeros as a polynomial in normal form, or the integer that is left."""
-    kept = {m: c for m, c in terms.items() if c}
-    if not kept:
+    nonzero = {m: c for m, c in terms.items() if c}
+    if not nonzero:
         return 0
-    if () in kept:
-        if len(kept) == 1:
-            return kept[()]
-        if len(kept) == 2:
-            return _absorbed(kept)
-    elif len(kept) == 2:
-        return _joined(kept)
-    return Polynomial(kept)
+    if () in nonzero:
+        if len(nonzero) == 1:
+            return nonzero[()]
+        if len(nonzero) == 2:
+            return _absorbed(nonzero)
+    elif len(nonzero) == 2:
+        return _joined(nonzero)
+    return Polynomial(nonzero)
 
 
 def _absorbed(terms: dict[Monomial, int]) -> Term:
@@ -310,9 +310,9 @@ def _joined(terms: dict[Monomial, int]) -> Term:
             return floor(Polynomial({other: denominator}) - numerator + denominator - 1, denominator) * -factor
         if len(other) == 1 and other[0][1] == 1 and other[0][0].kind == "floor":
             inner, by = other[0][0].parts
-            apart = numerator - inner
-            if isinstance(by, int) and denominator == 2 * by and isinstance(apart, int) and apart % by == 0:
-                return floor(inner + by - apart, denominator) * -factor  # halves of what was divided already
+            difference = numerator - inner
+            if isinstance(by, int) and denominator == 2 * by and isinstance(difference, int) and difference % by == 0:
+                return floor(inner + by - difference, denominator) * -factor  # halves of what was divided already
     return Polynomial(terms)
 
 

@@ -84,14 +84,14 @@ def stack(tensors: Sequence[Of], dim: int = 0) -> Shapes:
 def split(x: Of, split_size_or_sections: Any = None, dim: int = 0, **more: Any) -> Shapes:
     sizes = more.get("split_size", more.get("split_sizes", split_size_or_sections))
     axis = axis_of(dim, len(x.shape))
-    whole = x.shape[axis]
+    extent = x.shape[axis]
     if isinstance(sizes, (tuple, list)):
         parts = list(sizes)
-        same(whole, sum(parts))
+        same(extent, sum(parts))
     else:
-        count = -(-int(whole) // int(sizes))
-        require(-(-whole // sizes) - count, "==")
-        parts = [*[sizes] * (count - 1), whole - sizes * (count - 1)]
+        count = -(-int(extent) // int(sizes))
+        require(-(-extent // sizes) - count, "==")
+        parts = [*[sizes] * (count - 1), extent - sizes * (count - 1)]
     return [(*x.shape[:axis], part, *x.shape[axis + 1 :]) for part in parts]
 
 
@@ -164,27 +164,27 @@ def getitem(x: Of, index: Any) -> Shapes:
     if not any(part is Ellipsis for part in parts):
         parts.append(Ellipsis)
     extents = iter(x.shape)
-    made: list[Any] = []
+    shape: list[Any] = []
     places: list[Dims] = []
     front = 0  # how many extents stand before those of the tensors
     for part in parts:
         if part is None:
-            made.append(1)
+            shape.append(1)
         elif part is Ellipsis:
-            made.extend(next(extents) for _ in range(len(x.shape) - used))
+            shape.extend(next(extents) for _ in range(len(x.shape) - used))
         elif isinstance(part, slice):
-            made.append(_part(next(extents), part))
+            shape.append(_part(next(extents), part))
         elif isinstance(part, Of):
             next(extents)
-            if places and len(made) != front:
+            if places and len(shape) != front:
                 raise UnresolvedError  # tensors apart from each other move their axes to the front
-            front = len(made)
+            front = len(shape)
             places.append(part.shape)
         elif isinstance(part, int) and not isinstance(part, bool):
             next(extents)
         else:
             raise UnresolvedError
-    return [(*made[:front], *(broadcast(*places) if places else ()), *made[front:])]
+    return [(*shape[:front], *(broadcast(*places) if places else ()), *shape[front:])]
 
 
 def _places(part: Any) -> Any:
@@ -200,13 +200,13 @@ def _part(extent: int, part: slice) -> int:
     if part.start is None and part.stop is None and part.step is None:
         return extent
     start = 0 if part.start is None else part.start
-    made = sliced(extent, start, extent if part.stop is None else part.stop, part.step or 1)
-    whole = int(made) == int(extent)  # what is whole stays contiguous
+    length = sliced(extent, start, extent if part.stop is None else part.stop, part.step or 1)
+    unchanged = int(length) == int(extent)  # what is whole stays contiguous
     if type(start) is int and start < 0 and part.stop is None and part.step in (None, 1):
-        require(-start - extent if whole else extent + start - 1, ">=")
+        require(-start - extent if unchanged else extent + start - 1, ">=")
     else:
-        require(made - extent, "==" if whole else "!=")
-    return made
+        require(length - extent, "==" if unchanged else "!=")
+    return length
 
 
 def slice_(x: Of, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Shapes:
