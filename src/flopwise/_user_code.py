@@ -54,7 +54,7 @@ def user_code(name: str, doing: str) -> Iterator[None]:
     Raises:
         EndedError: it called ``sys.exit``.
     """
-    with _apart(name):
+    with _stdout_on_stderr(name):
         try:
             yield
         except SystemExit as error:
@@ -63,7 +63,7 @@ def user_code(name: str, doing: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _apart(name: str) -> Iterator[None]:
+def _stdout_on_stderr(name: str) -> Iterator[None]:
     """On the command line, what is written to stdout in the block goes to stderr; ``sys.argv`` is the name alone."""
     if not _PRINTING.report_on_stdout:
         yield

@@ -73,8 +73,8 @@ def rows(
     """
     figures = by_name(columns)
     first = next(iter(columns))
-    kept = _kept(figures)
-    texts = {name: {title: size(n) for title, n in of.items()} for name, of in figures.items() if name in kept}
+    names_listed = _names_with_figures(figures)
+    texts = {name: {title: size(n) for title, n in of.items()} for name, of in figures.items() if name in names_listed}
     for title, names in uncalled.items():
         for name in names & texts.keys():
             texts[name][title] = ""
@@ -88,7 +88,7 @@ def rows(
     return [_line(root or "model", entries.texts[root], columns, 0), *_lines(entries, columns, root, root, 1, depth)]
 
 
-def _kept(figures: Mapping[str, Mapping[str, int | float]]) -> set[str]:
+def _names_with_figures(figures: Mapping[str, Mapping[str, int | float]]) -> set[str]:
     """The root, and every name that has a figure or is above one that has."""
     kept = {""}
     for name, numbers in figures.items():
@@ -141,12 +141,12 @@ def _numeric(column: Sequence[str]) -> type | None:
     kind: type | None = int
     filled = [text for text in column if text]
     for text in filled:
-        for wanted in (int, float):
+        for parse in (int, float):
             try:
-                wanted(text)
+                parse(text)
             except ValueError:
                 continue
-            kind = float if wanted is float else kind
+            kind = float if parse is float else kind
             break
         else:
             return None

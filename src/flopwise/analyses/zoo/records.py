@@ -92,8 +92,8 @@ def figures_of(profile: Profile) -> Row:
         "dtypes": _dtypes(t for t in (*graph.inputs, *graph.outputs)),
         "status": "ok",
         "layers": len(profile.rows),
-        **{name: _whole(count) for name, count in (totals["ops"] or {}).items()},
-        **{key: _whole(totals[key]) for key in _TOTALS},
+        **{name: _cell(count) for name, count in (totals["ops"] or {}).items()},
+        **{key: _cell(totals[key]) for key in _TOTALS},
         "exact": profile.exact,
         "unknown": json.dumps(content["coverage"]["unknown"]) if profile.unknown else "",
         "notes": "\n".join(profile.notes),
@@ -126,11 +126,11 @@ def layer_rows(entry: Entry, profile: Profile) -> list[Row]:
             "outputs": _shapes(node.known_outputs),
             "dtypes": _dtypes((*node.known_inputs, *node.known_outputs)),
             "weights": _shapes(stored),
-            **{name: _whole(count) for name, count in zip(CLASSES, row.counts or [None] * len(CLASSES), strict=True)},
-            **{name: _whole(getattr(row, name)) for name in _FIGURES},
+            **{name: _cell(count) for name, count in zip(CLASSES, row.counts or [None] * len(CLASSES), strict=True)},
+            **{name: _cell(getattr(row, name)) for name in _FIGURES},
             "follower": follower,
             "view": chains.is_view(node),
-            "written": _whole(chains.written(row)),
+            "written": _cell(chains.written(row)),
         }
         layer["signature"] = signature(layer)
         rows.append(layer)
@@ -145,7 +145,7 @@ def signature(layer: Row) -> int:
     return int.from_bytes(digest, "big", signed=True)
 
 
-def _whole(figure: object) -> int | None:
+def _cell(figure: object) -> int | None:
     """A figure as a column can hold it; None where it is a formula, or no 64 bits hold it."""
     return figure if isinstance(figure, int) and abs(figure) < 1 << 63 else None
 

@@ -37,7 +37,7 @@ def entries(sources: Sequence[str], trust_code: bool = False) -> list[Entry]:
     Raises:
         InputError: a source stands for nothing.
     """
-    return [entry for source in sources for entry in _of(source, trust_code)]
+    return [entry for source in sources for entry in _entries(source, trust_code)]
 
 
 def with_own_names(
@@ -59,7 +59,7 @@ def with_own_names(
     return list(names.values())
 
 
-def _of(source: str, trust_code: bool) -> Iterator[Entry]:
+def _entries(source: str, trust_code: bool) -> Iterator[Entry]:
     """The models of one source."""
     if _is_of_catalogue(source):
         yield from _catalogue_models(source)

@@ -345,11 +345,11 @@ def size(number: int | float, digits: int = 3) -> str:
     return str(number)
 
 
-def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
-    return [_kept(node) if in_trace else Counts() for node, in_trace in zip(graph.nodes, traced(graph), strict=True)]
+def _graph_counts(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
+    return [_counts(node) if in_trace else Counts() for node, in_trace in zip(graph.nodes, traced(graph), strict=True)]
 
 
-def _kept(node: Node) -> Counts | None:
+def _counts(node: Node) -> Counts | None:
     """The count; None where there is none, and for an operator of a file whose PyTorch original is unknown."""
     counts = attempt(count, node)
     return counts if of_program(node) or any(counts or ()) or node.op in tables.OPERATORS else None
@@ -382,7 +382,7 @@ CONVENTION = Convention(
     },
     others="zero",
     fold=False,
-    whole=Whole(_whole, totals={"params": modules.parameters}, remarks=_remarks),
+    whole=Whole(_graph_counts, totals={"params": modules.parameters}, remarks=_remarks),
     listing=listing,
     display=Display(human=size, columns=("activations",)),
 )

@@ -44,7 +44,7 @@ HOOKS: dict[str, Callable[[Layer], int]] = {
 }
 
 
-def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
+def _graph_counts(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
     return ptflops.image_counts(
         [0] * len(graph.nodes), ptflops.module_counts(graph, HOOKS, once=True), ptflops.batch(graph)
     )
@@ -58,9 +58,9 @@ CONVENTION = Convention(
     weights=Counts(mac=1),
     others="zero",
     fold=False,
-    overrides=as_modules.in_words(_whole, HOOKS, {}),
+    overrides=as_modules.in_words(_graph_counts, HOOKS, {}),
     whole=Whole(
-        _whole,
+        _graph_counts,
         totals={"params": modules.trained},
         remarks=lambda graph: modules.remarks("mmcv", graph, modules.without_rule(graph, HOOKS)),
     ),

@@ -212,7 +212,7 @@ def image_counts(
     return [None if number is None else Counts(mac=number) for number in modules.shared_out(amounts)]
 
 
-def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
+def _graph_counts(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
     return image_counts(map(function_counts, graph.nodes), module_counts(graph), batch(graph))
 
 
@@ -224,9 +224,9 @@ CONVENTION = Convention(
     weights=Counts(mac=1),
     others="zero",
     fold=False,
-    overrides=as_modules.in_words(_whole, HOOKS, FUNCTIONS),
+    overrides=as_modules.in_words(_graph_counts, HOOKS, FUNCTIONS),
     whole=Whole(
-        _whole,
+        _graph_counts,
         totals={"params": modules.trained},
         remarks=lambda graph: modules.remarks("ptflops", graph, modules.without_rule(graph, HOOKS)),
     ),

@@ -126,7 +126,7 @@ def _places(graph: Graph) -> dict[str, int]:
     return modules.places(graph, HOOKS.keys() - CONTAINERS)
 
 
-def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
+def _graph_counts(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
     added, hooks = _places(graph), modules.places(graph)  # the tool hangs a hook on a module for each of its places
     amounts: list[tuple[int, Counts | None]] = []
     for layer in modules.layers(graph):
@@ -170,9 +170,9 @@ CONVENTION = Convention(
     weights=Counts(mac=1),
     others="zero",
     fold=False,
-    overrides=as_modules.in_words(_whole, HOOKS, {}),
+    overrides=as_modules.in_words(_graph_counts, HOOKS, {}),
     whole=Whole(
-        _whole,
+        _graph_counts,
         totals={"params": _params},
         remarks=lambda graph: modules.remarks("thop", graph, modules.without_rule(graph, HOOKS)),
     ),

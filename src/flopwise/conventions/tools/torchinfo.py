@@ -238,7 +238,7 @@ def totals(infos: Sequence[Info]) -> dict[str, int]:
     return sums
 
 
-def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
+def _graph_counts(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
     if graph.program.modules:
         called = [info.layer for info in lines(graph) if info.leaf and info.layer is not None]
     else:
@@ -269,9 +269,9 @@ CONVENTION = Convention(
     weights=Counts(mac=1),
     others="zero",
     fold=False,
-    overrides=as_modules.in_words(_whole, dict.fromkeys(_COSTLY, mult_adds), {}),
+    overrides=as_modules.in_words(_graph_counts, dict.fromkeys(_COSTLY, mult_adds), {}),
     whole=Whole(
-        _whole,
+        _graph_counts,
         totals={"params": _params, "output_bytes": _output_bytes},
         remarks=lambda graph: modules.remarks("torchinfo", graph),
     ),

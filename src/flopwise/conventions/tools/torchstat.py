@@ -233,7 +233,7 @@ def lines(graph: Graph) -> list[Line]:
     return [Line(path, None) if layer is None else line(layer) for path, layer in leaves(graph).items()]
 
 
-def _whole(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
+def _graph_counts(graph: Graph, canonical: Sequence[Counts | None]) -> list[Counts | None]:
     return modules.placed(graph, [(layer.at, attempt(_flops, layer)) for layer in leaves(graph).values() if layer])
 
 
@@ -280,8 +280,8 @@ CONVENTION = Convention(
     weights=Counts(mac=1),
     others="zero",
     fold=False,
-    overrides=as_modules.in_words(_whole, dict(FLOPS), {}),
-    whole=Whole(_whole, totals=TOTALS, remarks=_remarks),
+    overrides=as_modules.in_words(_graph_counts, dict(FLOPS), {}),
+    whole=Whole(_graph_counts, totals=TOTALS, remarks=_remarks),
     notes=(
         "what torchstat calls Flops are multiply-adds; its MAdd counts operations, about two for each",
         "torchstat counts a module once however often it is called, and itself takes one image: for a batch its rules "

@@ -96,7 +96,7 @@ def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -
         make = thing.from_config
     from flopwise.readers.torch.runs.building import constructed
 
-    with _named(model, "it made the module"), _silent():
+    with _model_errors(model, "it made the module"), _silent():
         try:
             return constructed(make, lambda: repaired(lambda: make(**values)), device)
         except TypeError as error:
@@ -127,7 +127,7 @@ def _arguments(model: str, texts: Mapping[str, str]) -> dict[str, Any]:
         if is_callable(text):
             inner = {n.partition(".")[2]: t for n, t in texts.items() if n.startswith(f"{name}.")}
             maker = _looked_up(text)
-            with _named(model, f"it made {name}"):
+            with _model_errors(model, f"it made {name}"):
                 values_inside = _arguments(model, inner)
                 values[name] = repaired(lambda: maker(**values_inside)) if callable(maker) else maker  # noqa: B023 - called at once
         else:
@@ -174,7 +174,7 @@ def _module(model: str, where: str) -> Any:
     """A module by its name; the current folder is only looked into for what is nowhere else."""
     top, here = where.partition(".")[0], os.getcwd()
     in_folder = not _is_importable(top) and PathFinder.find_spec(top, [here]) is not None
-    with _named(model, "it was imported"), _silent(), _beside(here) if in_folder else contextlib.nullcontext():
+    with _model_errors(model, "it was imported"), _silent(), _beside(here) if in_folder else contextlib.nullcontext():
         try:
             return repaired(lambda: importlib.import_module(where))
         except ModuleNotFoundError as error:
@@ -209,7 +209,7 @@ def _nearest(where: str, missing: str, here: str) -> str:
 
 def _has(model: str, thing: Any, part: str) -> bool:
     """True if an object has an attribute; asking for it may import more."""
-    with _named(model, "it was imported"), _silent():
+    with _model_errors(model, "it was imported"), _silent():
         return bool(repaired(lambda: hasattr(thing, part)))
 
 
@@ -225,7 +225,7 @@ def _file(path: str) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with _named(path, "it was imported"), _beside(os.path.dirname(os.path.abspath(path))):
+    with _model_errors(path, "it was imported"), _beside(os.path.dirname(os.path.abspath(path))):
         spec.loader.exec_module(module)
     _IMPORTED.clear()
     _IMPORTED[version] = module
@@ -250,7 +250,7 @@ def _beside(folder: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _named(model: str, doing: str) -> Iterator[None]:
+def _model_errors(model: str, doing: str) -> Iterator[None]:
     """Whatever the user's code raises becomes a ModelError of one line, with the place where it was raised."""
     try:
         with user_code(model, doing):
@@ -297,7 +297,7 @@ def loaded(path: str | os.PathLike[str], trust_code: bool = False) -> Any:
         import torch
     except ImportError:
         raise ModelError(f"{name}: {_NEEDS}") from None
-    with _named(name, "it was loaded"), _silent():
+    with _model_errors(name, "it was loaded"), _silent():
         if not trust_code and is_exported(inside):
             from flopwise.readers.torch.program.exported import load
 

@@ -166,8 +166,8 @@ class Graph:
             else:
                 raise UnsupportedError(f"{name} is not a tensor")
         sizes = [self._seen[n] for n in node.output if n in self._seen]
-        made = sum(int(np.prod(shape)) * _itemsize(dtype) for dtype, shape in sizes)
-        return NodeModel(node, feeds, weights, self._opsets, made)
+        output_bytes = sum(int(np.prod(shape)) * _itemsize(dtype) for dtype, shape in sizes)
+        return NodeModel(node, feeds, weights, self._opsets, output_bytes)
 
     def _key(self, node: onnx.NodeProto) -> str:
         """The digest of a node without its name: operator, attributes and operands."""

@@ -112,7 +112,7 @@ def figures(source: str | None = None, models: Sequence[str] = ()) -> list[Figur
     works = sources()
     if source is not None and source not in works:
         raise InputError(f"unknown source {source!r}; known: {', '.join(works)}")
-    chosen = [figure for name in works if source in (None, name) for figure in _of(name)]
+    chosen = [figure for name in works if source in (None, name) for figure in _figures(name)]
     if models:
         from fnmatch import fnmatchcase
 
@@ -122,7 +122,7 @@ def figures(source: str | None = None, models: Sequence[str] = ()) -> list[Figur
     return chosen
 
 
-def _of(source: str) -> Iterable[Figure]:
+def _figures(source: str) -> Iterable[Figure]:
     for row in _rows(f"{source}.csv"):
         count = int(row.pop("count") or -1)
         year = int(row.pop("year"))

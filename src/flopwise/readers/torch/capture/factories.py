@@ -67,12 +67,12 @@ def move(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwarg
     if plan.name not in ("aten.to", "aten.type"):
         stored = isinstance(args[0], TorchTensor) and id(args[0]) in recorder.stand_ins.graph_tensors
         return args[0] if stored else swap(args[0])
-    wanted = [a for a in args[1:] if not isinstance(a, (torch.device, str)) or (plan.name == "aten.type")]
-    wanted = [swap(a) for a in wanted if not (isinstance(a, int) and not isinstance(a, bool))]
+    settings = [a for a in args[1:] if not isinstance(a, (torch.device, str)) or (plan.name == "aten.type")]
+    settings = [swap(a) for a in settings if not (isinstance(a, int) and not isinstance(a, bool))]
     options = {k: v for k, v in kwargs.items() if k != "device"}
-    if not any(isinstance(a, (torch.dtype, TorchTensor, str)) for a in (*wanted, *options.values())):
+    if not any(isinstance(a, (torch.dtype, TorchTensor, str)) for a in (*settings, *options.values())):
         return args[0]
-    return recorder.record(plan, func, (args[0], *wanted), options)
+    return recorder.record(plan, func, (args[0], *settings), options)
 
 
 def _of_numbers(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -42,7 +42,7 @@ def each(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwarg
         return recorder.record(plan, func, args, kwargs)
     with recorder.interception:
         results = [
-            one(*[_at(a, index) for a in operands], **{key: _at(value, index) for key, value in named.items()})
+            one(*[_part(a, index) for a in operands], **{key: _part(value, index) for key, value in named.items()})
             for index in range(length)
         ]
     return None if bare != name and plan.public.startswith("torch.ops.") else tuple(results)
@@ -63,6 +63,6 @@ def _is_list(argument: Any) -> bool:
     return isinstance(argument, (tuple, list)) and bool(argument) and isinstance(argument[0], TorchTensor)
 
 
-def _at(argument: Any, index: int) -> Any:
+def _part(argument: Any, index: int) -> Any:
     """The part of an argument that belongs to one tensor."""
     return argument[index] if isinstance(argument, (tuple, list)) else argument

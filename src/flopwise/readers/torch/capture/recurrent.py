@@ -37,15 +37,15 @@ def shortened(func: Callable[..., Any], args: Sequence[Any], saved: SavedStorage
     axis, steps = _axis(args), steps_of(args)
     if steps <= _SHORT[-1]:
         return func(*args)
-    kept: list[dict[str, int]] = []
-    for few in _SHORT if saved else _SHORT[:1]:
+    sizes: list[dict[str, int]] = []
+    for count in _SHORT if saved else _SHORT[:1]:
         if saved:
             saved.forget()
-        result = func(args[0].narrow(axis, 0, few), *args[1:])
+        result = func(args[0].narrow(axis, 0, count), *args[1:])
         if saved:
-            kept.append(saved.sizes())
-    if saved and len(kept) == len(_SHORT):
-        fewer, more = kept
+            sizes.append(saved.sizes())
+    if saved and len(sizes) == len(_SHORT):
+        fewer, more = sizes
         own = more.get("", 0) + (steps - _SHORT[1]) * (more.get("", 0) - fewer.get("", 0))
         saved.state({**more, "": own})
     return (_stretched(result[0], axis, steps), *result[1:])

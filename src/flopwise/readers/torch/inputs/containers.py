@@ -21,10 +21,10 @@ def tensors_inside(value: Any, name: str = "") -> Iterator[tuple[str, TorchTenso
 
     Looks into lists, tuples, mappings and the attributes of plain objects, such as a cache of keys and values.
     """
-    yield from _inside(value, name, set())
+    yield from _tensors_in(value, name, set())
 
 
-def _inside(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, TorchTensor]]:
+def _tensors_in(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, TorchTensor]]:
     if isinstance(value, CLOSED) or id(value) in seen:
         return
     seen.add(id(value))
@@ -34,14 +34,14 @@ def _inside(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, TorchT
     prefix = f"{name}." if name else ""
     if isinstance(value, Mapping):
         for key, part in value.items():
-            yield from _inside(part, f"{prefix}{key}", seen)
+            yield from _tensors_in(part, f"{prefix}{key}", seen)
     elif isinstance(value, (list, tuple, set, frozenset)):
         for position, part in enumerate(value):
-            yield from _inside(part, f"{prefix}{position}", seen)
+            yield from _tensors_in(part, f"{prefix}{position}", seen)
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
         for key, part in attributes.items():
-            yield from _inside(part, f"{prefix}{key}", seen)
+            yield from _tensors_in(part, f"{prefix}{key}", seen)
 
 
 def copied(value: Any, tensors: Mapping[int, TorchTensor]) -> Any:

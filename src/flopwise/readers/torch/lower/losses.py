@@ -9,7 +9,7 @@ from flopwise.graph import Tensor
 from flopwise.readers.torch.lower.node import Lowered
 
 
-def _named(reduction: Any, flags: Mapping[str, Any]) -> Any:
+def _reduction(reduction: Any, flags: Mapping[str, Any]) -> Any:
     """The reduction as a word; two flags that it replaced still win over it."""
     averaged, reduced = flags.get("size_average"), flags.get("reduce")
     if averaged is None and reduced is None:
@@ -21,7 +21,7 @@ def _reduced(
     op: str, inputs: tuple[Tensor | None, ...], reduction: Any, flags: Mapping[str, Any], **attrs: Any
 ) -> Lowered:
     """A loss with its reduction among its attributes."""
-    return Lowered(op, inputs, {"reduction": _named(reduction, flags), **attrs})
+    return Lowered(op, inputs, {"reduction": _reduction(reduction, flags), **attrs})
 
 
 def _loss(op: str) -> Callable[..., Lowered]:
