@@ -19,6 +19,7 @@ from flopwise.api.profile import profile
 from flopwise.api.read import read
 from flopwise.errors import ModelError
 from flopwise.graph import Graph
+from flopwise.readers.onnx.read import graph_of, resolve_onnx
 
 
 def same(graph: Graph) -> Any:
@@ -45,6 +46,14 @@ def test_every_source_gives_the_same_graph(path: Path) -> None:
             assert same(read(source)) == same(expected), source
         assert (file.tell(), raw.tell()) == (5, 7)
         assert not file.closed
+
+
+def test_a_model_may_lose_its_nodes_to_the_graph(path: Path) -> None:
+    resolved = resolve_onnx(path)
+    first, last = graph_of(resolved), graph_of(resolved, last=True)
+    assert same(first) == same(last) == same(read(path))
+    assert first.nodes
+    assert not resolved.model.graph.nodes
 
 
 def test_weights_are_the_same_from_every_source(path: Path) -> None:

@@ -106,8 +106,9 @@ def read_onnx(
         InputError: an input's shape is missing, or does not fit; or there is no such loop.
     """
     with no_search_for_garbage():  # none between the two either
-        resolved = _in_brief(resolve_onnx(model, inputs, dims, batch_size, options, progress))
-        graph = graph_of(resolved, progress, last=True)
+        graph = graph_of(
+            _in_brief(resolve_onnx(model, inputs, dims, batch_size, options, progress)), progress, last=True
+        )
         if len(graph.nodes) >= MANY:
             give_back()
         return graph

@@ -266,9 +266,22 @@ def test_what_is_equal_is_one_object() -> None:
     values = [helper.make_tensor_value_info(name, 1, ["n", 3]) for name in "ab"]
     graph = read(helper.make_model(helper.make_graph(nodes, "g", values, [])).SerializeToString()).graph
     first, second = graph.nodes
-    assert first.attributes is second.attributes
+    assert first.operation is second.operation
     assert first.inputs[0] is second.inputs[1]
     assert graph.inputs[0].type is graph.inputs[1].type
+
+
+def test_nodes_in_another_order_and_with_notes_share_their_operation() -> None:
+    note = fields(9, fields(1, "pkg.torch.onnx.name_scopes") + fields(2, "a"))
+    usual = node(fields(1, "x"), fields(2, "y"), fields(3, "one"), fields(4, "Relu"))
+    turned = node(fields(4, "Relu"), fields(7, "ai.onnx"), fields(2, "z"), fields(1, "x"), fields(3, "two"))
+    noted = node(fields(1, "x"), fields(2, "u"), fields(4, "Relu"), note, fields(7, ""))
+    other = node(fields(1, "x"), fields(2, "v"), fields(4, "Relu"), fields(8, "mine"))
+    first, second, third, fourth = read(of_graph(usual, turned, noted, other)).graph.nodes
+    assert first.operation is second.operation is third.operation is not fourth.operation
+    assert [n.outputs for n in (first, second, third)] == [("y",), ("z",), ("u",)]
+    assert [n.name for n in (first, second, third)] == ["one", "two", ""]
+    assert [len(n.metadata) for n in (first, second, third)] == [0, 0, 1]
 
 
 def test_names_that_are_not_ascii() -> None:
