@@ -223,16 +223,16 @@ class Decoder:
 
     def rest(self, data: bytes, depth: int) -> tuple[Operation, tuple[bytes, ...]] | None:
         """The operation of a node and the notes on it, by the fields behind its name; None if others are there."""
-        texts = {4: "", 7: "", 8: ""}
+        texts = {4: b"", 7: b"", 8: b""}
         lists: dict[int, list[bytes]] = {5: [], 9: []}
         for tag, start, end in fields(data):
             if tag & 7 == BYTES and tag >> 3 in texts:
-                texts[tag >> 3] = text_of(data[start:end])
+                texts[tag >> 3] = data[start:end]
             elif tag & 7 == BYTES and tag >> 3 in lists:
                 lists[tag >> 3].append(data[start:end])
             elif tag >> 3 < 4:
                 return None
-        op, domain, overload = texts.values()
+        op, domain, overload = map(text_of, texts.values())
         made = self.operation(op, domain, overload, tuple(lists[5]), depth), tuple(lists[9])
         if not lists[9]:
             self._rests[data] = made
