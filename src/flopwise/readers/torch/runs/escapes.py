@@ -33,8 +33,8 @@ def take_back(
     surroundings: Surroundings,
     elements: Callable[[TorchTensor], TorchTensor | None],
     exact: bool,
-) -> list[str]:
-    """Notes on the tensors of a run that the program holds and that could not be taken back.
+) -> list[TorchTensor]:
+    """The tensors of a run that the program holds and that could not be taken back.
 
     Args:
         made: every tensor that the run handed to the program; empty afterwards.
@@ -50,7 +50,11 @@ def take_back(
     empty_holders(_alive(made), surroundings)
     if _alive(made):
         gc.collect()
-    left = _alive(_without_elements(made, elements))
+    return _alive(_without_elements(made, elements))
+
+
+def notes_of(left: list[TorchTensor]) -> list[str]:
+    """Notes that say where the program holds tensors without elements."""
     return list(dict.fromkeys([note for tensor in left if (note := _note(tensor, left))]))
 
 

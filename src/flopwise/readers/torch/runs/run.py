@@ -131,12 +131,16 @@ def _run(
     calls = Calls(modules, recorder, surroundings)
     training = {"eval": False, "train": True, "as-is": None}[mode]
     chance, exact = torch.get_rng_state(), False
+    made: Run | None = None
     try:
         with restored(model, training, real, surroundings) as elements, plain_execution():
             if elements is not None:
                 recorder.before_write, recorder.before_set = elements.before_write, elements.before_set
             try:
-                return _recorded(model, stored, arguments, recorder, calls, keep)
+                made = _recorded(model, stored, arguments, recorder, calls, keep)
+            except RunError as error:
+                made = error.before
+                raise
             finally:
                 chosen = recorder.generators or not torch.equal(torch.get_rng_state(), chance)
                 exact = device.type == "cpu" and not (real or chosen)
@@ -145,10 +149,13 @@ def _run(
             generator.set_state(state)
         recorder.stand_ins.release()
         if any(tensor() is not None for tensor in recorder.stand_ins.made):  # which few programs keep
-            from flopwise.readers.torch.runs.escapes import take_back
+            from flopwise.readers.torch.runs.escapes import notes_of, take_back
 
             own = functools.partial(recorder.stand_ins.own, device=device)
-            recorder.notes += take_back(recorder.stand_ins.made, surroundings, own, exact)
+            left = take_back(recorder.stand_ins.made, surroundings, own, exact)
+            if made is not None:
+                recorder.notes += notes_of(left)
+    return made
 
 
 def _recorded(
@@ -199,13 +206,11 @@ def _recorded(
             stack.enter_context(recording())
             result = contextvars.copy_context().run(_runner(model, recorder), *args, **kwargs)
         return run_of(results(recorder, calls, result), keep(result))
-    except FlopwiseError:
-        raise
     except (Exception, NeedsLower, NeedsValues) as error:  # whatever a program raises is reported in one line
         where, place, large = _where(calls), place_of(error), _has_large_indices(inputs)
         args, kwargs, inputs, made = (), {}, {}, []
         _clear_variables(error, outer)
-        if isinstance(error, NeedsLower):
+        if isinstance(error, (FlopwiseError, NeedsLower)):
             raise
         if isinstance(error, NeedsValues):
             what = f"{error.function} reads elements" if error.function else "it reads the elements of a large tensor"
