@@ -133,10 +133,11 @@ def check(work: Callable[[int], object], size: int = SIZE) -> None:
 
 
 #: Commands of which each works on the graph in another way.
-THOROUGH = ("profile MODEL", "profile MODEL -f html", "shapes MODEL", "memory MODEL", "weights MODEL")
+THOROUGH = ("profile MODEL", "shapes MODEL", "memory MODEL", "weights MODEL")
 
 #: Those that show the rows of a profile in other ways.
 SHOWING = (
+    "profile MODEL -f html",
     "profile MODEL -f json",
     "profile MODEL -f csv",
     "profile MODEL --by op",
