@@ -73,7 +73,7 @@ class _Trips:
 
     @property
     def number(self) -> int | None:
-        """How often it counts; None if that is unknown."""
+        """As often as the Loop counts; None if that is unknown."""
         return self.most if self.exact or self.stated is None else self.stated
 
     def look_at_condition(self, first: Any, body: Graph, start: Sequence[Fact], general: Run) -> None:
@@ -89,20 +89,17 @@ class _Trips:
 
 
 def _differ(start: Sequence[Fact], carried: Sequence[Fact], trips: _Trips, general: Run) -> bool:
-    """True if iterations are followed one by one, as their shapes may differ, or their few values are worth it."""
+    """True if iterations are followed one by one: shapes may differ, or a few numbers are carried a few times."""
     stable = all(alike(one, other) for one, other in zip(start, carried, strict=True))
     if trips.bounded:
         return False
     certain = trips.exact or (trips.stated is not None and type(trips.stated) is not int)  # a size with an expression
-    if not (certain and stable and general.resolved):
-        return True
-    return (
-        type(trips.most) is int and trips.most <= SHORT and bool(start) and all(f.elements is not None for f in start)
-    )
+    short = type(trips.most) is int and trips.most <= SHORT and bool(start)
+    return not (certain and stable and general.resolved) or (short and all(f.elements is not None for f in start))
 
 
 def _ask_for_trips(node: Node, scope: Scope, most: int | None) -> None:
-    """Warn of a body of which nobody knows how often it runs, but at most."""
+    """Warn that nobody knows how often a body runs; ``most`` is the limit, None if there is none."""
     often = "an unknown number of times" if most is None else f"at most {most} times, counted as {most}"
     scope.warnings.append(f"{describe(node)} runs {often}; give it with --trip {node.name}=N")
 
