@@ -194,7 +194,7 @@ class _Counting:
     shapes: dict[int, Any] = field(default_factory=dict)
 
     def rows(self, graph: Graph, routes: Collection[int]) -> Iterator[Row]:
-        """The rows of the nodes that are listed; those at the places ``routes`` are bounds only where their inputs are."""
+        """The rows of the nodes that are listed; at the places ``routes``, bounds only where their inputs are."""
         views, left_out, lists = self._views(graph), self.folding.positions, self.convention.lists
         for place, (name, node) in enumerate(zip(layer_names(graph.nodes), graph.nodes, strict=True)):
             if place in left_out or node.op == "Constant" or not lists(node):
