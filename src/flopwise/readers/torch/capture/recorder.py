@@ -109,7 +109,7 @@ class Recorder:
             value: computes the elements of the result where they follow from constants.
         """
         position = self.position
-        if isinstance(generator := kwargs.get("generator"), torch.Generator):
+        if kwargs and isinstance(generator := kwargs.get("generator"), torch.Generator):
             self.generators.setdefault(id(generator), (generator, generator.get_state()))
         if self.sizes is not None:
             sized = self._graphed(*self._swapped(args, kwargs))
@@ -134,7 +134,7 @@ class Recorder:
             position.busy = outside
         if self.sizes is not None:
             self._sized = sized
-        if named and named.get("kernel", "math") != "math" and not (self.real or self.low):
+        if named.get("kernel", "math") != "math" and not (self.real or self.low):
             with self.aside():
                 query = swapped[0] if swapped else named_swapped.get("query")
                 result = laid_out(result, query, named["kernel"])
