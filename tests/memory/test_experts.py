@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from flopwise.graph import Node, Tensor
+from flopwise.memory.experts import Experts, experts_of
 from flopwise.memory.traffic import traffic
 
 
@@ -39,3 +42,44 @@ def test_packed_experts_of_onnxruntime() -> None:
     inputs = (_tensor("x", 3, 64), _tensor("router", 3, 8), stacks[0], None, stacks[1])
     node = Node("com.microsoft::MoEPacked", "experts", inputs, (_tensor("y", 3, 64),), {"k": 2})
     assert traffic(node).read == 3 * (64 + 8) * 4 + 6 * (32 * 18 + 64 * 9)
+
+
+@pytest.mark.parametrize(
+    ("rows", "tokens", "touched", "expected", "active"),
+    [
+        (2, 1, 2, Fraction(2), Fraction(2, 8)),
+        (4, 2, 4, 8 * (1 - Fraction(6, 8) ** 2), Fraction(2, 8)),
+        (8, 1, 8, Fraction(8), Fraction(1)),
+        (16, 1, 8, Fraction(8), Fraction(1)),
+        (21, 3, 8, 8 * (1 - Fraction(1, 8) ** 3), Fraction(7, 8)),
+        (0, 0, 0, Fraction(0), Fraction(0)),
+    ],
+)
+def test_experts_that_tokens_take(rows: int, tokens: int, touched: int, expected: Fraction, active: Fraction) -> None:
+    stack = Experts("experts", 8, rows)
+    assert stack.touched == touched
+    assert stack.expected(tokens) == expected
+    assert stack.active(tokens) == active
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "stack"),
+    [
+        ("aten::_grouped_mm", ((6, 16), (8, 16, 32)), Experts("it", 8, 6)),
+        ("MatMul", ((6, 16), (8, 16, 32)), None),
+        ("aten::_grouped_mm", ((6, 16), (16, 32)), None),
+        ("aten::_grouped_mm", (None, (8, 16, 32)), None),
+        ("aten::_grouped_mm", ((6, 16), None), None),
+        ("aten::_grouped_mm", ((6, 16),), None),
+    ],
+)
+def test_only_a_product_with_a_stack_has_experts(
+    op: str, shapes: tuple[tuple[int, ...] | None, ...], stack: Experts | None
+) -> None:
+    inputs = tuple([Tensor(f"x{place}", shape, "float32") for place, shape in enumerate(shapes)])
+    assert experts_of("it", Node(op, "it", inputs, ())) == stack
+
+
+def test_experts_of_unknown_size_read_nobody_knows_how_much() -> None:
+    inputs = (_tensor("x", 6, 16), Tensor("w", None, "float32"))
+    assert traffic(Node("aten::_grouped_mm", "experts", inputs, (_tensor("y", 6, 32),))).read is None

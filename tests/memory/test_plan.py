@@ -186,6 +186,20 @@ def test_an_alignment_without_sense(alignment: int) -> None:
         planned(sketch({"x": (10,)}, x="input").graph(outputs="x"), alignment)
 
 
+@pytest.mark.parametrize("alignment", [1, 1 << 21])
+def test_the_least_and_the_largest_alignment(alignment: int) -> None:
+    graph = sketch({"x": (10,), "y": (10,)}, x="input")
+    graph.node("Relu", "x", "y")
+    plan = planned(graph.graph(), alignment)
+    assert (plan.alignment, plan.size) == (alignment, max(80, alignment + 40))
+
+
+@pytest.mark.parametrize("alignment", [3 << 19, 1 << 22])
+def test_a_larger_alignment_or_one_that_is_no_power_of_two(alignment: int) -> None:
+    with pytest.raises(InputError, match="is not a power of two up to 2097152"):
+        planned(sketch({"x": (10,)}, x="input").graph(outputs="x"), alignment)
+
+
 def test_without_all_sizes_there_is_no_plan() -> None:
     assert plan_arena(liveness(sketch({"x": None, "y": (1,)}, x="input").graph())) is None
 

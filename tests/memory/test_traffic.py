@@ -56,6 +56,13 @@ def node(
         (node("Dropout", (X,), (4, 6), (4, 6)), 96, 96),  # the mask is written
         (node("Relu", (Tensor("u", None, "float32"),), (4, 6)), None, 96),
         (node("NonZero", (X,), None), 96, None),
+        # of what is picked nothing is known where a size is missing
+        (node("Slice", (X,), None), None, None),
+        (node("Slice", (Tensor("u", None, "float32"),), (2, 6)), None, 48),
+        (node("Gather", (X, Tensor("i", None, "int64")), (3, 6)), None, 72),
+        (node("Gather", (X, Tensor("i", (9,), "int64")), (9, 6)), 96 + 72, 216),  # at most the whole table
+        (node("If", (Tensor("c", (), "bool"),), (4, 6)), 1, 0),
+        (node("If", (Tensor("c", None, "bool"),), (4, 6)), None, 0),
     ],
 )
 def test_traffic(made: Node, read: int | None, written: int | None) -> None:

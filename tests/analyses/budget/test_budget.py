@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import flopwise
 from flopwise.analyses.budget.budget import Budget, Settings, parse, read_budget
-from flopwise.analyses.budget.checking import new_budget, updated
+from flopwise.analyses.budget.checking import Verdict, new_budget, updated
 from flopwise.analyses.quantities import quantity
 from flopwise.errors import FlopwiseError, InputError
 
@@ -218,3 +218,23 @@ def test_a_new_budget_can_be_read() -> None:
         ("unknown", 1),
     ]
     assert (made.settings.convention, made.settings.batch_size, made.settings.dims) == ("macs", 2, {"n": 1})
+
+
+def test_a_limit_is_kept_by_as_much_as_it_allows_and_by_exact_figures_alone() -> None:
+    (limit,) = parse("[model]\nmacs = 100").limits
+
+    def verdict(value: int | None, exact: bool = True) -> tuple[bool, str]:
+        one = Verdict(limit, "a.onnx", "", value, exact)
+        return one.broken, one.why
+
+    assert verdict(100) == (False, "")
+    assert verdict(101) == (True, "1 too many")
+    assert verdict(99, exact=False) == (True, "a lower bound: there are layers without a count")
+    assert verdict(None) == (True, "the figure is unknown")
+
+
+def test_a_limit_of_time_is_broken_by_what_is_too_slow_or_was_not_measured() -> None:
+    (limit,) = parse("[model]\nmax_time_ratio = 2").limits
+    assert Verdict(limit, "a.onnx", "", 2000, True).why == ""
+    assert Verdict(limit, "a.onnx", "", 2001, True).why == "too slow"
+    assert Verdict(limit, "a.onnx", "", None, True).why == "nothing was measured: flopwise bench"

@@ -10,6 +10,7 @@ from tests.analyses.compare.variants import NUMBERED, network
 from tests.cli.conftest import EXAMPLES
 
 import flopwise
+from flopwise.analyses.compare.comparison import difference, percent
 from flopwise.analyses.compare.conditions import broken, conditions
 from flopwise.errors import InputError
 from flopwise.graph import Graph
@@ -220,3 +221,20 @@ def test_a_narrow_terminal_keeps_per_cents_beside_the_figures() -> None:
         assert "A" in totals.split("\n")[0]
         assert "%" in totals.split("\n")[0]
         assert "%" in operators.split("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "more", "share"),
+    [
+        ((100, 150), 50, 50.0),
+        ((100, 100), 0, 0.0),
+        ((0, 0), 0, 0.0),
+        ((0, 5), 5, None),
+        ((None, 5), None, None),
+        ((5, None), None, None),
+        ((8, 2), -6, -75.0),
+    ],
+)
+def test_differences(values: tuple[int | None, ...], more: int | None, share: float | None) -> None:
+    assert difference(values, 1) == more
+    assert percent(values, 1) == share

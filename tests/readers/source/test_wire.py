@@ -92,6 +92,11 @@ def test_groups_are_left_out() -> None:
             list(fields(damaged))
 
 
+def test_groups_nest_100_deep_at_most() -> None:
+    data = b"\x0b" * 100 + b"\x0c" * 100
+    assert list(window(data).fields(0, len(data))) == list(fields(data)) == []
+
+
 def test_a_message_that_ends_after_the_file() -> None:
     with pytest.raises(ModelError, match="5 bytes are missing"):
         list(window(b"\x08\x01").fields(0, 7))

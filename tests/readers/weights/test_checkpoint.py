@@ -70,6 +70,40 @@ def test_nested_containers(tmp_path: Path) -> None:
     _checked(tmp_path / "a.pt", {"a.0": torch.ones(2), "a.1.b": torch.zeros(3)})
 
 
+def _nested(depth: int) -> Any:
+    held: Any = torch.ones(2)
+    for _ in range(depth):
+        held = [held]
+    return held
+
+
+def test_containers_nest_32_deep_at_most(tmp_path: Path) -> None:
+    torch.save(_nested(32), tmp_path / "a.pt")
+    assert [p.name for p in open_stored(tmp_path / "a.pt").tensors] == [".".join("0" * 32)]
+    torch.save(_nested(33), tmp_path / "a.pt")
+    _refused(tmp_path / "a.pt", "its containers nest deeper than 32")
+
+
+def test_containers_hold_as_many_values_as_the_limit(tmp_path: Path) -> None:
+    torch.save([torch.ones(2), 1, 2], tmp_path / "a.pt")
+    with flopwise.limits(checkpoint_values=3):  # three values, after the list itself
+        assert len(open_stored(tmp_path / "a.pt").tensors) == 1
+    with flopwise.limits(checkpoint_values=2):
+        _refused(tmp_path / "a.pt", "its containers hold 3 values, more than the limit checkpoint_values of 2")
+
+
+def test_tensors_repeat_the_same_elements_16_times_or_as_often_as_the_limit(tmp_path: Path) -> None:
+    flat = torch.zeros(100)
+    torch.save([flat.view(1, *[1] * rank, 100) for rank in range(16)], tmp_path / "a.pt")
+    with flopwise.limits(repeated_elements=1):
+        assert len(open_stored(tmp_path / "a.pt").tensors) == 16
+    torch.save([flat.view(1, *[1] * rank, 100) for rank in range(17)], tmp_path / "a.pt")
+    with flopwise.limits(repeated_elements=1700):
+        assert len(open_stored(tmp_path / "a.pt").tensors) == 17
+    with flopwise.limits(repeated_elements=1699):
+        _refused(tmp_path / "a.pt", "repeat the same elements to 1,700 elements, more than the limit")
+
+
 def test_a_script_and_an_exported_program(tmp_path: Path) -> None:
     module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).eval()
     module(torch.rand(2, 3))

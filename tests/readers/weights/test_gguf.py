@@ -149,6 +149,45 @@ def test_counts_that_lie(tmp_path: Path, changed: dict[str, int], told: str) -> 
     _refused(path, told)
 
 
+def test_what_a_header_may_have_at_most(tmp_path: Path) -> None:
+    nested = _text("a") + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 3 + struct.pack("<IQI", 4, 1, 7)
+    aligned = _text("general.alignment") + struct.pack("<II", 4, 16)
+    tensors = [_tensor("a" * (1 << 16), (1,) * 8, 0, 0), _tensor("b", (0, 2**63 - 1), 0, 16)]
+    with open_stored(_file(tmp_path, tensors, [nested, aligned])) as stored:
+        assert [tensor.shape for tensor in stored.tensors] == [(1,) * 8, (2**63 - 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ({"tensors": [_tensor("a" * ((1 << 16) + 1), (1,), 0, 0)]}, "the name of a tensor has 65,537 bytes"),
+        ({"tensors": [_tensor("a", (0, 2**63), 0, 0)]}, "has the impossible shape"),
+        ({"tensors": [], "entries": [_text("general.alignment") + struct.pack("<II", 4, 48)]}, "not a power of 2"),
+        (
+            {
+                "tensors": [],
+                "entries": [
+                    _text("a") + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 4 + struct.pack("<IQI", 4, 1, 7)
+                ],
+            },
+            "metadata of type 9",
+        ),
+    ],
+    ids=["name", "extent", "alignment", "nested"],
+)
+def test_one_more_than_that_is_refused(tmp_path: Path, made: dict[str, Any], told: str) -> None:
+    _refused(_file(tmp_path, **made), told)
+
+
+def test_a_header_as_long_as_the_limit(tmp_path: Path) -> None:
+    path = _file(tmp_path, [_tensor("a", (8,), 0, 0)], data=bytes(32))
+    head = 24 + len(_tensor("a", (8,), 0, 0))
+    with flopwise.limits(header_bytes=head):
+        assert len(open_stored(path).tensors) == 1
+    with flopwise.limits(header_bytes=1), pytest.raises(ModelError, match="more than the limit header_bytes"):
+        open_stored(path)
+
+
 def test_a_file_cut_anywhere(tmp_path: Path) -> None:
     path = _file(tmp_path, [_tensor("a", (8,), 0, 0)], [_text("k") + struct.pack("<IQ", 8, 1) + b"x"], bytes(32))
     whole = path.read_bytes()

@@ -182,6 +182,11 @@ def test_what_the_configuration_says(tmp_path: Path, capsys: pytest.CaptureFixtu
         ({"a.weight_packed": ("I32", (4, 4)), "a.weight_shape": ("I64", (2,))}, {"a.weight_shape": b"\xff" * 16}),
         ({"a_blocks": ("U8", (4, 4)), "a_scales": ("U8", (5,))}, {}),
         ({"qweight": ("I32", (0, 4)), "scales": ("F16", (1, 4))}, {}),
+        ({"a.qweight": ("I32", (9, 4)), "a.scales": ("F16", (1, 4)), "a.g_idx": ("I32", (32,))}, {}),
+        ({"a.qweight": ("I32", (4, 4)), "a.scales": ("F16", (1, 8))}, {}),
+        ({"a.qweight": ("I32", (4, 4)), "a.scales": ("F16", (1, 128))}, {}),
+        ({"a.qweight": ("F32", (4, 4)), "a.scales": ("F16", (1, 32))}, {}),
+        ({"a_blocks": ("U8", (4, 4)), "a_scales": ("F16", (4,))}, {}),
     ],
 )
 def test_names_that_mean_nothing(tmp_path: Path, entries: Entries, values: dict[str, bytes]) -> None:
@@ -195,3 +200,25 @@ def test_names_that_mean_nothing(tmp_path: Path, entries: Entries, values: dict[
 def test_configurations_that_say_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.json").write_text(text)
     flopwise.profile(_write(tmp_path / "a.safetensors", {"a.weight": ("F16", (4, 4))}))
+
+
+@pytest.mark.parametrize(
+    ("rows", "outputs", "dtype"), [(8, 4, "int8"), (1, 4, "int1"), (4, 32, "int4"), (4, 16, "int8"), (4, 64, "int2")]
+)
+def test_words_hold_elements_of_up_to_8_bits(tmp_path: Path, rows: int, outputs: int, dtype: str) -> None:
+    entries: Entries = {"a.qweight": ("I32", (rows, 4)), "a.scales": ("F16", (1, outputs)), "a.g_idx": ("I32", (32,))}
+    with open_stored(_write(tmp_path / "a.safetensors", entries)) as stored:
+        (packed,) = [tensor.packed for tensor in stored.tensors if tensor.packed]
+    assert packed.dtype == dtype
+
+
+@pytest.mark.parametrize(("elements", "shape"), [(63, (63,)), (64, (64,)), (62, (64,)), (65, (64,))])
+def test_a_description_says_as_many_elements_as_bytes_hold(
+    tmp_path: Path, elements: int, shape: tuple[int, ...]
+) -> None:
+    state = json.dumps({"shape": [elements]}).encode()
+    name = "a.weight.quant_state.bitsandbytes__nf4"
+    entries: Entries = {"a.weight": ("U8", (32, 1)), "a.weight.absmax": ("F32", (1,)), name: ("U8", (len(state),))}
+    with open_stored(_write(tmp_path / "a.safetensors", entries, {name: state})) as stored:
+        (packed,) = [tensor.packed for tensor in stored.tensors if tensor.packed]
+    assert packed == ("nf4", shape)

@@ -112,6 +112,32 @@ def test_a_long_header(tmp_path: Path) -> None:
         open_stored(path)
 
 
+def test_a_header_as_long_as_the_limit(tmp_path: Path) -> None:
+    path = _file(tmp_path / "a.safetensors", b"{" + b" " * 998 + b"}", b"", None)
+    with flopwise.limits(header_bytes=1000):
+        assert open_stored(path).tensors == ()
+
+
+@pytest.mark.parametrize(("rank", "readable"), [(64, True), (65, False)])
+def test_a_tensor_has_64_dimensions_at_most(tmp_path: Path, rank: int, readable: bool) -> None:
+    path = _file(tmp_path / "a.safetensors", {"a": _tensor([1] * rank, 0, 4)}, bytes(4))
+    if readable:
+        assert open_stored(path).tensors[0].shape == (1,) * rank
+    else:
+        with pytest.raises(ModelError, match="has no shape of at most 64 dimensions"):
+            open_stored(path)
+
+
+@pytest.mark.parametrize(("extent", "readable"), [((1 << 63) - 1, True), (1 << 63, False)])
+def test_an_extent_is_below_2_to_the_63(tmp_path: Path, extent: int, readable: bool) -> None:
+    path = _file(tmp_path / "a.safetensors", {"a": _tensor([extent, 0], 0, 0)}, b"")
+    if readable:
+        assert open_stored(path).tensors[0].shape == (extent, 0)
+    else:
+        with pytest.raises(ModelError, match="has no shape"):
+            open_stored(path)
+
+
 @pytest.mark.parametrize("data", [b"", b"abc", b"<html>not found</html>"])
 def test_other_files(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.safetensors").write_bytes(data)

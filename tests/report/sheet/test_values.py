@@ -7,7 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flopwise.errors import printable
-from flopwise.report.sheet.values import AtLeast, Kind, Look, Value, ascii_only, exact, human, percent, total_of
+from flopwise.report.sheet.values import (
+    AtLeast,
+    Kind,
+    Look,
+    Value,
+    ascii_only,
+    bounded,
+    by_size,
+    exact,
+    human,
+    percent,
+    ratio,
+    total_of,
+)
 
 
 @given(st.text())
@@ -116,3 +129,29 @@ def test_totals_are_bounds_where_some_figures_are_unknown() -> None:
     assert type(total_of([1, None])) is type(total_of([1, AtLeast(2)])) is AtLeast
     assert total_of([None, None]) is None
     assert total_of([]) == 0
+
+
+def test_a_figure_is_a_bound_unless_it_is_exact() -> None:
+    assert type(bounded(5, True)) is int
+    assert type(bounded(5, False)) is AtLeast
+    assert bounded(None, True) is bounded(None, False) is None
+
+
+def test_what_is_unknown_comes_first_and_then_the_largest() -> None:
+    values: list[Value] = ["b", 3, None, 5.5, "a", AtLeast(4)]
+    assert sorted(values, key=by_size) == [None, 5.5, 4, 3, "a", "b"]
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.05, "0.1"), (0.0499, "<0.1"), (-0.05, "-0.1"), (-0.0499, "> -0.1")])
+def test_a_share_that_rounds_to_something_is_shown(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(99.94, "99.9"), (100.0, "100"), (-100.4, "-100"), (1000.0, "1,000")])
+def test_a_ratio_has_no_fraction_from_100_on(value: float, text: str) -> None:
+    assert ratio(value) == text
+
+
+@pytest.mark.parametrize(("width", "text"), [(None, "1, 2"), (120, "1, 2"), (119, "1 +1")])
+def test_a_wide_table_shows_two_shapes(width: int | None, text: str) -> None:
+    assert Look(width=width).value(((1,), (2,)), "shapes") == text
