@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from flopwise.analyses.sparsity import measuring
 from flopwise.analyses.sparsity.asking import sparsity_query
 from flopwise.analyses.sparsity.measuring import Measured, Weight, measure
+from flopwise.analyses.sparsity.result import total
 from flopwise.analyses.sparsity.views import PLAIN, View, ZeroPoint, as_stored, conv_transpose, stacked, transposed
 from flopwise.errors import ModelError
 
@@ -256,3 +257,8 @@ def test_blocks_of_any_height_in_one_pass() -> None:
         [Weight(held(array), as_stored(array.shape), PLAIN)], sparsity_query("7x5,5x1,11x2,64x1,1000x1,1048576x1048576")
     )
     check(found, [array])
+
+
+@pytest.mark.parametrize(("values", "expected"), [([], 0), ([1, 2], 3), ([0, 0], 0), ([1, None], None), ([None], None)])
+def test_a_sum_with_something_unknown_is_unknown(values: list[int | None], expected: int | None) -> None:
+    assert total(values) == expected

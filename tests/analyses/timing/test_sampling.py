@@ -121,3 +121,23 @@ def test_a_cold_first_run_is_not_a_sample() -> None:
     last = ""
     cold.round()
     assert {s.best for s in cold.samples.values()} == {150}
+
+
+def test_the_spread_takes_ten_samples() -> None:
+    assert Samples([10, 10, 10, 10, 10, 20, 20, 20, 20]).spread is None
+    assert Samples([10, 10, 10, 10, 10, 20, 20, 20, 20, 20]).spread == 2.0
+    assert Samples([0] * 10).spread is None
+    assert Samples().median is None
+
+
+@pytest.mark.parametrize(
+    ("noise", "share", "drift", "quiet"),
+    [
+        (0.05, 0.9, 0.1, True),
+        (0.0501, 0.9, 0.1, False),
+        (0.05, 0.8999, 0.1, False),
+        (0.05, 0.9, 0.1001, False),
+    ],
+)
+def test_a_machine_is_quiet_up_to_its_limits(noise: float, share: float, drift: float, quiet: bool) -> None:
+    assert (verdict(noise, share, drift) == "quiet") is quiet
