@@ -48,6 +48,20 @@ def test_a_file_that_is_too_short(tmp_path: Path, missing: int) -> None:
         read_npy(str(path), 6)
 
 
+@pytest.mark.parametrize(("size", "truncated"), [(8000, False), (7999, True)])
+def test_a_file_of_an_array_that_is_not_read_is_as_long_as_its_elements(
+    tmp_path: Path, size: int, truncated: bool
+) -> None:
+    path = tmp_path / "a.npy"
+    saved(path, numpy.arange(1000))
+    path.write_bytes(path.read_bytes()[:size])
+    if truncated:
+        with pytest.raises(InputError, match=r"is truncated; an array of shape \(1000,\) takes 8000 bytes"):
+            read_npy(str(path), 6)
+    else:
+        assert read_npy(str(path), 6).shape == (1000,)
+
+
 @pytest.mark.parametrize(
     ("array", "told"),
     [
