@@ -13,7 +13,7 @@ from tests.graphs import sketch
 from flopwise.api.profile import profile
 from flopwise.conventions import CONVENTIONS, Convention, get
 from flopwise.errors import FlopwiseError, InputError, ShapeError
-from flopwise.graph import Graph, Node
+from flopwise.graph import Graph, Node, Program, Submodule
 from flopwise.operators import tables
 from flopwise.operators.counts import FLOPS, MACS, Counts
 from flopwise.operators.operator import Operator
@@ -318,7 +318,9 @@ def test_a_graph_goes_straight_in() -> None:
 def test_an_empty_graph() -> None:
     found = counted(Graph("none", "hand", "", (), (), ()))
     assert (found.rows, found.total("count"), found.exact, found.peak_activation_bytes) == ((), 0, True, 0)
-    assert found.to_dict()["totals"]["count"] == 0
+    totals = found.to_dict()["totals"]
+    figures = ("count", "macs", "needed_macs", "flops", "params", "activations", "output_bytes")
+    assert [totals[figure] for figure in figures] == [0] * 7
 
 
 def test_each_repr_is_one_short_line() -> None:
@@ -336,3 +338,26 @@ def test_what_is_unknown_shows_in_a_repr() -> None:
     found = profile_graph(Graph("net", "onnx", "", (), (), (node,)), get("flops"))
     assert repr(found) == "<Profile 'net': >= 0 FLOP (flops), 0 parameters, 1 layer>"
     assert "count ?" in repr(found.rows[0])
+
+
+def test_only_a_file_is_estimated_by_a_tool_that_counts_programs() -> None:
+    module = Submodule("", "net.Net", {}, {}, (), False, "")
+    made = sketch({"x": (4, 4), "y": (4, 4)}, x="input")
+    made.node("Relu", "x", "y")
+    file = made.graph()
+    program = replace(file, program=Program(modules=(module,)))
+    seeing = [convention for convention in CONVENTIONS.values() if convention.sees == "programs"]
+    assert seeing
+    for convention in seeing:
+        assert replace(profile_graph(file, CONVENTIONS["flops"]), convention=convention).estimated
+        assert not replace(profile_graph(program, CONVENTIONS["flops"]), convention=convention).estimated
+    assert not profile_graph(file, CONVENTIONS["flops"]).estimated
+
+
+def test_the_state_is_what_a_model_is_handed_but_for_single_numbers() -> None:
+    made = sketch({"x": (4, 4), "k": (2, 3), "length": (), "open": None, "y": (4, 4)}, x="input")
+    for name in ("k", "length", "open"):
+        made.tensors[name] = replace(made.tensors[name], kind="state")
+    made.node("Relu", "x", "y")
+    assert profile_graph(made.graph("x k length open"), CONVENTIONS["flops"]).state_bytes == 2 * 3 * 4
+    assert profile_graph(made.graph("x"), CONVENTIONS["flops"]).state_bytes == 0
