@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -353,3 +354,26 @@ def test_light_models(name: str) -> None:
     peak = peak_activation_bytes(flopwise.read(LIGHT / f"light_{name}.onnx"))
     assert peak is not None
     assert round(peak / 1e6, 2) == bounds.get(name, 2.24)
+
+
+def test_who_asks_for_a_shape_alone_keeps_nothing_alive() -> None:
+    made = sketch({"x": (10,), "a": (10,), "b": (10,), "y": (10,), "n": (1,)}, x="input")
+    for before, after in ("xa", "ab", "by"):
+        made.node("Relu", before, after)
+    made.node("Shape", "a", "n")
+    lives = liveness(made.graph())
+    assert 3 in fold(made.graph()).positions
+    assert lives.alive == (40, 80, 80, 80)
+    assert next(buffer for buffer in lives.buffers if buffer.name == "a").last == 2
+
+
+def test_a_part_of_a_tensor_is_not_overwritten_as_if_it_were_the_whole() -> None:
+    made = sketch({"x": (10,), "a": (10,), "b": (5,), "y": (5,)}, x="input")
+    made.node("Exp", "x", "a")
+    made.node("Slice", "a", "b")
+    made.node("Relu", "b", "y")
+    made.nodes[1] = replace(made.nodes[1], origin="aten.narrow")
+    lives = liveness(made.graph(), inplace=True)
+    assert [[tensor.name for tensor in buffer.tensors] for buffer in lives.buffers] == [["x"], ["a", "b"], ["y"]]
+    assert lives.peak == 10 * 4 + 10 * 4
+    assert [buffer.name for buffer in lives.alive_at(3)] == ["a", "y"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flopwise.graph import Graph, Node, Shape, Tensor
-from flopwise.memory.traffic import traffic
+from flopwise.memory.traffic import may_overwrite, traffic
 
 X = Tensor("x", (4, 6), "float32", "input")
 
@@ -91,3 +91,13 @@ def test_intensity_of_a_layer_and_of_the_model() -> None:
     assert [cell(intensity, row, profile) for row in profile.rows] == [96 / (96 + 48 + 32), ""]
     assert cell(intensity, profile.sum, profile) == 96 / 176
     assert (profile.total("read_bytes"), profile.total("written_bytes")) == (144, 32)
+
+
+def test_a_result_overwrites_what_takes_as_many_bytes() -> None:
+    whole, half, row = X, Tensor("h", (4, 6), "float16"), Tensor("r", (6,), "float32")
+    assert may_overwrite(node("Add", (whole, half), (4, 6))) == [0]
+    assert may_overwrite(node("Add", (whole, half), (4, 6), dtype="float16")) == [1]
+    assert may_overwrite(node("Add", (row, whole), (4, 6))) == [1]
+    assert may_overwrite(node("Add", (whole, whole), (4, 6))) == [0, 1]
+    assert may_overwrite(node("MatMul", (whole, whole), (4, 6))) == []
+    assert may_overwrite(node("Relu", (Tensor("u", None, "float32"),), (4, 6))) == []

@@ -18,7 +18,7 @@ import flopwise
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.tables import ROWS
-from flopwise.profiles.precision import precision, precisions
+from flopwise.profiles.precision import precision, precisions, quantized_before
 from flopwise.rows import Row
 
 #: Operator -> places of the inputs that it multiplies with each other, but for those that repeat.
@@ -197,3 +197,26 @@ def test_tables_name_operators_of_onnxruntime() -> None:
         names = [i.name for i in schemas[op].inputs]
         assert max(places) < len(names)
         assert not [names[p] for p in places if re.search("scale|zero_point|bias|mask|index", names[p])], op
+
+
+def test_a_name_that_another_body_used_is_what_it_was_made_of_last() -> None:
+    x, q, scale = Tensor("x", (4,), "float32"), Tensor("q", (4,), "int8"), Tensor("s", (), "float32")
+    made = (Tensor("a", (4,), "float32"),)
+    dequantized, plain = Node("DequantizeLinear", "d", (q, scale), made), Node("Identity", "i", (x,), made)
+    assert quantized_before([plain, dequantized]) == {"a": "int8"}
+    assert quantized_before([dequantized, plain]) == {}
+
+
+def test_tensors_are_joined_in_the_type_that_all_of_them_had() -> None:
+    scale = Tensor("s", (), "float32")
+
+    def joined(*dtypes: str) -> dict[str, str]:
+        parts = [Tensor(f"t{i}", (4,), "float32") for i in range(len(dtypes))]
+        nodes = [
+            Node("DequantizeLinear", "", (Tensor(f"q{i}", (4,), dtype), scale), (part,))
+            for i, (dtype, part) in enumerate(zip(dtypes, parts, strict=True))
+        ]
+        return quantized_before([*nodes, Node("Concat", "", tuple(parts), (Tensor("y", (8,), "float32"),))])
+
+    assert joined("int8", "int8")["y"] == "int8"
+    assert "y" not in joined("int8", "uint8")

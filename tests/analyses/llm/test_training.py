@@ -11,10 +11,12 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from tests.graphs import sketch  # noqa: E402
 from tests.language_models import LLAMA, MIXTURE, UNFUSED, written  # noqa: E402
 
 import flopwise  # noqa: E402
-from flopwise.analyses.llm.training import TrainingStep  # noqa: E402
+from flopwise.analyses.llm.training import TrainingStep, training_step  # noqa: E402
+from flopwise.operators.counts import Counts  # noqa: E402
 
 
 def _step(folder: Path, **options: Any) -> TrainingStep:
@@ -175,3 +177,14 @@ def test_a_request_and_a_training_step_take_arguments_of_their_own(tmp_path: Pat
         flopwise.llm(folder, train=True, generate=4)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="optimizer"):
         flopwise.llm(folder, optimizer="sgd")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(("rules", "exact"), [({}, True), ({"Exp": lambda node, wanted: Counts(mul=32)}, False)])
+def test_a_step_that_keeps_nobody_knows_how_much_is_not_exact(rules: Any, exact: bool) -> None:
+    made = sketch({"x": (4, 8), "w": (8, 8), "a": (4, 8), "y": (4, 8)}, x="input", w="weight")
+    made.node("MatMul", "x w", "a")
+    made.node("Exp", "a", "y")
+    profile = flopwise.profile(made.graph(), train=True, optimizer="sgd", backward_rules=rules)
+    step = training_step(profile, name="sketch", source="hand", dtype="float32", batch=4, sequence=1, optimizer="sgd")
+    assert profile.exact
+    assert step.exact is step.to_dict()["exact"] is exact

@@ -8,6 +8,8 @@ import pytest
 from tests.graphs import Sketch, sketch
 
 import flopwise
+from flopwise.analyses.training.gradients import gradients
+from flopwise.analyses.training.step import train
 from flopwise.graph import Body, Graph, Program
 from flopwise.operators.counts import Counts
 from flopwise.profiles.profile import Profile
@@ -115,3 +117,55 @@ def test_where_nothing_is_trained_a_note_says_so() -> None:
     recorded = replace(made.graph(), program=Program())
     assert f"{told}; was the module read with grad=True?" in trained(recorded)[0].notes
     assert not any("nothing runs backward" in note for note in trained(net().graph())[0].notes)
+
+
+def test_a_gradient_of_less_than_nothing_is_unknown() -> None:
+    rules = {"acme::Mystery": lambda node, wanted: Counts(mul=-1)}
+    profile, training = trained(net("acme::Mystery").graph(), backward_rules=rules)
+    assert profile.rows[1].backward_counts is None
+    assert "a count is negative" in profile.rows[1].untrained
+    assert not training.exact
+
+
+def test_where_no_gradient_is_known_there_are_no_sums_of_them() -> None:
+    made = sketch({**_SHAPES, "w": (8, 8)}, x="input", w="weight")
+    made.node("acme::Mystery", "x w", "y")
+    content = trained(made.graph())[0].to_dict()["training"]
+    assert [content[f"backward{figure}"] for figure in ("", "_macs", "_flops", "_ops")] == [None] * 4
+    content = trained(net("acme::Mystery").graph())[0].to_dict()["training"]
+    assert content["backward_macs"] == 4 * 8 * 8
+
+
+def test_a_layer_that_is_listed_twice_is_trained_once() -> None:
+    once = flopwise.profile(net().graph())
+    twice = replace(once, rows=(*once.rows, *once.rows))
+    one, two = train(once), train(twice)
+    assert one.training is not None
+    assert two.training is not None
+    assert [row.backward_macs for row in two.rows] == [4 * 8 * 8, 0, 0, 0]
+    assert two.training.saved_bytes == one.training.saved_bytes
+    assert two.total("backward_flops") == one.total("backward_flops")
+
+
+def test_what_is_computed_once_more_has_to_have_a_count() -> None:
+    made = net("acme::Mystery")
+    made.tensors = {name: replace(t, grad=name in "way") for name, t in made.tensors.items()}
+    made.nodes = []
+    made.node("MatMul", "x w", "a", "product")
+    made.node("acme::Mystery", "a", "y", "it")
+    made.nodes = [replace(node, via=("torch.utils.checkpoint.checkpoint#0:reentrant",)) for node in made.nodes]
+    rules = {"acme::Mystery": lambda node, wanted: Counts(mul=5)}
+    profile, training = trained(replace(made.graph(), program=Program()), backward_rules=rules)
+    assert profile.rows[0].backward_macs == 2 * 4 * 8 * 8  # its gradient, and itself once more
+    assert profile.rows[1].untrained == "it is computed once more, and its count is unknown"
+    assert not training.exact
+
+
+def test_gradients_of_an_unknown_size_are_not_joined() -> None:
+    made = sketch({**dict.fromkeys("abcy", None), "x": (4, 8), "w": (8, 8)}, x="input", w="weight")
+    made.node("MatMul", "x w", "a")
+    made.node("Exp", "a", "b")
+    made.node("Relu", "a", "c")
+    made.node("Add", "b c", "y")
+    assert not trained(made.graph())[1].exact
+    assert gradients(made.graph()).joins[1:3] == (None, 0)
