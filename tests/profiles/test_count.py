@@ -37,8 +37,13 @@ def graph() -> Graph:
     return replace(made.graph("x", "made1"), nodes=tuple(map(marked, made.nodes)))
 
 
+#: The attributes of all operators: readers share what is equal.
+ATTRIBUTES: dict[str, Any] = {}
+
+
 def marked(node: Node) -> Node:
-    """A node with a fault, or with a result whose size is a bound, where its name says so."""
+    """A node with a fault, or with an input whose size is a bound, where its name says so."""
+    node = replace(node, attrs=ATTRIBUTES)
     if node.name == "broken1":
         return replace(node, fault="has group 0")
     if node.name == "bound1":

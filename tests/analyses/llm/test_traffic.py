@@ -43,6 +43,15 @@ def test_weights_are_as_wide_as_they_are_stored() -> None:
     assert found.most == 3 * 4 // 2
 
 
+def test_statistics_are_touched_and_not_active() -> None:
+    made = sketch({"x": (3, 4), "w": (4, 4), "mean": (4,), "a": (3, 4), "y": (3, 4)}, x="input", w="weight")
+    made.tensor("mean", (4,), "buffer")
+    made.node("MatMul", "x w", "a")
+    made.node("Sub", "a mean", "y")
+    found = traffic(made, 3)
+    assert (found.most, found.active) == (4 * 4 * 4 + 4 * 4, 4 * 4)
+
+
 def experts(rows: int) -> Sketch:
     """Rows of tokens that are routed to 8 experts of 4 × 6 numbers."""
     made = sketch({"x": (rows, 4), "w": (8, 4, 6), "y": (rows, 6)}, x="input", w="weight")
