@@ -18,9 +18,10 @@ def graph() -> Graph:
     """Operators that are alike but for one thing each, every one of them twice."""
     made = sketch({"x": (4, 4), "v": (4, 4)}, x="input", v="weight")
     for place in range(2):
-        for name in ("plain", "bound", "broken", "unknown", "sum", "square", "shared", "own", "again", "made"):
+        for name in ("plain", "bound", "broken", "unknown", "sum", "pair", "twice", "shared", "own", "again", "made"):
             made.tensor(f"{name}{place}", (4, 4))
-        made.tensor(f"w{place}", (4, 4), "weight")
+        for name in "wpqe":
+            made.tensor(f"{name}{place}", (4, 4), "weight")
         made.tensor(f"c{place}", (4, 4), "buffer")
         made.tensor(f"f{place}", (4, 4))
         made.node("Relu", "x", f"plain{place}", f"plain{place}")
@@ -28,7 +29,8 @@ def graph() -> Graph:
         made.node("Relu", "x", f"broken{place}", f"broken{place}")
         made.node("acme::Mystery", "x", f"unknown{place}", f"unknown{place}")
         made.node("Add", f"x w{place}", f"sum{place}", f"sum{place}")
-        made.node("Add", f"w{place} w{place}", f"square{place}", f"square{place}")
+        made.node("Add", f"p{place} q{place}", f"pair{place}", f"pair{place}")
+        made.node("Add", f"e{place} e{place}", f"twice{place}", f"twice{place}")
         made.node("MatMul", "x v", f"shared{place}", f"shared{place}")
         made.node("MatMul", f"x w{place}", f"own{place}", f"own{place}")
         made.node("Mul", f"x c{place}", f"again{place}", f"again{place}")
