@@ -54,6 +54,8 @@ def test_quotients_and_remainders_hold_for_every_positive_divisor(compute: Calla
         assert made <= set(result), (one, other)
         if compute is operator.floordiv:
             assert (result[0], result[-1]) == (min(made), max(made)), (one, other)
+        else:
+            assert 0 <= result[0] <= result[-1] < max(divisors), (one, other)
 
 
 def test_nothing_is_divided_by_what_can_only_be_0_or_less() -> None:
