@@ -11,6 +11,7 @@ all other functions, and FILE says which tests reach them (``python -m pytest -p
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import signal
@@ -70,6 +71,10 @@ class Mutation(NamedTuple):
         return sorted(concerned, key=lambda item: name not in item.nodeid.rpartition("[")[2].lower())
 
 
+#: Seconds that the tests of one fault took when they were recorded: a function that most tests reach is seen by few.
+LONGEST = 300
+
+
 class SourceMutation(NamedTuple):
     """A fault in a function, with the tests that reach it and the seconds that each takes."""
 
@@ -88,8 +93,10 @@ class SourceMutation(NamedTuple):
         return {test.partition("::")[0] for test in self.seconds}
 
     def tests(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-        """The tests that reach the function, the quickest first."""
-        return sorted((i for i in items if i.nodeid in self.seconds), key=lambda item: self.seconds[item.nodeid])
+        """The tests that reach the function, the quickest first, as many as fit into the time for one fault."""
+        concerned = sorted((i for i in items if i.nodeid in self.seconds), key=lambda item: self.seconds[item.nodeid])
+        ends = itertools.accumulate(self.seconds[item.nodeid] for item in concerned)
+        return [item for item, end in zip(concerned, ends, strict=True) if end < LONGEST]
 
 
 AnyMutation = Mutation | SourceMutation
