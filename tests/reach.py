@@ -90,7 +90,7 @@ class Recorder:
     """Writes what each test reached."""
 
     def __init__(self, path: Path) -> None:
-        self.file = path.open("w", encoding="utf-8")
+        self.file = path.open("w", encoding="utf-8", buffering=1)  # a worker ends without a word
         self.written = 0
         self.seconds = 0.0
 
@@ -102,8 +102,8 @@ class Recorder:
         yield
         new, self.written = names[self.written :], len(names)
         mask = sum(1 << number for number in called)
-        json.dump({"test": item.nodeid, "seconds": self.seconds, "reached": f"{mask:x}", "names": new}, self.file)
-        self.file.write("\n")
+        record = {"test": item.nodeid, "seconds": self.seconds, "reached": f"{mask:x}", "names": new}
+        self.file.write(f"{json.dumps(record)}\n")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add up the time of a test's phases."""
