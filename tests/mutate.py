@@ -306,7 +306,7 @@ class Runs:
             if status == 0:
                 self.survivors.append(mutation)
                 self.say(f"survived: {mutation}")
-            if done % 50 == 0:
+            if done % 10 == 0:
                 self.say(f"{done} of {len(self.chosen)}, {time.monotonic() - started:.0f} s")
         return True
 
