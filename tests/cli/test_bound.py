@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+
+from flopwise.analyses.timing.catalog import devices
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -95,6 +98,11 @@ def test_devices(run: Run) -> None:
     result = run("devices", "-f", "csv")
     assert result.code == 0
     assert sum(line.startswith("h100-sxm,") for line in result.out.splitlines()) == 1
+    stated = {device.id: {peak.dtype for peak in device.peaks} for device in devices()}
+    heads, *rows = csv.reader(result.out.splitlines())
+    for row in rows:
+        shown = {dtype for dtype, figure in zip(heads[2:7], row[2:7], strict=True) if figure}
+        assert shown <= stated.get(row[0], shown), "what another type does is not shown as this one's"
     one = run("devices", "h100")
     assert "NVIDIA H100 Tensor Core GPU datasheet" in one.out
     assert "unverified" in one.out
