@@ -120,7 +120,7 @@ def measurements(names: list[str], cache: Path) -> Iterator[Measurement]:
 def make(names: list[str], cache: Path) -> None:
     """The models that are not in the cache yet, made in a process of their own to keep this one small."""
     cache.mkdir(exist_ok=True)
-    missing = [n for n in names if not (cache / f"{n}.onnx").exists()]
+    missing = [n for n in names if not (cache / f"{n}.graph.onnx").exists()]
     if missing:
         print(f"making {', '.join(missing)} in {cache}", file=sys.stderr)
         subprocess.run([sys.executable, HERE / "onnx_models.py", cache, *missing], check=True)
