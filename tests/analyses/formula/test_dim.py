@@ -151,3 +151,11 @@ def test_floats_are_rounded_as_they_are_where_the_conditions_hold(
 def test_rounding_a_size_leaves_it_as_it_is() -> None:
     size = h()
     assert all(f(size) is size for f in (math.trunc, math.floor, math.ceil, round))
+
+
+def test_a_scaled_size_is_one_that_a_float_of_32_bits_holds() -> None:
+    guards = Guards()
+    with recording(guards):
+        assert int(h().scaled(0.5)) == 112
+    assert all(guard.holds({"H": 2**24}) for guard in guards.reasons)
+    assert not all(guard.holds({"H": 2**24 + 1}) for guard in guards.reasons)

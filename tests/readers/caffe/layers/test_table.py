@@ -105,3 +105,9 @@ def test_what_the_image_decides_is_an_upper_bound() -> None:
     for row in ROWS:
         bound = one(row[0], row[1], row[2], len(row[4])).bound
         assert bound == (row[0] in ("Filter", "DetectionOutput", "Proposal"))
+
+
+@pytest.mark.parametrize(("height", "kernels", "bins"), [(1, [[9, 8]], [1]), (3, [[9, 8], [5, 4], [3, 2]], [1, 4, 16])])
+def test_levels_of_a_pyramid(height: int, kernels: list[list[int]], bins: list[int]) -> None:
+    lowered = one("SPP", f"spp_param {{ pyramid_height: {height} }}", [(2, 3, 9, 8)], 1)
+    assert lowered.attrs == {"pool": "MAX", "kernels": kernels, "bins": bins}
