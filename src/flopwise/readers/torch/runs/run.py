@@ -231,12 +231,12 @@ def _clear_variables(error: BaseException, outer: BaseException | None) -> None:
         error: the error; those that led to it are followed.
         outer: what the caller was handling before, whose calls are the caller's own.
     """
-    causes: list[BaseException] = []
+    seen = {id(outer)}
     cause: BaseException | None = error
-    while cause is not None and cause is not outer and cause not in causes:
+    while cause is not None and id(cause) not in seen:
         traceback.clear_frames(cause.__traceback__)
-        causes.append(cause)
-        cause = cause.__cause__ or cause.__context__
+        seen.add(id(cause))
+        cause = cause.__context__ if cause.__cause__ is None else cause.__cause__
 
 
 def _has_large_indices(inputs: dict[int, tuple[torch.Tensor, Tensor]]) -> bool:
