@@ -1,0 +1,40 @@
+"""The formats of traces: which profiler wrote a file is found by what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from flopwise.analyses.traces.scan import Scan
+from flopwise.analyses.traces.trace import Recording
+from flopwise.errors import ModelError
+from flopwise.profiles.profile import Profile
+
+
+class Format(NamedTuple):
+    """A profiler's format."""
+
+    name: str
+    #: What wrote it, for people.
+    about: str
+    #: True where a file is of this format, by its first event (``Scan.first``), the key of its array and its head.
+    matches: Callable[[Scan], bool]
+    #: Reads the events and puts their time on the rows of a profile; without one, on what the trace alone names.
+    read: Callable[[Scan, Profile | None], Recording]
+
+
+#: The formats, in the order in which they are asked.
+FORMATS: tuple[Format, ...] = ()
+
+
+def format_of(scan: Scan) -> Format:
+    """The format of a file.
+
+    Raises:
+        ModelError: it is of no known format.
+    """
+    for format in FORMATS:
+        if format.matches(scan):
+            return format
+    known = ", ".join(format.about for format in FORMATS)
+    raise ModelError(f"{scan.name}: no trace of a known profiler; known: {known}")

@@ -1,0 +1,333 @@
+"""The result of a trace: recorded time on the rows of a model, on segments of them, and under names."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from flopwise.analyses.traces.land import Landing, Place
+from flopwise.errors import InputError, ModelError, did_you_mean
+from flopwise.profiles.profile import Profile
+
+#: Where a row's time is: on the row itself, in a segment of several rows, or nowhere in the trace.
+Status: TypeAlias = Literal["matched", "segment", "absent"]
+
+_TOTALS = ("rows_ns", "segments_ns", "remainder_ns", "covered_ns", "busy_ns", "wall_ns")
+_ROW = ("name", "op", "phase", "time_ns", "launches", "flops", "bytes", "floor_ns", "status")
+_SEGMENT = ("name", "phase", "time_ns", "launches", "flops", "floor_ns")
+
+FORWARD, BACKWARD = "forward", "backward"
+
+
+class Layer(NamedTuple):
+    """The work that time lands on: a row of a profile, or, without a model, an operator with its shapes."""
+
+    name: str
+    op: str
+    #: Floating-point operations of one step; None where they are not known.
+    flops: int | None = None
+    #: Bytes read and written.
+    bytes: int | None = None
+    backward_flops: int | None = None
+    macs: int | None = None
+    #: Dotted path of the module around it.
+    module: str = ""
+
+
+def layers_of(profile: Profile) -> tuple[Layer, ...]:
+    """The rows of a profile."""
+    return tuple(
+        Layer(
+            row.name,
+            row.node.op,
+            row.flops,
+            None if row.read_bytes is None or row.written_bytes is None else row.read_bytes + row.written_bytes,
+            row.backward_flops,
+            row.macs,
+            row.node.module,
+        )
+        for row in profile.rows
+    )
+
+
+class Matched(NamedTuple):
+    """How much of a model was found in a trace."""
+
+    #: Rows that have time of their own or in a segment.
+    rows: int = 0
+    #: Rows of the model.
+    of: int = 0
+    #: Share of the time of matrix products and convolutions that landed on rows which compute products; None where
+    #: the trace has none.
+    product_time_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A trace that was read and matched: the format's own word on what landed where."""
+
+    #: The processor, as the trace names it; "" where it does not.
+    device: str
+    layers: tuple[Layer, ...]
+    landings: tuple[Landing, ...]
+    matched: Matched
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRow:
+    """A layer with its time in one phase of the reported step."""
+
+    name: str
+    op: str
+    phase: str
+    #: None where its time is part of a segment's.
+    time_ns: int | None
+    launches: int
+    flops: int | None
+    #: None where it is not known, as in the backward phase.
+    bytes: int | None
+    status: Status
+    #: The least time on the device; None where the device is not known.
+    floor_ns: int | None = None
+    module: str = ""
+    #: Its time in each step of the trace.
+    times_ns: tuple[int, ...] = ()
+
+    @property
+    def median_ns(self) -> int | None:
+        """The median of its times over the steps."""
+        return None if self.time_ns is None else round(statistics.median(self.times_ns or (self.time_ns,)))
+
+    @property
+    def spread(self) -> float | None:
+        """Half the range of the middle half of its times, as a share of the median; None for fewer than four steps."""
+        if len(self.times_ns) < 4 or not self.median_ns:
+            return None
+        low, _, high = statistics.quantiles(self.times_ns, n=4)
+        return (high - low) / 2 / self.median_ns
+
+    @property
+    def flops_per_second(self) -> float | None:
+        """The FLOP/s that it reached."""
+        return 1e9 * self.flops / self.time_ns if self.flops is not None and self.time_ns else None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Work of several layers whose time cannot be told apart."""
+
+    name: str
+    phase: str
+    time_ns: int
+    launches: int
+    #: Names of its layers.
+    layers: tuple[str, ...]
+    flops: int | None
+    floor_ns: int | None = None
+
+    @property
+    def flops_per_second(self) -> float | None:
+        """The FLOP/s that it reached."""
+        return 1e9 * self.flops / self.time_ns if self.flops is not None and self.time_ns else None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Recorded time on the rows of a model: rows + segments + remainder = covered, in whole nanoseconds.
+
+    Raises:
+        ValueError: the parts do not add up.
+    """
+
+    #: Name of the model; "" where none was given.
+    model: str
+    #: The profiler: "kineto", "onnxruntime", "tensorrt".
+    format: str
+    #: The processor, as the trace names it; "" where it does not.
+    device: str
+    #: Names of the steps in the trace.
+    steps: tuple[str, ...]
+    #: Name of the step whose times these are; "all" for the sum of all.
+    step: str
+    #: From the first instant of the step to its last.
+    window_ns: int
+    rows: tuple[TimedRow, ...]
+    segments: tuple[Segment, ...]
+    #: Time of no layer, by name ("layout", "optimiser", "gaps", "unmatched"), the longest first.
+    remainder: Mapping[str, int]
+    #: Time of all threads or streams together, and the gaps.
+    covered_ns: int
+    #: Time of all threads or streams together.
+    busy_ns: int
+    #: Time in which any of them is at work.
+    wall_ns: int
+    matched: Matched
+    notes: tuple[str, ...] = ()
+    #: How ``print(trace)`` looks; provided by the floor that knows the reports.
+    renderer: Callable[[Trace], str] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        parts = self.rows_ns + self.segments_ns + self.remainder_ns
+        if parts != self.covered_ns:
+            raise ValueError(f"the parts of a trace add up to {parts:,} ns, and it covers {self.covered_ns:,} ns")
+
+    def __str__(self) -> str:
+        return repr(self) if self.renderer is None else self.renderer(self)
+
+    @property
+    def rows_ns(self) -> int:
+        """Time on single layers."""
+        return sum(row.time_ns or 0 for row in self.rows)
+
+    @property
+    def segments_ns(self) -> int:
+        """Time on segments."""
+        return sum(segment.time_ns for segment in self.segments)
+
+    @property
+    def remainder_ns(self) -> int:
+        """Time of no layer."""
+        return sum(self.remainder.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON schema ``flopwise.trace/1``: times are integers in nanoseconds, what is not known is null."""
+        return {
+            "schema": "flopwise.trace/1",
+            "model": self.model or None,
+            "trace": {
+                "format": self.format,
+                "device": self.device or None,
+                "steps": len(self.steps),
+                "step": self.step,
+                "window_ns": self.window_ns,
+            },
+            "totals": {name: getattr(self, name) for name in _TOTALS},
+            "matched": self.matched._asdict(),
+            "rows": [
+                {name: getattr(each, name) for name in _ROW} | {"median_ns": each.median_ns, "spread": each.spread}
+                for each in self.rows
+            ],
+            "segments": [
+                {name: getattr(each, name) for name in _SEGMENT} | {"layers": list(each.layers)}
+                for each in self.segments
+            ],
+            "remainder": dict(self.remainder),
+            "notes": list(self.notes),
+        }
+
+
+def trace_of(
+    recording: Recording, model: str, format: str, step: str | int = "median", phase: str | None = None
+) -> Trace:
+    """The trace of one step of a recording.
+
+    Args:
+        recording: what landed where.
+        model: name of the model; "" without one.
+        format: name of the format.
+        step: "median": the step whose time is the median (of two the shorter); "all": the sum of the steps; else the
+            name of a step, or its position.
+        phase: only "forward" or "backward": the time of other layers' phases is named among the remainder.
+
+    Raises:
+        InputError: there is no such step or phase.
+        ModelError: nothing was recorded.
+    """
+    if phase not in (None, FORWARD, BACKWARD):
+        raise InputError(f"unknown phase {phase!r}; known: {FORWARD}, {BACKWARD}")
+    landings = recording.landings
+    if not landings:
+        raise ModelError("the trace has no step with any work in it")
+    chosen, name = _chosen(landings, step)
+    times: Counter[Place] = Counter()
+    launches: Counter[Place] = Counter()
+    for landing in chosen:
+        times.update(landing.times)
+        launches.update(landing.launches)
+    remainder: Counter[str] = Counter()
+    for place, time in times.items():
+        if not place.layers or (phase is not None and place.phase != phase):
+            remainder[place.name if not place.layers else place.phase] += time
+    remainder["gaps"] += sum(landing.gaps_ns for landing in chosen)
+    shown = (
+        (phase,) if phase else tuple(p for p in (FORWARD, BACKWARD) if any(x.layers and x.phase == p for x in times))
+    )
+    return Trace(
+        model=model,
+        format=format,
+        device=recording.device,
+        steps=tuple(landing.name for landing in landings),
+        step=name,
+        window_ns=sum(landing.window_ns for landing in chosen),
+        rows=tuple(_rows(recording, times, launches, shown or (FORWARD,))),
+        segments=tuple(_segment(recording.layers, p, times[p], launches[p]) for p in _segments(times, phase)),
+        remainder={key: time for key, time in remainder.most_common() if time},
+        covered_ns=sum(landing.covered_ns for landing in chosen),
+        busy_ns=sum(landing.busy_ns for landing in chosen),
+        wall_ns=sum(landing.wall_ns for landing in chosen),
+        matched=recording.matched,
+        notes=recording.notes,
+    )
+
+
+def _chosen(landings: Sequence[Landing], step: str | int) -> tuple[Sequence[Landing], str]:
+    """The steps that are meant, and what they are called."""
+    names = [landing.name for landing in landings]
+    if step == "all" and len(landings) > 1:
+        return landings, "all"
+    if step in ("median", "all"):
+        ordered = sorted(landings, key=lambda landing: landing.window_ns)
+        middle = ordered[(len(ordered) - 1) // 2]
+        return [middle], middle.name
+    if isinstance(step, str) and step not in names and step.isdecimal():
+        step = int(step)
+    place = step if isinstance(step, int) else names.index(step) if step in names else -1
+    if not 0 <= place < len(landings):
+        known = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+        near = did_you_mean(str(step), ["median", "all", *names]) or ";"
+        raise InputError(f"the trace has no step {step!r}{near} it has median, all, {known}")
+    return [landings[place]], names[place]
+
+
+def _rows(
+    recording: Recording, times: Mapping[Place, int], launches: Mapping[Place, int], phases: Sequence[str]
+) -> list[TimedRow]:
+    """The layers in their order, once for each phase."""
+    inside = {(place, p.phase) for p in times if len(p.layers) > 1 for place in p.layers}
+    rows = []
+    for number, layer in enumerate(recording.layers):
+        for phase in phases:
+            place = Place((number,), phase)
+            status: Status = "matched" if place in times else "segment" if (number, phase) in inside else "absent"
+            rows.append(
+                TimedRow(
+                    layer.name,
+                    layer.op,
+                    phase,
+                    None if status == "segment" else times.get(place, 0),
+                    launches.get(place, 0),
+                    layer.flops if phase == FORWARD else layer.backward_flops,
+                    layer.bytes if phase == FORWARD else None,
+                    status,
+                    module=layer.module,
+                    times_ns=tuple(landing.times.get(place, 0) for landing in recording.landings),
+                )
+            )
+    return rows
+
+
+def _segments(times: Mapping[Place, int], phase: str | None) -> list[Place]:
+    segments = [place for place in times if len(place.layers) > 1 and phase in (None, place.phase)]
+    return sorted(segments, key=lambda place: (place.phase != FORWARD, place.layers))
+
+
+def _segment(layers: Sequence[Layer], place: Place, time: int, launches: int) -> Segment:
+    parts = [layers[number] for number in place.layers]
+    flops = [part.flops if place.phase == FORWARD else part.backward_flops for part in parts]
+    names = tuple(part.name for part in parts)
+    label = place.name or f"{names[0]}+{len(names) - 1}"
+    return Segment(label, place.phase, time, launches, names, None if None in flops else sum(f or 0 for f in flops))

@@ -1,0 +1,83 @@
+"""A trace's parts add up, whatever landed where."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import flopwise
+from flopwise.analyses.traces.land import Landing, Place, Step, Work, land
+from flopwise.analyses.traces.trace import Layer, Matched, Recording, trace_of
+
+LAYERS = tuple(Layer(f"layer{n}", "Conv", 10 * n, 4 * n, 20 * n) for n in range(5))
+PLACES = (
+    *(Place((n,), phase) for n in range(4) for phase in ("forward", "backward")),
+    Place((1, 2, 3)),
+    Place((2, 3), "backward", "attention"),
+    Place(name="copies"),
+    Place(name="optimiser"),
+)
+
+
+def _landing(rng: random.Random, name: str) -> Landing:
+    starts = [rng.randrange(90) for _ in range(20)]
+    works = [
+        Work(rng.choice(PLACES), f"stream {rng.randrange(3)}", start, start + rng.randrange(30)) for start in starts
+    ]
+    return land(Step(name, 0, 100, works))
+
+
+@pytest.mark.parametrize("step", ["median", "all", "0", 4, "second"])
+@pytest.mark.parametrize("phase", [None, "forward", "backward"])
+def test_parts_add_up(step: str | int, phase: str | None) -> None:
+    rng = random.Random(2)
+    for _ in range(50):
+        landings = [_landing(rng, name) for name in ("first", "second", "third", "fourth", "fifth")]
+        trace = trace_of(Recording("", LAYERS, tuple(landings), Matched()), "m", "kineto", step, phase)
+        said = trace.to_dict()
+        totals, remainder = said["totals"], said["remainder"]
+        parts = totals["rows_ns"] + totals["segments_ns"] + totals["remainder_ns"]
+        assert parts == totals["covered_ns"] == totals["busy_ns"] + remainder.get("gaps", 0)
+        assert (
+            said["trace"]["window_ns"]
+            == totals["wall_ns"] + remainder.get("gaps", 0)
+            == (500 if step == "all" else 100)
+        )
+        assert {row["phase"] for row in said["rows"]} <= ({"forward", "backward"} if phase is None else {phase})
+        assert totals["rows_ns"] == sum(row["time_ns"] or 0 for row in said["rows"])
+
+
+def test_what_does_not_add_up_is_no_trace() -> None:
+    whole = land(Step("", 0, 10, [Work(Place((0,)), "", 0, 4)]))
+    lost = Landing("", {}, {}, {}, whole.busy_ns, whole.wall_ns, 10)
+    with pytest.raises(ValueError, match="add up to 6 ns, and it covers 10 ns"):
+        trace_of(Recording("", LAYERS, (lost,), Matched()), "", "kineto")
+
+
+def test_a_segment_holds_the_time_of_its_layers() -> None:
+    works = [
+        Work(Place((0,)), "", 0, 4),
+        Work(Place((1, 2)), "", 4, 10, launches=2),
+        Work(Place(name="copies"), "", 12, 13),
+    ]
+    trace = trace_of(Recording("CPU", LAYERS, (land(Step("s", 0, 20, works)),), Matched(3, 5, 1.0)), "m", "kineto")
+    assert [(row.status, row.time_ns) for row in trace.rows] == [
+        *(("matched", 4), ("segment", None), ("segment", None), ("absent", 0), ("absent", 0))
+    ]
+    (segment,) = trace.segments
+    assert (segment.name, segment.time_ns, segment.launches, segment.flops) == ("layer1+1", 6, 2, 30)
+    assert trace.remainder == {"gaps": 9, "copies": 1}
+    assert segment.flops_per_second == 5e9
+
+
+def test_unknown_steps_and_phases_are_one_line() -> None:
+    recording = Recording("", LAYERS, (land(Step("ProfilerStep#3", 0, 10, [])),), Matched())
+    with pytest.raises(flopwise.InputError, match="no step 'ProfilerStep#4'; did you mean 'ProfilerStep#3'"):
+        trace_of(recording, "", "kineto", "ProfilerStep#4")
+    with pytest.raises(flopwise.InputError, match="no step 7"):
+        trace_of(recording, "", "kineto", 7)
+    with pytest.raises(flopwise.InputError, match="unknown phase 'optimiser'"):
+        trace_of(recording, "", "kineto", phase="optimiser")
+    with pytest.raises(flopwise.ModelError, match="no step with any work"):
+        trace_of(Recording("", (), (), Matched()), "", "kineto")
