@@ -19,21 +19,16 @@ https://arxiv.org/abs/2104.04473, section 2.2; GShard, https://arxiv.org/abs/200
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
+from flopwise.analyses.llm.division import Division, part_of, stages
 from flopwise.errors import InputError, counted
 from flopwise.graph import Tensor
-from flopwise.memory.experts import experts_of
 from flopwise.operators.counts import FLOPS
-from flopwise.operators.folding import fold
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
-
-#: Layers of a model are numbered: the first number in a module's path.
-_NUMBER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
 
 
 @dataclass(frozen=True)
@@ -107,141 +102,40 @@ def rank_of(profile: Profile, sharding: Sharding, plan: Mapping[str, str]) -> Ra
         InputError: something does not divide: heads, experts or layers.
     """
     assert profile.training is not None
-    parts = _Parts(profile, sharding, plan)
-    stages = _stages(profile.rows, sharding.pp)
-    ranks = [_stage(parts, rows, number) for number, rows in enumerate(stages)]
+    division = Division(profile, plan, sharding.tp, sharding.ep)
+    ranks = [_stage(division, sharding, rows, number) for number, rows in enumerate(stages(profile.rows, sharding.pp))]
     return max(ranks, key=lambda rank: rank.memory_bytes)
 
 
-def _stage(parts: _Parts, rows: Sequence[Row], number: int) -> Rank:
+def _stage(division: Division, sharding: Sharding, rows: Sequence[Row], number: int) -> Rank:
     """The rank of one stage."""
-    profile, sharding = parts.profile, parts.sharding
-    training = profile.training
+    training = division.profile.training
     assert training is not None
     optimizer, trained = training.optimizer, {t.name for t in training.weights}
-    stored = {t.name: t for row in rows for t in parts.folding.stored(row.node)}
-    nbytes = {name: _share(t.nbytes, parts.weight(t)) for name, t in stored.items()}
+    stored = {t.name: t for row in rows for t in division.folding.stored(row.node)}
+    parts = {name: _part(division, sharding, t) for name, t in stored.items()}
+    nbytes = {name: part_of(t.nbytes, parts[name]) for name, t in stored.items()}
     gradients = [size for name, size in nbytes.items() if name in trained]
-    params = sum(_share(t.numel, parts.weight(t)) for t in stored.values() if t.kind == "weight")
+    params = sum(part_of(t.numel, parts[t.name]) for t in stored.values() if t.kind == "weight")
     update = 0 if training.update is None else training.update.dot(FLOPS)
+    saved = sum(part_of(row.saved_bytes or 0, division.row(row)) for row in rows)
     waiting = sharding.pp - number  # of as many micro-batches as there are stages
     return Rank(
         sharding=sharding,
         stage=number,
         params=params,
-        forward_flops=sum(parts.share(row, row.flops) for row in rows),
-        backward_flops=sum(parts.share(row, row.backward_flops) for row in rows),
+        forward_flops=sum(part_of(row.flops or 0, division.row(row)) for row in rows),
+        backward_flops=sum(part_of(row.backward_flops or 0, division.row(row)) for row in rows),
         optimizer_flops=update * params // (sum(t.numel for t in training.weights) or 1),
         weight_bytes=sum(nbytes.values()),
         gradient_bytes=sum(gradients),
         state_bytes=0 if optimizer is None else sum(optimizer.copies * size + optimizer.extra for size in gradients),
-        saved_bytes=_share(waiting * sum(parts.share(row, row.saved_bytes) for row in rows), sharding.pp),
+        saved_bytes=part_of(waiting * saved, Fraction(1, sharding.pp)),
     )
 
 
-def _share(number: int, parts: int) -> int:
-    """One of equal parts, rounded up."""
-    return -(-number // parts)
-
-
-class _Parts:
-    """By what each weight and each row of a step is divided."""
-
-    def __init__(self, profile: Profile, sharding: Sharding, plan: Mapping[str, str]) -> None:
-        self.profile, self.sharding, self.folding = profile, sharding, fold(profile.graph)
-        self._plan = {re.compile(re.escape(k).replace(r"\*", r"\d+") + r"$"): v for k, v in plan.items()}
-        self._experts: set[str] = set()
-        #: What tp divides: weights and results by name, rows by id.
-        self._weights: set[str] = set()
-        self._results: set[str] = set()
-        self._rows: set[int] = set()
-        #: Results of products whose weight is divided by columns.
-        self._columns: set[str] = set()
-        if sharding.tp > 1 and not plan:
-            raise InputError("tp: transformers has no plan for dividing this model")
-        self._divide()
-
-    def weight(self, tensor: Tensor) -> int:
-        """By what a stored tensor is divided."""
-        ep, fsdp = self.sharding.ep, self.sharding.fsdp
-        shared = ep * max(fsdp // ep, 1) if tensor.name in self._experts else fsdp
-        return (self.sharding.tp if tensor.name in self._weights else 1) * shared
-
-    def share(self, row: Row, figure: int | None) -> int:
-        """One rank's part of a figure of a row."""
-        return _share(figure or 0, self.sharding.tp if id(row) in self._rows else 1)
-
-    def _divide(self) -> None:
-        """Follow the divided tensors through the program."""
-        tp, ep = self.sharding.tp, self.sharding.ep
-        for row in self.profile.rows:
-            stored = [t for t in self.folding.stored(row.node) if t.kind == "weight" and len(t.shape or ()) > 1]
-            if ep > 1 and (stack := experts_of(row.name, row.node)) is not None:
-                if stack.matrices % ep:
-                    raise InputError(f"ep {ep}: {stack.matrices} experts of {row.name} do not divide by it")
-                self._experts.update(t.name for t in stored)
-            if tp > 1:
-                self._divide_row(row, stored)
-        if ep > 1 and not self._experts:
-            raise InputError(f"ep {ep}: the model has no stacks of experts to divide")
-
-    def _divide_row(self, row: Row, stored: Sequence[Tensor]) -> None:
-        """Divide a row where the plan names one of its weights, or what it works on is divided."""
-        names = {t.name for t in row.node.known_outputs}
-        way = next((way for t in stored if (way := self._way(t))), "")
-        inside = any(t.name in self._results for t in row.node.known_inputs)
-        if way:
-            self._fits(stored, way)
-            self._weights.update(t.name for t in stored)
-        elif inside:
-            self._heads(row)
-        if way or inside:
-            self._rows.add(id(row))
-        if way == "colwise":
-            self._columns |= names
-        if ("colwise" in way and "gather" not in way) or (inside and "rowwise" not in way):
-            self._results |= names
-
-    def _way(self, tensor: Tensor) -> str:
-        paths = (tensor.name, tensor.name.rpartition(".")[0])
-        return next((way for path in paths for pattern, way in self._plan.items() if pattern.match(path)), "")
-
-    def _heads(self, row: Row) -> None:
-        """Refuse to divide heads that are too few: those into which a row splits what a product made by columns."""
-        node, tp = row.node, self.sharding.tp
-        if node.op != "Reshape" or node.input(0).name not in self._columns:
-            return
-        extent, sizes = int(node.input(0).dims[-1]), [int(size) for size in node.output().dims]
-        if len(sizes) <= len(node.input(0).dims):
-            return
-        for place in range(len(sizes) - 2, -1, -1):
-            if math.prod(sizes[place:]) == extent and sizes[place] % tp:
-                raise InputError(f"tp {tp}: {sizes[place]} heads of {row.node.module} do not divide by it")
-
-    def _fits(self, stored: Sequence[Tensor], way: str) -> None:
-        """Refuse weights that do not divide."""
-        for tensor in stored:
-            if not any(int(size) % self.sharding.tp == 0 for size in tensor.dims):
-                shape = "×".join(map(str, tensor.dims))
-                raise InputError(f"tp {self.sharding.tp}: {tensor.name} ({shape}, {way}) does not divide by it")
-
-
-def _stages(rows: Sequence[Row], count: int) -> list[list[Row]]:
-    """Rows in stretches of equally many layers."""
-    if count == 1:
-        return [list(rows)]
-    numbers = [_NUMBER.search(row.node.module) for row in rows]
-    layers = 1 + max((int(match[1]) for match in numbers if match), default=-1)
-    if layers < count:
-        raise InputError(f"pp {count}: the model has {layers} layers")
-    size, more = divmod(layers, count)
-    ends = [size * (n + 1) + min(n + 1, more) for n in range(count)]
-    stages: list[list[Row]] = [[] for _ in range(count)]
-    past_blocks = False
-    for row, match in zip(rows, numbers, strict=True):
-        past_blocks = past_blocks or match is not None
-        if match is None:
-            stages[-1 if past_blocks else 0].append(row)
-        else:
-            stages[next(n for n, end in enumerate(ends) if int(match[1]) < end)].append(row)
-    return stages
+def _part(division: Division, sharding: Sharding, tensor: Tensor) -> Fraction:
+    """The part of a stored tensor that a rank has."""
+    ep, fsdp = sharding.ep, sharding.fsdp
+    shared = ep * max(fsdp // ep, 1) if tensor.name in division.experts else fsdp
+    return division.weight(tensor) / shared
