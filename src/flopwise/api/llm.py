@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from flopwise._arguments import checked
 from flopwise._kinds import described
 from flopwise.analyses.llm.capacity import largest_batch, largest_context
-from flopwise.analyses.llm.inference import Inference, inference
+from flopwise.analyses.llm.inference import Inference, Logits, inference
 from flopwise.analyses.llm.on_device import on_device
 from flopwise.analyses.llm.program import Call
 from flopwise.analyses.llm.sharding import Sharding
@@ -70,6 +70,7 @@ def llm(
     curve: bool = False,
     rewrites: str | Sequence[str] = (),
     conventions: str | Convention | Sequence[str | Convention] = (),
+    logits: Logits = "last",
     trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference: ...
@@ -134,6 +135,8 @@ def llm(
         rewrites: request: rewrites of the program by serving engines of which a figure is asked for: "absorb-mla".
             Their figures stand beside those of the program, never in their place.
         conventions: request: conventions by which each part is counted too ("palm", "fvcore" ...).
+        logits: request: the positions of each sequence that an engine scores the vocabulary for: the "last", as engines
+            do, or "all", as the program does.
         optimizer: training: "sgd", "momentum", "adam" or "adamw".
         checkpointing: training: what the backward pass computes once more: nothing ("none"), attention ("selective"),
             or every layer ("full", as transformers does it).
@@ -181,6 +184,7 @@ def _request(
     curve: bool = False,
     rewrites: str | Sequence[str] = (),
     conventions: str | Convention | Sequence[str | Convention] = (),
+    logits: Logits = "last",
 ) -> Inference:
     """The cost of a request; see ``llm``."""
     chosen = [
@@ -206,6 +210,7 @@ def _request(
         curve=curve,
         rewrites=rewrites,
         conventions=chosen,
+        logits=logits,
         progress=progress,
     )
     bounds = None if where is None else on_device(result, where, _largest(program, result, where, progress))

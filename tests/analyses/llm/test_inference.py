@@ -44,6 +44,8 @@ def test_published_models(tmp_path: Path, name: str) -> None:
     assert result["cache"]["bytes"] == golden["cache_bytes"]
     if "decode_bytes_gb" in golden:
         assert result["decode"]["bytes"] / 1e9 == pytest.approx(golden["decode_bytes_gb"], rel=0.05)
+    if "needed_prefill8192" in golden:
+        assert result["prefill"]["needed_macs"] == golden["needed_prefill8192"]
     if "decode8192_absorbed" in golden:
         assert result["rewrites"]["absorb-mla"]["macs"] == golden["decode8192_absorbed"]
 
@@ -55,7 +57,9 @@ def test_a_small_model_by_hand(tmp_path: Path) -> None:
     attention = 2 * 2 * 4 * 16  # queries with keys and weights with values, for each pair of tokens in both layers
     assert result.prefill.macs == 2 * (32 * products + 32 * 32 * attention)
     assert result.prefill.attention_macs == 2 * 32 * 32 * attention
-    assert result.prefill.needed_macs == 2 * (32 * products + 32 * 33 // 2 * attention)
+    every = 2 * (32 * products + 32 * 33 // 2 * attention)
+    assert result.prefill.needed_macs == every - 2 * 31 * 64 * 320
+    assert flopwise.llm(tmp_path, prompt=32, generate=8, batch=2, logits="all").prefill.needed_macs == every
     assert result.decode.macs == result.decode.needed_macs == 2 * (products + 33 * attention)
     assert result.generated_macs == sum(2 * (products + (past + 1) * attention) for past in range(32, 40))
     assert result.request_macs == result.prefill.macs + result.generated_macs
@@ -83,12 +87,12 @@ def test_attention_that_is_no_operator_of_its_own(tmp_path: Path) -> None:
     attention = 2 * 2 * 4 * 16
     assert result.prefill.attention_macs == 32 * 32 * attention
     assert result.decode.attention_macs == 33 * attention
-    assert result.prefill.needed_macs == result.prefill.macs - (32 * 32 - 32 * 33 // 2) * attention
+    assert result.prefill.needed_macs == result.prefill.macs - (32 * 32 - 32 * 33 // 2) * attention - 31 * 64 * 320
     assert result.decode.needed_macs == result.decode.macs
 
 
 def test_a_window_of_attention_that_is_no_operator_of_its_own(tmp_path: Path) -> None:
-    result = flopwise.llm(written(tmp_path, UNFUSED_WINDOW), prompt=32, generate=1)
+    result = flopwise.llm(written(tmp_path, UNFUSED_WINDOW), prompt=32, generate=1, logits="all")
     pair = 2 * 4 * 16  # of one layer
     full, window = 32 * 33 // 2, 8 * 9 // 2 + 24 * 8
     assert result.prefill.macs - result.prefill.needed_macs == (2 * 32 * 32 - full - window) * pair
@@ -97,8 +101,8 @@ def test_a_window_of_attention_that_is_no_operator_of_its_own(tmp_path: Path) ->
 def test_a_mask_of_which_nothing_is_known_is_needed_whole_and_causal_in_the_floor(tmp_path: Path) -> None:
     result = flopwise.llm(written(tmp_path, UNSAID), prompt=32, generate=1, device="a100")
     pair, logits = 2 * 2 * 4 * 16, 64 * 320
-    assert result.prefill.needed_macs == result.prefill.macs
-    least = result.prefill.macs - (32 * 32 - 32 * 33 // 2) * pair - 31 * logits
+    assert result.prefill.needed_macs == result.prefill.macs - 31 * logits
+    least = result.prefill.needed_macs - (32 * 32 - 32 * 33 // 2) * pair
     assert sum(result.prefill.products.values()) == least
     assert any("4 products of attention are operators of their own, of whose masks nothing" in n for n in result.notes)
     assert any("masks that are not known leave no more than causal ones" in note for note in result.notes)
@@ -160,6 +164,7 @@ def test_an_encoder_of_sound_reads_what_it_is_made_for(tmp_path: Path) -> None:
         ({"train": True, "dp": 2.0}, "llm(dp=...): expected a whole number or None, not 2.0"),
         ({"dtype": 16}, "llm(dtype=...): expected text or None, not 16"),
         ({"kv_dtype": 8}, "llm(kv_dtype=...): expected text or None, not 8"),
+        ({"logits": "first"}, "llm(logits=...): expected 'last' or 'all', not 'first'"),
         ({"device": 3}, "llm(device=...): expected text or None, not 3"),
     ],
 )

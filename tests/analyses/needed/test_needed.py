@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx.parser
 import pytest
-from tests.language_models import ENCODER_DECODER, LATENT, LLAMA, UNFUSED, UNSAID, written
+from tests.language_models import ENCODER_DECODER, LATENT, LLAMA, MIXTURE, UNFUSED, UNSAID, written
 
 import flopwise
 from flopwise.analyses.needed.needed import Needed, needed
@@ -52,14 +52,20 @@ def test_a_step_of_many_tokens_absorbs_no_more_than_it_gains(tmp_path: Path) -> 
         assert 0 < least <= executed
 
 
-def test_floors_score_the_vocabulary_for_the_last_position(tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", [LLAMA, UNFUSED, MIXTURE], ids=["plain", "capped", "mixture"])
+def test_the_vocabulary_is_scored_for_the_last_position(tmp_path: Path, config: dict[str, Any]) -> None:
     pytest.importorskip("transformers")
-    _, least, floors, found = of(tmp_path, LLAMA, past=0, new=32, last_logits=True)
-    assert least - floors == 31 * 64 * 320
+    _, every, _, _ = of(tmp_path, config, past=0, new=32)
+    _, least, floors, found = of(tmp_path, config, past=0, new=32, last_logits=True)
+    assert every - least == 31 * 64 * 320
+    assert floors == least
     assert "the vocabulary is scored for the last position alone" in found.rewrites
+
+
+def test_without_a_head_there_is_nothing_to_score(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
     headless = {**LLAMA, "architectures": ["LlamaModel"]}
-    _, least, floors, found = of(tmp_path, headless, past=0, new=32, last_logits=True)
-    assert least == floors
+    assert of(tmp_path, headless, past=0, new=32, last_logits=True) == of(tmp_path, headless, past=0, new=32)
 
 
 def test_masks_that_nobody_states_leave_a_causal_one_in_floors(tmp_path: Path) -> None:
@@ -67,7 +73,7 @@ def test_masks_that_nobody_states_leave_a_causal_one_in_floors(tmp_path: Path) -
     executed, least, floors, found = of(tmp_path, UNSAID, past=0, new=32)
     assert executed == least
     assert executed - floors == 2 * 2 * 4 * 16 * (32 * 32 - 32 * 33 // 2)
-    assert "masks that are not known leave no more than causal ones" in found.rewrites
+    assert "masks that are not known leave no more than causal ones" in found.floors
 
 
 def test_positions_that_pick_a_bias_are_no_mask(tmp_path: Path) -> None:

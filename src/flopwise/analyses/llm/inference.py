@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from flopwise.analyses.llm.curve import Point, lengths
 from flopwise.analyses.llm.on_device import OnDevice
@@ -15,6 +15,8 @@ from flopwise.analyses.llm.step import Step
 from flopwise.analyses.needed.latents import ABSORB_MLA
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError
+
+Logits = Literal["last", "all"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Inference:
     batch: int
     prompt: int
     generate: int
+    #: The positions of each sequence that an engine scores the vocabulary for.
+    logits: Logits
     params: int
     active_params: int
     weight_bytes: int
@@ -109,6 +113,7 @@ class Inference:
             "schema": "flopwise.llm/1",
             "model": {"name": self.name, "source": self.source, "dtype": self.dtype, "kv_dtype": self.kv_dtype},
             "batch": self.batch,
+            "logits": self.logits,
             "params": self.params,
             "active_params": self.active_params,
             "weight_bytes": self.weight_bytes,
@@ -173,6 +178,7 @@ def inference(
     curve: bool = False,
     rewrites: Sequence[str] = (),
     conventions: Sequence[Convention] = (),
+    logits: Logits = "last",
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference:
     """The cost of a request: a prompt, and the tokens generated after it.
@@ -187,6 +193,7 @@ def inference(
         rewrites: names of rewrites of which figures are asked for; where a model has something for one, its figure is
             there anyhow.
         conventions: what else counts each step.
+        logits: the positions of each sequence that an engine scores the vocabulary for.
         progress: called with the name of each step.
 
     Raises:
@@ -196,7 +203,7 @@ def inference(
         if number < 1:
             raise InputError(f"{name} {number}: must be at least 1")
     prompt = program.encoder_length or prompt
-    runs = Runs(program, batch, conventions, progress)
+    runs = Runs(program, batch, conventions, progress, logits == "last")
     first = runs.run(prefill_of(program, prompt))
     then = runs.run(step(program, prompt)) if program.keeps_state else None
     generate = generate if then is not None else 0
@@ -217,6 +224,7 @@ def inference(
         batch=batch,
         prompt=prompt,
         generate=generate,
+        logits=logits,
         params=first.profile.total("params"),
         active_params=(decode or first.cost).weights.active,
         weight_bytes=weight_bytes,
@@ -260,6 +268,8 @@ def _notes(program: Program, prompt: int, generate: int, prefill: Step, decode: 
         yield f"MACs are exact; other operations of {' and '.join(inexact)} depend on the data and are bounds"
     elif inexact:
         yield f"the counts of {' and '.join(inexact)} are bounds, not exact; flopwise profile says where"
+    if rewrites := dict.fromkeys(rewrite for call in calls.values() for rewrite in call.rewrites):
+        yield f"an engine needs fewer MACs than the program executes: {'; '.join(rewrites)}"
     if prefill.unknown_masks:
         yield (
             f"masks: {prefill.unknown_masks} products of attention are operators of their own, of whose masks nothing "

@@ -128,7 +128,8 @@ def _assumptions(result: Request, device: Device) -> list[str]:
     products = {types: macs for call in calls for types, macs in call.products.items()}
     same = any(call.weights.least < call.weights.most for call in calls)
     experts = ["all tokens take the same experts"] if same else []
-    rewrites = dict.fromkeys((*(rewrite for call in reversed(calls) for rewrite in call.rewrites), *experts))
+    assumed = [rewrite for call in reversed(calls) for rewrite in (*call.rewrites, *call.floors)]
+    rewrites = dict.fromkeys((*assumed, *experts))
     return assumptions(products, device, rewrites=tuple(rewrites))
 
 

@@ -36,6 +36,7 @@ class Runs:
     batch: int
     conventions: Sequence[Convention] = ()
     progress: Callable[[str], None] = lambda step: None
+    last_logits: bool = True
     _runs: dict[Call, Run] = field(default_factory=dict)
 
     def run(self, call: Call) -> Run:
@@ -59,6 +60,7 @@ class Runs:
             widths=dict(self.program.widths),
             types=self.program.types,
             state_type=self.program.state_type,
+            last_logits=self.last_logits,
         )
         counts = tuple(profile_graph(profile.graph, convention).total("count") for convention in self.conventions)
         return Run(profile, cost, absorbed_mla(profile) if past else None, counts)

@@ -22,8 +22,8 @@ class Step:
     batch: int
     past: int
     new: int
-    #: Multiply-accumulates that the kernels execute, and those that the result needs: the pairs that the masks of
-    #: attention leave, and latents absorbed where that is less.
+    #: Multiply-accumulates that the kernels execute, and those that an engine needs: the pairs that the masks of
+    #: attention leave, latents absorbed where that is less, and the vocabulary scored where it is asked for.
     macs: int
     needed_macs: int
     flops: int
@@ -45,8 +45,9 @@ class Step:
     products: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     #: Operations of attention that scale queries and keys.
     scaling_flops: int = 0
-    #: The rewrites of the program by which these are fewer than ``macs``.
+    #: The rewrites by which ``needed_macs`` are fewer than ``macs``, and those by which ``products`` are fewer still.
     rewrites: tuple[str, ...] = ()
+    floors: tuple[str, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -79,6 +80,7 @@ def step_of(
     widths: dict[str, Fraction] | None = None,
     types: Mapping[str, str] | None = None,
     state_type: str | None = None,
+    last_logits: bool = True,
 ) -> Step:
     """The figures of a step from its profile.
 
@@ -91,8 +93,9 @@ def step_of(
         widths: bytes of each element of stored tensors, by name.
         types: the element types that they are stored in, by name, where the program multiplies others.
         state_type: the element type of the state, where it is not that of the program.
+        last_logits: whether the vocabulary is scored for the last position of each sequence alone.
     """
-    unfused, need = unfused_attention(profile.graph), needed(profile, last_logits=True)
+    unfused, need = unfused_attention(profile.graph), needed(profile, last_logits)
     products_of_attention = {id(profile.graph.nodes[place]) for one in unfused for place in one.places}
     attention = {id(row) for row in profile.rows if is_fused(row.node) or id(row.node) in products_of_attention}
     each = works(profile, need.least, types)
@@ -119,6 +122,7 @@ def step_of(
         products=products(each),
         scaling_flops=sum(_scaling(row) for row in profile.rows if is_fused(row.node)),
         rewrites=need.rewrites,
+        floors=need.floors,
     )
 
 

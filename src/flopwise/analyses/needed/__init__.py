@@ -1,1 +1,1 @@
-"""The work that a result needs of a program's: pairs that masks leave, latents absorbed where that is less."""
+"""The work that an engine needs of a program: pairs that masks leave, absorbed latents, scores of the last position."""

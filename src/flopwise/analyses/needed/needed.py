@@ -19,8 +19,9 @@ class Needed:
     macs: tuple[int | None, ...]
     #: The same, for floors: masks that follow from positions, but are not known, leave no more than a causal one.
     least: tuple[int | None, ...]
-    #: How ``least`` becomes less than what the program executes.
+    #: How ``macs`` becomes less than what the program executes, and how ``least`` becomes less than that.
     rewrites: tuple[str, ...]
+    floors: tuple[str, ...] = ()
 
 
 def needed(profile: Profile, last_logits: bool = False) -> Needed:
@@ -28,7 +29,7 @@ def needed(profile: Profile, last_logits: bool = False) -> Needed:
 
     Args:
         profile: the program.
-        last_logits: whether, in floors, scores of the vocabulary count for the last position of each sequence alone.
+        last_logits: whether scores of the vocabulary count for the last position of each sequence alone.
     """
     left, causal = _masked(profile)
     macs = dict(enumerate(_number(row.needed_macs) for row in profile.rows)) | left
@@ -42,14 +43,14 @@ def needed(profile: Profile, last_logits: bool = False) -> Needed:
         if sum(absorbed) < sum(macs[place] or 0 for place in ends):
             macs.update(zip(ends, absorbed, strict=True))
             rewrites.append("latents are absorbed")
-    least = macs | causal
-    if any(count < (macs[place] or 0) for place, count in causal.items()):
-        rewrites.append("masks that are not known leave no more than causal ones")
     if last_logits and (logits := _logits(profile)) is not None:
         place, positions = logits
-        least[place] = (least[place] or 0) // positions
+        macs[place] = (macs[place] or 0) // positions
         rewrites.append("the vocabulary is scored for the last position alone")
-    return Needed(tuple(macs.values()), tuple(least.values()), tuple(dict.fromkeys(rewrites)))
+    fewer = any(count < (macs[place] or 0) for place, count in causal.items())
+    floors = ("masks that are not known leave no more than causal ones",) if fewer else ()
+    least = macs | causal
+    return Needed(tuple(macs.values()), tuple(least.values()), tuple(dict.fromkeys(rewrites)), floors)
 
 
 def _masked(profile: Profile) -> tuple[dict[int, int], dict[int, int]]:

@@ -183,7 +183,11 @@ def physical_bound(
     physical = _floor(movement, each_work, device, threads)
     measured = tuple(p for p in device.peaks if p.kind == "measured")
     machine = _floor(movement, each_work, replace(device, peaks=measured), threads) if measured else None
-    rewrites = (*least.rewrites, *(["3x3 convolutions take 2.25 times fewer multiplications"] if winograd else []))
+    rewrites = (
+        *least.rewrites,
+        *least.floors,
+        *(["3x3 convolutions take 2.25 times fewer multiplications"] if winograd else []),
+    )
     assumed = assumptions(products(each_work), device, threads, rewrites)
     notes = (*assumed, *_notes(each_work, device, physical, winograd))
     return Bound(profile, device, threads, rows, physical, machine, notes)

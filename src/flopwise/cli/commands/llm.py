@@ -40,6 +40,13 @@ from flopwise.errors import InputError
     metavar="NAME",
     help="Also the figures of a step after a rewrite that engines apply: absorb-mla.",
 )
+@option(
+    "--logits",
+    type=Choice(["last", "all"]),
+    default="last",
+    show_default=True,
+    help="Positions of the prompt that an engine scores.",
+)
 @options.convention("conventions", multiple=True, help="Count each part by this convention, too; may be repeated.")
 @option("--trust-code", is_flag=True, help="Let code that belongs to the model run.")
 @option("--train", is_flag=True, help="A training step instead: --prompt is the length of its sequences.")
@@ -80,7 +87,8 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     training = {key: settings.pop(key) for key in ("optimizer", "checkpointing")}
     rate = settings.pop("rate")
     if settings.pop("train"):
-        _refuse({"generate": "--generate", "kv_dtype": "--kv-dtype"}, "is for a request; leave --train out")
+        asked = {"generate": "--generate", "kv_dtype": "--kv-dtype", "logits": "--logits"}
+        _refuse(asked, "is for a request; leave --train out")
         if settings["rewrites"]:
             raise InputError("--rewrite is for a request; leave --train out")
         if settings["conventions"]:

@@ -75,7 +75,7 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
         Fraction(result.request_flops, max(result.request_bytes, 1)),
     )
     lines: list[tuple[Value, ...]] = [both("MACs", "macs", result.generated_macs, result.request_macs)]
-    lines.append(both("MACs that the result needs", "needed_macs"))
+    lines.append(both("MACs that an engine needs", "needed_macs"))
     lines += [
         both("MACs of attention's scores and values", "attention_macs"),
         (
