@@ -5,7 +5,21 @@ Comes in: nothing. Goes out: Graph, Node, Tensor and StoredTensor, and the names
 
 from __future__ import annotations
 
-from flopwise.graph.graph import STORED, Body, Call, Dim, Graph, Kind, Module, Node, Program, Shape, Submodule, Tensor
+from flopwise.graph.graph import (
+    STORED,
+    Body,
+    Call,
+    Dim,
+    Graph,
+    Kind,
+    Module,
+    Node,
+    Program,
+    ProgramTensor,
+    Shape,
+    Submodule,
+    Tensor,
+)
 from flopwise.graph.stored import StoredTensor
 
 __all__ = [
@@ -18,6 +32,7 @@ __all__ = [
     "Module",
     "Node",
     "Program",
+    "ProgramTensor",
     "Shape",
     "StoredTensor",
     "Submodule",

@@ -95,12 +95,21 @@ class Tensor:
     bound: bool = False
     #: The members of a sequence, or what an optional holds; None for a tensor, and for a sequence of unknown length.
     items: tuple[Tensor, ...] | None = None
-    #: Whether training asks for its gradient: a weight that is trained, or a result that depends on one.
-    grad: bool = False
-    #: Whether its elements lie in row-major order, one after the other, as far as a program says so.
-    contiguous: bool = True
-    #: The tensor whose storage it reads, by name, where a program says so: itself, or what it is a view of.
-    storage: str = ""
+
+    @property
+    def grad(self) -> bool:
+        """As ``ProgramTensor.grad``; a file does not say it."""
+        return False
+
+    @property
+    def contiguous(self) -> bool:
+        """As ``ProgramTensor.contiguous``; tensors of files are."""
+        return True
+
+    @property
+    def storage(self) -> str:
+        """As ``ProgramTensor.storage``; a file does not say it."""
+        return ""
 
     @property
     def resolved(self) -> bool:
@@ -141,6 +150,18 @@ class Tensor:
         if self.items is not None:
             return Members.from_tuple(self.items).nbytes
         return (self.numel * BITS.get(self.dtype or "float32", 32) + 7) // 8
+
+
+@record
+class ProgramTensor(Tensor):
+    """A value in the graph of a program that was run, which knows more of it than a file does."""
+
+    #: Whether training asks for its gradient: a weight that is trained, or a result that depends on one.
+    grad: bool = False
+    #: Whether its elements lie in row-major order, one after the other.
+    contiguous: bool = True
+    #: The tensor whose storage it reads, by name: itself, or what it is a view of; "" where that is not known.
+    storage: str = ""
 
 
 @record

@@ -10,7 +10,7 @@ from tests.graphs import Sketch, sketch
 import flopwise
 from flopwise.analyses.training.gradients import gradients
 from flopwise.analyses.training.step import train
-from flopwise.graph import Body, Graph, Program
+from flopwise.graph import Body, Graph, Program, ProgramTensor
 from flopwise.operators.counts import Counts
 from flopwise.profiles.profile import Profile
 from flopwise.profiles.training import Training
@@ -70,7 +70,9 @@ def test_one_note_names_all_rows_without_the_same_gradient() -> None:
 def in_a_body(trips: int | None) -> Graph:
     """A program whose last operator runs in a body, and keeps what it made for its gradient."""
     made = net()
-    made.tensors = {name: replace(t, grad=name in "way") for name, t in made.tensors.items()}
+    made.tensors = {
+        name: ProgramTensor(t.name, t.shape, t.dtype, t.kind, grad=name in "way") for name, t in made.tensors.items()
+    }
     made.nodes = []
     made.node("MatMul", "x w", "a", "product")
     made.node("Exp", "a", "y", "it", within=(Body(0, "body", trips),))
@@ -149,7 +151,9 @@ def test_a_layer_that_is_listed_twice_is_trained_once() -> None:
 
 def test_what_is_computed_once_more_has_to_have_a_count() -> None:
     made = net("acme::Mystery")
-    made.tensors = {name: replace(t, grad=name in "way") for name, t in made.tensors.items()}
+    made.tensors = {
+        name: ProgramTensor(t.name, t.shape, t.dtype, t.kind, grad=name in "way") for name, t in made.tensors.items()
+    }
     made.nodes = []
     made.node("MatMul", "x w", "a", "product")
     made.node("acme::Mystery", "a", "y", "it")

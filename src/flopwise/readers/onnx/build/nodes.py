@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise.graph import STORED, Body, Module, Tensor
@@ -165,8 +166,7 @@ class Builder:
 def _taken(nodes: list[Node]) -> Iterator[Node]:
     """The nodes, each of which the list loses."""
     nodes.reverse()
-    while nodes:
-        yield nodes.pop()
+    return map(nodes.pop, repeat(-1, len(nodes)))
 
 
 def _with_bodies(nodes: Iterable[Node], shapes: Scope) -> Iterator[Node]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from flopwise.operators.tables import with_effect
@@ -202,7 +203,7 @@ class Node(NamedTuple):
         return [graph for _, graph in self.attributes.graphs()] if self.operation.may_have_bodies else []
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Graph:
     """A graph: that of a model, or a body of control flow."""
 
@@ -218,7 +219,7 @@ class Graph:
     #: An exporter's notes.
     metadata: dict[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def operations(self) -> set[Operation]:
         """The distinct operations of its nodes: models of 100,000 nodes have some hundred."""
         return {node.operation for node in self.nodes}

@@ -51,7 +51,8 @@ def uses(nodes: Sequence[Node], stored: Iterable[str]) -> dict[str, tuple[Use, .
     same = {operation for operation in operations if rows[operation.domain, operation.op].carries in _SAME_DATA}
     constants = operations_of(operations, "Constant", "ConstantOfShape")
     quantising = operations_of(operations, "DynamicQuantizeLinear")
-    scales = {name for n in nodes if n.operation in quantising for name in filter(None, n.outputs[1:2])}
+    scaling = [node for node in nodes if node.operation in quantising] if quantising else []
+    scales = {name for node in scaling for name in filter(None, node.outputs[1:2])}
     wanted, takers = _takers(nodes, stored, constants, same)
     taken: dict[str, tuple[Use, ...]] = {}
     alone: dict[tuple[str, str, int], tuple[Use, ...]] = {}  # most tensors have one use, and many the same

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 
-from flopwise.graph import Tensor
+from flopwise.graph import ProgramTensor, Tensor
 from flopwise.readers.options import AttentionKernel
 from flopwise.readers.torch.capture.attention import (
     ATTENTION,
@@ -45,7 +45,7 @@ class Recorder:
     """The operations of one run in the order in which they ran."""
 
     def __init__(
-        self, graph_tensors: dict[int, Tensor], device: torch.device, *, real: bool, grad: bool, low: bool
+        self, graph_tensors: dict[int, ProgramTensor], device: torch.device, *, real: bool, grad: bool, low: bool
     ) -> None:
         """
         Args:

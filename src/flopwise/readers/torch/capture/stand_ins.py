@@ -14,7 +14,7 @@ from torch import Tensor as TorchTensor
 from torch.autograd import forward_ad
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from flopwise.graph import Kind, Tensor
+from flopwise.graph import Kind, ProgramTensor
 from flopwise.readers.torch.capture.event import Births, Position
 from flopwise.readers.torch.capture.tensors import DTYPES, elements_in_a_row, in_order, like_meta, shape_of
 from flopwise.readers.torch.capture.values import NeedsLower, Values
@@ -37,7 +37,9 @@ _weak_tensor: Any = weakref.ref
 class StandIns:
     """One graph tensor for each PyTorch tensor, and on meta runs one meta tensor in its place."""
 
-    def __init__(self, graph_tensors: dict[int, Tensor], position: Position, real: bool, grad: bool, low: bool) -> None:
+    def __init__(
+        self, graph_tensors: dict[int, ProgramTensor], position: Position, real: bool, grad: bool, low: bool
+    ) -> None:
         """
         Args:
             graph_tensors: the graph tensor of each parameter, buffer and input, by id.
@@ -51,9 +53,9 @@ class StandIns:
         #: Names of tensors that are neither stored nor the result of a recorded operation, and such operations.
         self.foreign: list[str] = []
         #: Told of each tensor that was made during the run and by no operation that was seen.
-        self.unseen: Callable[[Tensor], None] = lambda tensor: None
+        self.unseen: Callable[[ProgramTensor], None] = lambda tensor: None
         #: Says whether a tensor follows from an input.
-        self.varies: Callable[[Tensor], bool] = lambda tensor: True
+        self.varies: Callable[[ProgramTensor], bool] = lambda tensor: True
         #: The parameters, buffers and inputs themselves.
         self.raw: Sequence[TorchTensor] = ()
         self.births = Births()
@@ -66,14 +68,14 @@ class StandIns:
         self._stand_ins: dict[int, tuple[TorchTensor, TorchTensor]] = {}
         self._held: list[TorchTensor] = []
         self._low = low
-        self._storages: dict[int, tuple[Any, Tensor]] = {}
+        self._storages: dict[int, tuple[Any, ProgramTensor]] = {}
         #: Tensors that others look into, by id; whether there are detached ones among these.
         self._viewed: set[int] = set()
         self._detached = False
         #: Those of them that were written into, and what was written last.
-        self._rewritten: dict[int, tuple[Any, Tensor]] = {}
+        self._rewritten: dict[int, tuple[Any, ProgramTensor]] = {}
         #: Graph tensors of what was written into through another tensor.
-        self.renamed: list[Tensor] = []
+        self.renamed: list[ProgramTensor] = []
 
     def swap(self, thing: Any) -> Any:
         """An argument with stand-ins in place of the program's tensors, and meta in place of its devices."""
@@ -125,18 +127,18 @@ class StandIns:
             return {key: self.graphed(part) for key, part in thing.items()}
         return thing
 
-    def tensor_of(self, tensor: TorchTensor) -> Tensor:
+    def tensor_of(self, tensor: TorchTensor) -> ProgramTensor:
         """The graph tensor of one of PyTorch's."""
         if self._rewritten and (self._detached or tensor._base is not None):
             self._renew(tensor)
-        graph_tensor: Tensor | None = self.graph_tensors.get(id(tensor)) or tensor.__dict__.get("_flopwise")
+        graph_tensor: ProgramTensor | None = self.graph_tensors.get(id(tensor)) or tensor.__dict__.get("_flopwise")
         if graph_tensor is not None:
             return graph_tensor
         if not self._real:
             return self.stand_in(tensor).__dict__["_flopwise"]  # type: ignore[no-any-return]
         return self._keep(tensor, self._unmade(tensor))
 
-    def known(self, tensor: TorchTensor) -> Tensor | None:
+    def known(self, tensor: TorchTensor) -> ProgramTensor | None:
         """The graph tensor that one of PyTorch's has; None where it has none."""
         return self.graph_tensors.get(id(tensor)) or tensor.__dict__.get("_flopwise")
 
@@ -150,7 +152,7 @@ class StandIns:
         self._keep(tensor, self._unseen(tensor))
         return tensor if self._real else self.stand_in(tensor)
 
-    def _remember(self, tensor: TorchTensor, graph_tensor: Tensor) -> None:
+    def _remember(self, tensor: TorchTensor, graph_tensor: ProgramTensor) -> None:
         """Remember whose storage a tensor has, where C++ asks for operations, or gradients keep tensors."""
         if (storage := storage_of(tensor)) is not None:
             owner = self._storages.get(storage._cdata)
@@ -162,7 +164,7 @@ class StandIns:
         owner = self._storages.get(storage._cdata)
         return "" if owner is None or owner[0].expired() else owner[1].name
 
-    def _keep(self, tensor: TorchTensor, graph_tensor: Tensor) -> Tensor:
+    def _keep(self, tensor: TorchTensor, graph_tensor: ProgramTensor) -> ProgramTensor:
         self.graph_tensors[id(tensor)] = graph_tensor
         self._held.append(tensor)  # so that its id stays its own
         return graph_tensor
@@ -171,10 +173,10 @@ class StandIns:
         """True if a tensor has a graph tensor already, so that an operation handed it back as it was."""
         return "_flopwise" in tensor.__dict__ or id(tensor) in self.graph_tensors
 
-    def result(self, tensor: TorchTensor, inplace: bool) -> Tensor:
+    def result(self, tensor: TorchTensor, inplace: bool) -> ProgramTensor:
         """A new graph tensor for a result; what is written into a view is written into the tensor behind it."""
         self._count += 1
-        made = Tensor(
+        made = ProgramTensor(
             f"t{self._count}",
             shape_of(tensor),
             DTYPES.get(tensor.dtype),
@@ -199,13 +201,13 @@ class StandIns:
                 behind = _behind(behind)
         return made
 
-    def _overwrite(self, tensor: TorchTensor, made: Tensor) -> None:
+    def _overwrite(self, tensor: TorchTensor, made: ProgramTensor) -> None:
         """Let a tensor be a result that was written into its memory, or into a part of it."""
         grad = self._grad and tensor.requires_grad
         self._rename(tensor, replace(self.tensor_of(tensor), name=made.name, kind="activation", grad=grad))
         self._rewritten[id(tensor)] = (_weak_tensor(tensor), made)
 
-    def _rename(self, tensor: TorchTensor, graph_tensor: Tensor) -> None:
+    def _rename(self, tensor: TorchTensor, graph_tensor: ProgramTensor) -> None:
         self._assign(tensor, graph_tensor)
         self.renamed.append(graph_tensor)
 
@@ -239,7 +241,7 @@ class StandIns:
         """The elements of a tensor of the program; None where they are not known."""
         return self.values.of(self.swap(tensor))
 
-    def _assign(self, tensor: TorchTensor, graph_tensor: Tensor) -> None:
+    def _assign(self, tensor: TorchTensor, graph_tensor: ProgramTensor) -> None:
         if self._grad or self._low:
             self._remember(tensor, graph_tensor)
         if id(tensor) in self.graph_tensors:
@@ -271,7 +273,7 @@ class StandIns:
         values = self.values.of(tensor)
         return None if values is None else values.to(device)
 
-    def _unmade(self, tensor: TorchTensor) -> Tensor:
+    def _unmade(self, tensor: TorchTensor) -> ProgramTensor:
         """A graph tensor for one that is not a parameter, buffer or input, and that no operation made.
 
         One that the program held before is a constant; one that is new came from where nothing is seen.
@@ -280,7 +282,7 @@ class StandIns:
         while _functions.is_functorch_wrapped_tensor(inner):  # of a function that is transformed
             inner = _functions.get_unwrapped(inner)
         if inner is not tensor:
-            graph_tensor: Tensor | None = self.graph_tensors.get(id(inner)) or inner.__dict__.get("_flopwise")
+            graph_tensor: ProgramTensor | None = self.graph_tensors.get(id(inner)) or inner.__dict__.get("_flopwise")
             return graph_tensor or self._constant(inner)
         if not self.births.is_new(tensor):
             return self._constant(tensor)
@@ -293,7 +295,7 @@ class StandIns:
             return self._named(tensor, "parameter", "weight")  # which the program makes while it runs
         return replace(alias, shape=shape_of(tensor), contiguous=in_order(tensor))
 
-    def _alias(self, tensor: TorchTensor) -> Tensor | None:
+    def _alias(self, tensor: TorchTensor) -> ProgramTensor | None:
         """The graph tensor of another tensor whose storage a new one has: autograd keeps results under objects of its
         own, and a program puts tensors under classes of its own.
         """
@@ -307,19 +309,19 @@ class StandIns:
         first = next(own, None)
         return None if first is None else self.graph_tensors[id(first)]
 
-    def _constant(self, tensor: TorchTensor) -> Tensor:
+    def _constant(self, tensor: TorchTensor) -> ProgramTensor:
         return self._named(tensor, "constant", "weight" if isinstance(tensor, _PARAMETER) else "constant")
 
-    def _unseen(self, tensor: TorchTensor) -> Tensor:
+    def _unseen(self, tensor: TorchTensor) -> ProgramTensor:
         graph_tensor = self._named(tensor, "unseen", "activation")
         self.foreign.append(graph_tensor.name)
         self.unseen(graph_tensor)
         return graph_tensor
 
-    def _named(self, tensor: TorchTensor, name: str, kind: Kind) -> Tensor:
+    def _named(self, tensor: TorchTensor, name: str, kind: Kind) -> ProgramTensor:
         self._count += 1
         name = f"{name}{self._count}"
-        graph_tensor = Tensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
+        graph_tensor = ProgramTensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
         return replace(graph_tensor, contiguous=in_order(tensor))
 
 
@@ -330,7 +332,7 @@ def _behind(tensor: TorchTensor) -> TorchTensor | None:
     return base if source is None else source()
 
 
-def _number(tensor: Tensor) -> int:
+def _number(tensor: ProgramTensor) -> int:
     """The place of a result among all; 0 for what is no result."""
     digits = tensor.name[1:]
     return int(digits) if tensor.name[:1] == "t" and digits.isdecimal() else 0

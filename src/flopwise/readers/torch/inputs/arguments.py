@@ -16,7 +16,7 @@ from torch.nn.modules.conv import _ConvNd
 from flopwise._kinds import described
 from flopwise._user_code import on_command_line
 from flopwise.errors import InputError
-from flopwise.graph import Kind, Tensor
+from flopwise.graph import Kind, ProgramTensor, Tensor
 from flopwise.readers.inputs import FORM, InputSpec, Value, input_specs, parse
 from flopwise.readers.source.location import naming
 from flopwise.readers.torch.capture.tensors import DTYPES, shape_of
@@ -34,7 +34,7 @@ class Arguments(NamedTuple):
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    tensors: dict[int, Tensor]
+    tensors: dict[int, ProgramTensor]
     #: Inputs of which only the shape was given, by id: their elements are made up when they are needed.
     made: frozenset[int]
 
@@ -45,7 +45,7 @@ class Arguments(NamedTuple):
 
     def copies(
         self, real: bool
-    ) -> tuple[tuple[Any, ...], dict[str, Any], dict[int, tuple[TorchTensor, Tensor]], list[TorchTensor]]:
+    ) -> tuple[tuple[Any, ...], dict[str, Any], dict[int, tuple[TorchTensor, ProgramTensor]], list[TorchTensor]]:
         """Arguments for one run, which may change them; each tensor among them with its graph tensor, by id; and those
         of which only the shape was given.
 
@@ -123,11 +123,11 @@ def settle(
             f"{source or type(model).__name__}: the batch size {batch_size} applies to none of the inputs, which are "
             "tensors; give shapes in their place"
         )
-    tensors: dict[int, Tensor] = {}
+    tensors: dict[int, ProgramTensor] = {}
     for argument, value in (*((position_name(names, i), value) for i, value in enumerate(args)), *kwargs.items()):
         for name, tensor in tensors_inside(value, argument):
             kind: Kind = "state" if argument in STATES else "input"
-            ours = Tensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
+            ours = ProgramTensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
             tensors.setdefault(id(tensor), ours)
     return Arguments(args, kwargs, tensors, frozenset(making.made))
 

@@ -13,11 +13,11 @@ from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from flopwise.errors import ModelError
-from flopwise.graph import Kind, StoredTensor, Submodule, Tensor
+from flopwise.graph import Kind, ProgramTensor, StoredTensor, Submodule
 from flopwise.readers.torch.capture.tensors import DTYPES
 
 
-def stored_tensors(modules: Iterable[tuple[str, nn.Module]]) -> dict[int, tuple[TorchTensor, Tensor]]:
+def stored_tensors(modules: Iterable[tuple[str, nn.Module]]) -> dict[int, tuple[TorchTensor, ProgramTensor]]:
     """The graph tensor of each parameter and buffer, by id; a shared one has the first of its names.
 
     Args:
@@ -26,7 +26,7 @@ def stored_tensors(modules: Iterable[tuple[str, nn.Module]]) -> dict[int, tuple[
     Raises:
         ModelError: a parameter has no shape yet.
     """
-    tensors: dict[int, tuple[TorchTensor, Tensor]] = {}
+    tensors: dict[int, tuple[TorchTensor, ProgramTensor]] = {}
     for path, module in modules:
         prefix = f"{path}." if path else ""
         for name, parameter in module._parameters.items():
@@ -43,8 +43,8 @@ def stored_tensors(modules: Iterable[tuple[str, nn.Module]]) -> dict[int, tuple[
     return tensors
 
 
-def _graph_tensor(tensor: TorchTensor, name: str, kind: Kind) -> Tensor:
-    return Tensor(name, tuple(tensor.shape), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
+def _graph_tensor(tensor: TorchTensor, name: str, kind: Kind) -> ProgramTensor:
+    return ProgramTensor(name, tuple(tensor.shape), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
 
 
 class TensorsOfGraph(Mapping[str, StoredTensor]):
@@ -53,7 +53,7 @@ class TensorsOfGraph(Mapping[str, StoredTensor]):
     The elements of a sparse or nested one cannot be had.
     """
 
-    def __init__(self, tensors: Iterable[tuple[TorchTensor, Tensor]]) -> None:
+    def __init__(self, tensors: Iterable[tuple[TorchTensor, ProgramTensor]]) -> None:
         self._tensors = {graph_tensor.name: (tensor, graph_tensor) for tensor, graph_tensor in tensors}
 
     def __getitem__(self, name: str) -> StoredTensor:
@@ -107,7 +107,7 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (tuple, list)) and all(map(_is_plain, value))
 
 
-def submodules(model: nn.Module, stored: Mapping[int, tuple[TorchTensor, Tensor]]) -> tuple[Submodule, ...]:
+def submodules(model: nn.Module, stored: Mapping[int, tuple[TorchTensor, ProgramTensor]]) -> tuple[Submodule, ...]:
     """Every module of a model, in the order of its definition."""
     paths: dict[int, list[str]] = {}
     modules: list[nn.Module] = []
@@ -118,7 +118,9 @@ def submodules(model: nn.Module, stored: Mapping[int, tuple[TorchTensor, Tensor]
     return tuple([_submodule(paths[id(module)], module, stored) for module in modules])
 
 
-def _submodule(paths: list[str], module: nn.Module, stored: Mapping[int, tuple[TorchTensor, Tensor]]) -> Submodule:
+def _submodule(
+    paths: list[str], module: nn.Module, stored: Mapping[int, tuple[TorchTensor, ProgramTensor]]
+) -> Submodule:
     own = [*module._parameters.items(), *module._buffers.items()]
     return Submodule(
         path=paths[0],

@@ -17,7 +17,7 @@ from torch import nn
 
 from flopwise._user_code import place_of, user_code
 from flopwise.errors import FlopwiseError, InputError
-from flopwise.graph import Call, Module, Tensor
+from flopwise.graph import Call, Module, ProgramTensor, Tensor
 from flopwise.readers.options import AttentionKernel, Mode
 from flopwise.readers.torch.capture.event import Event
 from flopwise.readers.torch.capture.interception import Dispatch, Interception
@@ -42,7 +42,7 @@ class Run(NamedTuple):
     events: Sequence[Event]
     calls: Sequence[Call]
     #: The parameters and buffers with their graph tensors, by id.
-    stored: dict[int, tuple[torch.Tensor, Tensor]]
+    stored: dict[int, tuple[torch.Tensor, ProgramTensor]]
     outputs: tuple[Tensor, ...]
     #: Names of tensors that no recorded operation made, and of operations inside one that was not recorded.
     foreign: Sequence[str]
@@ -160,7 +160,7 @@ def _run(
 
 def _recorded(
     model: nn.Module,
-    stored: dict[int, tuple[torch.Tensor, Tensor]],
+    stored: dict[int, tuple[torch.Tensor, ProgramTensor]],
     arguments: Arguments,
     recorder: Recorder,
     calls: Calls,
@@ -239,12 +239,12 @@ def _clear_variables(error: BaseException, outer: BaseException | None) -> None:
         cause = cause.__context__ if cause.__cause__ is None else cause.__cause__
 
 
-def _has_large_indices(inputs: dict[int, tuple[torch.Tensor, Tensor]]) -> bool:
+def _has_large_indices(inputs: dict[int, tuple[torch.Tensor, ProgramTensor]]) -> bool:
     """True if an input of whole numbers has more elements than are followed."""
     return any(t.numel() > LARGEST for t, _ in inputs.values() if not t.is_floating_point())
 
 
-def _give_values(recorder: Recorder, made: Iterable[tuple[torch.Tensor, Tensor]]) -> None:
+def _give_values(recorder: Recorder, made: Iterable[tuple[torch.Tensor, ProgramTensor]]) -> None:
     """Give elements to whole-number inputs of which only the shape is known: masks and positions decide what runs."""
     for tensor, graph_tensor in made:
         if not tensor.is_floating_point() and tensor.numel() <= LARGEST:
