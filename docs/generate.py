@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from measured import measured_page
 from pages import conventions_page, formats_page, gradients_page, operators_page
 from published import published_page
 
@@ -15,6 +16,7 @@ PAGES = {
     "gradients.md": gradients_page,
     "formats.md": formats_page,
     "published.md": published_page,
+    "measured.md": measured_page,
 }
 
 

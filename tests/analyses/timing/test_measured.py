@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import json
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
-from tests.language_models import PUBLISHED, written
+from tests.analyses.timing.throughputs import RECORDED, Row, at_most, deep, figures, request, shallow
 
 import flopwise
 from flopwise.analyses.timing.bound import physical_bound
@@ -22,14 +20,6 @@ from flopwise.conventions import get as get_convention
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile
-
-RECORDED = json.loads((Path(__file__).parents[2] / "recorded" / "measured.json").read_text())
-Row = Mapping[str, Any]
-
-
-def figures(kind: str) -> list[Row]:
-    """The recorded measurements of a kind."""
-    return [row for row in RECORDED["figures"] if row["kind"] == kind]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +49,7 @@ def single(op: str, shapes: list[tuple[int, ...]], result: tuple[int, ...], dtyp
 
 
 def test_every_measurement_says_where_it_stands() -> None:
-    assert len(RECORDED["figures"]) == 406
+    assert len(RECORDED["figures"]) == 501
     for row in RECORDED["figures"]:
         assert RECORDED["sources"][row["source"]]["url"].startswith("https://")
         assert RECORDED["sources"][row["source"]]["date"]
@@ -87,141 +77,31 @@ def test_causal_attention(row: Row, seen: Callable[[Row, float], None]) -> None:
     seen(row, bound.physical.ns * 1e-6 / row["measured"])
 
 
-#: Further configurations, by the figures that say what is computed.
-CONFIGURATIONS: dict[str, dict[str, Any]] = {
-    **PUBLISHED,
-    "llama2-7b": {
-        **PUBLISHED["llama3-8b"],
-        "intermediate_size": 11008,
-        "num_key_value_heads": 32,
-        "vocab_size": 32000,
-        "max_position_embeddings": 4096,
-    },
-    "llama3-70b": {
-        **PUBLISHED["llama3-8b"],
-        "hidden_size": 8192,
-        "intermediate_size": 28672,
-        "num_attention_heads": 64,
-        "num_hidden_layers": 80,
-    },
-    "qwen3-30b-a3b": {
-        "model_type": "qwen3_moe",
-        "architectures": ["Qwen3MoeForCausalLM"],
-        "hidden_size": 2048,
-        "intermediate_size": 6144,
-        "moe_intermediate_size": 768,
-        "num_experts": 128,
-        "num_experts_per_tok": 8,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 4,
-        "head_dim": 128,
-        "num_hidden_layers": 48,
-        "max_position_embeddings": 40960,
-        "vocab_size": 151936,
-        "torch_dtype": "bfloat16",
-    },
-}
-
-#: How checkpoints of these types say it.
-QUANTISED: dict[str, dict[str, Any]] = {
-    "float8e4m3fn": {"quant_method": "fp8", "weight_block_size": [128, 128]},
-    "float4e2m1": {
-        "quant_method": "compressed-tensors",
-        "config_groups": {
-            "group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "float", "group_size": 16}}
-        },
-        "ignore": ["lm_head"],
-    },
-}
-
-
-class Request(NamedTuple):
-    """What a request computes and moves, by element types."""
-
-    prefill: Mapping[tuple[str, ...], int]
-    prefill_bytes: int
-    generated: Mapping[tuple[str, ...], int]
-    state_bytes: int
-
-
-@pytest.fixture(scope="module")
-def requests(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Row, int, int], Request]:
-    """Requests to the models of rows, each counted once.
-
-    All layers after the first few of a model are alike, so that two shallow models tell what a deep one costs.
-    """
-    pytest.importorskip("transformers")
-    made: dict[tuple[object, ...], Request] = {}
-
-    def shallow(row: Row, layers: int, prompt: int, generate: int) -> Request:
-        config = {**CONFIGURATIONS[row["model"]], "max_position_embeddings": 163840, "num_hidden_layers": layers}
-        if row["stored"] in QUANTISED:
-            config["quantization_config"] = QUANTISED[row["stored"]]
-        else:
-            config["torch_dtype"] = row["stored"]
-        result = flopwise.llm(written(tmp_path_factory.mktemp("model"), config), prompt=prompt, generate=generate)
-        prefill = result.prefill
-        return Request(prefill.products, prefill.least_bytes, result.generated_products, result.decode.state_bytes)
-
-    def request(row: Row, prompt: int, generate: int) -> Request:
-        key = row["model"], row["stored"], prompt, generate
-        if key not in made:
-            few = CONFIGURATIONS[row["model"]].get("first_k_dense_replace", 0) + 1
-            less, more = (shallow(row, layers, prompt, generate) for layers in (few, few + 1))
-            made[key] = deep(less, more, CONFIGURATIONS[row["model"]]["num_hidden_layers"] - few)
-        return made[key]
-
-    return request
-
-
-def deep(less: Request, more: Request, layers: int) -> Request:
-    """A request to a model with so many more layers than ``less``, each of which costs what ``more`` has more."""
-
-    def work(one: Mapping[tuple[str, ...], int], other: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], int]:
-        return {types: one.get(types, 0) + layers * (macs - one.get(types, 0)) for types, macs in other.items()}
-
-    return Request(
-        work(less.prefill, more.prefill),
-        less.prefill_bytes + layers * (more.prefill_bytes - less.prefill_bytes),
-        work(less.generated, more.generated),
-        less.state_bytes + layers * (more.state_bytes - less.state_bytes),
-    )
-
-
 def test_a_deep_model_costs_what_shallow_ones_tell(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    row: Row = {"model": "qwen3-30b-a3b", "stored": "bfloat16"}
-    config = {**CONFIGURATIONS[row["model"]], "torch_dtype": "bfloat16"}
-    found = []
-    for layers in (1, 2, 4):
-        written(tmp_path, {**config, "num_hidden_layers": layers})
-        result = flopwise.llm(tmp_path, prompt=100, generate=7)
-        prefill, steps = result.prefill, result.generated_products
-        found.append(Request(prefill.products, prefill.least_bytes, steps, result.decode.state_bytes))
-    assert deep(found[0], found[1], 3) == found[2]
+    row: Row = {"model": "qwen3-30b-a3b", "stored": "bfloat16", "prompt": 100, "generate": 7}
+    one, two, four = (shallow(tmp_path, row, layers) for layers in (1, 2, 4))
+    assert deep(one, two, 3) == four
 
 
-@pytest.mark.parametrize("row", figures("prompt"), ids=lambda r: f"{r['device']} {r['model']}")
-def test_prompts(row: Row, requests: Callable[..., Request], seen: Callable[[Row, float], None]) -> None:
-    tokens = row.get("prompt", 512)
-    request = requests(row, tokens, 1)
-    known_batch = "batch" in row
-    least = roofline(find(row["device"]), request.prefill, request.prefill_bytes if known_batch else 0).seconds
-    rate = row["measured"] * row.get("computed", 1) / row["count"]
-    seen(row, least / (tokens / rate))
+THROUGHPUTS = figures("prompt", "output")
+
+#: One figure of each model, type and kind: the shortest.
+COUNTED_ANEW = {
+    (row["model"], row["stored"], row["kind"], row.get("cache")): row
+    for row in sorted(THROUGHPUTS, key=lambda row: -row.get("prompt", 0) - row.get("generate", 0))
+}
 
 
-@pytest.mark.parametrize("row", figures("output"), ids=lambda r: f"{r['device']} {r['model']} {r['measured']}")
-def test_generated_tokens(row: Row, requests: Callable[..., Request], seen: Callable[[Row, float], None]) -> None:
-    """Of many requests at once, whose number is not published, so that weights are read for nothing."""
-    device, alone = find(row["device"]), "context" in row
-    result = requests(row, row.get("context") or row["prompt"], row.get("generate", 1))
-    work = dict(result.generated)
-    for types, macs in {} if alone else result.prefill.items():  # else others read the prompts
-        work[types] = work.get(types, 0) + macs
-    generate = row.get("generate", 1)
-    state = result.state_bytes * generate
-    seen(row, roofline(device, work, state).seconds / (generate * row["count"] / row["measured"]))
+@pytest.mark.parametrize("row", COUNTED_ANEW.values(), ids=lambda r: f"{r['device']} {r['model']} {r['stored']}")
+def test_the_most_tokens_of_a_second(tmp_path: Path, row: Row) -> None:
+    pytest.importorskip("transformers")
+    assert at_most(row, request(tmp_path, row)) == pytest.approx(row["at_most"], rel=1e-4)
+
+
+@pytest.mark.parametrize("row", THROUGHPUTS, ids=lambda r: f"{r['device']} {r['model']} {r['measured']}")
+def test_throughputs(row: Row, seen: Callable[[Row, float], None]) -> None:
+    seen(row, row["measured"] / row["at_most"])
 
 
 IMAGES = sorted({(row["model"], row["image"]) for row in figures("images")})
