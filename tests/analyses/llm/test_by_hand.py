@@ -26,7 +26,7 @@ def test_requests_cost_what_the_architecture_says(tmp_path: Path, name: str) -> 
     result = flopwise.llm(written(tmp_path, config), prompt=PROMPT, generate=1)
     assert result.params == hand.params
     assert result.prefill.macs == hand.prefill(PROMPT)
-    assert sum(result.prefill.products.values()) == hand.needed_prefill(PROMPT)
+    assert result.prefill.needed_macs == sum(result.prefill.products.values()) == hand.needed_prefill(PROMPT)
     assert result.decode is not None
     assert result.decode.macs == hand.step(PROMPT)
     assert result.decode.needed_macs == hand.needed_step(PROMPT)
