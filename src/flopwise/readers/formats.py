@@ -157,6 +157,10 @@ def _in_directories() -> tuple[str, ...]:
 
 def _nothing_in(folder: str) -> ModelError:
     """The error that says what was looked for in a directory, in the order of the help: models, then weights."""
+    from flopwise.readers.source.foreign import in_directory
+
+    if what := in_directory(folder):
+        return ModelError(f"{folder}: {what}")
     own = {*_in_directories(), *(ending for format in every_format() for ending in format.weights)}
     expected = ", ".join([*(ending for ending in endings() if ending in own), *sorted(own.difference(endings()))])
     return ModelError(f"{folder}: no model and no weights in this directory (looked for files ending in {expected})")

@@ -6,6 +6,7 @@ import os
 
 from flopwise._kinds import described
 from flopwise.errors import ModelError, OtherFormatError
+from flopwise.readers.source.foreign import by_content, by_name
 from flopwise.readers.source.location import is_url, shown
 from flopwise.readers.source.source import BytesSource, FileSource, Source, StreamSource
 
@@ -53,50 +54,30 @@ def _open_remote(url: str) -> Source:
     return RemoteSource(shown(url), Fsspec(url))
 
 
-_PICKLE = "a Python pickle, which is never loaded; export the model to ONNX"
-
-#: First bytes of what people hand over by mistake, and what to do about it.
-_OTHERS: tuple[tuple[bytes, str], ...] = (
-    (b"PK\x03\x04", "a ZIP archive (a PyTorch checkpoint or TorchScript file?); export the model to ONNX"),
-    (b"PK\x05\x06", "an empty ZIP archive"),
-    *((b"\x80" + version, _PICKLE) for version in (b"\x02", b"\x03", b"\x04", b"\x05")),
-    (b"\x89HDF\r\n", "an HDF5 file; convert the model to ONNX"),
-    (b"\x1f\x8b", "gzip data; unpack it first"),
-    (b"BZh", "bzip2 data; unpack it first"),
-    (b"\xfd7zXZ", "xz data; unpack it first"),
-    (b"(\xb5/\xfd", "zstd data; unpack it first"),
-    (b"GGUF", "a GGUF weight file; it holds no graph"),
-    (b"\x93NUMPY", "a NumPy array; it holds no graph"),
-    (b"version https://git-lfs", "a Git LFS pointer; fetch the file with 'git lfs pull'"),
-    *((start, "an HTML page; the download went wrong") for start in (b"<!DOCTYPE", b"<!doctype", b"<html")),
-)
-
-
 def refuse_other_formats(source: Source) -> None:
     """Refuse what cannot be an ONNX file.
 
     Raises:
-        ModelError: the source is empty; OtherFormatError: it is known to be something else.
+        ModelError: the source is empty, or is known to be something else.
     """
     if source.size == 0:
         raise ModelError(f"{source.name}: the file is empty")
     if source.name.endswith(".py"):
         names = ", ".join(_defined(source)) or "no function or class"
         raise ModelError(f"{source.name}: Python code; say what makes the model, as {source.name}:NAME; it has {names}")
-    head = source.read(0, min(source.size, 32))
-    for start, what in _OTHERS:
-        if head.startswith(start):
-            raise OtherFormatError(f"{source.name}: not an ONNX model but {what}")
-    if head[4:8] == b"TFL3":
-        raise ModelError(f"{source.name}: not an ONNX model but a TensorFlow Lite model; convert it to ONNX")
+    if what := by_content(source.read(0, min(source.size, 32)), source.name):
+        raise ModelError(f"{source.name}: not an ONNX model but {what}")
 
 
-def refuse_text(source: Source) -> None:
-    """Refuse a file of text, for one that is no ONNX model: a model may begin with its documentation.
+def refuse_other_names(source: Source) -> None:
+    """Refuse a file that is no ONNX model by what it seems to be: a model may have any name and begin with text.
 
     Raises:
-        OtherFormatError: its first kilobyte is printable ASCII and line ends.
+        ModelError: it has the name of another format's files; OtherFormatError: its first kilobyte is printable ASCII
+            and line ends.
     """
+    if what := by_name(source.name):
+        raise ModelError(f"{source.name}: not an ONNX model but, by its name, {what}")
     if all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in source.read(0, min(source.size, 1024))):
         raise OtherFormatError(f"{source.name}: not an ONNX model but text")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from flopwise.errors import ModelError
+from flopwise.readers.source.foreign import in_directory
 
 
 class Source(ABC):
@@ -159,7 +160,7 @@ class FileSource(Source):
         self.name = os.fsdecode(path)
         self.folder = Path(self.name).parent
         if os.path.isdir(self.name):
-            raise ModelError(f"{self.name}: is a directory")
+            raise ModelError(f"{self.name}: {in_directory(self.name) or 'is a directory'}")
         if not os.path.isfile(self.name):
             raise ModelError(
                 f"{self.name}: {'not a regular file' if os.path.exists(self.name) else missing(self.name)}"

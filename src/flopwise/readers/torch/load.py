@@ -20,7 +20,7 @@ from flopwise._user_code import EndedError, place_of, user_code
 from flopwise.errors import InputError, ModelError, UntrustedError, did_you_mean, with_article
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.imports import repaired
-from flopwise.readers.weights.torch_files import holds_program, is_exported, members
+from flopwise.readers.weights.torch_files import NO_PROGRAM, holds_program, is_exported, members
 
 _NEEDS = "PyTorch is needed for that: pip install torch"
 
@@ -289,10 +289,7 @@ def loaded(path: str | os.PathLike[str], trust_code: bool = False) -> Any:
         raise ModelError(f"{name}: {'is a directory' if os.path.isdir(name) else 'no such file'}")
     inside = members(name)
     if not holds_program(inside):
-        raise ModelError(
-            f"{name}: holds tensors, not a model, and is never unpickled; give the model as package.module:callable, "
-            "or export it with torch.export.save"
-        )
+        raise ModelError(f"{name}: {NO_PROGRAM}")
     try:
         import torch
     except ImportError:

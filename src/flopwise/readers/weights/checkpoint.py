@@ -139,6 +139,8 @@ def _once(
 def _reason(error: Exception) -> str:
     """PyTorch's error without its advice to load the pickle all the same."""
     text = " ".join(str(error).split())
+    if "Unsupported operand" in text:
+        return "not a PyTorch checkpoint, or damaged (neither a ZIP archive nor a pickle of tensors)"
     if "Unsupported global" in text or "WeightsUnpickler" in text or "weights_only" in text.lower():
         what = text.partition("GLOBAL ")[2].split(" ")[0] or text.partition("WeightsUnpickler error: ")[2][:80]
         named = f" ({what})" if what else ""

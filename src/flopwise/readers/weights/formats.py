@@ -11,7 +11,7 @@ from flopwise.errors import InputError, ModelError
 from flopwise.readers.format import Format
 from flopwise.readers.options import Options
 from flopwise.readers.source.location import is_url, shown
-from flopwise.readers.weights.torch_files import CHECKPOINTS, is_checkpoint
+from flopwise.readers.weights.torch_files import CHECKPOINTS, NO_PROGRAM, is_checkpoint
 
 if TYPE_CHECKING:
     from flopwise.graph import Graph
@@ -86,10 +86,7 @@ def _read_checkpoint(model: Path, inputs: Any, dims: Any, batch_size: Any, progr
             f"{shown(name)}: inputs are for a model with operators; of a URL only tensors are read: "
             "download a program first, and give a module as package.module:callable"
         )
-    raise ModelError(
-        f"{name}: holds tensors, not a model, and is never unpickled; give the model as package.module:callable, "
-        "or export it with torch.export.save"
-    )
+    raise ModelError(f"{name}: {NO_PROGRAM}")
 
 
 SAFETENSORS_INDEX = tensor_format(

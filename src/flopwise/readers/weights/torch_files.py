@@ -38,6 +38,13 @@ PROGRAMS = (".pt2", ".ts", ".torchscript")
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin")
 
 
+#: After the name of a file that torch.save made, whose operators are asked for.
+NO_PROGRAM = (
+    "a file of torch.save holds tensors, or a module as a pickle, which is never loaded; give the model as "
+    "package.module:callable or file.py:callable, or export it with torch.export.save"
+)
+
+
 def is_checkpoint(model: object) -> bool:
     """True where a model is a file of tensors and no program; by URL every checkpoint is taken for that.
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from flopwise.errors import ModelError
 from flopwise.readers.onnx.file.skeleton import DEEPEST, Pieces, Skeleton, Stored, refuse_impossible, refuse_twin, tag
 from flopwise.readers.onnx.file.tensors import FIELD_COST, SMALL, TensorWalk
-from flopwise.readers.source.open import refuse_other_formats, refuse_text
+from flopwise.readers.source.open import refuse_other_formats, refuse_other_names
 from flopwise.readers.source.source import Source
 from flopwise.readers.source.wire import BYTES, RUN, VARINT, Field, message, number_field, read_varint
 
@@ -56,7 +56,7 @@ def read_skeleton(source: Source, largest: int | None = None) -> Skeleton:
     try:
         return _Walk(source, largest).model()
     except ModelError:
-        refuse_text(source)
+        refuse_other_names(source)
         raise
 
 
