@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from flopwise.analyses.traces import onnxruntime
 from flopwise.analyses.traces.scan import Scan
 from flopwise.analyses.traces.trace import Recording
 from flopwise.errors import ModelError
@@ -24,7 +25,7 @@ class Format(NamedTuple):
 
 
 #: The formats, in the order in which they are asked.
-FORMATS: tuple[Format, ...] = ()
+FORMATS: tuple[Format, ...] = (Format("onnxruntime", "onnxruntime's profile", onnxruntime.matches, onnxruntime.read),)
 
 
 def format_of(scan: Scan) -> Format:

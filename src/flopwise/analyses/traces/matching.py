@@ -1,0 +1,219 @@
+"""Which rows of a model an executed node does the work of: by names, by sizes, by order, and by what lies between.
+
+An engine fuses nodes, renames them and adds some of its own; no engine is run to see through that. What a node is
+called says the most (``names``), and the size of its result confirms it. The rest is found by an edit distance between
+what has no partner yet: equal multiply-adds, or the same operator with a result of the same size. Then a node that was
+found owns the rows between its result and the results of others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from flopwise.analyses.traces.alignment import aligned, in_order
+from flopwise.analyses.traces.names import Names, padded, same_elements, same_size
+from flopwise.conventions.convention import guarded
+from flopwise.graph import Dim, Node
+from flopwise.operators.counts import Counts
+from flopwise.operators.tables import count
+from flopwise.operators.tables import row as operator
+from flopwise.rows import Row
+
+
+class Executed(NamedTuple):
+    """A node that an engine executes, as far as it is known: its name, operator, and shapes."""
+
+    node: Node
+    #: Operations of one run; None where they are unknown.
+    counts: Counts | None
+
+    @classmethod
+    def from_node(cls, node: Node) -> Executed:
+        """The node with its operations by the tables."""
+        return cls(node, guarded(lambda: count(node), "")[0])
+
+    @property
+    def macs(self) -> int | None:
+        """Multiply-adds."""
+        return None if self.counts is None else self.counts.mac
+
+
+def match(executed: Sequence[Executed], rows: Sequence[Row]) -> list[tuple[int, ...]]:
+    """For each executed node the positions of the rows that it does the work of; () where none is known.
+
+    Args:
+        executed: in the order in which they ran, each node once.
+        rows: of the model's profile.
+    """
+    return _Matching(executed, rows).matched()
+
+
+def mismatch(executed: Sequence[Executed], rows: Sequence[Row]) -> str:
+    """How the shapes of nodes differ from those of the rows that they are named after; "" where few have such a name.
+
+    Args:
+        executed: the nodes.
+        rows: of the model's profile.
+    """
+    names = Names(rows)
+    batches: Counter[tuple[Dim, Dim]] = Counter()
+    first = ""
+    named = 0
+    for item in executed:
+        place = names.find(item.node.name) if item.macs else None
+        results = () if place is None else rows[place].node.known_outputs
+        if place is None or not results or rows[place].node.op != item.node.op:
+            continue
+        ran, own = item.node.output().shape, results[0].shape
+        if ran is None or own is None or len(ran) != len(own) or not ran:
+            continue
+        named += 1
+        if ran != own and not first:
+            shapes = "x".join(map(str, ran)), "x".join(map(str, own))
+            first = f"{item.node.name} makes {shapes[0]} in the trace, and {shapes[1]} in the model"
+        if ran[0] != own[0] and ran[1:] == own[1:]:
+            batches[ran[0], own[0]] += 1
+    if not first or 2 * named < sum(bool(item.macs) for item in executed):
+        return ""
+    (ran_batch, own_batch), times = batches.most_common(1)[0] if batches else ((0, 0), 0)
+    if 2 * times >= named:
+        return f"the trace's batch is {ran_batch}, the model's {own_batch}: -b {ran_batch}"
+    return f"the trace is of other input shapes: {first}; give them with -i"
+
+
+class _Matching:
+    """Executed nodes on their way to rows."""
+
+    def __init__(self, executed: Sequence[Executed], rows: Sequence[Row]) -> None:
+        self._executed, self._rows = executed, rows
+        self._ops = {row.node.op for row in rows}
+        self._macs = [Executed.from_node(row.node).macs for row in rows]
+        self._names = Names(rows)
+        self._inputs = [
+            [self._names.makers[t.name] for t in row.node.known_inputs if t.name in self._names.makers] for row in rows
+        ]
+        self._takers: list[list[int]] = [[] for _ in rows]
+        for place, makers in enumerate(self._inputs):
+            for maker in dict.fromkeys(makers):
+                self._takers[maker].append(place)
+        #: Position of a row -> of the executed node that it belongs to.
+        self._owners: dict[int, int] = {}
+        #: Position of an executed node -> of the rows that it certainly does.
+        self._ends: dict[int, list[int]] = {}
+
+    def matched(self) -> list[tuple[int, ...]]:
+        """As ``match``."""
+        self._by_name()
+        self._by_order()
+        self._close()
+        self._adopt()
+        owned: list[list[int]] = [[] for _ in self._executed]
+        for place, number in sorted(self._owners.items()):
+            owned[number].append(place)
+        return [
+            tuple(places) if not item.macs or self._same_macs(item, places) else ()
+            for item, places in zip(self._executed, owned, strict=True)
+        ]
+
+    def _claim(self, number: int, place: int) -> None:
+        if place not in self._owners:
+            self._owners[place] = number
+            self._ends.setdefault(number, []).append(place)
+
+    def _by_name(self) -> None:
+        """Nodes whose name, or that of a result, is known."""
+        for number, item in enumerate(self._executed):
+            for name in (item.node.name, *(t.name for t in item.node.known_outputs)):
+                place = self._names.find(name) if name else None
+                if place is not None and self._confirmed(item, place):
+                    self._claim(number, place)
+
+    def _confirmed(self, item: Executed, place: int) -> bool:
+        """True where sizes and multiply-adds do not speak against it."""
+        equal = not item.macs or not self._macs[place] or self._same_macs(item, [place])
+        return equal and same_size(item.node, self._rows[place].node)
+
+    def _same_macs(self, item: Executed, places: Iterable[int]) -> bool:
+        """True where multiply-adds are those of rows, or more by channels that are padded to whole blocks."""
+        least, most = 0, 0
+        for place in places:
+            own = self._macs[place] or 0
+            least, most = least + own, most + _padded(own, self._rows[place].node)
+        return least <= (item.macs or 0) <= most
+
+    def _by_order(self) -> None:
+        """Nodes without a name, between those whose rows are in order."""
+        anchors = [(number, max(places)) for number, places in sorted(self._ends.items())]
+        kept = [anchors[i] for i in in_order([place for _, place in anchors])]
+        before, start = -1, -1
+        for number, place in [*kept, (len(self._executed), len(self._rows))]:
+            nodes = [n for n in range(before + 1, number) if n not in self._ends]
+            places = [p for p in range(start + 1, place) if p not in self._owners]
+            self._pair(nodes, places)
+            before, start = number, place
+
+    def _pair(self, nodes: Sequence[int], places: Sequence[int]) -> None:
+        partners = aligned(lambda i, j: self._gain(nodes[i], places[j]), len(nodes), len(places))
+        for node, partner in zip(nodes, partners, strict=True):
+            if partner is not None:
+                self._claim(node, places[partner])
+
+    def _gain(self, number: int, place: int) -> int:
+        """What it is worth to take an executed node for a row: 0 if it cannot be."""
+        item, row = self._executed[number], self._rows[place]
+        if not same_size(item.node, row.node):
+            return 0
+        if item.macs or self._macs[place]:
+            return 8 if self._same_macs(item, [place]) else 0
+        one, other = (op.rpartition("::")[2] for op in (item.node.op, row.node.op))
+        if one == other:
+            return 4
+        if other in one:  # Gelu and FastGelu
+            return 2
+        moves = operator(item.node.op).moves or operator(row.node.op).moves
+        return 0 if moves or item.node.op in self._ops else 1  # the last of several that are fused
+
+    def _close(self) -> None:
+        """Rows between the results of nodes: those that a result alone goes through, then those behind it."""
+        for number, places in self._ends.items():
+            while (following := self._next(max(places), number)) is not None:
+                self._claim(number, following)
+        for number, places in self._ends.items():
+            stack = list(places)
+            while stack:
+                for maker in self._inputs[stack.pop()]:
+                    if maker not in self._owners:
+                        self._owners[maker] = number
+                        stack.append(maker)
+
+    def _next(self, place: int, number: int) -> int | None:
+        """The only row that takes the results of a row, where a node may do its work as well; None otherwise."""
+        if len(self._takers[place]) != 1:
+            return None
+        (following,) = self._takers[place]
+        node, ran = self._rows[following].node, self._executed[number].node
+        if following in self._owners or self._macs[following] or not same_size(ran, node):
+            return None
+        makers = self._names.makers
+        others = [
+            t for t in node.known_inputs if t.name in makers and self._owners.get(makers[t.name]) != number
+        ]  # what it takes from elsewhere, an executed node takes as well
+        added = ran.known_inputs[len(self._rows[self._ends[number][0]].node.known_inputs) :]
+        return following if all(any(same_elements(a.shape, t.shape) for a in added) for t in others) else None
+
+    def _adopt(self) -> None:
+        """Rows that are still nobody's belong to whoever takes their results."""
+        for place in reversed(range(len(self._rows))):
+            owner = next((self._owners[t] for t in self._takers[place] if t in self._owners), None)
+            if owner is not None:
+                self._owners.setdefault(place, owner)
+
+
+def _padded(macs: int, node: Node) -> int:
+    """Multiply-adds of a convolution with its channels in whole blocks; of another operator, its own."""
+    shape = node.inputs[1].shape if len(node.inputs) > 1 and node.inputs[1] is not None else None
+    if shape is None or len(shape) < 3:
+        return macs
+    return int(macs * padded(shape[0]) // shape[0] * padded(shape[1]) // shape[1])

@@ -1,0 +1,235 @@
+"""Profiles of onnxruntime: the nodes that it executed, run by run, on the rows of the model; no engine is run.
+
+The file is an array of events. Those of category "Node" stand before the "model_run" around them; the events of one run
+are the executed graph's nodes, each once, those in bodies of loops once for each iteration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from flopwise.analyses.traces.land import Landing, Place, Step, Work, land
+from flopwise.analyses.traces.matching import Executed, match, mismatch
+from flopwise.analyses.traces.scan import Json, Scan, nanoseconds
+from flopwise.analyses.traces.trace import Layer, Matched, Recording, layers_of
+from flopwise.errors import ModelError
+from flopwise.graph import Node, Tensor
+from flopwise.graph.dtypes import ALIASES
+from flopwise.memory.traffic import traffic
+from flopwise.operators.counts import FLOPS
+from flopwise.operators.tables import find, row
+from flopwise.profiles.profile import Profile
+
+#: What the name of a node's event ends with.
+_SUFFIX = "_kernel_time"
+
+#: Domains of the operators that onnxruntime executes; the profile says none.
+_DOMAINS = ("", "com.microsoft::", "com.microsoft.nchwc::", "com.ms.internal.nhwc::")
+
+#: Less than this share of the time of products on the model's rows: the trace is another model's.
+LEAST = 0.5
+
+
+class Key(NamedTuple):
+    """The identity of an executed node: bodies of loops number theirs from 0 again."""
+
+    name: str
+    op: str
+    number: str
+
+
+def matches(scan: Scan) -> bool:
+    """True where a file's events are onnxruntime's."""
+    return not scan.array and scan.first.get("cat") in ("Session", "Node", "Api")
+
+
+def read(scan: Scan, profile: Profile | None) -> Recording:
+    """The recorded runs of a file, on the rows of a profile or on the operators and shapes of the trace itself.
+
+    Raises:
+        ModelError: the file is damaged, holds no run, or is of another model or other input shapes.
+    """
+    nodes: dict[Key, Executed] = {}
+    landings = _landings(scan, nodes)
+    if not landings:
+        raise ModelError(f"{scan.name}: no model_run is in it: let the session run before its profile ends")
+    executed = list(nodes.values())
+    busy: Counter[int] = Counter()
+    for landing in landings:
+        for place, time in landing.times.items():
+            busy[place.layers[0]] += time
+    if profile is None:
+        layers, places = _by_shape(executed, landings[0].launches)
+        matched = Matched()
+    else:
+        layers, rows = layers_of(profile), match(executed, profile.rows)
+        places = _places(executed, rows, profile)
+        matched = _matched(executed, rows, busy, len(layers))
+        if matched.product_time_share is not None and matched.product_time_share < LEAST:
+            other = mismatch(executed, profile.rows)
+            share = f"{matched.product_time_share:.1%} of the time of its products is on rows of the model"
+            raise ModelError(f"{scan.name}: {other or f'the trace of another model: {share}'}")
+    return Recording("", layers, tuple(_moved(landing, places) for landing in landings), matched)
+
+
+def _landings(scan: Scan, nodes: dict[Key, Executed]) -> list[Landing]:
+    """The times of each run on the executed nodes, by their position in ``nodes``, which is completed."""
+    landings: list[Landing] = []
+    places: dict[Key, Place] = {}
+    works: list[Work] = []
+    over = 0
+    for number, event in enumerate(scan.events(), 1):
+        try:
+            if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX):
+                args = event["args"]
+                key = Key(event["name"].removesuffix(_SUFFIX), args["op_name"], str(args.get("node_index", "")))
+                if key not in places:
+                    places[key] = Place((len(places),))
+                    nodes[key] = _executed(key, args)
+                start, end = _span(event)
+                works.append(Work(places[key], str(event["tid"]), start, end, name=key.op))
+            elif event.get("name") == "model_run":
+                start, end = _span(event)
+                if start < over:
+                    raise ModelError(f"{scan.name}: runs overlap, so that their nodes cannot be told apart")
+                over = end
+                inside = [work for work in works if start <= work.start_ns <= end]
+                landings.append(land(Step(f"run {len(landings) + 1}", start, end, inside)))
+                works.clear()
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"{scan.name}: event {number:,} is none of onnxruntime's: {error!r}") from error
+    return landings
+
+
+def _span(event: Json) -> tuple[int, int]:
+    """The first and the last instant of an event."""
+    start = nanoseconds(event["ts"])
+    return start, start + nanoseconds(event["dur"])
+
+
+def _executed(key: Key, args: Mapping[str, Any]) -> Executed:
+    """The node behind an event."""
+    inputs, outputs = (_tensors(args.get(f"{side}_type_shape", ())) for side in ("input", "output"))
+    op = next((domain + key.op for domain in _DOMAINS if find(domain + key.op)), key.op)
+    attributes = _attributes(inputs, outputs)
+    whole = _with_weights(op, inputs, outputs)
+    node = Node(op, key.name, whole or inputs, outputs or (Tensor("", None, None),), attributes)
+    return Executed.from_node(node) if whole is not None else Executed(node, None)
+
+
+def _with_weights(op: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+    """The inputs with the weights that a kernel packed, which the profile leaves out; None where nobody can tell them.
+
+    The right factor of a matrix product follows from the left one and the result.
+    """
+    for place, role in enumerate(row(op).inputs.first):
+        layout = role.weight.layout if role.weight else ""
+        shape = inputs[place].dims if place < len(inputs) else ()
+        if layout == "right" and inputs and outputs:
+            factor, result = inputs[0].dims[-2:], outputs[0].dims
+            inner = factor[0] if _transposed(inputs[0], outputs[0]) else factor[-1]
+            if sorted(shape[-2:]) != sorted((inner, result[-1])) and place <= len(inputs):
+                packed = Tensor(f"#packed{place}", (inner, result[-1]), inputs[0].dtype)
+                inputs = (*inputs[:place], packed, *inputs[place:])
+        elif layout in ("conv", "conv transpose", "stacked") and len(shape) < 3:
+            return None
+    return inputs
+
+
+def _tensors(shapes: Sequence[Mapping[str, Sequence[int]]]) -> tuple[Tensor, ...]:
+    """Tensors without names of their own: ``[{"float": [1, 3, 8, 8]}, ...]``."""
+    pairs = [(dtype, shape) for each in shapes for dtype, shape in each.items()]
+    return tuple(
+        Tensor(f"#{number}", tuple(map(int, shape)), ALIASES.get(dtype, dtype))
+        for number, (dtype, shape) in enumerate(pairs)
+    )
+
+
+def _attributes(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> dict[str, Any]:
+    """The attributes that change a count, as far as shapes tell them: a transposed factor, and both directions."""
+    attributes: dict[str, Any] = {}
+    if inputs and outputs and _transposed(inputs[0], outputs[0]):
+        attributes["transA"] = 1
+    if len(inputs) > 1 and len(inputs[1].dims) == 3 and inputs[1].dims[0] == 2:
+        attributes["direction"] = "bidirectional"
+    return attributes
+
+
+def _transposed(factor: Tensor, result: Tensor) -> bool:
+    """True where the left factor of a product can only be a transposed one."""
+    rows, result_rows = factor.dims[-2:], result.dims[-2:]
+    return len(rows) == len(result_rows) == 2 and rows[0] != result_rows[0] == rows[1]
+
+
+def _places(executed: Sequence[Executed], rows: Sequence[tuple[int, ...]], profile: Profile) -> list[Place]:
+    """Where the time of each executed node lands."""
+    own = {row.node.name for row in profile.rows}
+    folded = {node.name for node in profile.graph.nodes} - own
+    return [
+        Place(places) if places else Place(name=_remainder(item, folded))
+        for item, places in zip(executed, rows, strict=True)
+    ]
+
+
+def _remainder(item: Executed, folded: set[str]) -> str:
+    if item.node.name in folded:
+        return "constants"
+    return "layout" if row(item.node.op).moves else "unmatched"
+
+
+def _matched(
+    executed: Sequence[Executed], rows: Sequence[tuple[int, ...]], busy: Mapping[int, int], layers: int
+) -> Matched:
+    """How many rows were found, and how much of the time of products."""
+    products = [number for number, item in enumerate(executed) if item.macs]
+    time = sum(busy[number] for number in products)
+    landed = sum(busy[number] for number in products if rows[number])
+    return Matched(len({place for places in rows for place in places}), layers, landed / time if time else None)
+
+
+def _moved(landing: Landing, places: Sequence[Place]) -> Landing:
+    """A landing on executed nodes as one on layers."""
+    times: Counter[Place] = Counter()
+    launches: Counter[Place] = Counter()
+    kernels: Counter[tuple[Place, str]] = Counter()
+    for place, time in landing.times.items():
+        times[places[place.layers[0]]] += time
+        launches[places[place.layers[0]]] += landing.launches[place]
+    for (place, name), time in landing.kernels.items():
+        kernels[places[place.layers[0]], name] += time
+    return replace(landing, times=dict(times), launches=dict(launches), kernels=dict(kernels))
+
+
+def _by_shape(executed: Sequence[Executed], launches: Mapping[Place, int]) -> tuple[tuple[Layer, ...], list[Place]]:
+    """Layers for nodes of the same operator and shapes, and the place of each node.
+
+    Args:
+        executed: the nodes.
+        launches: how often each ran in a step, by its position.
+    """
+    places: list[Place] = []
+    numbers: dict[str, int] = {}
+    runs: Counter[str] = Counter()
+    kinds: dict[str, Executed] = {}
+    for number, item in enumerate(executed):
+        shapes = ["x".join(map(str, t.dims)) or "1" for t in item.node.known_inputs]
+        name = " ".join([item.node.op, *shapes])
+        kinds.setdefault(name, item)
+        runs[name] += launches.get(Place((number,)), 0)
+        places.append(Place((numbers.setdefault(name, len(numbers)),)))
+    return tuple(_layer(name, item, runs[name]) for name, item in kinds.items()), places
+
+
+def _layer(name: str, item: Executed, runs: int) -> Layer:
+    """What nodes of one kind cost in a step."""
+    counts, moved = item.counts, traffic(item.node)
+    return Layer(
+        name,
+        item.node.op,
+        None if counts is None else runs * counts.dot(FLOPS),
+        None if moved.read is None or moved.written is None else runs * (moved.read + moved.written),
+        macs=None if counts is None else runs * counts.mac,
+    )

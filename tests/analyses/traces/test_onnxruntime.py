@@ -1,0 +1,151 @@
+"""Profiles that onnxruntime writes, on the rows of the models that it ran."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("onnxruntime")
+
+import onnx
+from tests.analyses.traces.nets import LEVELS, NETS, cnn, events, looped, quantised, recorded, residual
+
+from flopwise.analyses.traces.format import format_of
+from flopwise.analyses.traces.scan import Scan
+from flopwise.analyses.traces.trace import Trace, trace_of
+from flopwise.api.profile import profile
+from flopwise.errors import ModelError
+from flopwise.profiles.profile import Profile
+
+
+def traced(path: Path, counted: Profile | None, step: str | int = "median") -> Trace:
+    with Scan(path) as scan:
+        format = format_of(scan)
+        return trace_of(format.read(scan, counted), "net", format.name, step)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_every_row_has_its_time_at_every_level(name: str, tmp_path: Path) -> None:
+    model = NETS[name]()
+    counted = profile(model)
+    for level in LEVELS:
+        for parallel in (False, True):
+            trace = traced(recorded(model, tmp_path, level, parallel), counted)
+            assert trace.format == "onnxruntime"
+            assert len(trace.steps) == 3
+            assert trace.matched == (len(counted.rows), len(counted.rows), 1.0), (level, parallel)
+            assert trace.remainder.keys() <= {"layout", "constants", "gaps"}, (level, parallel)
+            assert level != "off" or not trace.segments
+            assert trace.rows_ns + trace.segments_ns + trace.remainder_ns == trace.covered_ns
+
+
+def test_the_sum_is_that_of_the_file(tmp_path: Path) -> None:
+    path = recorded(residual(), tmp_path)
+    runs = [e for e in events(path) if e["name"] == "model_run"]
+    nodes = [e for e in events(path) if e["cat"] == "Node"]
+    for number, run in enumerate(runs):
+        inside = [e["dur"] for e in nodes if run["ts"] <= e["ts"] < run["ts"] + run["dur"]]
+        trace = traced(path, profile(residual()), number)
+        assert trace.busy_ns == 1000 * sum(inside)
+        assert trace.covered_ns == trace.window_ns == 1000 * run["dur"]
+    whole = traced(path, profile(residual()), "all")
+    assert whole.covered_ns == 1000 * sum(run["dur"] for run in runs)
+
+
+def test_fused_nodes_are_segments_of_what_they_do(tmp_path: Path) -> None:
+    trace = traced(recorded(residual(), tmp_path, "all"), profile(residual()))
+    assert [segment.layers[-1] for segment in trace.segments] == [f"node_relu_{number}" for number in range(1, 8)]
+    assert trace.segments[3].layers == ("node_conv_4", "node_add_1", "node_relu_4")
+    assert trace.segments[3].flops == sum(
+        r.flops or 0 for r in profile(residual()).rows if r.name in trace.segments[3].layers
+    )
+    assert [row.name for row in trace.rows if row.status == "matched"] == ["node_globalaveragepool_1"]
+
+
+def test_a_loop_has_what_its_rounds_leave(tmp_path: Path) -> None:
+    path = recorded(looped(), tmp_path, runs=1)
+    times: Counter[str] = Counter()
+    for event in events(path):
+        times[event["name"].removesuffix("_kernel_time")] += event["dur"]
+    rows = {row.name: row for row in traced(path, profile(looped())).rows}
+    inner = [name for name in rows if name.startswith("node_inner")]
+    assert {rows[name].launches for name in inner} == {5}
+    assert all(rows[name].time_ns == 1000 * times[name] for name in inner)
+    assert rows["node_loop_1"].time_ns == 1000 * (times["node_loop_1"] - sum(times[name] for name in inner))
+
+
+def test_weights_that_are_sliced_in_each_run_are_constants(tmp_path: Path) -> None:
+    trace = traced(recorded(NETS["lstm"](), tmp_path, "off"), profile(NETS["lstm"]()))
+    assert trace.remainder["constants"] > 0
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_without_names_order_and_sizes_are_left(name: str, tmp_path: Path) -> None:
+    model = NETS[name]()
+    for node in model.graph.node:
+        node.ClearField("name")
+    counted = profile(NETS[name]())
+    trace = traced(recorded(model, tmp_path, "all"), counted)
+    assert trace.matched.product_time_share is not None
+    assert trace.matched.product_time_share >= 0.85
+
+
+def test_quantised_nodes_are_found_behind_their_conversions(tmp_path: Path) -> None:
+    counted = profile(quantised())
+    for level in LEVELS:
+        trace = traced(recorded(quantised(), tmp_path, level), counted)
+        assert trace.matched.product_time_share == 1.0
+        assert trace.matched.rows == trace.matched.of
+        assert "unmatched" not in trace.remainder
+
+
+def test_the_trace_alone(tmp_path: Path) -> None:
+    trace = traced(recorded(NETS["bert"](), tmp_path, "off"), None)
+    counted = profile(NETS["bert"]())
+    assert sum(row.flops or 0 for row in trace.rows if "MatMul" in row.op) == sum(
+        row.flops or 0 for row in counted.rows if row.node.op == "MatMul"
+    )
+    assert trace.remainder.keys() <= {"gaps"}
+    attention = next(row for row in trace.rows if row.name.startswith("Softmax"))
+    assert (attention.name, attention.launches) == ("Softmax 1x4x24x24", 2)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_the_trace_of_another_model_is_refused(name: str, tmp_path: Path) -> None:
+    path = recorded(NETS[name](), tmp_path, "all")
+    for other in NETS.keys() - {name}:
+        with pytest.raises(ModelError, match=r"^\S+: the trace (of another model|is of other)[^\n]*$"):
+            traced(path, profile(NETS[other]()))
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (cnn(batch=4), "the trace's batch is 1, the model's 4: -b 1"),
+        (cnn(size=48), r"the trace is of other input shapes: \S+ makes 1x16x32x32 in the trace, and 1x16x48x48 in"),
+    ],
+)
+def test_other_inputs_are_named(tmp_path: Path, model: onnx.ModelProto, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        traced(recorded(cnn(), tmp_path, "basic"), profile(model))
+
+
+def test_damage_is_one_line(tmp_path: Path) -> None:
+    path = recorded(cnn(), tmp_path)
+    text, counted = path.read_text("utf-8"), profile(cnn())
+    node = next(e for e in events(path) if e["cat"] == "Node")
+    run = next(e for e in events(path) if e["name"] == "model_run")
+    for content, message in (
+        (text[: len(text) // 2], "cut off"),
+        (json.dumps([e for e in events(path) if e["cat"] == "Node"]), "no model_run is in it"),
+        (json.dumps([{**node, "ts": "soon"}]), "event 1 is none of onnxruntime's"),
+        (json.dumps([{**node, "args": {"op_name": "Conv", "input_type_shape": [[1]]}}]), "event 1 is none of onn"),
+        (json.dumps([run, run]), "runs overlap"),
+    ):
+        path.write_text(content, "utf-8")
+        with pytest.raises(ModelError, match=message) as error:
+            traced(path, counted)
+        assert "\n" not in str(error.value)
