@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from engines import engines_page
 from measured import measured_page
 from pages import conventions_page, formats_page, gradients_page, operators_page
 from published import published_page
@@ -17,6 +18,7 @@ PAGES = {
     "formats.md": formats_page,
     "published.md": published_page,
     "measured.md": measured_page,
+    "engines.md": engines_page,
 }
 
 

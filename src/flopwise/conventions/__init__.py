@@ -37,6 +37,11 @@ _HOMES: dict[str, tuple[str, str]] = {
     "nanogpt": ("papers.language_models", "NANOGPT"),
     "torchtitan": ("papers.language_models", "TORCHTITAN"),
     "megatron": ("papers.language_models", "MEGATRON"),
+    "megatron-bridge": ("tools.megatron_bridge", "CONVENTION"),
+    "vllm": ("tools.vllm", "CONVENTION"),
+    "sglang": ("tools.sglang", "CONVENTION"),
+    "verl": ("tools.verl", "CONVENTION"),
+    "transformers": ("tools.transformers", "CONVENTION"),
 }
 
 

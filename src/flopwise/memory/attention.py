@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.operators.folding import fold
-from flopwise.operators.masks import pairs_within
+from flopwise.operators.masks import pairs_left, pairs_within
 from flopwise.operators.tables import row as row_of
 
 #: Operators that are a whole attention.
@@ -80,6 +81,53 @@ def unfused_attention(graph: Graph) -> list[Unfused]:
         if behind:
             probabilities.update(dict.fromkeys(results, behind))
     return [_unfused(graph.nodes, place, *before[place], after[place]) for place in sorted(after)]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionSize:
+    """The sizes of an attention: heads of all sequences, tokens, and widths of a head."""
+
+    heads: int
+    queries: int
+    keys: int
+    key_width: int
+    value_width: int
+    #: The most keys that a query sees: all of them, where there is no window.
+    window: int
+
+    @property
+    def products(self) -> int:
+        """Multiply-adds of one pair of a query and a key."""
+        return self.key_width + self.value_width
+
+
+def attention_sizes(graph: Graph) -> dict[int, AttentionSize]:
+    """The sizes of a graph's attentions of four axes, by the place of the operator, or of the product of its scores."""
+    sizes: dict[int, AttentionSize] = {}
+    for place, node in enumerate(graph.nodes):
+        if is_fused(node) and all(node.has_input(n) and len(node.input(n).dims) == 4 for n in range(3)):
+            batch, heads, queries, width = (int(extent) for extent in node.input(0).dims)
+            keys, values = int(node.input(1).dims[-2]), int(node.input(2).dims[-1])
+            left = pairs_left(node, batch, heads, queries, keys)
+            sizes[place] = _size(batch * heads, queries, keys, width, values, left)
+    for one in unfused_attention(graph):
+        if not one.pairs:
+            continue
+        scores, values = graph.nodes[one.scores[0]], int(graph.nodes[one.sums[0]].output().dims[-1])
+        queries, keys = (int(extent) for extent in scores.output().dims[-2:])
+        width = int(scores.input(0).dims[-1])
+        sizes[one.scores[0]] = _size(one.pairs // (queries * keys), queries, keys, width, values, one.left)
+    return sizes
+
+
+def _size(heads: int, queries: int, keys: int, width: int, values: int, left: int | None) -> AttentionSize:
+    """The sizes of an attention of whose pairs a mask leaves so many; the window is the least that leaves them."""
+
+    def leaves(window: int) -> int:
+        return heads * pairs_within(queries, keys, keys - queries, window - 1, 0)
+
+    window = keys if left is None else bisect_left(range(1, keys + 1), left, key=leaves) + 1
+    return AttentionSize(heads, queries, keys, width, values, min(window, keys))
 
 
 def _held(places: Mapping[str, frozenset[int]], names: Sequence[str]) -> frozenset[int]:

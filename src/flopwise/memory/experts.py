@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise.graph import STORED, Graph, Node, Tensor
@@ -58,6 +59,21 @@ def experts_of(layer: str, node: Node) -> Experts | None:
     if rows is None or stack is None or len(stack) != 3:
         return None
     return Experts(layer, int(stack[0]), int(rows[0]))
+
+
+def picked_for(node: Node, tensor: Tensor, stacks: Mapping[str, Experts]) -> Experts | None:
+    """The stack of experts for whose rows a node picks from a table with an entry for each expert, such as biases.
+
+    Args:
+        node: the operator.
+        tensor: the table.
+        stacks: the stacks of experts by the module that multiplies with them.
+    """
+    stack = stacks.get(node.module)
+    if stack is None or not (tensor.dims and tensor.dims[0] == stack.matrices):
+        return None
+    picked = node.has_input(0) and node.input(0).name == tensor.name and node.has_input(1)
+    return stack if picked and node.outputs[0] is not None and node.output().dims[:1] == (stack.rows,) else None
 
 
 def routing(graph: Graph) -> frozenset[int]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from flopwise.graph import Node, Tensor
-from flopwise.memory.experts import Experts, experts_of
+from flopwise.memory.experts import Experts, experts_of, picked_for
 from flopwise.operators.folding import fold
 from flopwise.profiles.profile import Profile
 
@@ -47,7 +46,7 @@ def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | 
         experts += [stack] if stack else []
         for tensor in folding.stored(row.node):
             if tensor.kind in ("weight", "buffer") and tensor.sized:
-                shares = _shares(row.node, tensor, stack or _picked_for(row.node, tensor, stacks), tokens)
+                shares = _shares(row.node, tensor, stack or picked_for(row.node, tensor, stacks), tokens)
                 touched[tensor.name] = tuple(map(max, touched.get(tensor.name, shares), shares))
     tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node)}
 
@@ -58,15 +57,6 @@ def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | 
     most, expected, least = (sum(nbytes(name) * shares[i] for name, shares in touched.items()) for i in range(3))
     active = sum(tensors[n].numel * shares[3] for n, shares in touched.items() if tensors[n].kind == "weight")
     return WeightTraffic(round(most), round(expected), round(least), round(active), tuple(experts))
-
-
-def _picked_for(node: Node, tensor: Tensor, stacks: Mapping[str, Experts]) -> Experts | None:
-    """The stack of experts for whose rows a node picks from a table with an entry for each expert, such as biases."""
-    stack = stacks.get(node.module)
-    if stack is None or not (tensor.dims and tensor.dims[0] == stack.matrices):
-        return None
-    picked = node.has_input(0) and node.input(0).name == tensor.name and node.has_input(1)
-    return stack if picked and node.outputs[0] is not None and node.output().dims[:1] == (stack.rows,) else None
 
 
 def _shares(

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from flopwise.conventions.convention import Convention, Whole
 from flopwise.graph import Graph, Node, Tensor
-from flopwise.memory.attention import unfused_attention
-from flopwise.memory.experts import experts_of
+from flopwise.memory.attention import AttentionSize, attention_sizes
+from flopwise.memory.experts import experts_of, picked_for
 from flopwise.operators.counts import Counts
 from flopwise.operators.folding import fold
 
@@ -35,9 +35,6 @@ def token_ids(graph: Graph) -> str | None:
     return None
 
 
-_ATTENTION = ("Attention", "ai.onnx.preview::FlexAttention")
-
-
 class _Model(NamedTuple):
     """The facts about a model that the rules need."""
 
@@ -45,8 +42,8 @@ class _Model(NamedTuple):
     #: The table of token embeddings: rows and columns.
     vocabulary: int
     width: int
-    #: Products of queries with keys that are operators of their own, by identity.
-    scores: frozenset[int]
+    #: Its attentions, by the identity of the operator that stands for each.
+    attentions: Mapping[int, AttentionSize]
 
 
 class _Use(NamedTuple):
@@ -90,8 +87,8 @@ def _model(graph: Graph, uses: Sequence[Sequence[_Use]]) -> _Model | None:
     if ids is None or not tables:
         return None
     rows, columns = max((int(t.dims[0]), int(t.dims[1])) for t in tables)
-    products = (graph.nodes[place] for one in unfused_attention(graph) for place in one.scores)
-    return _Model(int(ids.numel), rows, columns, frozenset(map(id, products)))
+    sizes = {id(graph.nodes[place]): size for place, size in attention_sizes(graph).items()}
+    return _Model(int(ids.numel), rows, columns, sizes)
 
 
 def _uses(graph: Graph) -> list[list[_Use]]:
@@ -105,6 +102,7 @@ def _uses(graph: Graph) -> list[list[_Use]]:
             for tensor in folding.stored(node):
                 others.setdefault(tensor.name, set()).add(node.op)
     tokens = next((int(t.numel) for t in graph.inputs if t.name == ids), 1)
+    stacks = {node.module: stack for node in graph.nodes if (stack := experts_of("", node))}
     owned: set[str] = set()
     uses: list[list[_Use]] = []
     for position, node in enumerate(graph.nodes):
@@ -115,28 +113,23 @@ def _uses(graph: Graph) -> list[list[_Use]]:
             owned.add(tensor.name)
             by_token = node.op == "Gather" and node.has_input(1) and node.input(1).name in by_ids
             table = others[tensor.name] == {"Gather"}
-            stack = experts_of("", node)
+            stack = experts_of("", node) or picked_for(node, tensor, stacks)
             share = stack.active(tokens) if stack is not None and stack.hold(tensor) else 1
             used.append(_Use(tensor, round(tensor.numel * share), table, by_token))
         uses.append(used)
     return uses
 
 
-def _keys(model: _Model, node: Node) -> int:
-    """T, the keys of one attention; 0 for an operator that is none."""
-    if id(node) in model.scores:
-        return int(node.output().dims[-1])
-    return int(node.input(1).dims[-2]) if node.op in _ATTENTION and node.has_input(1) else 0
-
-
 def _pairs(model: _Model, node: Node) -> int:
-    """2 H Q T multiply-adds of a token in one attention, whether it is one operator or several."""
-    if id(node) in model.scores:
-        return 2 * int(node.output().numel) * int(node.input(0).dims[-1]) // model.tokens
-    if node.op not in _ATTENTION or not node.has_input(1):
-        return 0
-    query, key = node.input(0).dims, node.input(1).dims
-    return 2 * int(query[1]) * int(query[3]) * int(key[-2])
+    """2 H Q T multiply-adds of a token in one attention, T being all keys; 0 for an operator that is none."""
+    size = model.attentions.get(id(node))
+    return 0 if size is None else 2 * size.heads * size.queries * size.keys * size.key_width // model.tokens
+
+
+def _seen(model: _Model, node: Node) -> int:
+    """H (Q + V) T multiply-adds of a token in one attention, T being at most a window, V the width of a value."""
+    size = model.attentions.get(id(node))
+    return 0 if size is None else size.heads * size.queries * size.window * size.products // model.tokens
 
 
 def _kaplan(model: _Model, node: Node, used: Sequence[_Use]) -> int:
@@ -153,14 +146,13 @@ def _nanogpt(model: _Model, node: Node, used: Sequence[_Use]) -> int:
 
 
 def _torchtitan(model: _Model, node: Node, used: Sequence[_Use]) -> int:
-    return model.tokens * (sum(use.active for use in used if not use.table) + _pairs(model, node))
+    return model.tokens * (sum(use.active for use in used if not use.table) + _seen(model, node))
 
 
 def _megatron(model: _Model, node: Node, used: Sequence[_Use]) -> int:
     logits = model.width * model.vocabulary if any(use.by_token for use in used) else 0
-    layer = 0
-    if keys := _keys(model, node):
-        layer = 12 * model.width**2 + 2 * model.width * keys
+    size = model.attentions.get(id(node))
+    layer = 0 if size is None else 12 * model.width**2 + 2 * model.width * size.keys
     return model.tokens * (logits + layer)
 
 
@@ -222,10 +214,10 @@ NANOGPT = _convention(
 )
 TORCHTITAN = _convention(
     "torchtitan",
-    "torchtitan's rule: as PaLM's, N without embeddings that are only looked up.",
-    "pytorch/torchtitan, torchtitan/models/utils.py",
+    "torchtitan's rule: as PaLM's, N without embeddings that are only looked up; windows and latents are followed.",
+    "pytorch/torchtitan@01c01c88, torchtitan/models/utils.py",
     _torchtitan,
-    "everything but products is left out: norms, activations, softmax, rotations",
+    "everything but products is left out, masks are not followed, and norms and biases count as products",
 )
 MEGATRON = _convention(
     "megatron",
