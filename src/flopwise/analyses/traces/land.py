@@ -8,8 +8,8 @@ to the busy time.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 #: The first and the last instant, in nanoseconds.
@@ -47,6 +47,8 @@ class Step:
     start_ns: int
     end_ns: int
     works: list[Work]
+    #: How often the layer of a place ran, where that is not once.
+    runs: Mapping[Place, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class Landing:
     wall_ns: int
     #: From the first instant to the last; what is not wall time is gaps.
     window_ns: int
+    #: How often the layer of a place ran, where that is not once.
+    runs: Mapping[Place, int] = field(default_factory=dict)
 
     @property
     def gaps_ns(self) -> int:
@@ -92,7 +96,8 @@ def land(step: Step) -> Landing:
             launches[work.place] += work.launches
             kernels[work.place, work.name] += time
     busy, wall = sum(map(union, spans)), union(span for lane in spans for span in lane)
-    return Landing(step.name, dict(times), dict(launches), dict(kernels), busy, wall, step.end_ns - step.start_ns)
+    window = step.end_ns - step.start_ns
+    return Landing(step.name, dict(times), dict(launches), dict(kernels), busy, wall, window, step.runs)
 
 
 def _inside(work: Work, step: Step) -> Span:

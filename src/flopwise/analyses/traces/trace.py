@@ -27,7 +27,7 @@ class Layer(NamedTuple):
 
     name: str
     op: str
-    #: Floating-point operations of one step; None where they are not known.
+    #: Floating-point operations of one run; None where they are not known.
     flops: int | None = None
     #: Bytes read and written.
     bytes: int | None = None
@@ -263,8 +263,10 @@ def trace_of(
         steps=tuple(landing.name for landing in landings),
         step=name,
         window_ns=sum(landing.window_ns for landing in chosen),
-        rows=tuple(_rows(recording, times, launches, shown or (FORWARD,))),
-        segments=tuple(_segment(recording.layers, p, times[p], launches[p]) for p in _segments(times, phase)),
+        rows=tuple(_rows(recording, chosen, times, launches, shown or (FORWARD,))),
+        segments=tuple(
+            _segment(recording.layers, p, times[p], launches[p], _runs(chosen, p)) for p in _segments(times, phase)
+        ),
         remainder={key: time for key, time in remainder.most_common() if time},
         covered_ns=sum(landing.covered_ns for landing in chosen),
         busy_ns=sum(landing.busy_ns for landing in chosen),
@@ -294,7 +296,11 @@ def _chosen(landings: Sequence[Landing], step: str | int) -> tuple[Sequence[Land
 
 
 def _rows(
-    recording: Recording, times: Mapping[Place, int], launches: Mapping[Place, int], phases: Sequence[str]
+    recording: Recording,
+    chosen: Sequence[Landing],
+    times: Mapping[Place, int],
+    launches: Mapping[Place, int],
+    phases: Sequence[str],
 ) -> list[TimedRow]:
     """The layers in their order, once for each phase."""
     inside = {(place, p.phase) for p in times if len(p.layers) > 1 for place in p.layers}
@@ -302,6 +308,7 @@ def _rows(
     for number, layer in enumerate(recording.layers):
         for phase in phases:
             place = Place((number,), phase)
+            runs = _runs(chosen, place) or 1
             status: Status = "matched" if place in times else "segment" if (number, phase) in inside else "absent"
             rows.append(
                 TimedRow(
@@ -310,8 +317,8 @@ def _rows(
                     phase,
                     None if status == "segment" else times.get(place, 0),
                     launches.get(place, 0),
-                    layer.flops if phase == FORWARD else layer.backward_flops,
-                    layer.bytes if phase == FORWARD else None,
+                    _times(layer.flops if phase == FORWARD else layer.backward_flops, runs),
+                    _times(layer.bytes, runs) if phase == FORWARD else None,
                     status,
                     module=layer.module,
                     times_ns=tuple(landing.times.get(place, 0) for landing in recording.landings),
@@ -320,14 +327,25 @@ def _rows(
     return rows
 
 
+def _runs(chosen: Sequence[Landing], place: Place) -> int:
+    """How often the layer of a place ran in the chosen steps."""
+    return sum(landing.runs.get(place, 1) for landing in chosen if place in landing.times)
+
+
+def _times(figure: int | None, runs: int) -> int | None:
+    return None if figure is None else figure * runs
+
+
 def _segments(times: Mapping[Place, int], phase: str | None) -> list[Place]:
     segments = [place for place in times if len(place.layers) > 1 and phase in (None, place.phase)]
     return sorted(segments, key=lambda place: (place.phase != FORWARD, place.layers))
 
 
-def _segment(layers: Sequence[Layer], place: Place, time: int, launches: int) -> Segment:
+def _segment(layers: Sequence[Layer], place: Place, time: int, launches: int, runs: int) -> Segment:
     parts = [layers[number] for number in place.layers]
     flops = [part.flops if place.phase == FORWARD else part.backward_flops for part in parts]
     names = tuple(part.name for part in parts)
     label = place.name or f"{names[0]}+{len(names) - 1}"
-    return Segment(label, place.phase, time, launches, names, None if None in flops else sum(f or 0 for f in flops))
+    return Segment(
+        label, place.phase, time, launches, names, None if None in flops else runs * sum(f or 0 for f in flops)
+    )

@@ -1,0 +1,1 @@
+"""Traces of PyTorch's profiler (Kineto), of CPUs, CUDA and ROCm, as written from 2021 on."""

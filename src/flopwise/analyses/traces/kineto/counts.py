@@ -1,0 +1,177 @@
+"""The operations of one operator of a trace, from the shapes that the profiler wrote beside it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from flopwise.analyses.traces.kineto.records import Arguments
+from flopwise.errors import FlopwiseError
+from flopwise.graph import Node, Tensor
+from flopwise.memory.traffic import traffic
+from flopwise.operators.counts import FLOPS
+from flopwise.operators.shapes.calls.of import Of
+from flopwise.operators.shapes.calls.table import RULES
+from flopwise.operators.size import UnresolvedError
+from flopwise.operators.tables import count, row
+from flopwise.readers.torch.lower.node import Lowered
+from flopwise.readers.torch.lower.operators import LOWERINGS, lower
+from flopwise.sizes.run import WRONG
+from flopwise.sizes.site import shapes_of
+
+#: Element types as C++ names them -> ours.
+_DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "c10::Half": "float16",
+    "c10::BFloat16": "bfloat16",
+    "c10::Float8_e4m3fn": "float8e4m3fn",
+    "c10::Float8_e5m2": "float8e5m2",
+    "long int": "int64",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "bool": "bool",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
+}
+
+#: Operators whose attributes beside the tensors change nothing that is counted, so that old traces, which have no
+#: values, are enough.
+_BY_TENSORS = frozenset(("Gemm", "MatMul"))
+
+
+#: Fused kernels of whole attentions and encoder layers, whose weights are their matrices.
+ENCODERS = frozenset(("_native_multi_head_attention", "_transformer_encoder_layer_fwd"))
+
+
+class Work(NamedTuple):
+    """What one call of an operator executes; None where it cannot be known from what was recorded."""
+
+    #: The operator in ONNX's vocabulary; "" where its arguments are not known.
+    op: str = ""
+    macs: int | None = None
+    flops: int | None = None
+    #: Read and written.
+    bytes: int | None = None
+    #: Whether it computes products, however many.
+    product: bool = False
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def work_of(name: str, arguments: Arguments) -> Work:
+    """The operations of a call.
+
+    Args:
+        name: the operator with its namespace ("aten::conv2d").
+        arguments: as they were recorded.
+    """
+    space, _, bare = name.rpartition("::")
+    base = bare.rstrip("_")
+    if base in ENCODERS:
+        macs = _encoder(arguments)
+        return Work(base, macs, product=macs is not None)
+    args = _arguments(arguments)
+    try:
+        given, named = _bound(LOWERINGS.get(base), args)
+        lowered, _ = lower(f"{space}.{bare}", tuple(given), named, ())
+        node = Node(
+            lowered.op, name, lowered.inputs, _outputs(base, args, lowered), lowered.attrs, origin=f"aten.{bare}"
+        )
+        counts = count(node)
+        moved = traffic(node)
+    except (*WRONG, FlopwiseError, UnresolvedError):
+        return Work()
+    product = counts is not None and counts.mac > 0
+    if not arguments.values and lowered.attrs and lowered.op not in _BY_TENSORS:  # strides and axes are not known
+        return Work(lowered.op, product=product)
+    total = None if moved.read is None or moved.written is None else moved.read + moved.written
+    if counts is None:
+        return Work(lowered.op, bytes=total)
+    return Work(lowered.op, counts.mac, counts.dot(FLOPS), total, product)
+
+
+def _encoder(arguments: Arguments) -> int | None:
+    """Multiply-adds of a fused attention or encoder layer on B sequences of N elements that are E wide.
+
+    B N × the elements of its matrices + 2 B N² E, the scores and the sums that they weigh.
+    """
+    tensors = [shape for shape in arguments.tensors if shape]
+    if not tensors or len(tensors[0]) != 3:
+        return None
+    batch, length, width = tensors[0]
+    matrices = sum(shape[0] * shape[1] for shape in tensors if len(shape) == 2)
+    return batch * length * matrices + 2 * batch * length * length * width
+
+
+def _arguments(arguments: Arguments) -> tuple[Any, ...]:
+    """The arguments as tensors, numbers and lists of them; without values, up to the last tensor."""
+    args = [_argument(arguments, place, shape) for place, shape in enumerate(arguments.shapes)]
+    while args and not arguments.values and args[-1] is None:
+        args.pop()
+    return tuple(args)
+
+
+def _bound(function: Callable[..., Any] | None, args: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Arguments in the order of an operator's schema as a function takes them: the last ones perhaps by name."""
+    if function is None:
+        return args, {}
+    positions, names = _parameters(function)
+    return args[:positions], dict(zip(names, args[positions:] if positions is not None else (), strict=False))
+
+
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> tuple[int | None, tuple[str, ...]]:
+    """How many arguments a function takes by position (None: all), and the names of the others."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return None, ()
+    by_name = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters), by_name
+
+
+def _argument(arguments: Arguments, place: int, shape: Any) -> Any:
+    kind = arguments.types[place] if place < len(arguments.types) else ""
+    text = arguments.values[place] if place < len(arguments.values) else ""
+    if shape and isinstance(shape[0], tuple):
+        return [Tensor("", each, _DTYPES.get(kind, "float32")) for each in shape]
+    if shape or kind in _DTYPES:
+        return Tensor("", shape, _DTYPES.get(kind, "float32"))
+    try:
+        return ast.literal_eval(text) if text else None
+    except (SyntaxError, ValueError):
+        return text
+
+
+def _outputs(base: str, args: tuple[Any, ...], lowered: Lowered) -> tuple[Tensor, ...]:
+    """The first result, by the rule for the call, else by that for the operator.
+
+    Raises:
+        UnresolvedError: there is no such rule.
+    """
+    tensors = [t for t in lowered.inputs if t is not None]
+    rule = RULES.get(base)
+    if rule is not None:
+        given, named = _bound(rule, [_taken(value) for value in args])
+        made: Sequence[Any] = rule(*given, **named)
+    else:
+        shape = row(lowered.op).shape
+        if shape is None:
+            raise UnresolvedError
+        inputs = [None if t is None else t.dims for t in lowered.inputs]
+        made = shapes_of(shape, lowered.op, lowered.attrs, inputs, 1)
+    if not made or made[0] is None:
+        raise UnresolvedError
+    return (Tensor("", tuple(made[0]), tensors[0].dtype if tensors else "float32"),)
+
+
+def _taken(value: Any) -> Any:
+    """An argument as the rules for calls take it."""
+    if isinstance(value, list):
+        return [_taken(each) for each in value]
+    return Of(value.dims, value.dtype == "bool") if isinstance(value, Tensor) else value

@@ -1,0 +1,86 @@
+"""The names of PyTorch's events: what an annotation says, which operators are units, what is no layer's work."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from flopwise.analyses.traces.kineto.counts import ENCODERS
+from flopwise.readers.torch.lower import losses, movement
+from flopwise.readers.torch.lower.operators import LOWERINGS
+
+OPTIMISER, LOADING, LOSS = "optimiser", "data loading", "loss"
+ACCUMULATION, COPIES, LAYOUT = "accumulate gradients", "copies", "layout"
+COMMUNICATION, COMPILER, GRAPHS, COMPILED = "communication", "compiler", "CUDA graphs", "compiled kernels"
+UNMATCHED, OTHER_THREADS = "unmatched", "other threads"
+
+#: Beginning of the name of an annotation -> what the operators in it are part of.
+_CONTEXTS = {"Optimizer.": OPTIMISER, "enumerate(DataLoader)": LOADING}
+
+_COPIES = frozenset(("to", "_to_copy", "copy", "item", "_local_scalar_dense", "is_nonzero", "pin_memory", "lift_fresh"))
+
+_COMPILER = re.compile(
+    r"TorchDynamo|Torch-Compiled Region|CompiledFunction|AOTDispatcher|Pregraph ?[Bb]ytecode|Inductor|Runtime Wrapper"
+)
+_COMPILED = re.compile(r"triton_|graph_\d+_|cpp_fused_|## Call CompiledFxGraph")
+_COMMUNICATION = re.compile(r"nccl|rccl|gloo|c10d|record_param_comms", re.IGNORECASE)
+_GRAPHS = re.compile(r"(cuda|hip|cu)GraphLaunch")
+
+#: A node of the backward pass as files of 2021 name it, without the engine's own event around it.
+_GRADIENT = re.compile(r"(^|: )\w+Backward\d*$|^torch::autograd::|^autograd::")
+
+
+def context_of(annotation: str) -> str:
+    """The part of a training step that an annotation stands for; "" for others."""
+    return next((context for start, context in _CONTEXTS.items() if annotation.startswith(start)), "")
+
+
+@functools.cache
+def is_gradient(name: str) -> bool:
+    """True for an operator of the backward pass by its name.
+
+    >>> is_gradient("ConvolutionBackward0"), is_gradient("aten::convolution_backward")
+    (True, False)
+    """
+    return bool(_GRADIENT.search(name))
+
+
+@functools.cache
+def is_unit(name: str) -> bool:
+    """True for an operator that does the work of a row, or of several, rather than standing around such operators."""
+    space, _, bare = name.rpartition("::")
+    base = bare.rstrip("_")
+    return is_gradient(name) or base in ENCODERS or (space == "aten" and base in LOWERINGS)
+
+
+@functools.cache
+def remainder_of(name: str) -> str:
+    """The name under which the time of an operator is reported that no row does."""
+    base = name.rpartition("::")[2].rstrip("_")
+    if "AccumulateGrad" in name:
+        return ACCUMULATION
+    if _COMPILED.match(name):
+        return COMPILED
+    if _COMPILER.search(name):
+        return COMPILER
+    if _COMMUNICATION.search(name):
+        return COMMUNICATION
+    if base in _COPIES:
+        return COPIES
+    if base.startswith(("_foreach", "_fused_")):
+        return OPTIMISER
+    if base in losses.LOWERINGS:
+        return LOSS
+    return LAYOUT if base in movement.LOWERINGS else UNMATCHED
+
+
+@functools.cache
+def remainder_of_kernel(name: str, launch: str, copy: bool) -> str:
+    """The same of a kernel that no operator started."""
+    if copy:
+        return COPIES
+    if _COMMUNICATION.search(name):
+        return COMMUNICATION
+    if _GRAPHS.match(launch):
+        return GRAPHS
+    return COMPILED if _COMPILED.match(name) else UNMATCHED

@@ -1,0 +1,150 @@
+"""A Kineto trace, read and put on the rows of a model."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from flopwise.analyses.traces.kineto import names
+from flopwise.analyses.traces.kineto.places import Listed, Model, places_of, token_of
+from flopwise.analyses.traces.kineto.records import Kernel, Operator, Records, records_of
+from flopwise.analyses.traces.kineto.refusals import refuse_other_model
+from flopwise.analyses.traces.kineto.steps import Window, windows_of
+from flopwise.analyses.traces.kineto.threads import Thread, threads_of
+from flopwise.analyses.traces.land import Landing, Place, Step, Work, land
+from flopwise.analyses.traces.scan import Scan
+from flopwise.analyses.traces.trace import Matched, Recording
+from flopwise.errors import ModelError, counted
+from flopwise.profiles.profile import Profile
+
+
+def matches(scan: Scan) -> bool:
+    """True for a file of Chrome's trace format that PyTorch's profiler wrote."""
+    return scan.array == "traceEvents" or (not scan.array and "ph" in scan.first and "ts" in scan.first)
+
+
+def read(scan: Scan, profile: Profile | None) -> Recording:
+    """The times of a trace's steps, on the rows of a profile; without one, on its operators by their shapes.
+
+    Raises:
+        ModelError: the trace has no operators or no shapes, or it is of another model.
+    """
+    records = records_of(scan)
+    if not any(not o.annotation for o in records.operators):
+        raise ModelError(
+            f"{scan.name}: no operators were recorded: export in the profiler's on_trace_ready, not after its end"
+        )
+    if profile is not None and not records.shaped:
+        raise ModelError(f"{scan.name}: no shapes were recorded: profile with record_shapes=True")
+    threads = threads_of(records.operators)
+    windows, note = windows_of(records, threads, None if profile is None else len(profile.rows))
+    model = Listed() if profile is None else Model(profile)
+    kernels = _Kernels(records, threads, windows)
+    landings: list[Landing] = []
+    products: Counter[bool] = Counter()
+    forward: list[Operator] = []
+    placed = 0
+    for number, window in enumerate(windows):
+        places = places_of(window, threads, model)
+        times = kernels.times(number) if records.kernels else {o: o.end - o.start for o in places}
+        for operator, time in times.items():
+            if operator in places and token_of(operator).product:
+                products[bool(places[operator].layers)] += time
+                placed += bool(places[operator].layers)
+                forward.append(operator)
+        step = kernels.step(number, places) if records.kernels else _step(window, threads, places)
+        step.runs = Counter(place for place in places.values() if place.layers) if profile is None else {}
+        landings.append(land(step))
+    share = products[True] / products.total() if products.total() else None
+    if isinstance(model, Model) and (share is None or share < 0.5 or 2 * placed < len(forward)):
+        refuse_other_model(scan.name, forward, model, profile, share)
+    rows = {number for landing in landings for place in landing.times for number in place.layers}
+    of = len(model.layers)
+    notes = [note] if note else []
+    if kernels.lost:
+        notes.append(f"{counted(kernels.lost, 'kernel')} with no call that started them: named by their own names")
+    return Recording(
+        ", ".join(records.devices) or ("" if records.kernels else "CPU"),
+        model.layers,
+        tuple(landings),
+        Matched(len(rows), of, share) if profile is not None else Matched(of, of, share),
+        tuple(notes),
+    )
+
+
+def _step(window: Window, threads: Mapping[str, Thread], places: Mapping[Operator, Place]) -> Step:
+    """A step of a processor whose threads do the work themselves."""
+    works = [Work(place, o.thread, o.start, o.end, 1, o.name) for o, place in places.items()]
+    for thread in threads.values():
+        for o in thread.operators:
+            if o.unit is None and o.start < window.end and o.end > window.start:
+                if o.annotation and names.context_of(o.name):
+                    works.append(Work(Place(name=names.context_of(o.name)), o.thread, o.start, o.end, 0, o.name))
+                elif not o.annotation:
+                    works.append(
+                        Work(Place(name=o.context or names.remainder_of(o.name)), o.thread, o.start, o.end, 0, o.name)
+                    )
+    return Step(window.name, window.start, window.end, works)
+
+
+class _Kernels:
+    """The kernels of a trace, by step and by the operator that started them."""
+
+    def __init__(self, records: Records, threads: Mapping[str, Thread], windows: Sequence[Window]) -> None:
+        self._windows = windows
+        self._steps: defaultdict[int, list[tuple[Kernel, Operator | None, str]]] = defaultdict(list)
+        #: Kernels that no call of the driver is known for.
+        self.lost = 0
+        for kernel in records.kernels:
+            launch = records.launches.get(kernel.correlation) if kernel.correlation is not None else None
+            self.lost += launch is None
+            step = self._step_at(kernel.start if launch is None else launch.start)
+            if step is not None:
+                thread = threads.get(launch.thread) if launch is not None else None
+                operator = None if thread is None or launch is None else thread.innermost(launch.start)
+                self._steps[step].append((kernel, operator, "" if launch is None else launch.name))
+
+    def _step_at(self, instant: int) -> int | None:
+        return next((n for n, window in enumerate(self._windows) if window.start <= instant < window.end), None)
+
+    def times(self, number: int) -> dict[Operator, int]:
+        """Time of the kernels that each operator started in a step."""
+        times: Counter[Operator] = Counter()
+        for kernel, operator, _ in self._steps[number]:
+            if operator is not None and operator.unit is not None:
+                times[operator.unit] += kernel.end - kernel.start
+        return dict(times)
+
+    def step(self, number: int, places: Mapping[Operator, Place]) -> Step:
+        """A step of a device: from its mark, or the first of its kernels, to the end of the last one.
+
+        Kernels run behind the calls that start them, often into the next step's mark: that step begins where they end.
+        """
+        window, own = self._windows[number], self._steps[number]
+        before = (
+            max((kernel.end for kernel, *_ in self._steps[number - 1]), default=window.start)
+            if number
+            else window.start
+        )
+        first = min((kernel.start for kernel, *_ in own), default=window.end)
+        start = min(max(window.start, before), first)
+        end = max([window.end, *(kernel.end for kernel, *_ in own)])
+        works = [
+            Work(_place_of(kernel, operator, launch, places), kernel.lane, kernel.start, kernel.end, 1, kernel.name)
+            for kernel, operator, launch in own
+        ]
+        matched = dict.fromkeys(place for place in places.values() if place.layers)
+        works += [Work(place, "", start, start, 0) for place in matched]
+        return Step(window.name, start, end, works)
+
+
+def _place_of(kernel: Kernel, operator: Operator | None, launch: str, places: Mapping[Operator, Place]) -> Place:
+    """The place of a kernel: its operator's, unless the kernel's own name says more."""
+    own = names.remainder_of_kernel(kernel.name, launch, kernel.copy)
+    if operator is None:
+        return Place(name=own)
+    if operator.unit is not None and operator.unit in places:
+        place = places[operator.unit]
+        return place if place.layers or own == names.UNMATCHED or place.name == names.OPTIMISER else Place(name=own)
+    name = operator.context or names.remainder_of(operator.name)
+    return Place(name=own if own != names.UNMATCHED else name)

@@ -1,0 +1,174 @@
+"""The events of a Kineto trace that say where time went, in one form whatever the version that wrote them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from flopwise.analyses.traces.scan import Json, Scan, nanoseconds
+from flopwise.errors import ModelError
+
+#: A shape as the profiler saw it; None where it says none.
+Extents: TypeAlias = "tuple[int, ...] | None"
+
+#: Category of an event -> what it is. Those of 2021 have capital letters.
+_KINDS = {
+    **dict.fromkeys(("cpu_op", "Operator"), "operator"),
+    "user_annotation": "annotation",
+    **dict.fromkeys(("cuda_runtime", "cuda_driver", "Runtime", "xpu_runtime", "mtia_runtime"), "launch"),
+    **dict.fromkeys(("kernel", "Kernel"), "kernel"),
+    **dict.fromkeys(("gpu_memcpy", "Memcpy", "gpu_memset", "Memset"), "copy"),
+}
+
+#: Beginnings of the names of events that are no operators but stand around some; old files call them operators.
+_ANNOTATIONS = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)", "DistributedDataParallel.", "[", "##")
+
+
+class Arguments(NamedTuple):
+    """The arguments of an operator as the profiler wrote them, equal ones once."""
+
+    #: Shape of each, None for what is no tensor; a list of tensors is a tuple of shapes.
+    shapes: tuple[Any, ...] = ()
+    #: The values of numbers and lists of numbers as text, "" for tensors.
+    values: tuple[str, ...] = ()
+    #: Element types as C++ names them ("float", "c10::BFloat16"), "Scalar", "TensorList" ...
+    types: tuple[str, ...] = ()
+
+    @property
+    def tensors(self) -> tuple[Extents, ...]:
+        """The shapes of the tensors, those of lists in a row; a tensor without axes looks like a number."""
+        flat: list[Extents] = []
+        for shape in self.shapes:
+            if shape and isinstance(shape[0], tuple):
+                flat.extend(each for each in shape if each)
+            elif shape:
+                flat.append(shape)
+        return tuple(flat)
+
+
+@dataclass(slots=True, eq=False)
+class Operator:
+    """A call of an operator, or an annotation around some."""
+
+    name: str
+    thread: str
+    start: int
+    end: int
+    arguments: Arguments
+    #: Number of the node of the backward pass that it makes, or of the next one if it makes none.
+    sequence: int | None
+    annotation: bool
+    #: The operator or the annotation around it.
+    outer: Operator | None = None
+    #: Whether there are operators inside.
+    leaf: bool = True
+    #: The operator around it, or itself, that time is given to; None for what stands around such operators.
+    unit: Operator | None = None
+    #: What an annotation around it says that it is part of ("optimiser"), or a label that flopwise wrote.
+    context: str = ""
+    label: str = ""
+
+    @property
+    def base(self) -> str:
+        """Its name without namespace and without the underscore of its in-place form."""
+        return self.name.rpartition("::")[2].rstrip("_")
+
+
+class Launch(NamedTuple):
+    """A call of the driver that started work of a device."""
+
+    name: str
+    thread: str
+    start: int
+
+
+class Kernel(NamedTuple):
+    """Work of a device: a kernel, or a copy."""
+
+    name: str
+    #: Device and stream.
+    lane: str
+    start: int
+    end: int
+    #: Number of the call that started it; None where the file has none.
+    correlation: int | None
+    copy: bool
+
+
+@dataclass(slots=True)
+class Records:
+    """The events of a trace."""
+
+    name: str
+    operators: list[Operator] = field(default_factory=list)
+    launches: dict[int, Launch] = field(default_factory=dict)
+    kernels: list[Kernel] = field(default_factory=list)
+    #: Names of the devices that the kernels ran on.
+    devices: tuple[str, ...] = ()
+    #: Whether operators have the shapes of their inputs.
+    shaped: bool = False
+
+
+def records_of(scan: Scan) -> Records:
+    """The events of a file.
+
+    Raises:
+        ModelError: the file is damaged, or an event has no time.
+    """
+    records = Records(scan.name)
+    arguments: dict[Arguments, Arguments] = {}
+    used: set[str] = set()
+    for event in scan.events():
+        kind = _KINDS.get(event.get("cat", "")) if event.get("ph") == "X" else None
+        if kind is None:
+            continue
+        name, more = sys.intern(str(event.get("name", ""))), event.get("args") or {}
+        start, end = _span(event, scan)
+        thread = sys.intern(f"{event.get('pid')}/{event.get('tid')}")
+        if kind in ("operator", "annotation"):
+            annotation = kind == "annotation" or name.startswith(_ANNOTATIONS)
+            given = NONE if annotation else _arguments(more)
+            given = arguments.setdefault(given, given)
+            records.shaped = records.shaped or bool(given.tensors)
+            records.operators.append(Operator(name, thread, start, end, given, more.get("Sequence number"), annotation))
+        elif kind == "launch":
+            if "correlation" in more:
+                records.launches[more["correlation"]] = Launch(name, thread, start)
+        else:
+            used.add(str(more.get("device", event.get("pid"))))
+            lane = sys.intern(
+                f"device {more.get('device', event.get('pid'))}, stream {more.get('stream', event.get('tid'))}"
+            )
+            records.kernels.append(Kernel(name, lane, start, end, more.get("correlation"), kind == "copy"))
+    records.devices = _devices(scan.head.get("deviceProperties"), used)
+    return records
+
+
+NONE = Arguments()
+
+
+def _span(event: Json, scan: Scan) -> tuple[int, int]:
+    try:
+        start = nanoseconds(event.get("ts"))
+        return start, start + max(0, nanoseconds(event.get("dur", 0)))
+    except ValueError as error:
+        raise ModelError(f"{scan.name}: damaged: {event.get('name')!r} has {error}") from error
+
+
+def _arguments(more: Json) -> Arguments:
+    shapes = more.get("Input Dims") or more.get("Input dims") or ()
+    values, types = more.get("Concrete Inputs") or (), more.get("Input type") or ()
+    return Arguments(tuple(map(_tuples, shapes)), tuple(map(str, values)), tuple(map(str, types)))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _devices(properties: Any, used: set[str]) -> tuple[str, ...]:
+    """Names of the processors that the kernels ran on, each once; of any, where those have no names."""
+    listed = [p for p in properties if isinstance(p, dict)] if isinstance(properties, list) and used else []
+    names = [(str(p.get("id")) in used, str(p.get("name") or "")) for p in listed]
+    own = dict.fromkeys(name for at_work, name in names if at_work and name)
+    return tuple(own) or tuple(dict.fromkeys(name for _, name in names if name))[:1]

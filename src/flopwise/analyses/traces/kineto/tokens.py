@@ -1,0 +1,125 @@
+"""Which row of a model each operator of a trace is: by operators and shapes, in the order of execution.
+
+Nothing is run. What a profiler saw and what a profile counts are two sequences of operators; the cheapest way to turn
+one into the other pairs those that are the same. A pair is of the same operator, and of the same shapes where both have
+any; a product only pairs with one of exactly its shapes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from flopwise.analyses.traces.alignment import aligned
+from flopwise.analyses.traces.kineto.records import Extents
+from flopwise.profiles.profile import Profile
+
+#: What a program calls -> other names under which a profiler may see it.
+_SYNONYMS: dict[str, frozenset[str]] = {
+    "getitem": frozenset(("slice", "select", "index", "unsqueeze")),
+    "contiguous": frozenset(("clone",)),
+    "float": frozenset(("to", "_to_copy")),
+    "half": frozenset(("to", "_to_copy")),
+    "bfloat16": frozenset(("to", "_to_copy")),
+    "type_as": frozenset(("to", "_to_copy")),
+    "unflatten": frozenset(("view",)),
+    "flatten": frozenset(("reshape", "view")),
+    "reshape": frozenset(("view", "_unsafe_view")),
+    "concat": frozenset(("cat",)),
+    "swapaxes": frozenset(("transpose",)),
+    "true_divide": frozenset(("div",)),
+    "divide": frozenset(("div",)),
+    "multiply": frozenset(("mul",)),
+    "subtract": frozenset(("sub",)),
+    "matmul": frozenset(("mm", "bmm", "linear")),
+    "setitem": frozenset(("copy", "fill", "index_put")),
+}
+
+#: Operators of ONNX that compute products: a file may write as two what a program writes as one.
+_PRODUCTS = {"MatMul": "Gemm"}
+
+
+class Token(NamedTuple):
+    """An operator, as far as two of them are compared."""
+
+    #: As a program of PyTorch calls it ("conv2d"); "" where it is of no program.
+    name: str
+    #: In ONNX's vocabulary.
+    op: str
+    #: Shapes of its tensors: axes of one element in front left out, and what has no axes.
+    shapes: tuple[Extents, ...]
+    #: Whether it computes products: convolutions, matrix products, attention.
+    product: bool
+
+
+def token(name: str, op: str, shapes: Sequence[Extents], product: bool) -> Token:
+    """A token with shapes that can be compared."""
+    bare = (_without_leading_ones(shape) for shape in shapes if shape)
+    return Token(name, _PRODUCTS.get(op, op), tuple(filter(None, bare)), product)
+
+
+def tokens_of(profile: Profile) -> list[Token]:
+    """The rows of a profile as tokens."""
+    tokens = []
+    for row in profile.rows:
+        origin = row.node.origin.split(".")
+        name = origin[1].rstrip("_") if len(origin) > 1 and origin[0] == "aten" else ""
+        shapes = [
+            tuple(int(size) for size in each.dims)
+            for t in row.node.known_inputs
+            for each in (t.items or (t,))
+            if each.shape is not None
+        ]
+        tokens.append(token(name, row.node.op, shapes, bool(row.macs)))
+    return tokens
+
+
+def align(seen: Sequence[Token], rows: Sequence[Token], shapes: bool = True) -> list[int | None]:
+    """For each operator that was seen the position of its row, in increasing order; None for one without.
+
+    Args:
+        seen: the operators of a trace.
+        rows: those of a model.
+        shapes: whether shapes must agree; without, operators pair by their names alone.
+    """
+    gains: dict[tuple[Token, Token], int] = {}
+
+    def gain(one: int, other: int) -> int:
+        pair = seen[one], rows[other]
+        if pair not in gains:
+            gains[pair] = _gain(*pair, shapes)
+        return gains[pair]
+
+    return aligned(gain, len(seen), len(rows))
+
+
+def _gain(seen: Token, row: Token, shapes: bool) -> int:
+    """How much a pair is worth; 0 for one that is none."""
+    same = seen.name == row.name or seen.name in _SYNONYMS.get(row.name, ()) if row.name else seen.op == row.op
+    if not same or seen.product != row.product:
+        return 0
+    if not shapes or not seen.shapes or not row.shapes:
+        return 2
+    one, other = (_without_vectors(each.shapes) for each in (seen, row))
+    if one == other:
+        return 6
+    if seen.product:
+        return 0
+    largest, own = (max(each, key=lambda shape: (math.prod(shape), shape)) for each in (one, other))
+    if largest == own:
+        return 4
+    return 3 if sorted(largest) == sorted(own) else 0
+
+
+def _without_vectors(shapes: Sequence[Extents]) -> Counter[tuple[int, ...]]:
+    """Shapes by how often they appear, without those of one axis where there are others: biases, scales."""
+    counter = Counter(shape for shape in shapes if shape)
+    wide = Counter({shape: number for shape, number in counter.items() if len(shape) > 1})
+    return wide or counter
+
+
+def _without_leading_ones(shape: Extents) -> Extents:
+    place = next((place for place, size in enumerate(shape or ()) if size != 1), len(shape or ()))
+    return shape[place:] if shape else None

@@ -1,0 +1,156 @@
+"""PyTorch's profiles on rows: recorded here on the CPU, and by others on a V100, H100 and MI300X (skipped without)."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import flopwise
+from flopwise.analyses.traces.kineto.read import read
+from flopwise.analyses.traces.land import Place
+from flopwise.analyses.traces.scan import Scan
+from flopwise.analyses.traces.trace import Trace, trace_of
+from flopwise.profiles.profile import Profile
+
+torch = pytest.importorskip("torch")
+
+from tests.analyses.traces.kineto import recording  # noqa: E402 - without torch there is nothing to record
+
+SHARED = Path(__file__).parents[5] / "shared" / "traces"
+sample = pytest.mark.skipif(not SHARED.is_dir(), reason="no recorded traces")
+
+
+def _trace(path: Path, profile: Profile | None, step: str = "median") -> Trace:
+    with Scan(path) as scan:
+        recorded = read(scan, profile)
+    trace = trace_of(recorded, "model", "kineto", step)
+    assert trace.to_dict()["totals"]["covered_ns"] == trace.rows_ns + trace.segments_ns + trace.remainder_ns
+    return trace
+
+
+def _named(trace: Trace, *unnamed: str) -> float:
+    """The share of the busy time that is on rows, on segments or under a name that says what it is."""
+    unknown = sum(trace.remainder.get(name, 0) for name in ("unmatched", *unnamed))
+    return 1 - unknown / trace.busy_ns
+
+
+def test_inference_lands_on_every_row(tmp_path: Path) -> None:
+    model, x = recording.Net().eval(), torch.randn(4, 3, 64, 64)
+    profile = flopwise.profile(model, (4, 3, 64, 64))
+    for marks in (True, False):
+        trace = _trace(recording.record(tmp_path / "t.json", recording.inference(model, x), marks=marks), profile)
+        assert len(trace.steps) == 4
+        assert trace.matched == (len(profile.rows), len(profile.rows), 1.0)
+        assert {row.status for row in trace.rows} == {"matched"}
+        assert {row.launches for row in trace.rows} == {1}
+        assert trace.rows_ns == trace.busy_ns
+        assert [row.flops for row in trace.rows] == [row.flops for row in profile.rows]
+
+
+def test_training_lands_forward_and_backward(tmp_path: Path) -> None:
+    model, x = recording.Net(), torch.randn(4, 3, 64, 64)
+    profile = flopwise.profile(model, (4, 3, 64, 64), train=True)
+    for marks in (True, False):
+        trace = _trace(recording.record(tmp_path / "t.json", recording.training(model, x), marks=marks), profile, "all")
+        backward = [row for row in trace.rows if row.phase == "backward"]
+        assert {row.status for row in trace.rows} == {"matched"}
+        assert [row.flops for row in backward] == [len(trace.steps) * (row.backward_flops or 0) for row in profile.rows]
+        assert all(row.launches for row in backward)
+        assert {"optimiser", "loss", "accumulate gradients"} <= set(trace.remainder)
+        assert _named(trace) > 0.98
+
+
+def test_fused_encoder_layers_are_segments_of_their_rows(tmp_path: Path) -> None:
+    model = recording.encoder().eval()
+    path = recording.record(tmp_path / "t.json", recording.inference(model, torch.randn(2, 17, 64)))
+    profile = flopwise.profile(model, (2, 17, 64))
+    trace = _trace(path, profile)
+    assert trace.segments_ns == trace.busy_ns
+    assert [{name.split(".")[1] for name in segment.layers} for segment in trace.segments] == [{"0"}, {"1"}]
+    assert sum(len(segment.layers) for segment in trace.segments) == len(profile.rows)
+    assert sum(segment.flops or 0 for segment in trace.segments) == profile.total("flops")
+
+
+def test_without_a_model_operators_count_themselves(tmp_path: Path) -> None:
+    model, x = recording.Net().eval(), torch.randn(4, 3, 64, 64)
+    trace = _trace(recording.record(tmp_path / "t.json", recording.inference(model, x)), None)
+    profile = flopwise.profile(model, (4, 3, 64, 64))
+    seen: Counter[str] = Counter()
+    for row in trace.rows:
+        assert row.flops is not None, row.name
+        seen[row.op.removeprefix("aten::").rstrip("_")] += row.flops
+    counted: Counter[str] = Counter()
+    for each in profile.rows:
+        counted[each.node.origin.split(".")[1].rstrip("_")] += each.flops or 0
+    assert +seen == +counted
+
+
+def test_traces_of_other_sizes_and_models_are_refused(tmp_path: Path) -> None:
+    model, x = recording.Net().eval(), torch.randn(4, 3, 64, 64)
+    path = recording.record(tmp_path / "t.json", recording.inference(model, x))
+    with pytest.raises(flopwise.ModelError, match="the trace's batch is 4, the model's 2: -b 4"):
+        _trace(path, flopwise.profile(model, (2, 3, 64, 64)))
+    with pytest.raises(flopwise.ModelError, match="other input sizes: 4x3x64x64 where the model has 4x3x32x32"):
+        _trace(path, flopwise.profile(model, (4, 3, 32, 32)))
+    with pytest.raises(flopwise.ModelError, match="a trace of another model: no product of it is on rows of"):
+        _trace(path, flopwise.profile(recording.encoder(), (2, 17, 64)))
+    bare = recording.record(tmp_path / "bare.json", recording.inference(model, x), shapes=False)
+    with pytest.raises(flopwise.ModelError, match="no shapes were recorded: profile with record_shapes=True"):
+        _trace(bare, flopwise.profile(model, (4, 3, 64, 64)))
+    empty = tmp_path / "empty.json"
+    empty.write_text(json.dumps({"traceEvents": [{"ph": "M", "ts": 0, "name": "process_name"}]}))
+    with pytest.raises(flopwise.ModelError, match="no operators were recorded"):
+        _trace(empty, None)
+
+
+@sample
+def test_v100_training_of_resnet50() -> None:
+    """Each row has its time, and 0.99 of the kernels' time is on a row or named."""
+    from tests.torch_vision import torchvision
+
+    path = SHARED / "kineto_resnet50_v100_train.json.gz"
+    profile = flopwise.profile(torchvision.models.resnet50(), (32, 3, 224, 224), train=True)
+    trace = _trace(path, profile, "all")
+    assert trace.device == "Tesla V100-DGXS-32GB"
+    assert len(trace.steps) == 6
+    assert trace.matched == (175, 175, 1.0)
+    assert {row.status for row in trace.rows} == {"matched"}
+    assert _named(trace) > 0.999
+    parts = Counter(dict.fromkeys(("forward", "backward"), 0))
+    for row in trace.rows:
+        parts[row.phase] += row.time_ns or 0
+    assert round(parts["forward"] / trace.busy_ns, 2) in (0.32, 0.33)
+    assert round(parts["backward"] / trace.busy_ns, 2) in (0.63, 0.64)
+    with pytest.raises(flopwise.ModelError, match="the trace's batch is 32, the model's 16: -b 32"):
+        _trace(path, flopwise.profile(torchvision.models.resnet50(), (16, 3, 224, 224)))
+    with pytest.raises(flopwise.ModelError, match="a trace of another model"):
+        _trace(path, flopwise.profile(torchvision.models.mobilenet_v2(), (32, 3, 224, 224)))
+
+
+@sample
+@pytest.mark.parametrize("model", ["bert_small", "vit_nsfw"])
+@pytest.mark.parametrize("device", ["h100", "mi300"])
+def test_products_count_what_another_tool_counts(model: str, device: str) -> None:
+    """FLOPs of products by operator beside TraceLens'; no kernel's time is left without an operator."""
+    path = SHARED / f"kineto_{model}_{device}.json.gz"
+    theirs: Counter[str] = Counter()
+    with open(SHARED / f"kineto_{model}_{device}.tracelens.csv", encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            if line["op category"] in ("GEMM", "SDPA_fwd", "CONV_fwd") and line["GFLOPS"]:
+                theirs[line["op category"]] += round(float(line["GFLOPS"]) * 1e9) * int(line["operation_count"])
+    with Scan(path) as scan:
+        recorded = read(scan, None)
+    (landing,) = recorded.landings
+    ours: Counter[str] = Counter()
+    kinds = {"aten::linear": "GEMM", "aten::scaled_dot_product_attention": "SDPA_fwd", "aten::conv2d": "CONV_fwd"}
+    for number, layer in enumerate(recorded.layers):
+        if layer.op in kinds:
+            kind = kinds[layer.op]  # that tool leaves out softmax, and the bias of convolutions
+            each = layer.flops or 0 if kind == "GEMM" else 2 * (layer.macs or 0)
+            ours[kind] += each * landing.runs[Place((number,))]
+    assert ours == theirs
+    assert set(_trace(path, None).remainder) <= {"gaps", "copies"}
