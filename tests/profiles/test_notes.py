@@ -8,7 +8,7 @@ import pytest
 from tests.graphs import Sketch, sketch
 
 from flopwise.conventions import CONVENTIONS
-from flopwise.graph import Body, Graph, Node, Tensor
+from flopwise.graph import Body, Graph, Kind, Node, Program, Tensor
 from flopwise.profiles.count import profile_graph
 
 
@@ -134,3 +134,13 @@ def test_masks_are_noted_where_they_leave_less() -> None:
     assert f"{share} (--masked needed counts those)" in notes(attention(3))
     assert f"{share}; those are counted (--masked needed)" in notes(attention(3), masked="needed")
     assert not any(note.startswith("masks:") for note in notes(attention(1)))
+
+
+@pytest.mark.parametrize("kind", ["input", "state"])
+def test_an_input_without_elements_makes_costs_of_zero(kind: Kind) -> None:
+    """A state has none at first, and a program was handed what it has."""
+    graph = of_chain("Relu")
+    empty = replace(graph, inputs=(Tensor("x", (0, 3), "float32", kind),))
+    said = ("input 'x' has a dimension of 0, so most costs are 0; give its shape with -i",)
+    assert notes(empty) == (said if kind == "input" else ())
+    assert notes(replace(empty, program=Program(recorded=True))) == ()

@@ -28,6 +28,7 @@ def notes(
 ) -> Iterator[str]:
     """Notes for the reader of the report, one line each."""
     yield from graph.warnings
+    yield from _empty_inputs(graph)
     yield from convention.notes
     yield from convention.whole.remarks(graph) if convention.whole else ()
     yield from _uncounted(rows)
@@ -47,6 +48,13 @@ def notes(
     bounds = sorted(op for op in ops if row_of(op).claim == "bound")
     if bounds:
         yield f"upper bounds, because the work depends on the data: {', '.join(bounds)}"
+
+
+def _empty_inputs(graph: Graph) -> Iterator[str]:
+    """A line for each input of a file that has no elements; a program was handed what it has."""
+    for tensor in () if graph.program.recorded else graph.inputs:
+        if tensor.kind != "state" and 0 in (tensor.shape or ()):
+            yield f"input {tensor.name!r} has a dimension of 0, so most costs are 0; give its shape with -i"
 
 
 def _origin(rows: Sequence[Row]) -> str:

@@ -138,11 +138,6 @@ def test_a_negative_dim_is_an_open_one() -> None:
     assert made(net, batch_size=4) == {"x": (4, 3), "y": (4, 3)}
 
 
-def test_a_dim_of_zero_is_told() -> None:
-    graph = read(model([node("Relu", "x", "y")], {"x": (0, 3)}))
-    assert graph.warnings == ("input 'x' has a dimension of 0, so most costs are 0; give its shape with -i",)
-
-
 def test_the_type_can_be_given() -> None:
     assert read(OPEN, "x:f16:1x3x2x2").inputs[0].dtype == "float16"
     assert read(OPEN, {"x": numpy.zeros((1, 3, 2, 2), numpy.float64)}).outputs[0].dtype == "float64"

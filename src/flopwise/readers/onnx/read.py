@@ -413,11 +413,6 @@ def _build(resolved: Resolved, last: bool = False) -> Graph:
     attends = any(form.op == "Attention" for form in built.forms.values())
     taken = [v.name for v in graph.inputs]
     values = tuple(t for name in taken if (t := built.tensor(name)))
-    empty = [
-        f"input {t.name!r} has a dimension of 0, so most costs are 0; give its shape with -i"
-        for t in values
-        if t.shape and 0 in t.shape and t.kind != "state"
-    ]
     return Graph(
         name=_title(graph.name, name),
         format="onnx",
@@ -426,7 +421,7 @@ def _build(resolved: Resolved, last: bool = False) -> Graph:
         outputs=tuple(t for o in graph.outputs if (t := built.tensor(o.name))),
         nodes=tuple(with_masks(built.nodes, built.weights) if attends else built.nodes),
         weights=built.weights,
-        warnings=(*resolved.warnings, *empty),
+        warnings=resolved.warnings,
         stated=stated,
     )
 
