@@ -53,6 +53,7 @@ def test_packed_experts_of_onnxruntime() -> None:
         (16, 1, 8, Fraction(8), Fraction(1)),
         (21, 3, 8, 8 * (1 - Fraction(1, 8) ** 3), Fraction(7, 8)),
         (0, 0, 0, Fraction(0), Fraction(0)),
+        (4_000_000, 2_000_000, 8, Fraction(8), Fraction(2, 8)),
     ],
 )
 def test_experts_that_tokens_take(rows: int, tokens: int, touched: int, expected: Fraction, active: Fraction) -> None:

@@ -29,11 +29,14 @@ class Experts(NamedTuple):
         return min(self.matrices, self.rows)
 
     def expected(self, tokens: int) -> Fraction:
-        """Experts that get a row on average, if every token chose its experts uniformly and without repetition."""
+        """Experts that get a row on average, if every token chose its experts uniformly and without repetition.
+
+        That is E (1 - (1 - k/E)**T); where T k/E is over 100, less than e**-100 of them get none.
+        """
         from fractions import Fraction
 
         per_token = Fraction(self.rows, max(tokens, 1))
-        if per_token >= self.matrices:
+        if per_token >= self.matrices or self.rows > 100 * self.matrices:
             return Fraction(self.matrices)
         return self.matrices * (1 - (1 - per_token / self.matrices) ** tokens)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from flopwise.analyses.traces import onnxruntime
+from flopwise.analyses.traces import onnxruntime, tensorrt
 from flopwise.analyses.traces.kineto import read as kineto
 from flopwise.analyses.traces.scan import Scan
 from flopwise.analyses.traces.trace import Recording
@@ -23,12 +23,15 @@ class Format(NamedTuple):
     matches: Callable[[Scan], bool]
     #: Reads the events and puts their time on the rows of a profile; without one, on what the trace alone names.
     read: Callable[[Scan, Profile | None], Recording]
+    #: The same with a file beside the trace that says more about what is in it; None where there is no such file.
+    read_beside: Callable[[Scan, Profile | None, Scan], Recording] | None = None
 
 
 #: The formats, in the order in which they are asked.
 FORMATS: tuple[Format, ...] = (
     Format("onnxruntime", "onnxruntime's profile", onnxruntime.matches, onnxruntime.read),
     Format("kineto", "PyTorch's profiler (Kineto)", kineto.matches, kineto.read),
+    Format("tensorrt", "TensorRT's profile", tensorrt.matches, tensorrt.read, tensorrt.read),
 )
 
 

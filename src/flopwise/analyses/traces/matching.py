@@ -15,7 +15,7 @@ from typing import NamedTuple
 from flopwise.analyses.traces.alignment import aligned, in_order
 from flopwise.analyses.traces.names import Names, padded, same_elements, same_size
 from flopwise.conventions.convention import guarded
-from flopwise.graph import Dim, Node
+from flopwise.graph import Dim, Node, Shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.tables import count
 from flopwise.operators.tables import row as operator
@@ -28,11 +28,13 @@ class Executed(NamedTuple):
     node: Node
     #: Operations of one run; None where they are unknown.
     counts: Counts | None
+    #: Further names that the engine gives it, such as those of all the nodes that it does the work of.
+    also: tuple[str, ...] = ()
 
     @classmethod
-    def from_node(cls, node: Node) -> Executed:
+    def from_node(cls, node: Node, also: tuple[str, ...] = ()) -> Executed:
         """The node with its operations by the tables."""
-        return cls(node, guarded(lambda: count(node), "")[0])
+        return cls(node, guarded(lambda: count(node), "")[0], also)
 
     @property
     def macs(self) -> int | None:
@@ -59,28 +61,34 @@ def mismatch(executed: Sequence[Executed], rows: Sequence[Row]) -> str:
     """
     names = Names(rows)
     batches: Counter[tuple[Dim, Dim]] = Counter()
-    first = ""
+    shapes: list[str] = []
+    products = [item for item in executed if item.macs]
     named = 0
-    for item in executed:
-        place = names.find(item.node.name) if item.macs else None
-        results = () if place is None else rows[place].node.known_outputs
-        if place is None or not results or rows[place].node.op != item.node.op:
-            continue
-        ran, own = item.node.output().shape, results[0].shape
-        if ran is None or own is None or len(ran) != len(own) or not ran:
+    for item in products:
+        places = [place for name in (item.node.name, *item.also) if (place := names.find(name)) is not None]
+        pairs = [(item.node.output().shape, rows[place].node.output().shape) for place in places]
+        ran, own = next(((a, b) for a, b in pairs if a and b and _same_channels(a, b)), ((), ()))
+        if not ran or not own:
             continue
         named += 1
-        if ran != own and not first:
-            shapes = "x".join(map(str, ran)), "x".join(map(str, own))
-            first = f"{item.node.name} makes {shapes[0]} in the trace, and {shapes[1]} in the model"
-        if ran[0] != own[0] and ran[1:] == own[1:]:
+        if ran[0] != own[0] and ran[2:] == own[2:]:
             batches[ran[0], own[0]] += 1
-    if not first or 2 * named < sum(bool(item.macs) for item in executed):
+        elif ran[2:] != own[2:]:
+            sizes = "x".join(map(str, ran)), "x".join(map(str, own))
+            shapes.append(f"{item.node.name} makes {sizes[0]} in the trace, and {sizes[1]} in the model")
+    if 2 * max(batches.total(), len(shapes)) < max(1, named, len(products)):
         return ""
-    (ran_batch, own_batch), times = batches.most_common(1)[0] if batches else ((0, 0), 0)
-    if 2 * times >= named:
-        return f"the trace's batch is {ran_batch}, the model's {own_batch}: -b {ran_batch}"
-    return f"the trace is of other input shapes: {first}; give them with -i"
+    if len(shapes) > batches.total():
+        return f"the trace is of other input shapes: {shapes[0]}; give them with -i"
+    ran_batch, own_batch = batches.most_common(1)[0][0]
+    return f"the trace's batch is {ran_batch}, the model's {own_batch}: -b {ran_batch}"
+
+
+def _same_channels(ran: Shape, own: Shape) -> bool:
+    """True where results of a product differ at most in batch and extent, as those of one layer at other inputs do."""
+    if len(ran) != len(own) or len(ran) < 2:
+        return False
+    return ran[1] in (own[1], padded(own[1])) if len(ran) > 3 else ran[-1] == own[-1]
 
 
 class _Matching:
@@ -125,9 +133,10 @@ class _Matching:
     def _by_name(self) -> None:
         """Nodes whose name, or that of a result, is known."""
         for number, item in enumerate(self._executed):
-            for name in (item.node.name, *(t.name for t in item.node.known_outputs)):
-                place = self._names.find(name) if name else None
-                if place is not None and self._confirmed(item, place):
+            names = (item.node.name, *item.also, *(t.name for t in item.node.known_outputs))
+            places = [place for name in names if name and (place := self._names.find(name)) is not None]
+            if any(self._confirmed(item, place) for place in places):
+                for place in places:
                     self._claim(number, place)
 
     def _confirmed(self, item: Executed, place: int) -> bool:

@@ -67,7 +67,7 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
     else:
         layers, rows = layers_of(profile), match(executed, profile.rows)
         places = _places(executed, rows, profile)
-        matched = _matched(executed, rows, busy, len(layers))
+        matched = matched_of(executed, rows, [busy[number] for number in range(len(executed))], len(layers))
         if matched.product_time_share is not None and matched.product_time_share < LEAST:
             other = mismatch(executed, profile.rows)
             share = f"{matched.product_time_share:.1%} of the time of its products is on rows of the model"
@@ -180,13 +180,20 @@ def _remainder(item: Executed, folded: set[str]) -> str:
     return "layout" if row(item.node.op).moves else "unmatched"
 
 
-def _matched(
-    executed: Sequence[Executed], rows: Sequence[tuple[int, ...]], busy: Mapping[int, int], layers: int
+def matched_of(
+    executed: Sequence[Executed], rows: Sequence[tuple[int, ...]], times: Sequence[int], layers: int
 ) -> Matched:
-    """How many rows were found, and how much of the time of products."""
+    """How many rows were found, and how much of the time of products.
+
+    Args:
+        executed: the nodes.
+        rows: the positions of the rows of each.
+        times: of each.
+        layers: how many rows the model has.
+    """
     products = [number for number, item in enumerate(executed) if item.macs]
-    time = sum(busy[number] for number in products)
-    landed = sum(busy[number] for number in products if rows[number])
+    time = sum(times[number] for number in products)
+    landed = sum(times[number] for number in products if rows[number])
     return Matched(len({place for places in rows for place in places}), layers, landed / time if time else None)
 
 

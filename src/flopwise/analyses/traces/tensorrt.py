@@ -1,0 +1,179 @@
+"""Profiles of TensorRT's engines: the layers that it built, on the rows of the ONNX model that it built them of.
+
+``trtexec --exportProfile`` writes the times, one entry for each layer behind the number of runs; ``--exportLayerInfo``
+writes the layers. A layer is called after the nodes that it does the work of: ``Conv_0 + Relu_1``, ``PWN(Clip_3)``,
+``{ForeignNode[a...b]}``; newer releases list them in its metadata as well.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from flopwise.analyses.traces.land import Landing, Place
+from flopwise.analyses.traces.matching import Executed, match, mismatch
+from flopwise.analyses.traces.onnxruntime import LEAST, matched_of
+from flopwise.analyses.traces.scan import Json, Scan, nanoseconds
+from flopwise.analyses.traces.trace import Layer, Matched, Recording, layers_of
+from flopwise.errors import ModelError, counted
+from flopwise.graph import Node, Tensor
+from flopwise.memory.traffic import traffic
+from flopwise.operators.counts import FLOPS
+from flopwise.profiles.profile import Profile
+
+#: What stands between the names of nodes in that of a layer.
+_BETWEEN = re.compile(r" \+ |PWN\(|\)|, |\{ForeignNode\[|\.\.\.|\]\}")
+
+#: What stands between the nodes in a layer's metadata.
+_SEPARATORS = re.compile(r"[\x1e\x1f]")
+
+#: Element types by what the description of a format says.
+_TYPES = {"fp32": "float32", "float": "float32", "fp16": "float16", "half": "float16", "bf16": "bfloat16"}
+
+#: What the name of a layer begins with that brings an operand of another one into another format.
+_COPY = "Reformatting CopyNode"
+
+#: Layers that only bring elements into another order or shape, by their type or their name.
+_LAYOUT = re.compile(r"^(Reformat|NoOp|Shuffle)$|^Reformatting CopyNode|\[Shuffle\]|^(reshape|copied_squeeze|squeeze)")
+
+
+def matches(scan: Scan) -> bool:
+    """True where a file is the profile of an engine, or its layers."""
+    return scan.array == "Layers" or (not scan.array and {"count", "averageMs"} & scan.first.keys() != set())
+
+
+def read(scan: Scan, profile: Profile | None, beside: Scan | None = None) -> Recording:
+    """The average run of an engine, on the rows of a profile or, without one, on its layers.
+
+    Args:
+        scan: the profile.
+        profile: of the ONNX model.
+        beside: the engine's layers; without them only names are known.
+
+    Raises:
+        ModelError: a file is damaged or none of TensorRT's, the two belong to different engines, or the profile is of
+            another model or other input shapes.
+    """
+    if scan.array == "Layers":
+        raise ModelError(f"{scan.name}: an engine's layers without times: give its profile, and this file beside it")
+    runs, times = _times(scan)
+    described = {} if beside is None else _layers(beside)
+    if beside is not None and not described.keys() & {name for name, _ in times}:
+        raise ModelError(f"{scan.name}: none of its layers is in {beside.name}")
+    executed = [_executed(name, described.get(name, {})) for name, _ in times]
+    notes = []
+    if profile is None:
+        layers = tuple(_layer(item, described.get(item.node.name, {})) for item in executed)
+        rows: list[tuple[int, ...]] = [(number,) for number in range(len(executed))]
+        matched = Matched()
+        notes.append("FLOPs of an engine's layers are those of their products; what is fused to them does not count")
+    else:
+        layers, rows = layers_of(profile), match(executed, profile.rows)
+        matched = matched_of(executed, rows, [time for _, time in times], len(layers))
+        found = [time for (name, time), places in zip(times, rows, strict=True) if places or _LAYOUT.search(name)]
+        share = matched.product_time_share
+        if (sum(found) / max(1, sum(time for _, time in times)) if share is None else share) < LEAST:
+            raise ModelError(f"{scan.name}: {mismatch(executed, profile.rows) or 'the profile of another model'}")
+    if beside is None:
+        notes.append("without the engine's layers (trtexec --exportLayerInfo) only their names are known")
+    landing: dict[Place, int] = {}
+    kernels: dict[tuple[Place, str], int] = {}
+    launches: dict[Place, int] = {}
+    for item, places, (name, time) in zip(executed, rows, times, strict=True):
+        kind = str(described.get(name, {}).get("LayerType", ""))
+        place = Place(places) if places else Place(name=_remainder(kind, name))
+        landing[place] = landing.get(place, 0) + time
+        launches[place] = launches.get(place, 0) + 1
+        kernel = str(described.get(name, {}).get("TacticName") or kind or item.node.op)
+        kernels[place, kernel] = kernels.get((place, kernel), 0) + time
+    whole = sum(landing.values())
+    step = Landing(f"average of {counted(runs, 'run')}", landing, launches, kernels, whole, whole, whole)
+    return Recording("", layers, (step,), matched, tuple(notes))
+
+
+def _times(scan: Scan) -> tuple[int, list[tuple[str, int]]]:
+    """How many runs were recorded, and the average time of each layer in nanoseconds."""
+    runs, times = 0, []
+    for number, entry in enumerate(scan.events(), 1):
+        try:
+            if "name" in entry:
+                times.append((str(entry["name"]), nanoseconds(entry["averageMs"], 1_000_000)))
+            else:
+                runs = int(entry["count"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"{scan.name}: entry {number:,} is none of TensorRT's profile: {error!r}") from error
+    if not times:
+        raise ModelError(f"{scan.name}: the profile has no layers")
+    return runs, times
+
+
+def _layers(scan: Scan) -> dict[str, Json]:
+    """The layers of an engine by name."""
+    if scan.array != "Layers":
+        raise ModelError(f"{scan.name}: no layers of an engine: write them with trtexec --exportLayerInfo")
+    layers = {str(layer.get("Name", "")): layer for layer in scan.events()}
+    if layers and not any("LayerType" in layer for layer in layers.values()):
+        raise ModelError(f"{scan.name}: names alone: build the engine with --profilingVerbosity=detailed")
+    return layers
+
+
+def _executed(name: str, layer: Mapping[str, Any]) -> Executed:
+    """A layer of an engine as a node: what its own information says."""
+    inputs, outputs = (
+        tuple(Tensor(str(t["Name"]), tuple(t["Dimensions"]), _dtype(t["Format/Datatype"])) for t in layer.get(side, ()))
+        for side in ("Inputs", "Outputs")
+    )
+    names = [] if name.startswith(_COPY) else _BETWEEN.split(name)
+    for part in _SEPARATORS.split(str(layer.get("Metadata", ""))):
+        names.append(part.removeprefix("[ONNX Layer: ").removesuffix("]"))
+    node = _node(name, layer, inputs, outputs or (Tensor("", None, None),))
+    return Executed.from_node(node, tuple(filter(None, names)))
+
+
+def _node(name: str, layer: Mapping[str, Any], inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Node:
+    """The operator of ONNX that a layer computes, where it computes a product; else the layer's own type."""
+    kind = str(layer.get("ParameterType", layer.get("LayerType", "")))
+    weights = layer.get("Weights") or {}
+    if kind in ("Convolution", "Deconvolution") and inputs and weights.get("Count"):
+        kernel, out = tuple(layer["Kernel"]), layer["OutMaps"] if kind == "Convolution" else inputs[0].dims[1]
+        shape = (out, weights["Count"] // (out * math.prod(kernel)), *kernel)
+        operands = [inputs[0], Tensor("#weights", shape, _dtype(weights.get("Type", "")), "weight")]
+        bias = layer.get("Bias") or {}
+        if bias.get("Count"):
+            operands.append(Tensor("#bias", (bias["Count"],), _dtype(bias.get("Type", "")), "weight"))
+        return Node("Conv" if kind == "Convolution" else "ConvTranspose", name, tuple(operands), outputs)
+    if kind == "MatrixMultiply" and len(inputs) == 2:
+        return Node("MatMul", name, inputs, outputs)
+    return Node(kind, name, inputs, outputs)
+
+
+def _dtype(text: str) -> str:
+    """The element type in the description of a format.
+
+    >>> _dtype("Channel major FP16 format where channel % 8 == 0"), _dtype("Row major Int8 format")
+    ('float16', 'int8')
+    """
+    words = re.findall(r"(?:fp|bf|u?int|float|half|bool)\d*", text.lower())
+    return _TYPES.get(words[-1], words[-1]) if words else "float32"
+
+
+def _layer(item: Executed, layer: Mapping[str, Any]) -> Layer:
+    """A layer of an engine as one that time lands on."""
+    counts, moved = item.counts, traffic(item.node)
+    known = bool(layer) and moved.read is not None and moved.written is not None
+    return Layer(
+        item.node.name,
+        str(layer.get("LayerType", "")),
+        None if counts is None else counts.dot(FLOPS),
+        (moved.read or 0) + (moved.written or 0) if known else None,
+        macs=None if counts is None else counts.mac,
+    )
+
+
+def _remainder(kind: str, name: str) -> str:
+    """What the time of a layer without rows is called."""
+    if kind == "Constant":
+        return "constants"
+    return "layout" if _LAYOUT.search(kind) or _LAYOUT.search(name) else "unmatched"
