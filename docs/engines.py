@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from tests.analyses.llm.engines import BY_PARAMETERS, BY_SIZES, Sizes, needed, s
 from tests.analyses.llm.model_cards import CARDS
 
 from flopwise.conventions import get
+
+RECORDED = json.loads((Path(__file__).parents[1] / "tests" / "recorded" / "mfu.json").read_text("utf-8"))
 
 #: Tokens of the prompt that is counted.
 PROMPT = 8192
@@ -59,6 +62,16 @@ CAUSES = {
     ),
 }
 
+SHARES = """\
+Twelve published shares of a peak (MFU) of training runs, with the rule that gives them from the published tokens a
+second, the configuration and the device's rated peak. *By needed products* is the same share of the products that
+the result needs, forward and backward, masks followed; it lies below where a rule counts masked pairs. DeepSeek
+publishes its share twice: the first as torchtitan counts, without masks, the second with half of all pairs, as
+Megatron-Bridge does. MPT's program says nothing of its masks, so that all of its pairs count in both columns.
+
+Llama 3 405B has no published rate of tokens: 43 %, 41 % and 38 % are its 430, 400 and 380 TFLOP/s of each device
+over the H100's 989. The papers of PaLM and DeepSeek were not opened when their figures were written down."""
+
 TERMS = ("pairs", "vocabulary", "embeddings", "projections", "feed-forward", "routers", "norms and biases")
 
 
@@ -75,6 +88,16 @@ def _page() -> Iterator[str]:
     for name in (*BY_SIZES, *BY_PARAMETERS):
         yield from ("", f"## {name}", "", get(name).summary, "", CAUSES[name], "", f"Source: {get(name).source}", "")
         yield from _table(name)
+
+    yield from ("", "## Published shares of a peak", "", *SHARES.splitlines(), "")
+    yield "| model | devices | tokens/s | published | rule | by the rule | by needed products | source |"
+    yield "|---|---|--:|--:|---|--:|--:|---|"
+    for row in RECORDED:
+        percents = " | ".join(f"{row[key]:g} %" for key in ("rule_percent", "needed_percent"))
+        source = row["source"].partition(" ")[0].rstrip(",")
+        devices = f"{row['count']} × {row['device']}"
+        published = f"{row['tokens_per_s']:,.0f} | {row['published_mfu_percent']:g} % | `{row['rule']}`"
+        yield f"| {row['model']} | {devices} | {published} | {percents} | [{row['date']}]({source}) |"
 
 
 def _table(name: str) -> Iterator[str]:

@@ -11,22 +11,27 @@ from tests.language_models import UNSAID, written
 
 import flopwise
 from flopwise.analyses.timing.catalog import find
+from flopwise.conventions import get
 from flopwise.conventions.papers.language_models import training_flops
+from flopwise.profiles.count import profile_graph
 
 PUBLISHED = json.loads((Path(__file__).parents[2] / "recorded" / "mfu.json").read_text())
 
 
 @pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row["model"])
 def test_published_shares_of_a_peak(tmp_path: Path, row: dict[str, Any]) -> None:
+    """By the rule, and of the products that the result needs, six operations for each multiply-add."""
     pytest.importorskip("transformers")
     graph = flopwise.read(
         written(tmp_path, {**row["config"], "torch_dtype": row["dtype"]}), {"input_ids": (1, row["sequence"])}
     )
     peak = find(row["device"]).rated(row["dtype"])
     assert peak is not None
-    for_token = training_flops(graph)[row["rule"]] / row["sequence"]
-    share = 100 * for_token * row["tokens_per_s"] / (row["count"] * peak.value)
-    assert share == pytest.approx(row["published_mfu_percent"], rel=0.01)
+    percent = 100 * row["tokens_per_s"] / row["sequence"] / (row["count"] * peak.value)
+    profile = profile_graph(graph, get(row["rule"]))
+    assert 3 * profile.total("count") * percent == pytest.approx(row["published_mfu_percent"], rel=0.01)
+    assert 3 * profile.total("count") * percent == pytest.approx(row["rule_percent"], abs=0.01)
+    assert 6 * profile.total("needed_macs") * percent == pytest.approx(row["needed_percent"], abs=0.01)
 
 
 def test_attention_counts_where_it_is_no_operator_of_its_own(tmp_path: Path) -> None:
