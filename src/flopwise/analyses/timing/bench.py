@@ -14,6 +14,7 @@ from flopwise.analyses.timing.benchmark import Executed, Measurement, Session
 from flopwise.analyses.timing.engines import Options
 from flopwise.analyses.timing.environment import digest, environment
 from flopwise.analyses.timing.quantities import works
+from flopwise.analyses.traces.executed.matching import ExecutedNode, match
 from flopwise.conventions import get
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Graph
@@ -117,7 +118,7 @@ def bench(
 
 
 def counted(nodes: list[Executed], saved: Path, profile: Profile) -> list[Executed]:
-    """The executed nodes with flopwise's own count of them, where the engine saved its graph."""
+    """The executed nodes with flopwise's own count and the rows behind each, where the engine saved its graph."""
     if not saved.exists():
         return nodes
     from flopwise.readers.onnx.file.decode import decoded
@@ -133,17 +134,18 @@ def counted(nodes: list[Executed], saved: Path, profile: Profile) -> list[Execut
             executed = decoded(read_skeleton(source), source.name).graph.nodes
     except FlopwiseError:  # what the engine made of the model is beyond the reader: times are known all the same
         return nodes
+    places = match([ExecutedNode(row.node, row.counts) for row in count.rows], profile.rows)
     rows = {
-        row.node.known_outputs[0].name: work
-        for row, work in zip(count.rows, works(count), strict=True)
+        row.node.known_outputs[0].name: (work, tuple(profile.rows[place].name for place in behind))
+        for row, work, behind in zip(count.rows, works(count), places, strict=True)
         if row.node.known_outputs
     }
     whole = []
     for node, saved_node in zip(nodes, executed, strict=True):
-        work = rows.get(saved_node.first_output)
-        if work is not None:
+        if saved_node.first_output in rows:
+            work, names = rows[saved_node.first_output]
             moved = 0 if node.alias else work.nbytes
-            node = replace(node, macs=work.macs, flops=work.flops, nbytes=moved, dtypes=work.dtypes)
+            node = replace(node, macs=work.macs, flops=work.flops, nbytes=moved, dtypes=work.dtypes, rows=names)
         whole.append(node)
     return whole
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from flopwise.analyses.traces.executed.matching import ExecutedNode, match, mismatch
 from flopwise.analyses.traces.land import Landing, Place, Step, Work, land
-from flopwise.analyses.traces.matching import Executed, match, mismatch
 from flopwise.analyses.traces.scan import Json, Scan, nanoseconds
 from flopwise.analyses.traces.trace import Layer, Matched, Recording, layers_of
 from flopwise.errors import ModelError
@@ -52,7 +52,7 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
     Raises:
         ModelError: the file is damaged, holds no run, or is of another model or other input shapes.
     """
-    nodes: dict[Key, Executed] = {}
+    nodes: dict[Key, ExecutedNode] = {}
     landings = _landings(scan, nodes)
     if not landings:
         raise ModelError(f"{scan.name}: no model_run is in it: let the session run before its profile ends")
@@ -75,7 +75,7 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
     return Recording("", layers, tuple(_moved(landing, places) for landing in landings), matched)
 
 
-def _landings(scan: Scan, nodes: dict[Key, Executed]) -> list[Landing]:
+def _landings(scan: Scan, nodes: dict[Key, ExecutedNode]) -> list[Landing]:
     """The times of each run on the executed nodes, by their position in ``nodes``, which is completed."""
     landings: list[Landing] = []
     places: dict[Key, Place] = {}
@@ -110,14 +110,14 @@ def _span(event: Json) -> tuple[int, int]:
     return start, start + nanoseconds(event["dur"])
 
 
-def _executed(key: Key, args: Mapping[str, Any]) -> Executed:
+def _executed(key: Key, args: Mapping[str, Any]) -> ExecutedNode:
     """The node behind an event."""
     inputs, outputs = (_tensors(args.get(f"{side}_type_shape", ())) for side in ("input", "output"))
     op = next((domain + key.op for domain in _DOMAINS if find(domain + key.op)), key.op)
     attributes = _attributes(inputs, outputs)
     whole = _with_weights(op, inputs, outputs)
     node = Node(op, key.name, whole or inputs, outputs or (Tensor("", None, None),), attributes)
-    return Executed.from_node(node) if whole is not None else Executed(node, None)
+    return ExecutedNode.from_node(node) if whole is not None else ExecutedNode(node, None)
 
 
 def _with_weights(op: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
@@ -164,7 +164,7 @@ def _transposed(factor: Tensor, result: Tensor) -> bool:
     return len(rows) == len(result_rows) == 2 and rows[0] != result_rows[0] == rows[1]
 
 
-def _places(executed: Sequence[Executed], rows: Sequence[tuple[int, ...]], profile: Profile) -> list[Place]:
+def _places(executed: Sequence[ExecutedNode], rows: Sequence[tuple[int, ...]], profile: Profile) -> list[Place]:
     """Where the time of each executed node lands."""
     own = {row.node.name for row in profile.rows}
     folded = {node.name for node in profile.graph.nodes} - own
@@ -174,14 +174,14 @@ def _places(executed: Sequence[Executed], rows: Sequence[tuple[int, ...]], profi
     ]
 
 
-def _remainder(item: Executed, folded: set[str]) -> str:
+def _remainder(item: ExecutedNode, folded: set[str]) -> str:
     if item.node.name in folded:
         return "constants"
     return "layout" if row(item.node.op).moves else "unmatched"
 
 
 def matched_of(
-    executed: Sequence[Executed], rows: Sequence[tuple[int, ...]], times: Sequence[int], layers: int
+    executed: Sequence[ExecutedNode], rows: Sequence[tuple[int, ...]], times: Sequence[int], layers: int
 ) -> Matched:
     """How many rows were found, and how much of the time of products.
 
@@ -210,7 +210,7 @@ def _moved(landing: Landing, places: Sequence[Place]) -> Landing:
     return replace(landing, times=dict(times), launches=dict(launches), kernels=dict(kernels))
 
 
-def _by_shape(executed: Sequence[Executed], launches: Mapping[Place, int]) -> tuple[tuple[Layer, ...], list[Place]]:
+def _by_shape(executed: Sequence[ExecutedNode], launches: Mapping[Place, int]) -> tuple[tuple[Layer, ...], list[Place]]:
     """Layers for nodes of the same operator and shapes, and the place of each node.
 
     Args:
@@ -220,7 +220,7 @@ def _by_shape(executed: Sequence[Executed], launches: Mapping[Place, int]) -> tu
     places: list[Place] = []
     numbers: dict[str, int] = {}
     runs: Counter[str] = Counter()
-    kinds: dict[str, Executed] = {}
+    kinds: dict[str, ExecutedNode] = {}
     for number, item in enumerate(executed):
         shapes = ["x".join(map(str, t.dims)) or "1" for t in item.node.known_inputs]
         name = " ".join([item.node.op, *shapes])
@@ -230,7 +230,7 @@ def _by_shape(executed: Sequence[Executed], launches: Mapping[Place, int]) -> tu
     return tuple(_layer(name, item, runs[name]) for name, item in kinds.items()), places
 
 
-def _layer(name: str, item: Executed, runs: int) -> Layer:
+def _layer(name: str, item: ExecutedNode, runs: int) -> Layer:
     """What nodes of one kind cost in a step."""
     counts, moved = item.counts, traffic(item.node)
     return Layer(

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from flopwise.analyses.traces.executed.matching import ExecutedNode, match, mismatch
 from flopwise.analyses.traces.land import Landing, Place
-from flopwise.analyses.traces.matching import Executed, match, mismatch
 from flopwise.analyses.traces.onnxruntime import LEAST, matched_of
 from flopwise.analyses.traces.scan import Json, Scan, nanoseconds
 from flopwise.analyses.traces.trace import Layer, Matched, Recording, layers_of
@@ -119,7 +119,7 @@ def _layers(scan: Scan) -> dict[str, Json]:
     return layers
 
 
-def _executed(name: str, layer: Mapping[str, Any]) -> Executed:
+def _executed(name: str, layer: Mapping[str, Any]) -> ExecutedNode:
     """A layer of an engine as a node: what its own information says."""
     inputs, outputs = (
         tuple(Tensor(str(t["Name"]), tuple(t["Dimensions"]), _dtype(t["Format/Datatype"])) for t in layer.get(side, ()))
@@ -129,7 +129,7 @@ def _executed(name: str, layer: Mapping[str, Any]) -> Executed:
     for part in _SEPARATORS.split(str(layer.get("Metadata", ""))):
         names.append(part.removeprefix("[ONNX Layer: ").removesuffix("]"))
     node = _node(name, layer, inputs, outputs or (Tensor("", None, None),))
-    return Executed.from_node(node, tuple(filter(None, names)))
+    return ExecutedNode.from_node(node, tuple(filter(None, names)))
 
 
 def _node(name: str, layer: Mapping[str, Any], inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Node:
@@ -159,7 +159,7 @@ def _dtype(text: str) -> str:
     return _TYPES.get(words[-1], words[-1]) if words else "float32"
 
 
-def _layer(item: Executed, layer: Mapping[str, Any]) -> Layer:
+def _layer(item: ExecutedNode, layer: Mapping[str, Any]) -> Layer:
     """A layer of an engine as one that time lands on."""
     counts, moved = item.counts, traffic(item.node)
     known = bool(layer) and moved.read is not None and moved.written is not None

@@ -116,7 +116,7 @@ class Onnxruntime:
             raise ModelError(f"{model}: onnxruntime refuses it: {error}") from error
         self._feeds = random_inputs(self._first.get_inputs(), inputs)
         self._graph = Graph(saved, self._feeds, self._runtime)
-        self.executed: Sequence[Executed] = self._graph.executed(model)
+        self.executed: Sequence[Executed] = self._graph.executed()
         self.notes: Sequence[str] = self._graph.notes
         self.clock = thread_clock(options.threads)
         host = facts()

@@ -15,7 +15,6 @@ from onnx import external_data_helper, helper, numpy_helper
 from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.engines import UnsupportedError
 from flopwise.analyses.timing.environment import digest
-from flopwise.analyses.timing.segments import Fingerprint, match
 from flopwise.errors import ModelError
 from flopwise.operators.tables import row
 from flopwise.operators.views import always
@@ -107,7 +106,6 @@ class Graph:
         self._seen: dict[str, tuple[str, tuple[int, ...]]] = {
             name: (str(value.dtype), tuple(value.shape)) for name, value in feeds.items()
         }
-        self.prints: dict[str, Fingerprint] = {}
         self._odd: dict[str, None] = {}
         kept = 0
         names = [n for node in self._proto.graph.node for n in node.output if n]
@@ -115,7 +113,6 @@ class Graph:
             if not hasattr(value, "dtype"):
                 continue
             self._seen[name] = (str(value.dtype), tuple(value.shape))
-            self.prints[name] = fingerprint(value)
             if denormal_share(value) > 0:
                 self._odd[name] = None
             if kept + value.nbytes <= KEPT:
@@ -133,13 +130,10 @@ class Graph:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         return (f"denormal numbers, which most CPUs compute slowly, in {', '.join(names[:3])}{more}",)
 
-    def executed(self, original: str) -> tuple[Executed, ...]:
+    def executed(self) -> tuple[Executed, ...]:
         """The nodes in the order in which they run."""
         makers = {n: place for place, node in enumerate(self._proto.graph.node) for n in node.output if n}
         executed = []
-        folder = Path(self._path).parent / "original"
-        folder.mkdir()
-        rows = rows_of(original, self._proto, self._feeds, self.prints, self._runtime, str(folder))
         for place, node in enumerate(self._proto.graph.node):
             key = self._key(node)
             self._first.setdefault(key, node)
@@ -147,7 +141,7 @@ class Graph:
             op = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
             alias = row(op).view is always
             name = node.name or f"{node.op_type}_{place}"
-            executed.append(Executed(name, op, key, alias, rows=rows[place], needs=needs))
+            executed.append(Executed(name, op, key, alias, needs=needs))
         return tuple(executed)
 
     def node_model(self, key: str) -> NodeModel:
@@ -255,48 +249,6 @@ def run_all(
 def one_line(error: Exception) -> str:
     """An engine's message in one line."""
     return " ".join(str(error).split())[:300]
-
-
-def rows_of(
-    original: str,
-    executed: onnx.ModelProto,
-    feeds: Arrays,
-    prints: Mapping[str, Fingerprint],
-    runtime: Runs,
-    folder: str,
-) -> list[tuple[str, ...]]:
-    """For each executed node the names of the model's nodes that it does the work of.
-
-    Args:
-        original: path of the model.
-        executed: the executed graph, as ONNX.
-        feeds: the data of the run.
-        prints: fingerprints of the executed graph's tensors.
-        runtime: runs the original.
-        folder: where a temporary copy of it may lie.
-    """
-    proto = onnx.load(original, load_external_data=False)
-    del proto.graph.initializer[:]
-    names = {n for node in proto.graph.node for n in node.output if n}
-    try:
-        plain = str(Path(folder) / "plain.onnx")  # the same nodes, with their weights in a file: copies of it are small
-        runtime.session(original, save=plain)
-        light = onnx.load(plain, load_external_data=False)
-        present = [n for node in light.graph.node for n in node.output if n in names]
-        pairs = run_all(light, plain, present, feeds, runtime)
-        own = {name: fingerprint(value) for name, value in pairs if hasattr(value, "dtype")}
-    except ModelError:  # names alone are left
-        own = {}
-    return match(list(proto.graph.node), list(executed.graph.node), own, prints)
-
-
-def fingerprint(value: Array) -> Fingerprint:
-    """Least, greatest, sum of magnitudes and of squares: the same in any layout."""
-    if value.dtype.kind not in "fiub" or value.size == 0:
-        return Fingerprint((), value.size)
-    numbers = value.astype(np.float64)
-    parts = (numbers.min(), numbers.max(), np.abs(numbers).sum(), np.square(numbers).sum())
-    return Fingerprint(tuple(float(p) for p in parts), value.size)
 
 
 def denormal_share(value: Array) -> float:

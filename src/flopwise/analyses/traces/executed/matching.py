@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from flopwise.analyses.traces.alignment import aligned, in_order
-from flopwise.analyses.traces.names import Names, padded, same_elements, same_size
+from flopwise.analyses.traces.executed.names import Names, padded, same_elements, same_size
 from flopwise.conventions.convention import guarded
 from flopwise.graph import Dim, Node, Shape
 from flopwise.operators.counts import Counts
@@ -21,8 +21,12 @@ from flopwise.operators.tables import count
 from flopwise.operators.tables import row as operator
 from flopwise.rows import Row
 
+#: What it is worth to take an executed node for a row whose result is of the same size: both are products with equal
+#: multiply-adds, both have one operator, one's name holds the other's, or the node's operator is none of the model's.
+PRODUCT, EQUAL, ALIKE, FUSED = 8, 4, 2, 1
 
-class Executed(NamedTuple):
+
+class ExecutedNode(NamedTuple):
     """A node that an engine executes, as far as it is known: its name, operator, and shapes."""
 
     node: Node
@@ -32,7 +36,7 @@ class Executed(NamedTuple):
     also: tuple[str, ...] = ()
 
     @classmethod
-    def from_node(cls, node: Node, also: tuple[str, ...] = ()) -> Executed:
+    def from_node(cls, node: Node, also: tuple[str, ...] = ()) -> ExecutedNode:
         """The node with its operations by the tables."""
         return cls(node, guarded(lambda: count(node), "")[0], also)
 
@@ -42,7 +46,7 @@ class Executed(NamedTuple):
         return None if self.counts is None else self.counts.mac
 
 
-def match(executed: Sequence[Executed], rows: Sequence[Row]) -> list[tuple[int, ...]]:
+def match(executed: Sequence[ExecutedNode], rows: Sequence[Row]) -> list[tuple[int, ...]]:
     """For each executed node the positions of the rows that it does the work of; () where none is known.
 
     Args:
@@ -52,7 +56,7 @@ def match(executed: Sequence[Executed], rows: Sequence[Row]) -> list[tuple[int, 
     return _Matching(executed, rows).matched()
 
 
-def mismatch(executed: Sequence[Executed], rows: Sequence[Row]) -> str:
+def mismatch(executed: Sequence[ExecutedNode], rows: Sequence[Row]) -> str:
     """How the shapes of nodes differ from those of the rows that they are named after; "" where few have such a name.
 
     Args:
@@ -94,10 +98,10 @@ def _same_channels(ran: Shape, own: Shape) -> bool:
 class _Matching:
     """Executed nodes on their way to rows."""
 
-    def __init__(self, executed: Sequence[Executed], rows: Sequence[Row]) -> None:
+    def __init__(self, executed: Sequence[ExecutedNode], rows: Sequence[Row]) -> None:
         self._executed, self._rows = executed, rows
         self._ops = {row.node.op for row in rows}
-        self._macs = [Executed.from_node(row.node).macs for row in rows]
+        self._macs = [ExecutedNode.from_node(row.node).macs for row in rows]
         self._names = Names(rows)
         self._inputs = [
             [self._names.makers[t.name] for t in row.node.known_inputs if t.name in self._names.makers] for row in rows
@@ -108,6 +112,8 @@ class _Matching:
                 self._takers[maker].append(place)
         #: Position of a row -> of the executed node that it belongs to.
         self._owners: dict[int, int] = {}
+        #: For each executed node the positions of the rows that belong to it.
+        self._owned: list[list[int]] = [[] for _ in executed]
         #: Position of an executed node -> of the rows that it certainly does.
         self._ends: dict[int, list[int]] = {}
 
@@ -115,36 +121,41 @@ class _Matching:
         """As ``match``."""
         self._by_name()
         self._by_order()
+        self._by_size()
         self._close()
         self._adopt()
-        owned: list[list[int]] = [[] for _ in self._executed]
-        for place, number in sorted(self._owners.items()):
-            owned[number].append(place)
         return [
-            tuple(places) if not item.macs or self._same_macs(item, places) else ()
-            for item, places in zip(self._executed, owned, strict=True)
+            tuple(sorted(places)) if not item.macs or self._same_macs(item, places) else ()
+            for item, places in zip(self._executed, self._owned, strict=True)
         ]
 
     def _claim(self, number: int, place: int) -> None:
         if place not in self._owners:
-            self._owners[place] = number
+            self._own(number, place)
             self._ends.setdefault(number, []).append(place)
+
+    def _own(self, number: int, place: int) -> None:
+        self._owners[place] = number
+        self._owned[number].append(place)
 
     def _by_name(self) -> None:
         """Nodes whose name, or that of a result, is known."""
         for number, item in enumerate(self._executed):
-            names = (item.node.name, *item.also, *(t.name for t in item.node.known_outputs))
-            places = [place for name in names if name and (place := self._names.find(name)) is not None]
+            named = [self._names.find(name) for name in (item.node.name, *item.also)]
+            made = [self._names.find(t.name) for t in item.node.known_outputs if t.name]
+            if self._only_moves(number):  # an engine's own Reshape may hand on what a row makes
+                made = [place for place in made if place is not None and not self._computes(place)]
+            places = [place for place in (*named, *made) if place is not None]
             if any(self._confirmed(item, place) for place in places):
                 for place in places:
                     self._claim(number, place)
 
-    def _confirmed(self, item: Executed, place: int) -> bool:
+    def _confirmed(self, item: ExecutedNode, place: int) -> bool:
         """True where sizes and multiply-adds do not speak against it."""
         equal = not item.macs or not self._macs[place] or self._same_macs(item, [place])
         return equal and same_size(item.node, self._rows[place].node)
 
-    def _same_macs(self, item: Executed, places: Iterable[int]) -> bool:
+    def _same_macs(self, item: ExecutedNode, places: Iterable[int]) -> bool:
         """True where multiply-adds are those of rows, or more by channels that are padded to whole blocks."""
         least, most = 0, 0
         for place in places:
@@ -169,20 +180,30 @@ class _Matching:
             if partner is not None:
                 self._claim(node, places[partner])
 
+    def _by_size(self) -> None:
+        """Nodes that ran in another order than the rows stand in: the first row of the same operator and sizes."""
+        left = [place for place in range(len(self._rows)) if place not in self._owners]
+        for number in range(len(self._executed)):
+            if number not in self._ends and not self._only_moves(number):
+                place = next((place for place in left if self._gain(number, place) >= EQUAL), None)
+                if place is not None:
+                    left.remove(place)
+                    self._claim(number, place)
+
     def _gain(self, number: int, place: int) -> int:
         """What it is worth to take an executed node for a row: 0 if it cannot be."""
         item, row = self._executed[number], self._rows[place]
         if not same_size(item.node, row.node):
             return 0
-        if item.macs or self._macs[place]:
-            return 8 if self._same_macs(item, [place]) else 0
+        if item.macs or (self._macs[place] and item.macs is not None):
+            return PRODUCT if self._same_macs(item, [place]) else 0
         one, other = (op.rpartition("::")[2] for op in (item.node.op, row.node.op))
         if one == other:
-            return 4
+            return EQUAL
         if other in one:  # Gelu and FastGelu
-            return 2
-        moves = operator(item.node.op).moves or operator(row.node.op).moves
-        return 0 if moves or item.node.op in self._ops else 1  # the last of several that are fused
+            return ALIKE
+        moves = self._only_moves(number) or not self._computes(place)
+        return 0 if moves or item.node.op in self._ops else FUSED  # into the last of several
 
     def _close(self) -> None:
         """Rows between the results of nodes: those that a result alone goes through, then those behind it."""
@@ -193,9 +214,16 @@ class _Matching:
             stack = list(places)
             while stack:
                 for maker in self._inputs[stack.pop()]:
-                    if maker not in self._owners:
-                        self._owners[maker] = number
+                    if maker not in self._owners and self._takes(number, maker):
+                        self._own(number, maker)
                         stack.append(maker)
+
+    def _takes(self, number: int, place: int) -> bool:
+        """True where a node may do the work of a row as well: nothing that computes, and no product, comes for free."""
+        item = self._executed[number]
+        if not self._macs[place] or item.macs is None:
+            return not (self._only_moves(number) and self._computes(place))
+        return not self._same_macs(item, self._owned[number])
 
     def _next(self, place: int, number: int) -> int | None:
         """The only row that takes the results of a row, where a node may do its work as well; None otherwise."""
@@ -205,6 +233,8 @@ class _Matching:
         node, ran = self._rows[following].node, self._executed[number].node
         if following in self._owners or self._macs[following] or not same_size(ran, node):
             return None
+        if ran.op == self._rows[place].node.op and not self._macs[place]:  # an Add does one Add
+            return None
         makers = self._names.makers
         others = [
             t for t in node.known_inputs if t.name in makers and self._owners.get(makers[t.name]) != number
@@ -213,16 +243,33 @@ class _Matching:
         return following if all(any(same_elements(a.shape, t.shape) for a in added) for t in others) else None
 
     def _adopt(self) -> None:
-        """Rows that are still nobody's belong to whoever takes their results."""
+        """Rows that are still nobody's belong to whoever takes their results, and computes if they do."""
+        heirs: dict[int, int] = {}
         for place in reversed(range(len(self._rows))):
-            owner = next((self._owners[t] for t in self._takers[place] if t in self._owners), None)
-            if owner is not None:
-                self._owners.setdefault(place, owner)
+            takers = self._takers[place]
+            heir = next((heirs[taker] for taker in takers if taker in heirs), None)
+            owner = self._owners.get(place)
+            if owner is None:
+                owners = [self._owners[taker] for taker in takers if taker in self._owners]
+                owner = next((each for each in (*owners, heir) if each is not None and self._takes(each, place)), None)
+                if owner is not None:
+                    self._own(owner, place)
+            if owner is not None and not self._only_moves(owner):
+                heir = owner
+            if heir is not None:
+                heirs[place] = heir
+
+    def _only_moves(self, number: int) -> bool:
+        return operator(self._executed[number].node.op).moves
+
+    def _computes(self, place: int) -> bool:
+        return not operator(self._rows[place].node.op).moves
 
 
 def _padded(macs: int, node: Node) -> int:
     """Multiply-adds of a convolution with its channels in whole blocks; of another operator, its own."""
-    shape = node.inputs[1].shape if len(node.inputs) > 1 and node.inputs[1] is not None else None
-    if shape is None or len(shape) < 3:
+    kernel = operator(node.op).inputs.kernel
+    if kernel is None or not node.has_input(kernel):
         return macs
-    return int(macs * padded(shape[0]) // shape[0] * padded(shape[1]) // shape[1])
+    shape = node.input(kernel).shape or ()
+    return int(macs * padded(shape[0]) // shape[0] * padded(shape[1]) // shape[1]) if len(shape) > 1 else macs

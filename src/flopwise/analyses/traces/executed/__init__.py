@@ -1,0 +1,1 @@
+"""Executed nodes on the rows of a model, without running an engine: by names, sizes and order."""
