@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from flopwise.analyses.timing import catalog
+from flopwise.analyses.timing import catalog, machine
 from flopwise.analyses.timing.device import LEVELS, Device, arithmetic, holders
 from flopwise.analyses.timing.roofline import fastest
 from flopwise.errors import InputError
@@ -100,7 +100,7 @@ def test_documents_have_a_title_and_a_link(name: str) -> None:
 
 def test_there_are_enough_devices_and_no_name_stands_for_two() -> None:
     assert len(DEVICES) >= 60
-    names = [n for d in DEVICES.values() for n in {catalog._key(n) for n in (d.id, d.name, *d.aliases)}]
+    names = [key for device in DEVICES.values() for key in {catalog._key(name) for name in spoken(device)}]
     assert len(names) == len({*names})
 
 
@@ -248,13 +248,58 @@ def test_what_holds_a_type_holds_each_of_its_values(narrow: str) -> None:
     assert "bfloat16" in checked
 
 
-def test_names_are_found_whatever_their_case_and_spaces() -> None:
-    assert catalog.find("RTX 4090") == catalog.find("nvidia_geforce_rtx_4090") == catalog.find("rtx-4090")
+def spoken(device: Device) -> tuple[str, ...]:
+    """What a device is called: identifier, name and aliases."""
+    return (device.id, device.name, *device.aliases)
 
 
-@pytest.mark.parametrize(("name", "near"), [("h10", "h100"), ("rtx 4095", "rtx-4090"), ("mi300", "mi300x")])
+@pytest.mark.parametrize("device", DEVICES.values(), ids=lambda d: d.id)
+def test_names_are_found_whatever_their_case_and_separators(device: Device) -> None:
+    for name in spoken(device):
+        for separator in ("", " ", "_", "-", " - "):
+            written = re.sub(r"[\s_-]+", separator, name)
+            assert machine.named(written) == machine.named(written.upper()) == device
+    assert machine.named(f"{device.vendor} {device.id}") == device
+
+
+@pytest.mark.parametrize(
+    ("name", "identifier"),
+    [
+        ("rtx4090", "rtx-4090"),
+        ("nvidia_geforce_rtx_4090", "rtx-4090"),
+        ("GeForce RTX 4090", "rtx-4090"),
+        ("H100_SXM", "h100-sxm"),
+        ("a100 80gb", "a100-sxm-80gb"),
+        ("A100-SXM4-80GB", "a100-sxm-80gb"),
+        ("Tesla T4", "t4"),
+        ("Instinct MI300X", "mi300x"),
+        ("TPUv5e", "tpu-v5e"),
+        ("M3 Max", "apple-m3-max"),
+        ("i9-13900K", "core-i9-13900k"),
+    ],
+)
+def test_the_ways_in_which_people_write_names(name: str, identifier: str) -> None:
+    assert catalog.find(name).id == identifier
+
+
+@pytest.mark.parametrize(("name", "near"), [("h10", "h100"), ("rtx 4095", "rtx-4090"), ("mi301x", "mi300x")])
 def test_an_unknown_device_names_the_nearest(name: str, near: str) -> None:
-    with pytest.raises(InputError, match=f"unknown device '{name}'; did you mean .*'{near}'"):
+    with pytest.raises(InputError, match=f"^unknown device '{name}'; did you mean .*'{near}'"):
+        catalog.find(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "candidates"),
+    [
+        ("mi300", "mi300a, mi300x"),
+        ("A100 SXM", "a100-sxm-40gb, a100-sxm-80gb"),
+        ("gb", "gb200, gb300"),
+        ("Xeon", "xeon-e5-2690-v4, xeon-platinum-8180, .*"),
+        ("rtx", "rtx-a6000, .* and \\d+ more"),
+    ],
+)
+def test_an_ambiguous_name_lists_the_candidates(name: str, candidates: str) -> None:
+    with pytest.raises(InputError, match=f"^device '{name}' is ambiguous: {candidates}$"):
         catalog.find(name)
 
 

@@ -24,6 +24,12 @@ Row: TypeAlias = Mapping[str, Any]
 #: The tables, in the order in which devices are listed.
 TABLES = ("nvidia", "jetson", "amd", "apple", "google", "cpu")
 
+#: Words that people write before a model's name or leave out.
+_BRANDS = re.compile("^(nvidia|geforce|tesla|amd|instinct|radeon|intel|core|apple|google|aws|ampere)+")
+
+#: How many candidates for an ambiguous name are listed.
+_LISTED = 8
+
 _UNITS: dict[str, tuple[Unit, float]] = {"TFLOP/s": ("FLOP/s", 1e12), "GB/s": ("B/s", 1e9), "us": ("s", 1e-6)}
 _DEVICE = "\n[[device]]\n"
 
@@ -34,21 +40,31 @@ def devices() -> tuple[Device, ...]:
 
 
 def find(name: str) -> Device:
-    """The device of a name or an alias; case and spaces do not matter.
+    """The device of a name or an alias; case, separators and the words of a brand do not matter.
 
     Raises:
-        InputError: no device goes by that name; the nearest names are in the message.
+        InputError: no device goes by that name, or several begin with it; the candidates are in the message.
     """
     key = _key(name)
     for table in TABLES:
         for block, header in _blocks(table):
-            if key in _names(block):
+            if key in map(_key, _names(block)):
                 return _device(block, header)
-    names = [n for table in TABLES for block, _ in _blocks(table) for n in _names(block)]
-    near = difflib.get_close_matches(key, names, 4, 0.5)
-    near += [n for n in names if key and key in n and n not in near][: max(0, 5 - len(near))]
-    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-    raise InputError(f"unknown device {name!r}; {hint}flopwise devices lists all")
+    raise InputError(_unknown(name, key))
+
+
+def _unknown(name: str, key: str) -> str:
+    """The message for a name that is no device's: those that begin with it, or the nearest."""
+    devices = [_names(block) for table in TABLES for block, _ in _blocks(table)]
+    begun = [names[0] for names in devices if any(_begins(_key(other), key) for other in names)]
+    if len(begun) > 1:
+        more = f" and {len(begun) - _LISTED} more" if len(begun) > _LISTED else ""
+        return f"device {name!r} is ambiguous: {', '.join(begun[:_LISTED])}{more}"
+    spoken = {_key(other): other for names in devices for other in reversed(names)}
+    near = difflib.get_close_matches(key, spoken, 4, 0.5)
+    near += [other for other in spoken if key and key in other and other not in near][: max(0, 5 - len(near))]
+    hint = f"did you mean {' or '.join(repr(spoken[other]) for other in near)}? " if near else ""
+    return f"unknown device {name!r}; {hint}flopwise devices lists all"
 
 
 def cores() -> Mapping[str, Row]:
@@ -94,7 +110,18 @@ def most_bandwidth(core: str) -> Peak | None:
 
 
 def _key(name: str) -> str:
-    return re.sub(r"[\s_]+", "-", name.strip().lower())
+    """Letters, digits and plus signs of a name, without its brand in front: one key for all ways to write it.
+
+    >>> _key("NVIDIA GeForce RTX 4090"), _key("rtx_4090"), _key("H100_SXM")
+    ('rtx4090', 'rtx4090', 'h100sxm')
+    """
+    return _BRANDS.sub("", re.sub(r"[^a-z0-9+]", "", name.lower()))
+
+
+def _begins(name: str, key: str) -> bool:
+    """True if a key is the beginning of a name's, up to a whole number."""
+    rest = name[len(key) :]
+    return bool(key) and name.startswith(key) and not (key[-1].isdigit() and rest[:1].isdigit())
 
 
 @functools.cache
@@ -109,10 +136,9 @@ def _blocks(table: str) -> Iterator[tuple[str, str]]:
 
 
 def _names(block: str) -> list[str]:
-    """Identifier, aliases and name of a device, as keys."""
+    """Identifier, aliases and name of a device."""
     lines = {k: v for k, _, v in (line.partition(" = ") for line in block.split("\n", 4)[:4])}
-    names = re.findall(r'"([^"]+)"', " ".join((lines["id"], lines.get("aliases", ""), lines["name"])))
-    return [_key(name) for name in names]
+    return re.findall(r'"([^"]+)"', " ".join((lines["id"], lines.get("aliases", ""), lines["name"])))
 
 
 @functools.cache
