@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from flopwise._arguments import checked
 from flopwise._kinds import described
-from flopwise.analyses.llm.capacity import largest_batch, largest_context
 from flopwise.analyses.llm.inference import Inference, Logits, inference
-from flopwise.analyses.llm.on_device import on_device
+from flopwise.analyses.llm.on_device import floors_of, on_device
 from flopwise.analyses.llm.program import Call
+from flopwise.analyses.llm.serving.serving import Engine, served
 from flopwise.analyses.llm.sharding import Sharding
 from flopwise.analyses.llm.training import Checkpointing, TrainingStep, run_of, training_step
 from flopwise.analyses.needed.latents import REWRITES
@@ -31,7 +31,6 @@ from flopwise.errors import InputError
 if TYPE_CHECKING:
     from torch import nn
 
-    from flopwise.analyses.timing.device import Device
     from flopwise.profiles.profile import Profile
     from flopwise.readers.torch.language.state import Step
 
@@ -71,6 +70,10 @@ def llm(
     rewrites: str | Sequence[str] = (),
     conventions: str | Convention | Sequence[str | Convention] = (),
     logits: Logits = "last",
+    max_batched_tokens: int = 8192,
+    memory_fraction: float = 0.9,
+    block_size: int = 16,
+    shared_prefix: int = 0,
     trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference: ...
@@ -137,6 +140,10 @@ def llm(
         conventions: request: conventions by which each part is counted too ("palm", "fvcore" ...).
         logits: request: the positions of each sequence that an engine scores the vocabulary for: the "last", as engines
             do, or "all", as the program does.
+        max_batched_tokens: request: tokens of a step of the engine at most; longer prompts go through in chunks.
+        memory_fraction: request: the part of the device's memory that the engine may use.
+        block_size: request: tokens of a block of the cache.
+        shared_prefix: request: tokens at the start that all sequences share in the cache.
         optimizer: training: "sgd", "momentum", "adam" or "adamw".
         checkpointing: training: what the backward pass computes once more: nothing ("none"), attention ("selective"),
             or every layer ("full", as transformers does it).
@@ -185,6 +192,10 @@ def _request(
     rewrites: str | Sequence[str] = (),
     conventions: str | Convention | Sequence[str | Convention] = (),
     logits: Logits = "last",
+    max_batched_tokens: int = 8192,
+    memory_fraction: float = 0.9,
+    block_size: int = 16,
+    shared_prefix: int = 0,
 ) -> Inference:
     """The cost of a request; see ``llm``."""
     chosen = [
@@ -199,6 +210,8 @@ def _request(
     from flopwise.analyses.timing.machine import named
 
     where = named(device) if device is not None else None
+    counts = map(operator.index, (block_size, shared_prefix))
+    engine = Engine(operator.index(max_batched_tokens), memory_fraction, *counts)
     progress("building the model")
     program = _Program(_module(model, dtype, trust_code), model, kv_dtype.lower() if kv_dtype else None)
     result = inference(
@@ -211,22 +224,17 @@ def _request(
         rewrites=rewrites,
         conventions=chosen,
         logits=logits,
+        engine=engine,
         progress=progress,
     )
-    bounds = None if where is None else on_device(result, where, _largest(program, result, where, progress))
-    assumed = () if bounds is None else bounds.notes
-    return replace(result, device=bounds, renderer=_as_text, notes=(*result.notes, *assumed))
-
-
-def _largest(
-    program: _Program, result: Inference, device: Device, progress: Callable[[str], None]
-) -> tuple[int | None, int | None]:
-    """The most sequences and the longest context that fit into the memory of a device."""
-    have = device.memory_bytes
-    if not have or result.memory_bytes is None:
-        return None, None
-    progress(f"what fits {device.name}")
-    return largest_batch(program, result, have), largest_context(program, result, have)
+    serving = served(result, engine, where)
+    if where is None:
+        return replace(result, serving=serving, renderer=_as_text)
+    bounds = on_device(result, where, serving)
+    if serving is not None:
+        serving = replace(serving, floors=floors_of(bounds))
+    notes = (*result.notes, *bounds.notes)
+    return replace(result, serving=serving, device=bounds, renderer=_as_text, notes=notes)
 
 
 @partial(checked, name="llm")
@@ -402,14 +410,13 @@ class _Program:
         return profile(self._module, self._step(call, batch).inputs)
 
     def state(self, call: Call, batch: int) -> Mapping[str, int]:
-        """Bytes of the state before a call, by kind."""
-        totals: dict[str, int] = {}
+        """Bytes of the state before a call, by tensor."""
+        sizes: dict[str, int] = {}
         for name, tensor in self._step(call, batch).state.items():
             cached = name.rpartition(".")[2] in ("keys", "values")
-            kind = "keys and values" if cached else "recurrent state"
             width = self._kv if cached and self._kv is not None else Fraction(tensor.element_size())
-            totals[kind] = totals.get(kind, 0) + round(tensor.numel() * width)
-        return totals
+            sizes[name] = round(tensor.numel() * width)
+        return sizes
 
     def _step(self, call: Call, batch: int) -> Step:
         from flopwise.readers.torch.language.state import step

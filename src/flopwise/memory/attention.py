@@ -130,6 +130,21 @@ def _size(heads: int, queries: int, keys: int, width: int, values: int, left: in
     return AttentionSize(heads, queries, keys, width, values, min(window, keys))
 
 
+def pair_tensors(graph: Graph) -> frozenset[str]:
+    """Names of the tensors with an element for each pair of a query and a key: scores and masks, which engines, whose
+    attention is one operator, do not keep.
+    """
+    starts = {place for attention in unfused_attention(graph) for place in attention.scores}
+    extents = {(size.queries, size.keys) for size in attention_sizes(graph).values()}
+    names = _positional(graph)
+    for place, node in enumerate(graph.nodes):
+        held = not row_of(node.op).inputs.has_factors and any(tensor.name in names for tensor in node.known_inputs)
+        if place in starts or held:
+            names.update(tensor.name for tensor in node.known_outputs)
+    tensors = (tensor for node in graph.nodes for tensor in node.known_outputs if tensor.name in names)
+    return frozenset(tensor.name for tensor in tensors if (tensor.shape or ())[-2:] in extents)
+
+
 def _held(places: Mapping[str, frozenset[int]], names: Sequence[str]) -> frozenset[int]:
     """The places of the operators whose results are in these tensors."""
     return frozenset().union(*[places[name] for name in names if name in places])

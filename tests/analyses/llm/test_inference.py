@@ -312,14 +312,15 @@ def test_on_a_device(tmp_path: Path) -> None:
         flopwise.llm(tmp_path, device="h1000")
 
 
-@pytest.mark.parametrize("batch", [4, 4_000_000])
-def test_what_fits_a_device_is_what_must_fit(tmp_path: Path, batch: int) -> None:
-    model = written(tmp_path, LLAMA)
+@pytest.mark.parametrize("batch", [4, 40_000_000])
+@pytest.mark.parametrize("config", [LLAMA, WINDOW, ENCODER_DECODER], ids=["plain", "window", "encoder"])
+def test_what_fits_a_device_is_what_must_fit(tmp_path: Path, config: dict[str, Any], batch: int) -> None:
+    model = written(tmp_path, config)
     result = flopwise.llm(model, prompt=32, generate=8, batch=batch, device="h100").device
     assert result is not None
     assert result.fits is (batch == 4)
     assert result.largest_batch is not None
-    assert result.largest_context is not None
+    assert (result.largest_context is None) == (config is WINDOW and batch == 4)
     for more in (0, 1):
         other = flopwise.llm(model, prompt=32, generate=8, batch=result.largest_batch + more, device="h100").device
         assert other is not None

@@ -7,19 +7,23 @@ from dataclasses import replace
 import pytest
 from tests.analyses.llm.test_step import EXACT, asked
 
+from flopwise.analyses.llm.inference import Inference
 from flopwise.analyses.llm.on_device import OnDevice, on_device
+from flopwise.analyses.llm.serving.serving import Engine, served
 from flopwise.analyses.timing.catalog import find
 
 REQUEST = asked(EXACT, EXACT)
 
 
-def on(memory_bytes: int | None, request: object = REQUEST) -> OnDevice:
-    return on_device(request, replace(find("h100"), memory_bytes=memory_bytes))  # type: ignore[arg-type]
+def on(memory_bytes: int | None, request: Inference = REQUEST) -> OnDevice:
+    device = replace(find("h100"), memory_bytes=memory_bytes)
+    return on_device(request, device, served(request, Engine(memory_fraction=1.0), device))
 
 
 def test_a_request_fits_memory_that_is_as_large() -> None:
-    need = REQUEST.memory_bytes
-    assert need is not None
+    serving = served(REQUEST, Engine(), None)
+    assert serving is not None
+    need = serving.must_fit_bytes
     assert [on(have).fits for have in (need - 1, need, need + 1)] == [False, True, True]
 
 

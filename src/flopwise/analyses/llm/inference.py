@@ -11,6 +11,8 @@ from flopwise.analyses.llm.on_device import OnDevice
 from flopwise.analyses.llm.program import Program, step
 from flopwise.analyses.llm.program import prefill as prefill_of
 from flopwise.analyses.llm.runs import Runs
+from flopwise.analyses.llm.serving.memory import Memory
+from flopwise.analyses.llm.serving.serving import Engine, Serving
 from flopwise.analyses.llm.step import Step
 from flopwise.analyses.needed.latents import ABSORB_MLA
 from flopwise.conventions.convention import Convention
@@ -57,6 +59,10 @@ class Inference:
     notes: tuple[str, ...] = ()
     #: Cost and memory against the length of the context, where they were asked for.
     curve: tuple[Point, ...] = ()
+    #: Tokens with which the cache grows, at the end; and what must fit an engine's memory: None where it is not known.
+    cached_tokens: int = 0
+    memory: Memory | None = None
+    serving: Serving | None = None
     #: The same on a device; None when none was named.
     device: OnDevice | None = None
     #: How ``print`` shows it; provided by whoever knows the reports.
@@ -161,6 +167,7 @@ class Inference:
             "rule_of_thumb": {"forward_flops": self.rules_of_thumb[0]},
             "rewrites": {name: {"macs": macs, "generate_macs": every} for name, (macs, every) in self.rewrites.items()},
             **({"conventions": self._counted()} if self.conventions else {}),
+            **({} if self.serving is None else {"serving": self.serving.to_dict()}),
             **({} if self.device is None else {"device": self.device.to_dict()}),
             **({"curve": [point.to_dict() for point in self.curve]} if self.curve else {}),
             "exact": prefill.exact and (decode is None or decode.exact),
@@ -179,6 +186,7 @@ def inference(
     rewrites: Sequence[str] = (),
     conventions: Sequence[Convention] = (),
     logits: Logits = "last",
+    engine: Engine = Engine(),  # noqa: B008 - it is a tuple
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference:
     """The cost of a request: a prompt, and the tokens generated after it.
@@ -194,6 +202,7 @@ def inference(
             there anyhow.
         conventions: what else counts each step.
         logits: the positions of each sequence that an engine scores the vocabulary for.
+        engine: the settings of the engine that it runs on.
         progress: called with the name of each step.
 
     Raises:
@@ -202,6 +211,7 @@ def inference(
     for name, number in (("batch", batch), ("prompt", prompt), ("generate", generate)):
         if number < 1:
             raise InputError(f"{name} {number}: must be at least 1")
+    engine.check()
     prompt = program.encoder_length or prompt
     runs = Runs(program, batch, conventions, progress, logits == "last")
     first = runs.run(prefill_of(program, prompt))
@@ -211,8 +221,12 @@ def inference(
     if ABSORB_MLA in rewrites and (then is None or then.absorbed is None):
         raise InputError(f"{ABSORB_MLA}: {program.name} expands no latents that could be absorbed")
     weight_bytes = runs.weight_bytes(first.profile)
-    ends = (0, 1, generate) if then is not None else ()
-    after_prompt, one_more, end = (runs.state(step(program, prompt, tokens)) for tokens in ends) if ends else (0, 0, 0)
+    cache = runs.cache(prompt, generate)
+    after_prompt, one_more, end = runs.ends(prompt, generate, cache)
+    workspace = runs.workspace(prompt, engine.max_batched_tokens)
+    memory = None
+    if cache is not None and workspace is not None:
+        memory = Memory(weight_bytes, cache, workspace, engine.block_size, engine.shared_prefix)
     single = then.counts if then is not None else (0,) * len(conventions)
     counted = zip(conventions, first.counts, single, counts, strict=True)
     decode = None if then is None else then.cost
@@ -242,6 +256,8 @@ def inference(
         conventions={own.name: (own.unit, prompts, steps, every) for own, prompts, steps, every in counted},
         notes=(*_notes(program, prompt, generate, first.cost, decode), *first.profile.notes),
         curve=runs.curve(_contexts(program, prompt, generate), weight_bytes) if curve else (),
+        cached_tokens=prompt if program.encodes else prompt + generate,
+        memory=memory,
     )
 
 

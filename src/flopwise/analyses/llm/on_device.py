@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from flopwise.analyses.llm.serving.serving import Floors, Serving
 from flopwise.analyses.llm.step import Step
 from flopwise.analyses.timing.roofline import Roofline, assumptions, roofline
 
@@ -21,8 +22,6 @@ class Request(Protocol):
     def prefill(self) -> Step: ...
     @property
     def decode(self) -> Step | None: ...
-    @property
-    def memory_bytes(self) -> int | None: ...
     @property
     def generated_products(self) -> Mapping[tuple[str, ...], int]: ...
     @property
@@ -43,7 +42,7 @@ class OnDevice:
     #: Tokens of all sequences for each second, at most.
     prefill_tokens_per_second: float | None
     decode_tokens_per_second: float | None
-    #: Whether weights, cache and activations of the request fit; None where the device's memory is not known.
+    #: Whether weights, cache and workspace of the request fit; None where the device's memory is not known.
     fits: bool | None
     #: Sequences of the same length that fit; and tokens of context that fit with the same batch, as many generated ones
     #: among them. None: not known, or no limit by memory.
@@ -88,7 +87,7 @@ def _nanoseconds(seconds: float) -> int:
     return math.ceil(seconds * 1e9)
 
 
-def on_device(result: Request, device: Device, largest: tuple[int | None, int | None] = (None, None)) -> OnDevice:
+def on_device(result: Request, device: Device, serving: Serving | None = None) -> OnDevice:
     """The bounds of a request on a device.
 
     A step takes at least the time of the multiply-adds that its result needs, in the fastest arithmetic that the types
@@ -98,21 +97,20 @@ def on_device(result: Request, device: Device, largest: tuple[int | None, int | 
     Args:
         result: the request.
         device: the device.
-        largest: the most sequences, and the longest context, that fit.
+        serving: what fits it; None where that is not known.
     """
     prefill, decode = _floor(result.prefill, device), None if result.decode is None else _floor(result.decode, device)
-    need, have = result.memory_bytes, device.memory_bytes or None
     return OnDevice(
         device=device.name,
-        memory_bytes=have,
+        memory_bytes=device.memory_bytes or None,
         prefill=prefill,
         decode=decode,
         generate=roofline(device, result.generated_products, result.least_generated_bytes),
         prefill_tokens_per_second=_rate(result.prefill, prefill),
         decode_tokens_per_second=None if result.decode is None or decode is None else _rate(result.decode, decode),
-        fits=None if have is None or need is None else need <= have,
-        largest_batch=largest[0],
-        largest_context=largest[1],
+        fits=None if serving is None else serving.fits,
+        largest_batch=None if serving is None else serving.max_sequences,
+        largest_context=None if serving is None else serving.max_context,
         notes=tuple(_assumptions(result, device)),
     )
 
@@ -135,3 +133,9 @@ def _assumptions(result: Request, device: Device) -> list[str]:
 
 def _rate(step: Step, bound: Roofline) -> float | None:
     return step.tokens / bound.seconds if bound.seconds else None
+
+
+def floors_of(bounds: OnDevice) -> Floors:
+    """The floors of a request on one device."""
+    decode = None if bounds.decode is None else bounds.decode.seconds
+    return Floors(bounds.prefill.seconds, decode, bounds.decode_tokens_per_second)

@@ -54,7 +54,7 @@ class Program(Protocol):
         """The profile of a call."""
 
     def state(self, call: Call, batch: int) -> Mapping[str, int]:
-        """Bytes of the state before a call, by kind ("keys and values", "recurrent state")."""
+        """Bytes of the state before a call, by tensor."""
 
 
 def prefill(program: Program, prompt: int) -> Call:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flopwise.analyses.llm.curve import Point
 from flopwise.analyses.llm.generation import summed
 from flopwise.analyses.llm.program import Call, Program, prefill, step
+from flopwise.analyses.llm.serving.memory import Cache, Workspace, cache_of
+from flopwise.analyses.llm.serving.workspace import workspace_of
 from flopwise.analyses.llm.step import Step, step_of
 from flopwise.analyses.needed.latents import absorbed_mla
 from flopwise.conventions.convention import Convention
@@ -68,6 +70,55 @@ class Runs:
     def state(self, call: Call) -> int:
         """Bytes of the state before a call."""
         return sum(self.program.state(call, self.batch).values())
+
+    def cache(self, prompt: int, generate: int) -> Cache | None:
+        """The growth of a sequence's state with its tokens; behind an encoder with those of the prompt, before as many
+        generated ones. None where it is no sum of straight lines up to windows."""
+        program = self.program
+        if not program.keeps_state:
+            return Cache()
+
+        def state(tokens: int) -> Mapping[str, int]:
+            return program.state(step(program, tokens, generate if program.encodes else 0), 1)
+
+        if program.encoder_length is not None:
+            return Cache(fixed_bytes=sum(state(prompt).values()))
+        far = prompt if program.encodes else prompt + generate
+        if not self._unrolled(prompt):
+            far = max(far, program.longest or 0)
+        cache = cache_of(state(1), state(far), far)
+        known = step(program, prompt, generate if program.encodes else 0)
+        return cache if self.batch * cache.nbytes(prompt) == self.state(known) else None
+
+    def _unrolled(self, prompt: int) -> bool:
+        """True where the program goes through its prompt token by token, which takes long for many tokens."""
+        calls = prefill(self.program, prompt), step(self.program, prompt)
+        rows, of_step = (len(self.run(call).profile.rows) for call in calls)
+        return rows > 4 * of_step
+
+    def ends(self, prompt: int, generate: int, cache: Cache | None) -> tuple[int, int, int]:
+        """Bytes of the state after the prompt, after one token more, and after all that are generated."""
+        if not self.program.keeps_state:
+            return 0, 0, 0
+        if cache is None or self.program.encodes:
+            first, second, last = (self.state(step(self.program, prompt, tokens)) for tokens in (0, 1, generate))
+        else:
+            first, second, last = (self.batch * cache.nbytes(prompt + tokens) for tokens in (0, 1, generate))
+        return first, second, last
+
+    def workspace(self, prompt: int, tokens: int) -> Workspace | None:
+        """The workspace of a step of so many tokens, as sequences that are no longer than the model was made for; of a
+        program that goes through its prompt token by token, of the whole prompt."""
+        program = self.program
+        if program.keeps_state and self._unrolled(prompt):
+            return workspace_of(self.run(prefill(program, prompt)).profile, self.batch * prompt)
+        longest = program.encoder_length or min(tokens, program.longest or tokens)
+        sequences = -(-tokens // longest)
+        call = prefill(program, program.encoder_length or -(-tokens // sequences))
+        if (call, sequences) == (prefill(program, prompt), self.batch):
+            return workspace_of(self.run(call).profile, tokens)
+        self.progress(f"a step of {tokens} tokens")
+        return workspace_of(program.profile(call, sequences), tokens)
 
     def generation(self, prompt: int, tokens: int) -> tuple[tuple[int, ...], dict[tuple[str, ...], int]]:
         """MACs, FLOPs, bytes that are read, those at least, absorbed MACs and what each convention counts, of so many

@@ -43,9 +43,8 @@ def needed(profile: Profile, last_logits: bool = False) -> Needed:
         if sum(absorbed) < sum(macs[place] or 0 for place in ends):
             macs.update(zip(ends, absorbed, strict=True))
             rewrites.append("latents are absorbed")
-    if last_logits and (logits := _logits(profile)) is not None:
-        place, positions = logits
-        macs[place] = (macs[place] or 0) // positions
+    if last_logits and (logits := logits_of(profile)) is not None and logits.positions > 1:
+        macs[logits.place] = (macs[logits.place] or 0) // logits.positions
         rewrites.append("the vocabulary is scored for the last position alone")
     fewer = any(count < (macs[place] or 0) for place, count in causal.items())
     floors = ("masks that are not known leave no more than causal ones",) if fewer else ()
@@ -71,9 +70,20 @@ def _number(count: object) -> int | None:
     return count if isinstance(count, int) else None
 
 
-def _logits(profile: Profile) -> tuple[int, int] | None:
-    """The row whose stored factor gives a score for each entry of the vocabulary, and for how many positions of each
-    sequence; None where an output is no such score, or there is one position."""
+@dataclass(frozen=True)
+class Logits:
+    """The scores of the vocabulary."""
+
+    #: The row whose stored factor gives a score for each entry of the vocabulary.
+    place: int
+    #: Positions of each sequence that it scores.
+    positions: int
+    #: The tensors of scores, from that product to the output.
+    tensors: frozenset[str]
+
+
+def logits_of(profile: Profile) -> Logits | None:
+    """The scores of the vocabulary; None where an output is no such score."""
     outputs, nodes = {tensor.name for tensor in profile.graph.outputs}, profile.graph.nodes
     looked_up = [node.input(0) for node in nodes if "picks" in row_of(node.op).effects and node.has_input(0)]
     vocabularies = {tensor.shape[0] for tensor in looked_up if tensor.kind in STORED and tensor.shape}
@@ -86,6 +96,7 @@ def _logits(profile: Profile) -> tuple[int, int] | None:
         if profile.rows[place].macs:
             if shape is None or len(shape) != 3 or shape[2] not in vocabularies or not isinstance(shape[1], int):
                 return None
-            return (place, shape[1]) if shape[1] > 1 else None
+            scores = {t.name for row in profile.rows[place:] for t in row.node.known_outputs if t.shape == shape}
+            return Logits(place, shape[1], frozenset(scores & outputs))
         outputs |= {t.name for t in node.known_inputs if t.shape == shape}
     return None

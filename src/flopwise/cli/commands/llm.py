@@ -15,6 +15,17 @@ from flopwise.cli.places import Read
 from flopwise.cli.streams import Progress
 from flopwise.errors import InputError
 
+#: Options of a request alone.
+_OF_REQUEST = (
+    "generate",
+    "kv_dtype",
+    "logits",
+    "max_batched_tokens",
+    "memory_fraction",
+    "block_size",
+    "shared_prefix",
+)
+
 
 @click.command(
     "llm",
@@ -47,6 +58,24 @@ from flopwise.errors import InputError
     show_default=True,
     help="Positions of the prompt that an engine scores.",
 )
+@option(
+    "--max-batched-tokens",
+    type=int,
+    default=8192,
+    show_default=True,
+    metavar="N",
+    help="Tokens of an engine's step; longer prompts go through in chunks.",
+)
+@option(
+    "--memory-fraction",
+    type=float,
+    default=0.9,
+    show_default=True,
+    metavar="X",
+    help="The part of the device's memory that an engine may use.",
+)
+@option("--block-size", type=int, default=16, show_default=True, metavar="N", help="Tokens of a block of the cache.")
+@option("--shared-prefix", type=int, default=0, metavar="N", help="Tokens at the start that all sequences share.")
 @options.convention("conventions", multiple=True, help="Count each part by this convention, too; may be repeated.")
 @option("--trust-code", is_flag=True, help="Let code that belongs to the model run.")
 @option("--train", is_flag=True, help="A training step instead: --prompt is the length of its sequences.")
@@ -87,8 +116,7 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     training = {key: settings.pop(key) for key in ("optimizer", "checkpointing")}
     rate = settings.pop("rate")
     if settings.pop("train"):
-        asked = {"generate": "--generate", "kv_dtype": "--kv-dtype", "logits": "--logits"}
-        _refuse(asked, "is for a request; leave --train out")
+        _refuse({name: "--" + name.replace("_", "-") for name in _OF_REQUEST}, "is for a request; leave --train out")
         if settings["rewrites"]:
             raise InputError("--rewrite is for a request; leave --train out")
         if settings["conventions"]:

@@ -13,6 +13,7 @@ from flopwise.report.sheet.values import Look
 
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
+    from flopwise.analyses.llm.serving.serving import Serving
     from flopwise.analyses.llm.training import TrainingStep
     from flopwise.report.sheet.values import Value
 
@@ -119,16 +120,24 @@ def _request_figures(result: Inference, look: Look) -> Iterator[Figure]:
     yield figure("cache per token", result.cache_bytes_per_token, "B", look)
     yield figure("cache after the prompt", result.cache_bytes, "B", look)
     yield figure("cache after the last token", result.final_cache_bytes, "B", look)
-    if result.memory_bytes is not None:
-        yield figure("must fit: weights, cache, activations", result.memory_bytes, "B", look)
-    device = result.device
-    if device is not None and device.memory_bytes is not None:
-        fits = "fits" if device.fits else "does not fit"
-        yield figure(f"memory of {device.device} ({fits})", device.memory_bytes, "B", look)
-        tokens = result.prompt + result.generate
-        yield figure(f"most sequences of {tokens:,} tokens", device.largest_batch, "", look)
-        if device.largest_context is not None:
-            yield figure("longest context with this batch", device.largest_context, "", look)
+    if result.serving is not None:
+        yield from _serving_figures(result.serving, result, look)
+
+
+def _serving_figures(serving: Serving, result: Inference, look: Look) -> Iterator[Figure]:
+    """What must fit an engine's memory, and how much of it does."""
+    memory = serving.memory
+    tokens = memory.workspace.tokens
+    yield figure(f"workspace of a step of {tokens:,} tokens", memory.workspace_bytes(serving.sequences), "B", look)
+    yield figure("must fit: weights, cache, workspace", serving.must_fit_bytes, "B", look)
+    if serving.memory_bytes is None or serving.left_over_bytes is None:
+        return
+    yield figure(f"{serving.engine.memory_fraction:g} of {serving.device}", serving.memory_bytes, "B", look)
+    yield figure("left over", serving.left_over_bytes, "B", look)
+    if serving.max_sequences is not None:
+        yield figure(f"most sequences of {result.prompt + result.generate:,} tokens", serving.max_sequences, "", look)
+    if serving.max_context is not None:
+        yield figure("longest context with this batch", serving.max_context, "", look)
 
 
 def training_report(result: TrainingStep) -> Report:

@@ -1,0 +1,1 @@
+"""A language model as serving engines run it: what fits their memory."""

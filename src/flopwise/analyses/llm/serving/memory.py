@@ -1,0 +1,129 @@
+"""Memory as a serving engine takes it: weights, a cache in blocks, and the workspace of the largest step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+#: Where a search stops: more of it is no limit by memory.
+FAR = 1 << 40
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A tensor of the state of one sequence that grows with its tokens."""
+
+    bytes_per_token: int
+    #: The most tokens of which it keeps something; None where it keeps all.
+    window: int | None = None
+
+    def tokens(self, length: int, block: int) -> int:
+        """The tokens that it has room for, in whole blocks, after a sequence of so many."""
+        tokens = length if self.window is None else min(length, self.window)
+        return -(-tokens // block) * block
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The state of one sequence."""
+
+    kept: tuple[Kept, ...] = ()
+    #: Bytes that do not grow, such as those of recurrent states.
+    fixed_bytes: int = 0
+
+    def nbytes(self, tokens: int, block: int = 1) -> int:
+        """Bytes after so many tokens, in blocks of so many."""
+        return self.fixed_bytes + sum(kept.bytes_per_token * kept.tokens(tokens, block) for kept in self.kept)
+
+    def shared_bytes(self, prefix: int, block: int = 1) -> int:
+        """Bytes of the whole blocks of a prefix that several sequences share; windows and recurrent states are each
+        sequence's own."""
+        return sum(kept.bytes_per_token * (prefix // block * block) for kept in self.kept if kept.window is None)
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Bytes of a further token, where no window is full."""
+        return sum(kept.bytes_per_token for kept in self.kept)
+
+
+def cache_of(one: Mapping[str, int], far: Mapping[str, int], tokens: int) -> Cache:
+    """The growth of a state.
+
+    Args:
+        one: bytes by tensor after one token.
+        far: the same after more tokens than any window has.
+        tokens: how many those are.
+    """
+    growing = {name: size for name, size in far.items() if size != one.get(name)}
+    kept = tuple(
+        Kept(one[name], None if size == tokens * one[name] else size // one[name])
+        for name, size in growing.items()
+        if one.get(name)
+    )
+    return Cache(kept, sum(size for name, size in far.items() if name not in growing))
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Bytes of activations alive in a step: a share of its tokens, and one of each position that is sampled."""
+
+    #: Tokens of the step.
+    tokens: int
+    #: Pairs of both shares, one of which is the largest.
+    shares: tuple[tuple[int, int], ...]
+
+    def nbytes(self, sampled: int) -> int:
+        """Bytes with so many sampled positions."""
+        return max(fixed + each * sampled for fixed, each in self.shares)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory of one device."""
+
+    weight_bytes: int
+    cache: Cache
+    workspace: Workspace
+    #: Tokens of a block of the cache, and of a prefix that all sequences share.
+    block: int = 16
+    prefix: int = 0
+
+    def cache_bytes(self, sequences: int, tokens: int) -> int:
+        """Bytes of the caches of so many sequences of so many tokens."""
+        shared = self.cache.shared_bytes(min(self.prefix, tokens), self.block)
+        return shared + sequences * (self.cache.nbytes(tokens, self.block) - shared)
+
+    def workspace_bytes(self, sequences: int) -> int:
+        """Bytes of the largest step, which samples a position of each sequence, but no more than it has tokens."""
+        return self.workspace.nbytes(min(sequences, self.workspace.tokens))
+
+    def must_fit_bytes(self, sequences: int, tokens: int) -> int:
+        """Bytes of the weights, the caches and the workspace."""
+        return self.weight_bytes + self.cache_bytes(sequences, tokens) + self.workspace_bytes(sequences)
+
+    def most_sequences(self, tokens: int, have: int) -> int | None:
+        """The most sequences of so many tokens that fit into ``have`` bytes; None where nothing grows."""
+        return largest(lambda sequences: self.must_fit_bytes(sequences, tokens), have)
+
+    def most_tokens(self, sequences: int, have: int) -> int | None:
+        """The longest context of so many sequences that fits into ``have`` bytes; None where nothing grows."""
+        return largest(lambda tokens: self.must_fit_bytes(sequences, tokens), have)
+
+
+def largest(memory: Callable[[int], int], have: int) -> int | None:
+    """The largest number whose memory is at most ``have`` bytes; 0 where that of 1 is more, None where it has no end.
+
+    Args:
+        memory: number -> bytes, never fewer for a larger one.
+        have: bytes.
+
+    >>> largest(lambda n: 100 + 7 * n, 1000)
+    128
+    """
+    low, high = 0, FAR
+    if memory(high) <= have:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if memory(middle) <= have else (low, middle)
+    return low

@@ -1,0 +1,172 @@
+"""A request on a serving engine: what must fit each device, how much of it does, and the verdict in a line."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from flopwise.analyses.llm.serving.memory import Memory
+from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.analyses.timing.device import Device
+
+
+class Engine(NamedTuple):
+    """The settings of a serving engine, by the names and with the defaults of vLLM."""
+
+    #: Tokens of a step at most: longer prompts go through in chunks.
+    max_batched_tokens: int = 8192
+    #: The part of a device's memory that the engine may use.
+    memory_fraction: float = 0.9
+    #: Tokens of a block of the cache.
+    block_size: int = 16
+    #: Tokens of a prefix that all sequences share.
+    shared_prefix: int = 0
+
+    def check(self) -> None:
+        """Refuse settings out of range.
+
+        Raises:
+            InputError: a number is less than 1, the prefix less than 0, or the fraction not above 0 and at most 1.
+        """
+        for name, least in (("max_batched_tokens", 1), ("block_size", 1), ("shared_prefix", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} {getattr(self, name)}: must be at least {least}")
+        if not 0 < self.memory_fraction <= 1:
+            raise InputError(f"memory_fraction {self.memory_fraction:g}: must be above 0 and at most 1")
+
+
+@dataclass(frozen=True)
+class Floors:
+    """Least times on the devices, and the greatest speed."""
+
+    prefill_seconds: float
+    #: None for an encoder alone, which has no steps.
+    decode_seconds: float | None
+    #: Tokens of all sequences for each second, at most.
+    tokens_per_second: float | None
+
+    def to_dict(self) -> dict[str, int | None]:
+        """Whole nanoseconds, rounded up."""
+        decode, rate = self.decode_seconds, self.tokens_per_second
+        return {
+            "prefill_ns": math.ceil(self.prefill_seconds * 1e9),
+            "decode_ns": None if decode is None else math.ceil(decode * 1e9),
+            "tokens_per_s": None if rate is None else int(rate),
+        }
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A request on an engine's devices, of which the fullest is described."""
+
+    memory: Memory
+    engine: Engine
+    #: Sequences at once, and tokens of each at the end.
+    sequences: int
+    tokens: int
+    #: The device, and all of its memory; None where none was named, or its memory is not known.
+    device: str | None = None
+    device_bytes: int | None = None
+    #: The most sequences of as many tokens, and the longest context of as many sequences; None: no device, or no limit
+    #: by memory.
+    max_sequences: int | None = None
+    max_context: int | None = None
+    floors: Floors | None = None
+    devices: int = 1
+    tp: int = 1
+    pp: int = 1
+    ep: int = 1
+    cp: int = 1
+    communication_bytes_per_token: int = 0
+    #: The fewest devices that it fits; None where that is not known.
+    fewest: int | None = None
+
+    @property
+    def must_fit_bytes(self) -> int:
+        """Bytes of the weights, the caches and the workspace on one device."""
+        return self.memory.must_fit_bytes(self.sequences, self.tokens)
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """Bytes of a device that the engine may use."""
+        return None if self.device_bytes is None else usable(self.device_bytes, self.engine.memory_fraction)
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether it fits; None where the device's memory is not known."""
+        return None if self.memory_bytes is None else self.must_fit_bytes <= self.memory_bytes
+
+    @property
+    def left_over_bytes(self) -> int | None:
+        """Bytes that are left of those that the engine may use; negative where it does not fit."""
+        return None if self.memory_bytes is None else self.memory_bytes - self.must_fit_bytes
+
+    def to_dict(self) -> dict[str, Any]:
+        """The key "serving" of ``flopwise.llm/1``."""
+        memory = self.memory
+        return {
+            **{key: getattr(self, key) for key in ("devices", "tp", "pp", "ep", "cp")},
+            **self.engine._asdict(),
+            "per_device": {
+                "weight_bytes": memory.weight_bytes,
+                "cache_bytes": memory.cache_bytes(self.sequences, self.tokens),
+                "cache_bytes_per_token": memory.cache.bytes_per_token,
+                "workspace_bytes": memory.workspace_bytes(self.sequences),
+                "workspace_tokens": memory.workspace.tokens,
+                "must_fit_bytes": self.must_fit_bytes,
+                "memory_bytes": self.memory_bytes,
+                "left_over_bytes": self.left_over_bytes,
+                "fits": self.fits,
+            },
+            "max_sequences": self.max_sequences,
+            "max_context": self.max_context,
+            "communication_bytes_per_token": self.communication_bytes_per_token,
+            "floors": None if self.floors is None else self.floors.to_dict(),
+        }
+
+
+def usable(device_bytes: int, fraction: float) -> int:
+    """Whole bytes of a device's memory that an engine may use."""
+    return math.floor(device_bytes * Fraction(str(fraction)))
+
+
+class Request(Protocol):
+    """The properties of a request that decide what fits."""
+
+    @property
+    def batch(self) -> int: ...
+    @property
+    def prompt(self) -> int: ...
+    @property
+    def generate(self) -> int: ...
+    @property
+    def cached_tokens(self) -> int: ...
+    @property
+    def memory(self) -> Memory | None: ...
+
+
+def served(request: Request, engine: Engine, device: Device | None) -> Serving | None:
+    """A request on one device, or without one; None where its memory is not known."""
+    memory = request.memory
+    if memory is None:
+        return None
+    serving = Serving(memory, engine, request.batch, request.cached_tokens)
+    if device is None or not device.memory_bytes:
+        return serving
+    have = usable(device.memory_bytes, engine.memory_fraction)
+    longest = memory.most_tokens(request.batch, have)
+    if longest is not None:
+        prompt = longest - (request.cached_tokens - request.prompt)
+        longest = prompt + request.generate if prompt > 0 else 0
+    return replace(
+        serving,
+        device=device.name,
+        device_bytes=device.memory_bytes,
+        max_sequences=memory.most_sequences(request.cached_tokens, have),
+        max_context=longest,
+        fewest=1 if serving.must_fit_bytes <= have else None,
+    )

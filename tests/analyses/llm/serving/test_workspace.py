@@ -1,0 +1,34 @@
+"""Activations that an engine's step keeps alive: no scores of pairs, and logits of sampled positions alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.language_models import LLAMA, MIXTURE, UNFUSED, UNFUSED_WINDOW, UNSAID, WINDOW, written
+
+pytest.importorskip("transformers")
+
+import flopwise
+from flopwise.analyses.llm.serving.workspace import workspace_of
+
+
+@pytest.mark.parametrize(
+    "config", [LLAMA, MIXTURE, UNFUSED, UNFUSED_WINDOW, UNSAID, WINDOW], ids=lambda c: c["model_type"]
+)
+def test_workspaces_grow_with_the_tokens_of_a_step(tmp_path: Path, config: dict[str, Any]) -> None:
+    folder = written(tmp_path, config)
+    small, large = (workspace_of(flopwise.profile(folder, past=0, new=tokens), tokens) for tokens in (64, 128))
+    assert small is not None
+    assert large is not None
+    assert large.nbytes(0) == pytest.approx(2 * small.nbytes(0), rel=0.001)
+    assert [each for _, each in large.shares] == [each for _, each in small.shares]
+
+
+def test_the_workspace_of_a_small_model_by_hand(tmp_path: Path) -> None:
+    tokens = 64
+    workspace = workspace_of(flopwise.profile(written(tmp_path, LLAMA), past=0, new=tokens), tokens)
+    assert workspace is not None
+    hidden, scores = 64 * 2, 320 * 2
+    assert workspace.nbytes(1000) == tokens * (8 + hidden) + 1000 * scores
