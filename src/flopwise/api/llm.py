@@ -42,6 +42,11 @@ KV_DTYPES: dict[str, Fraction] = {
     "fp8": Fraction(1),
     "int8": Fraction(1),
     "int4": Fraction(1, 2),
+    "q8_0": Fraction(34, 32),
+    "q5_1": Fraction(24, 32),
+    "q5_0": Fraction(22, 32),
+    "q4_1": Fraction(20, 32),
+    "q4_0": Fraction(18, 32),
 }
 
 #: What these names stand for.
@@ -52,6 +57,11 @@ _KV_TYPES = {
     "fp8": "float8e4m3fn",
     "int8": "int8",
     "int4": "int4",
+    "q8_0": "int8",
+    "q5_1": "int8",
+    "q5_0": "int8",
+    "q4_1": "int4",
+    "q4_0": "int4",
 }
 
 
@@ -64,6 +74,7 @@ def llm(
     generate: int = 256,
     batch: int = 1,
     dtype: str | None = None,
+    weights: str | None = None,
     kv_dtype: str | None = None,
     device: str | None = None,
     curve: bool = False,
@@ -132,6 +143,8 @@ def llm(
         trust_code: whether code that belongs to the model may run, where transformers does not know its type.
         progress: called with the name of each step.
         generate: request: tokens that are generated after the prompt, by a step each; 256.
+        weights: request: how the weights are stored, by the name of a quantisation whose tools do so ("int8", "fp8",
+            "int4", "awq", "gptq", "nf4", "mxfp4", "q4_k_m" ...); None: as the files or the configuration say.
         kv_dtype: request: element type of keys and values in the cache ("bf16", "fp8", "int8" ...); None: as the model
             makes it.
         curve: request: whether cost and memory are also run at other lengths of the context, for a plot.
@@ -187,6 +200,7 @@ def _request(
     trust_code: bool,
     progress: Callable[[str], None],
     generate: int = 256,
+    weights: str | None = None,
     kv_dtype: str | None = None,
     curve: bool = False,
     rewrites: str | Sequence[str] = (),
@@ -213,7 +227,7 @@ def _request(
     counts = map(operator.index, (block_size, shared_prefix))
     engine = Engine(operator.index(max_batched_tokens), memory_fraction, *counts)
     progress("building the model")
-    program = _Program(_module(model, dtype, trust_code), model, kv_dtype.lower() if kv_dtype else None)
+    program = _Program(_module(model, dtype, trust_code), model, kv_dtype.lower() if kv_dtype else None, weights)
     result = inference(
         program,
         prompt=prompt,
@@ -371,8 +385,9 @@ def _module(model: object, dtype: str | None, trust_code: bool) -> nn.Module:
 class _Program:
     """A model of transformers as a program that can be profiled step by step."""
 
-    def __init__(self, module: Any, model: object, kv_dtype: str | None) -> None:
+    def __init__(self, module: Any, model: object, kv_dtype: str | None, weights: str | None = None) -> None:
         from flopwise.readers.torch.language.model import head_notes
+        from flopwise.readers.torch.language.named import named_widths
         from flopwise.readers.torch.language.state import encoder_length, keeps_state, longest_context
         from flopwise.readers.torch.language.widths import stored_widths
 
@@ -384,7 +399,7 @@ class _Program:
         self.name = type(module).__name__
         self.source = source
         self.dtype = str(next(module.parameters()).dtype).removeprefix("torch.")
-        stored = stored_widths(module, model)
+        stored = stored_widths(module, model) if weights is None else named_widths(module, weights)
         self.widths: Mapping[str, Fraction] = stored.elements
         self.types: Mapping[str, str] = stored_numbers(stored.types)
         self.state_type = _KV_TYPES[kv_dtype] if kv_dtype else None

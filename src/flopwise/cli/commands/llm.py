@@ -18,6 +18,7 @@ from flopwise.errors import InputError
 #: Options of a request alone.
 _OF_REQUEST = (
     "generate",
+    "weights",
     "kv_dtype",
     "logits",
     "max_batched_tokens",
@@ -37,7 +38,10 @@ _OF_REQUEST = (
 @option("--generate", type=int, default=256, show_default=True, metavar="N", help="Tokens generated after it.")
 @option("-b", "--batch-size", "batch", type=int, default=1, show_default=True, metavar="N", help="Sequences.")
 @option("--dtype", metavar="TYPE", help="Element type of the weights: bf16, fp16, fp32; default: as configured.")
-@option("--kv-dtype", metavar="TYPE", help="Element type of keys and values in the cache: bf16, fp8, int8 ...")
+@option(
+    "--weights", metavar="NAME", help="How the weights are stored: int8, fp8, int4, awq, gptq, nf4, mxfp4, q4_k_m ..."
+)
+@option("--kv-dtype", "--cache", metavar="TYPE", help="Type of keys and values in the cache: bf16, fp8, int4, q8_0 ...")
 @option(
     "--device",
     metavar="NAME",

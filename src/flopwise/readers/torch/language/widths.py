@@ -62,8 +62,8 @@ def stored_widths(module: nn.Module, model: object = None) -> Widths:
     stated = settings if settings is None or isinstance(settings, Mapping) else settings.to_dict()
     if folder and os.path.isdir(folder) and any(f.endswith(".safetensors") for f in os.listdir(folder)):
         stored = _of_files(module, folder)
-        return stored if stated is None else replace(stored, types=_of_settings(module, stated).types)
-    return Widths() if stated is None else _of_settings(module, stated)
+        return stored if stated is None else replace(stored, types=widths_of_settings(module, stated).types)
+    return Widths() if stated is None else widths_of_settings(module, stated)
 
 
 def _of_files(module: nn.Module, path: str) -> Widths:
@@ -164,7 +164,7 @@ def _names(module: nn.Module) -> list[str]:
         return []
 
 
-def _of_settings(module: nn.Module, settings: Mapping[str, Any]) -> Widths:
+def widths_of_settings(module: nn.Module, settings: Mapping[str, Any]) -> Widths:
     """The widths that a quantisation's settings stand for."""
     method = str(settings.get("quant_method", "")).lower().replace("-", "_")
     rule = _METHODS.get(method)
