@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-RECORDED = json.loads((Path(__file__).parents[1] / "tests" / "recorded" / "measured.json").read_text("utf-8"))
+FOLDER = Path(__file__).parents[1] / "tests" / "recorded"
+RECORDED, FITS = (json.loads((FOLDER / name).read_text("utf-8")) for name in ("measured.json", "fits.json"))
 
 ABOUT = """\
 What engines were measured to do with language models, in public, beside the most that flopwise's floor of the same
@@ -34,6 +35,14 @@ out anew, and tests recompute one of each model and type. [Other measurements](.
 attention and images, are held against their floors in the same way."""
 
 
+STATEMENTS = """\
+Public statements of what runs, or does not, on how many devices, beside the gigabytes of weights and of one sequence's
+cache on each device and nine tenths of the memory that the driver reports. Heads of keys are divided, at least one on
+each; latents are on every device. What engines take beyond (workspace, graphs, buffers: 9.3 GB in the log of
+Qwen3-235B-A22B on four H100) is not among them. Everything that runs fits. What does not run does not fit, but for
+Qwen3-Coder-480B at 262,144 tokens, where 7.3 GB are left on a device, less than vLLM takes."""
+
+
 def measured_page() -> str:
     """The Markdown of docs/reference/measured.md."""
     return "\n".join(_page()) + "\n"
@@ -56,6 +65,14 @@ def _page() -> Iterator[str]:
         yield "|---|---|---|---|--:|--:|--:|---|"
         for row, ratio in zip(own, ratios, strict=True):
             yield f"| {' | '.join(_cells(row, ratio))} |"
+    yield from ("", "## What fits", "", *STATEMENTS.splitlines(), "")
+    yield "| model | type | devices | context | stated | needed on each, GB | usable, GB |"
+    yield "|---|---|---|--:|---|--:|--:|"
+    for row in FITS:
+        stated = f"[{'runs' if row['runs'] else 'does not run'}]({row['source']})"
+        memory = f"{row['needed_gb']} | {row['usable_gb']}"
+        devices = f"{row['count']} × {row['device']}"
+        yield f"| {row['model']} | {row['stored']} | {devices} | {row['context']:,} | {stated} | {memory} |"
     used = dict.fromkeys(row["source"] for row in rows)
     yield from ("", "## Sources", "")
     for name in used:

@@ -14,13 +14,13 @@ class Mixer(Protocol):
     """The part of a layer that looks at other tokens."""
 
     @property
-    def params(self) -> int: ...
-    @property
     def window(self) -> int | None: ...
 
-    @property
-    def kept(self) -> int:
-        """Numbers of a token in the cache."""
+    def share(self, tp: int) -> int:
+        """Parameters on one of so many devices: heads are divided, and those of keys repeated where they are fewer."""
+
+    def kept_share(self, tp: int) -> int:
+        """Numbers of a token in the cache of one of so many devices."""
 
     def executed(self, queries: int, keys: int, pairs: int) -> int:
         """MACs of one sequence's queries, with all keys that the layer holds."""
@@ -38,20 +38,26 @@ class Grouped:
     groups: int
     head: int
     window: int | None = None
-    #: Numbers beside the four matrices: biases, norms of queries and keys, sinks.
-    vectors: int = 0
+    #: Whether queries, keys and values have biases, and whether the result has one.
+    biased: bool = False
+    out_biased: bool = False
+    #: Numbers of the norms of queries and keys.
+    norms: int = 0
+    #: Whether each head has a sink (https://arxiv.org/abs/2309.17453), a score of its own.
+    sinks: bool = False
 
     @property
     def weights(self) -> int:
         return self.width * self.head * (2 * self.heads + 2 * self.groups)
 
-    @property
-    def params(self) -> int:
-        return self.weights + self.vectors
+    def share(self, tp: int) -> int:
+        heads, groups = self.heads // tp, max(1, self.groups // tp)
+        made = (heads + 2 * groups) * self.head * (self.width + self.biased)
+        out = heads * self.head * self.width + self.width * self.out_biased
+        return made + out + self.norms + heads * self.sinks
 
-    @property
-    def kept(self) -> int:
-        return 2 * self.groups * self.head
+    def kept_share(self, tp: int) -> int:
+        return 2 * max(1, self.groups // tp) * self.head
 
     def executed(self, queries: int, keys: int, pairs: int) -> int:
         return queries * self.weights + pairs * 2 * self.heads * self.head
@@ -73,22 +79,28 @@ class Latent:
     window: None = None
 
     @property
+    def _down(self) -> int:
+        """Weights that make latents of a token."""
+        return self.width * (self.query_rank + self.rank + self.rotated)
+
+    @property
     def _around(self) -> int:
         """Weights of products of a token that are there either way."""
-        down = self.width * (self.query_rank + self.rank + self.rotated)
-        return down + self.query_rank * self.heads * (self.plain + self.rotated) + self.heads * self.value * self.width
+        queries = self.query_rank * self.heads * (self.plain + self.rotated)
+        return self._down + queries + self.heads * self.value * self.width
 
     @property
     def _up(self) -> int:
         """Weights that make keys and values of a latent."""
         return self.rank * self.heads * (self.plain + self.value)
 
-    @property
-    def params(self) -> int:
-        return self._around + self._up + self.query_rank + self.rank  # two norms
+    def share(self, tp: int) -> int:
+        """What makes latents, and their two norms, are on each device."""
+        whole = self._down + self.query_rank + self.rank
+        return whole + (self._around - self._down + self._up) // tp
 
-    @property
-    def kept(self) -> int:
+    def kept_share(self, tp: int) -> int:
+        """The latents, on each device."""
         return self.rank + self.rotated
 
     def executed(self, queries: int, keys: int, pairs: int) -> int:
@@ -110,10 +122,12 @@ class Gated:
     inner: int
 
     @property
-    def params(self) -> int:
+    def active(self) -> int:
         return 3 * self.width * self.inner
 
-    active = params
+    def share(self, tp: int, ep: int) -> int:
+        """Parameters on one of so many devices: the inner width is divided."""
+        return self.active // tp
 
 
 @dataclass(frozen=True)
@@ -132,10 +146,12 @@ class Mixture:
     def expert(self) -> int:
         return 3 * self.width * self.inner
 
-    @property
-    def params(self) -> int:
-        biases = self.experts * (1 + 2 * self.inner + self.width) if self.biased else 0
-        return self.width * self.experts + (self.experts + self.shared) * self.expert + biases
+    def share(self, tp: int, ep: int) -> int:
+        """Parameters on a device: ``ep`` divides the experts among devices, and what is left of ``tp`` each of them."""
+        own, inner = self.experts // ep, self.inner // max(1, tp // ep)
+        router = self.experts * (self.width + self.biased)
+        biases = own * (2 * inner + self.width) if self.biased else 0
+        return router + own * 3 * self.width * inner + self.shared * self.expert // tp + biases
 
     @property
     def active(self) -> int:
@@ -162,8 +178,12 @@ class Model:
 
     @property
     def params(self) -> int:
-        tables = (1 if self.tied else 2) * self.width * self.vocabulary
-        layers = sum(one.mixer.params + one.feed.params + one.norms * self.width for one in self.layers)
+        return self.share(1)
+
+    def share(self, tp: int, ep: int = 1) -> int:
+        """Parameters on a device, where ``tp`` divides each layer and ``ep`` the experts."""
+        tables = (1 if self.tied else 2) * self.width * self.vocabulary // tp
+        layers = sum(one.mixer.share(tp) + one.feed.share(tp, ep) + one.norms * self.width for one in self.layers)
         return tables + layers + self.width
 
     def prefill(self, tokens: int) -> int:
@@ -186,10 +206,12 @@ class Model:
         mixers = sum(layer.mixer.needed(1, seen, seen) for layer, seen in self._seen(past))
         return mixers + self._feeds + self.width * self.vocabulary
 
-    def cache(self, tokens: int) -> int:
-        """Bytes of the cache of a sequence in bfloat16; a window keeps one token less, as the next one is new."""
-        held = (layer.mixer.kept * min(tokens, (layer.mixer.window or tokens + 1) - 1) for layer in self.layers)
-        return 2 * sum(held)
+    def cache(self, tokens: int, tp: int = 1) -> int:
+        """Bytes of the cache of a sequence in bfloat16, on one of ``tp`` devices; a window keeps one token less, as the
+        next one is new."""
+        return 2 * sum(
+            layer.mixer.kept_share(tp) * min(tokens, (layer.mixer.window or tokens + 1) - 1) for layer in self.layers
+        )
 
     @property
     def _feeds(self) -> int:

@@ -81,6 +81,12 @@ def _latent(heads: int, feed: Gated | Mixture) -> Layer:
     return Layer(Latent(7168, heads, query_rank=1536, rank=512, plain=128, rotated=64, value=128), feed)
 
 
+def _sunk(window: int | None) -> Layer:
+    """A layer of gpt-oss."""
+    attention = Grouped(2880, 64, 8, 64, window, biased=True, out_biased=True, sinks=True)
+    return Layer(attention, Mixture(2880, 2880, 32, 4, biased=True))
+
+
 CARDS: dict[str, Card] = {
     "Llama-3-8B": Card(
         _dense("llama", 4096, 14336, 32, 32, 8, 128256, architectures=["LlamaForCausalLM"]),
@@ -99,12 +105,12 @@ CARDS: dict[str, Card] = {
     ),
     "Qwen2.5-7B": Card(
         _dense("qwen2", 3584, 18944, 28, 28, 4, 152064, architectures=["Qwen2ForCausalLM"]),
-        _alike(Layer(Grouped(3584, 28, 4, 128, vectors=36 * 128), Gated(3584, 18944)), 152064),
+        _alike(Layer(Grouped(3584, 28, 4, 128, biased=True), Gated(3584, 18944)), 152064),
         7_615_616_512,
     ),
     "OLMo-2-1124-7B": Card(
         _dense("olmo2", 4096, 11008, 32, 32, 32, 100352, architectures=["Olmo2ForCausalLM"]),
-        _alike(Layer(Grouped(4096, 32, 32, 128, vectors=2 * 4096), Gated(4096, 11008)), 100352),
+        _alike(Layer(Grouped(4096, 32, 32, 128, norms=2 * 4096), Gated(4096, 11008)), 100352),
         7_298_617_344,
     ),
     "Phi-4-mini": Card(
@@ -181,7 +187,7 @@ CARDS: dict[str, Card] = {
             num_experts_per_tok=8,
             architectures=["Qwen3MoeForCausalLM"],
         ),
-        _alike(Layer(Grouped(2048, 32, 4, 128, vectors=2 * 128), Mixture(2048, 768, 128, 8)), 151936),
+        _alike(Layer(Grouped(2048, 32, 4, 128, norms=2 * 128), Mixture(2048, 768, 128, 8)), 151936),
         30_532_122_624,
     ),
     "gpt-oss-20b": Card(
@@ -200,10 +206,7 @@ CARDS: dict[str, Card] = {
             architectures=["GptOssForCausalLM"],
         ),
         _turns(
-            (
-                Layer(Grouped(2880, 64, 8, 64, 128, 80 * 64 + 2880 + 64), Mixture(2880, 2880, 32, 4, biased=True)),
-                Layer(Grouped(2880, 64, 8, 64, None, 80 * 64 + 2880 + 64), Mixture(2880, 2880, 32, 4, biased=True)),
-            ),
+            (_sunk(128), _sunk(None)),
             201088,
         ),
         20_914_757_184,

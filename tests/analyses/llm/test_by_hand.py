@@ -37,3 +37,20 @@ def test_requests_cost_what_the_architecture_says(tmp_path: Path, name: str) -> 
 def test_checkpoints_have_the_parameters_worked_out_by_hand(name: str) -> None:
     card = CARDS[name]
     assert card.model(card.config["num_hidden_layers"]).params == card.params
+
+
+#: Models whose plan of division in transformers leaves out latent attention, or everything but the last product.
+UNPLANNED = ("gpt-oss-20b", "DeepSeek-V3", "Kimi-K2")
+
+
+@pytest.mark.parametrize("name", [name for name in CARDS if name not in UNPLANNED])
+def test_parameters_of_a_rank(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("transformers")
+    card = CARDS[name]
+    hand = card.model(card.shallow)
+    model = written(tmp_path, {**card.config, "num_hidden_layers": card.shallow})
+    experts = card.config.get("num_local_experts") or card.config.get("num_experts")
+    for tp, ep in ((4, 1), (1, 4)) if experts else ((4, 1),):
+        rank = flopwise.llm(model, train=True, prompt=16, batch=ep, dp=ep, tp=tp, ep=ep).rank
+        assert rank is not None
+        assert rank.params == hand.share(tp, ep)
