@@ -62,7 +62,7 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
         for place, time in landing.times.items():
             busy[place.layers[0]] += time
     if profile is None:
-        layers, places = _by_shape(executed, landings[0].launches)
+        layers, places = _by_shape(executed)
         matched = Matched()
     else:
         layers, rows = layers_of(profile), match(executed, profile.rows)
@@ -72,7 +72,7 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
             other = mismatch(executed, profile.rows)
             share = f"{matched.product_time_share:.1%} of the time of its products is on rows of the model"
             raise ModelError(f"{scan.name}: {other or f'the trace of another model: {share}'}")
-    return Recording("", layers, tuple(_moved(landing, places) for landing in landings), matched)
+    return Recording("", layers, tuple(_moved(landing, places, profile is None) for landing in landings), matched)
 
 
 def _landings(scan: Scan, nodes: dict[Key, ExecutedNode]) -> list[Landing]:
@@ -197,8 +197,14 @@ def matched_of(
     return Matched(len({place for places in rows for place in places}), layers, landed / time if time else None)
 
 
-def _moved(landing: Landing, places: Sequence[Place]) -> Landing:
-    """A landing on executed nodes as one on layers."""
+def _moved(landing: Landing, places: Sequence[Place], each: bool) -> Landing:
+    """A landing on executed nodes as one on layers.
+
+    Args:
+        landing: the times of a run.
+        places: where each executed node lands.
+        each: whether a layer stands for each single run of its nodes, and not for all that the model asks for.
+    """
     times: Counter[Place] = Counter()
     launches: Counter[Place] = Counter()
     kernels: Counter[tuple[Place, str]] = Counter()
@@ -207,36 +213,28 @@ def _moved(landing: Landing, places: Sequence[Place]) -> Landing:
         launches[places[place.layers[0]]] += landing.launches[place]
     for (place, name), time in landing.kernels.items():
         kernels[places[place.layers[0]], name] += time
-    return replace(landing, times=dict(times), launches=dict(launches), kernels=dict(kernels))
+    runs = dict(launches) if each else {}
+    return replace(landing, times=dict(times), launches=dict(launches), kernels=dict(kernels), runs=runs)
 
 
-def _by_shape(executed: Sequence[ExecutedNode], launches: Mapping[Place, int]) -> tuple[tuple[Layer, ...], list[Place]]:
-    """Layers for nodes of the same operator and shapes, and the place of each node.
-
-    Args:
-        executed: the nodes.
-        launches: how often each ran in a step, by its position.
-    """
+def _by_shape(executed: Sequence[ExecutedNode]) -> tuple[tuple[Layer, ...], list[Place]]:
+    """Layers for nodes of the same operator and shapes, and the place of each node."""
     places: list[Place] = []
-    numbers: dict[str, int] = {}
-    runs: Counter[str] = Counter()
-    kinds: dict[str, ExecutedNode] = {}
-    for number, item in enumerate(executed):
+    kinds: dict[str, tuple[int, ExecutedNode]] = {}
+    for item in executed:
         shapes = ["x".join(map(str, t.dims)) or "1" for t in item.node.known_inputs]
-        name = " ".join([item.node.op, *shapes])
-        kinds.setdefault(name, item)
-        runs[name] += launches.get(Place((number,)), 0)
-        places.append(Place((numbers.setdefault(name, len(numbers)),)))
-    return tuple(_layer(name, item, runs[name]) for name, item in kinds.items()), places
+        number, _ = kinds.setdefault(" ".join([item.node.op, *shapes]), (len(kinds), item))
+        places.append(Place((number,)))
+    return tuple(_layer(name, item) for name, (_, item) in kinds.items()), places
 
 
-def _layer(name: str, item: ExecutedNode, runs: int) -> Layer:
-    """What nodes of one kind cost in a step."""
+def _layer(name: str, item: ExecutedNode) -> Layer:
+    """What a run of a node costs."""
     counts, moved = item.counts, traffic(item.node)
     return Layer(
         name,
         item.node.op,
-        None if counts is None else runs * counts.dot(FLOPS),
-        None if moved.read is None or moved.written is None else runs * (moved.read + moved.written),
-        macs=None if counts is None else runs * counts.mac,
+        None if counts is None else counts.dot(FLOPS),
+        None if moved.read is None or moved.written is None else moved.read + moved.written,
+        macs=None if counts is None else counts.mac,
     )
