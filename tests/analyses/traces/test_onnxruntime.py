@@ -133,6 +133,16 @@ def test_other_inputs_are_named(tmp_path: Path, model: onnx.ModelProto, message:
         traced(recorded(cnn(), tmp_path, "basic"), profile(model))
 
 
+def test_of_many_runs_some_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flopwise.analyses.traces import onnxruntime
+
+    path = recorded(residual(), tmp_path, "off", runs=40)
+    monkeypatch.setattr(onnxruntime, "KEPT", 9 * 17)
+    trace = traced(path, profile(residual()))
+    assert trace.steps == ("run 1", "run 9", "run 17", "run 25", "run 33")
+    assert trace.notes == ("one of every 8 runs is reported: there are many",)
+
+
 def test_damage_is_one_line(tmp_path: Path) -> None:
     path = recorded(cnn(), tmp_path)
     text, counted = path.read_text("utf-8"), profile(cnn())

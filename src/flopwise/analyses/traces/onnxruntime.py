@@ -29,6 +29,9 @@ _SUFFIX = "_kernel_time"
 #: Domains of the operators that onnxruntime executes; the profile says none.
 _DOMAINS = ("", "com.microsoft::", "com.microsoft.nchwc::", "com.ms.internal.nhwc::")
 
+#: Times that are kept, nodes x runs; of more runs every second, fourth ... one.
+KEPT = 100_000
+
 #: Less than this share of the time of products on the model's rows: the trace is another model's.
 LEAST = 0.5
 
@@ -53,7 +56,7 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
         ModelError: the file is damaged, holds no run, or is of another model or other input shapes.
     """
     nodes: dict[Key, ExecutedNode] = {}
-    landings = _landings(scan, nodes)
+    landings, stride = _landings(scan, nodes)
     if not landings:
         raise ModelError(f"{scan.name}: no model_run is in it: let the session run before its profile ends")
     executed = list(nodes.values())
@@ -72,15 +75,22 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
             other = mismatch(executed, profile.rows)
             share = f"{matched.product_time_share:.1%} of the time of its products is on rows of the model"
             raise ModelError(f"{scan.name}: {other or f'the trace of another model: {share}'}")
-    return Recording("", layers, tuple(_moved(landing, places, profile is None) for landing in landings), matched)
+    moved = tuple(_moved(landing, places, profile is None) for landing in landings)
+    notes = (f"one of every {stride} runs is reported: there are many",) if stride > 1 else ()
+    return Recording("", layers, moved, matched, notes)
 
 
-def _landings(scan: Scan, nodes: dict[Key, ExecutedNode]) -> list[Landing]:
-    """The times of each run on the executed nodes, by their position in ``nodes``, which is completed."""
+def _landings(scan: Scan, nodes: dict[Key, ExecutedNode]) -> tuple[list[Landing], int]:
+    """The times of each run on the executed nodes, by their position in ``nodes``, which is completed.
+
+    Returns:
+        The runs that are kept, and how many there were for each of these.
+    """
     landings: list[Landing] = []
     places: dict[Key, Place] = {}
     works: list[Work] = []
-    over = 0
+    over = runs = 0
+    stride = 1
     for number, event in enumerate(scan.events(), 1):
         try:
             if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX):
@@ -95,13 +105,16 @@ def _landings(scan: Scan, nodes: dict[Key, ExecutedNode]) -> list[Landing]:
                 start, end = _span(event)
                 if start < over:
                     raise ModelError(f"{scan.name}: runs overlap, so that their nodes cannot be told apart")
-                over = end
-                inside = [work for work in works if start <= work.start_ns <= end]
-                landings.append(land(Step(f"run {len(landings) + 1}", start, end, inside)))
+                over, runs = end, runs + 1
+                if (runs - 1) % stride == 0:
+                    inside = [work for work in works if start <= work.start_ns <= end]
+                    landings.append(land(Step(f"run {runs}", start, end, inside)))
                 works.clear()
+                if len(landings) * len(places) > KEPT and len(landings) > 2:
+                    landings, stride = landings[::2], 2 * stride
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{scan.name}: event {number:,} is none of onnxruntime's: {error!r}") from error
-    return landings
+    return landings, stride
 
 
 def _span(event: Json) -> tuple[int, int]:
@@ -175,9 +188,13 @@ def _places(executed: Sequence[ExecutedNode], rows: Sequence[tuple[int, ...]], p
 
 
 def _remainder(item: ExecutedNode, folded: set[str]) -> str:
+    """What the time of a node without rows is called."""
+    operator = row(item.node.op)
     if item.node.name in folded:
         return "constants"
-    return "layout" if row(item.node.op).moves else "unmatched"
+    if operator.effects & {"quantizes", "dequantizes"} or item.node.op == "Cast":
+        return "conversions"
+    return "layout" if operator.moves else "unmatched"
 
 
 def matched_of(

@@ -126,8 +126,16 @@ class _Matching:
         self._adopt()
         return [
             tuple(sorted(places)) if not item.macs or self._same_macs(item, places) else ()
-            for item, places in zip(self._executed, self._owned, strict=True)
+            for item, places in zip(self._executed, map(self._rows_of, range(len(self._executed))), strict=True)
         ]
+
+    def _rows_of(self, number: int) -> list[int]:
+        """The rows of a node; of one that does another's work once more, the row that it is named after."""
+        item = self._executed[number]
+        place = None if self._owned[number] else self._names.find(item.node.name)
+        if place is None or self._rows[place].node.op != item.node.op or not self._confirmed(item, place):
+            return self._owned[number]
+        return [place]
 
     def _claim(self, number: int, place: int) -> None:
         if place not in self._owners:

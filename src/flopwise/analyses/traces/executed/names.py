@@ -17,9 +17,11 @@ from flopwise.rows import Row
 #: Channels are padded to so many at most where an engine keeps them in blocks.
 BLOCK = 16
 
-#: What onnxruntime makes of a name, each cut once in this order: a number against equal names, a layout, a fusion.
+#: What onnxruntime makes of a name, each cut once in this order: a number against equal names, a copy, a layout, a
+#: fusion.
 _CUTS: tuple[Callable[[str], str], ...] = (
     lambda name: re.sub(r"_token_\d+$", "", name),
+    lambda name: name.removesuffix("/duplicated"),
     lambda name: name.removesuffix("_nchwc"),
     lambda name: name.removesuffix("_quant"),
     lambda name: re.split(r"/\w+Fusion\b", name)[0],
