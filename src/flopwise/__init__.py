@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from flopwise.analyses.sparsity.result import Sparsity
     from flopwise.analyses.timing.bound import Bound
     from flopwise.analyses.timing.device import Device
+    from flopwise.analyses.traces.trace import Trace
     from flopwise.analyses.weights.result import Weights
     from flopwise.api import zoo
     from flopwise.api.bench import bench
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from flopwise.api.read import read
     from flopwise.api.shapes import write_shapes
     from flopwise.api.sparsity import sparsity
+    from flopwise.api.trace import trace
     from flopwise.api.weights import weights
     from flopwise.conventions import CONVENTIONS, Convention
     from flopwise.errors import FlopwiseError, InputError, ModelError, ShapeError
@@ -68,6 +70,7 @@ __all__ = [
     "Sum",
     "Tensor",
     "TorchOptions",
+    "Trace",
     "Value",
     "Weights",
     "__version__",
@@ -83,6 +86,7 @@ __all__ = [
     "read",
     "render",
     "sparsity",
+    "trace",
     "weights",
     "write_shapes",
     "zoo",
@@ -96,7 +100,7 @@ _HOMES = {
     **dict.fromkeys(("Graph", "Module", "Node", "Tensor"), "graph"),
     **dict.fromkeys(("Row", "Sum"), "rows"),
     **{name: f"api.{name}" for name in ("bench", "bound", "check", "compare", "formula", "llm")},
-    **{name: f"api.{name}" for name in ("profile", "read", "sparsity", "weights")},
+    **{name: f"api.{name}" for name in ("profile", "read", "sparsity", "trace", "weights")},
     "devices": "api.bound",
     "write_shapes": "api.shapes",
     "Bound": "analyses.timing.bound",
@@ -109,6 +113,7 @@ _HOMES = {
     "Operator": "operators.operator",
     "Profile": "profiles.profile",
     "Sparsity": "analyses.sparsity.result",
+    "Trace": "analyses.traces.trace",
     "Value": "readers.inputs",
     "Weights": "analyses.weights.result",
     "limits": "_limits",

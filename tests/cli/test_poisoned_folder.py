@@ -85,6 +85,7 @@ CALLS: dict[str, list[list[str]]] = {
     "bound": [[MODEL, "--device", "h100", "--figure", "{beside}/bound.pdf"], [MODEL]],
     "devices": [[]],
     "bench": [[MODEL, "--time", "0.1"], ["torch.nn:ReLU", "-i", "1x4", "--time", "0.1"]],
+    "trace": [[str(ROOT / "examples" / "classifier_trace.json.gz")]],
     "table": [[MODEL, OTHER, "-f", "latex"]],
     "sparsity": [[MODEL]],
     "weights": [[MODEL, "--figures", "{beside}/figures"]],

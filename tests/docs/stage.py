@@ -12,6 +12,8 @@ import onnx
 from tests.docs.blocks import ROOT
 from tests.language_models import LLAMA, PUBLISHED
 
+import flopwise
+
 EXAMPLES = ROOT / "examples"
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
@@ -111,6 +113,19 @@ def _budget(path: Path) -> None:
     path.write_text('[model]\nmacs = "2 M"\nparams = "50 k"\nunknown = 0\n')
 
 
+def _node_profile(path: Path) -> None:
+    """A profile as onnxruntime writes it, of one run of the small ResNet: each node took 10 µs."""
+    rows = flopwise.profile(EXAMPLES / "tiny_resnet.onnx").rows
+    run = {"cat": "Session", "name": "model_run", "ph": "X", "pid": 1, "tid": 1, "ts": 0, "dur": 10 * len(rows) + 20}
+    events: list[dict[str, object]] = [{**run, "args": {}}]
+    for number, row in enumerate(rows):
+        seen, made = ([{"float": list(t.dims)} for t in ts] for ts in (row.node.known_inputs, row.node.known_outputs))
+        args = {"op_name": row.node.op, "input_type_shape": seen, "output_type_shape": made}
+        times = {"ts": 10 + 10 * number, "dur": 10}
+        events.append({**run, **times, "cat": "Node", "name": f"{row.node.name}_kernel_time", "args": args})
+    path.write_text(json.dumps(events))
+
+
 #: Path -> how it is made. Only those that a page names are.
 FILES: dict[str, Callable[[Path], object]] = {
     "models": _folder,
@@ -134,6 +149,7 @@ FILES: dict[str, Callable[[Path], object]] = {
     "tiny_resnet.onnx": _copy(EXAMPLES / "tiny_resnet.onnx"),
     "model.safetensors": _tensors,
     "budget.toml": _budget,
+    "profile.json": _node_profile,
     "list.txt": lambda path: path.write_text("model.onnx\n"),
 }
 

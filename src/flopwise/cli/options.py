@@ -339,3 +339,12 @@ def engine_level(command: F) -> F:
     options[:] = [param for param in options if param.name != "level"]
     level = option("--level", metavar="LEVEL", help="The engine's optimisation: off, basic, extended, all (default).")
     return level(command)
+
+
+def pass_of_a_step(command: F) -> F:
+    """``--phase`` as the forward or backward pass of a step, beside the phases of a Caffe net."""
+    options: list[Any] = command.__click_params__  # type: ignore[attr-defined] # click keeps options there
+    options[:] = [param for param in options if param.name != "phase"]
+    choices = Choice(["forward", "backward", "TEST", "TRAIN"])
+    phase = option("--phase", type=choices, help="Only this pass of a step; TEST and TRAIN are phases of a Caffe net.")
+    return phase(command)

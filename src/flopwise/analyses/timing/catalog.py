@@ -67,6 +67,29 @@ def _unknown(name: str, key: str) -> str:
     return f"unknown device {name!r}; {hint}flopwise devices lists all"
 
 
+#: Words of the names of GPUs that do not tell models apart.
+_COMMON = {"nvidia", "geforce", "tesla", "gpu", "hbm3", "hbm2e", "amd", "instinct", "radeon", "graphics", "vf"}
+
+
+def nearest_gpu(name: str, memory: int) -> Device | None:
+    """The GPU of the tables that a driver means by a name: of several the one whose memory is nearest.
+
+    Args:
+        name: as drivers and profilers write it, such as "NVIDIA H100 80GB HBM3".
+        memory: its bytes.
+    """
+    words = {*name.lower().replace("-", " ").split()} - _COMMON
+    near = [d for d in devices() if d.kind == "gpu" and words & {*d.id.split("-"), *d.id.replace("-", " ").split()}]
+    return max(
+        near,
+        key=lambda d: (
+            len(words & {*d.name.lower().replace("-", " ").split(), *d.id.split("-")}),
+            -abs(d.memory_bytes - memory),
+        ),
+        default=None,
+    )
+
+
 def cores() -> Mapping[str, Row]:
     """The processor cores of the table of CPUs, by name: vector width, arithmetic units, loads, highest clock."""
     return _header("cpu")["core"]

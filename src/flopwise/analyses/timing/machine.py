@@ -132,20 +132,7 @@ def this_gpus() -> tuple[Device, ...]:
 
 def _gpu(index: int, name: str, memory: int) -> Device:
     """A GPU that NVML names, with the figures of the listed model of that name whose memory is nearest."""
-    words = {*name.lower().replace("-", " ").split()} - {"nvidia", "geforce", "tesla", "gpu", "hbm3", "hbm2e"}
-    near = [
-        d
-        for d in catalog.devices()
-        if d.vendor == "nvidia" and d.kind == "gpu" and words & {*d.id.split("-"), *d.id.replace("-", " ").split()}
-    ]
-    best = max(
-        near,
-        key=lambda d: (
-            len(words & {*d.name.lower().replace("-", " ").split(), *d.id.split("-")}),
-            -abs(d.memory_bytes - memory),
-        ),
-        default=None,
-    )
+    best = catalog.nearest_gpu(name, memory)
     if best is None:
         return Device(f"gpu{index}", name, "gpu", "nvidia", memory, (), note="its model is not listed")
     return replace(best, id=f"gpu{index}", name=name, memory_bytes=memory, note=f"figures of {best.name}")

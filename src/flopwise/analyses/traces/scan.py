@@ -203,7 +203,7 @@ class Scan:
         try:
             read = self._file.read(self._block)
         except EOFError as error:
-            raise self._cut() from error
+            raise ModelError(f"{self.name}: cut off: its packed data end early; record or copy it again") from error
         except (OSError, zlib.error) as error:
             raise ModelError(f"{self.name}: damaged: {error}") from error
         self._ended = not read

@@ -35,6 +35,9 @@ class Layer(NamedTuple):
     macs: int | None = None
     #: Dotted path of the module around it.
     module: str = ""
+    #: The least time of one run on the device, and of its backward pass; None where that is not known.
+    floor_ns: float | None = None
+    backward_floor_ns: float | None = None
 
 
 def layers_of(profile: Profile) -> tuple[Layer, ...]:
@@ -75,6 +78,10 @@ class Recording:
     landings: tuple[Landing, ...]
     matched: Matched
     notes: tuple[str, ...] = ()
+    #: Bytes of the processor's memory; 0 where the trace does not say.
+    memory_bytes: int = 0
+    #: The element type that most of the products' time was spent on; "" where the trace does not say.
+    dtype: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +142,15 @@ class Segment:
         return 1e9 * self.flops / self.time_ns if self.flops is not None and self.time_ns else None
 
 
+class StepTime(NamedTuple):
+    """The times of one step, whole nanoseconds."""
+
+    name: str
+    window_ns: int
+    busy_ns: int
+    wall_ns: int
+
+
 @dataclass(frozen=True)
 class Trace:
     """Recorded time on the rows of a model: rows + segments + remainder = covered, in whole nanoseconds.
@@ -167,6 +183,10 @@ class Trace:
     wall_ns: int
     matched: Matched
     notes: tuple[str, ...] = ()
+    #: Time by where it landed (a row, a segment, a name of the remainder), phase and kernel.
+    kernels: Mapping[tuple[str, str, str], int] = field(default_factory=dict, repr=False)
+    #: Covered and wall time, and the gaps, of each step of the trace.
+    times: tuple[StepTime, ...] = ()
     #: How ``print(trace)`` looks; provided by the floor that knows the reports.
     renderer: Callable[[Trace], str] | None = field(default=None, repr=False, compare=False)
 
@@ -273,7 +293,24 @@ def trace_of(
         wall_ns=sum(landing.wall_ns for landing in chosen),
         matched=recording.matched,
         notes=recording.notes,
+        kernels=_kernels(recording, chosen),
+        times=tuple(StepTime(each.name, each.window_ns, each.busy_ns, each.wall_ns) for each in landings),
     )
+
+
+def _kernels(recording: Recording, chosen: Sequence[Landing]) -> dict[tuple[str, str, str], int]:
+    times: Counter[tuple[str, str, str]] = Counter()
+    for landing in chosen:
+        for (place, kernel), time in landing.kernels.items():
+            names = [recording.layers[number].name for number in place.layers]
+            label = _label(place, names) if names else place.name
+            times[label, place.phase if names else "", kernel] += time
+    return dict(times)
+
+
+def _label(place: Place, names: Sequence[str]) -> str:
+    """The name of a row or a segment."""
+    return names[0] if len(names) == 1 else place.name or f"{names[0]}+{len(names) - 1}"
 
 
 def _chosen(landings: Sequence[Landing], step: str | int) -> tuple[Sequence[Landing], str]:
@@ -320,6 +357,7 @@ def _rows(
                     _times(layer.flops if phase == FORWARD else layer.backward_flops, runs),
                     _times(layer.bytes, runs) if phase == FORWARD else None,
                     status,
+                    _floor(layer.floor_ns if phase == FORWARD else layer.backward_floor_ns, runs),
                     module=layer.module,
                     times_ns=tuple(landing.times.get(place, 0) for landing in recording.landings),
                 )
@@ -336,6 +374,10 @@ def _times(figure: int | None, runs: int) -> int | None:
     return None if figure is None else figure * runs
 
 
+def _floor(figure: float | None, runs: int) -> int | None:
+    return None if figure is None else int(figure * runs)
+
+
 def _segments(times: Mapping[Place, int], phase: str | None) -> list[Place]:
     segments = [place for place in times if len(place.layers) > 1 and phase in (None, place.phase)]
     return sorted(segments, key=lambda place: (place.phase != FORWARD, place.layers))
@@ -345,7 +387,11 @@ def _segment(layers: Sequence[Layer], place: Place, time: int, launches: int, ru
     parts = [layers[number] for number in place.layers]
     flops = [part.flops if place.phase == FORWARD else part.backward_flops for part in parts]
     names = tuple(part.name for part in parts)
-    label = place.name or f"{names[0]}+{len(names) - 1}"
     return Segment(
-        label, place.phase, time, launches, names, None if None in flops else runs * sum(f or 0 for f in flops)
+        _label(place, names),
+        place.phase,
+        time,
+        launches,
+        names,
+        None if None in flops else runs * sum(f or 0 for f in flops),
     )

@@ -23,7 +23,7 @@ from flopwise.sizes.run import WRONG
 from flopwise.sizes.site import shapes_of
 
 #: Element types as C++ names them -> ours.
-_DTYPES = {
+DTYPES = {
     "float": "float32",
     "double": "float64",
     "c10::Half": "float16",
@@ -139,9 +139,9 @@ def _argument(arguments: Arguments, place: int, shape: Any) -> Any:
     kind = arguments.types[place] if place < len(arguments.types) else ""
     text = arguments.values[place] if place < len(arguments.values) else ""
     if shape and isinstance(shape[0], tuple):
-        return [Tensor("", each, _DTYPES.get(kind, "float32")) for each in shape]
-    if shape or kind in _DTYPES:
-        return Tensor("", shape, _DTYPES.get(kind, "float32"))
+        return [Tensor("", each, DTYPES.get(kind, "float32")) for each in shape]
+    if shape or kind in DTYPES:
+        return Tensor("", shape, DTYPES.get(kind, "float32"))
     try:
         return ast.literal_eval(text) if text else None
     except (SyntaxError, ValueError):

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from flopwise.analyses.traces.kineto import names
+from flopwise.analyses.traces.kineto.counts import DTYPES
 from flopwise.analyses.traces.kineto.places import Listed, Model, places_of, token_of
 from flopwise.analyses.traces.kineto.records import Kernel, Operator, Records, records_of
 from flopwise.analyses.traces.kineto.refusals import refuse_other_model
@@ -44,6 +45,7 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
     products: Counter[bool] = Counter()
     forward: list[Operator] = []
     placed = 0
+    dtypes: Counter[str] = Counter()
     for number, window in enumerate(windows):
         places = places_of(window, threads, model)
         times = kernels.times(number) if records.kernels else {o: o.end - o.start for o in places}
@@ -51,6 +53,7 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
             if operator in places and token_of(operator).product:
                 products[bool(places[operator].layers)] += time
                 placed += bool(places[operator].layers)
+                dtypes[next((DTYPES[kind] for kind in operator.arguments.types if kind in DTYPES), "")] += time
                 forward.append(operator)
         step = kernels.step(number, places) if records.kernels else _step(window, threads, places)
         step.runs = Counter(place for place in places.values() if place.layers) if profile is None else {}
@@ -69,6 +72,8 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
         tuple(landings),
         Matched(len(rows), of, share) if profile is not None else Matched(of, of, share),
         tuple(notes),
+        records.memory_bytes,
+        dtypes.most_common(1)[0][0] if dtypes else "",
     )
 
 

@@ -106,6 +106,8 @@ class Records:
     kernels: list[Kernel] = field(default_factory=list)
     #: Names of the devices that the kernels ran on.
     devices: tuple[str, ...] = ()
+    #: Bytes of the memory of the first of them.
+    memory_bytes: int = 0
     #: Whether operators have the shapes of their inputs.
     shaped: bool = False
 
@@ -141,7 +143,8 @@ def records_of(scan: Scan) -> Records:
                 f"device {more.get('device', event.get('pid'))}, stream {more.get('stream', event.get('tid'))}"
             )
             records.kernels.append(Kernel(name, lane, start, end, more.get("correlation"), kind == "copy"))
-    records.devices = _devices(scan.head.get("deviceProperties"), used)
+    devices = _devices(scan.head.get("deviceProperties"), used)
+    records.devices, records.memory_bytes = tuple(devices), next(iter(devices.values()), 0)
     return records
 
 
@@ -166,9 +169,8 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _devices(properties: Any, used: set[str]) -> tuple[str, ...]:
-    """Names of the processors that the kernels ran on, each once; of any, where those have no names."""
-    listed = [p for p in properties if isinstance(p, dict)] if isinstance(properties, list) and used else []
-    names = [(str(p.get("id")) in used, str(p.get("name") or "")) for p in listed]
-    own = dict.fromkeys(name for at_work, name in names if at_work and name)
-    return tuple(own) or tuple(dict.fromkeys(name for _, name in names if name))[:1]
+def _devices(properties: Any, used: set[str]) -> dict[str, int]:
+    """Names of the processors that the kernels ran on, each once, and their memory; of any, where those have none."""
+    listed = [p for p in properties if isinstance(p, dict) and p.get("name")] if isinstance(properties, list) else []
+    own = [p for p in listed if str(p.get("id")) in used] or (listed[:1] if used else [])
+    return {str(p["name"]): int(p.get("totalGlobalMem") or 0) for p in own}

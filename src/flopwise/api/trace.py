@@ -1,0 +1,125 @@
+"""``flopwise.trace``: the time that a profiler recorded, on the rows of a model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from flopwise._arguments import checked
+from flopwise.analyses.timing.device import Device
+from flopwise.analyses.traces.format import Format, format_of
+from flopwise.analyses.traces.scan import Scan
+from flopwise.analyses.traces.trace import BACKWARD, Recording, Trace, trace_of
+from flopwise.api.profile import given_profile, profile
+from flopwise.errors import InputError
+from flopwise.profiles.profile import Profile
+from flopwise.readers.options import Options
+
+
+@checked
+def trace(
+    model: object,
+    file: str | os.PathLike[str],
+    inputs: Any = None,
+    *,
+    step: str | int = "median",
+    phase: str | None = None,
+    device: str | Device | None = None,
+    beside: str | os.PathLike[str] | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    options: Options | None = None,
+    **keywords: Any,
+) -> Trace:
+    """The time that a profiler recorded, on the rows of a model; nothing runs.
+
+    rows + segments + remainder = the time that the trace covers, in whole nanoseconds.
+
+    Args:
+        model: as in ``flopwise.profile``, or a Profile; None for a trace alone, by operator and shape.
+        file: a trace of PyTorch's profiler, a profile of onnxruntime, or one of TensorRT; packed by gzip or not.
+        inputs: as in ``flopwise.read``: the sizes that the trace was recorded with.
+        step: "median": the step that took the median time; "all": all of them; else the name of a step, or its
+            position.
+        phase: only "forward" or "backward"; of a Caffe net also its phase, "TEST" or "TRAIN".
+        device: a device of ``flopwise devices``, for the least time of each row; None for the one that the trace names.
+        beside: a file that says more of the trace: for TensorRT what ``--exportLayerInfo`` wrote.
+        progress: as in ``flopwise.read``.
+        dims: as in ``flopwise.read``.
+        batch_size: as in ``flopwise.read``.
+        options: as in ``flopwise.read``.
+        keywords: as in ``flopwise.read``.
+
+    Raises:
+        ModelError: the model or the trace cannot be read, or the trace is of another model or other sizes.
+        InputError: the step, the phase or the device is unknown.
+    """
+    sizes: dict[str, Any] = {"inputs": inputs, "dims": dims, "batch_size": batch_size, "options": options}
+    reading = {**sizes, **keywords}
+    if phase is not None and phase.upper() in ("TEST", "TRAIN"):
+        reading["phase"], phase = phase, None
+    counted = _counted(model, reading, progress)
+    progress("reading the trace")
+    format, recording = _read(file, beside, counted)
+    if counted is not None and counted is not model and _trains(recording):
+        counted = profile(model, train=True, progress=progress, **reading)
+        format, recording = _read(file, beside, counted)
+    chosen = _device(device, recording)
+    if chosen is not None:
+        from flopwise.analyses.traces.floors import with_floors
+
+        recording = with_floors(recording, chosen, counted)
+    name = "" if counted is None else counted.graph.name or counted.graph.source
+    return replace(trace_of(recording, name, format.name, step, phase), renderer=as_text)
+
+
+def _counted(model: object, reading: Mapping[str, Any], progress: Callable[[str], None]) -> Profile | None:
+    """The profile of the model; None where there is none."""
+    if model is None:
+        for name, value in reading.items():
+            if value is not None:
+                raise InputError(f"{name}= says how to read a model, and there is none")
+        return None
+    return given_profile(model, reading) if isinstance(model, Profile) else profile(model, progress=progress, **reading)
+
+
+def _read(
+    file: str | os.PathLike[str], beside: str | os.PathLike[str] | None, counted: Profile | None
+) -> tuple[Format, Recording]:
+    with ExitStack() as files:
+        scan = files.enter_context(Scan(file))
+        format = format_of(scan)
+        if beside is None:
+            return format, format.read(scan, counted)
+        if format.read_beside is None:
+            raise InputError(f"{os.fsdecode(beside)}: nothing is read beside {format.about}; leave it out")
+        return format, format.read_beside(scan, counted, files.enter_context(Scan(beside)))
+
+
+def _trains(recording: Recording) -> bool:
+    """True where the trace has time on backward passes."""
+    return any(place.phase == BACKWARD and place.layers for landing in recording.landings for place in landing.times)
+
+
+def _device(device: str | Device | None, recording: Recording) -> Device | None:
+    """The device that is meant; None where the trace names none that is known."""
+    from flopwise.analyses.timing import catalog, machine
+
+    if isinstance(device, Device):
+        return device
+    if device is not None:
+        return machine.named(device)
+    known = recording.device and recording.device != "CPU"
+    return catalog.nearest_gpu(recording.device, recording.memory_bytes) if known else None
+
+
+def as_text(result: Trace) -> str:
+    """A trace as a table."""
+    from flopwise.report.commands.trace import trace_report
+    from flopwise.report.report import as_text as written
+
+    return written(trace_report(result))

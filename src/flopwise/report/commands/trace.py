@@ -1,0 +1,332 @@
+"""The report of a trace: a line for each layer, operator, module, kernel or step, and where the other time went."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
+
+from flopwise.analyses.traces.trace import BACKWARD, FORWARD, Segment, TimedRow, Trace
+from flopwise.errors import InputError, counted, entry
+from flopwise.report.formats.format import Format
+from flopwise.report.formats.json import Json
+from flopwise.report.report import Report
+from flopwise.report.sheet.sheet import Field, Figure, Head, Line, Mark, Sheet
+from flopwise.report.sheet.values import Look, Value, by_size, percent, ratio, total_of
+
+#: Nanoseconds of the unit that tables show.
+MICRO = 1e3
+
+#: Grouping -> what a line is.
+NOUNS = {"layer": "layer", "op": "operator", "module": "module", "kernel": "kernel", "step": "step"}
+
+Part: TypeAlias = "TimedRow | Segment"
+
+
+class Item(NamedTuple):
+    """A line: the times of one layer, or of several together."""
+
+    name: str
+    op: str
+    parts: tuple[Part, ...]
+    trace: Trace
+
+    def of(self, phase: str) -> tuple[Part, ...]:
+        """Its times in one phase."""
+        return tuple(part for part in self.parts if part.phase == phase)
+
+    @property
+    def time_ns(self) -> int:
+        """Its time in both phases."""
+        return _time(self.parts)
+
+
+def _time(parts: Iterable[Part]) -> int:
+    return sum(part.time_ns or 0 for part in parts)
+
+
+def _timed(parts: Iterable[Part]) -> list[Part]:
+    """The parts that have work of their own: a row within a segment is counted there."""
+    return [part for part in parts if part.time_ns is not None]
+
+
+def _microseconds(phase: str) -> Callable[[Item], Value]:
+    def value(item: Item) -> Value:
+        parts = item.of(phase)
+        return _time(parts) / MICRO if _timed(parts) else ""
+
+    return value
+
+
+def _median(item: Item) -> Value:
+    rows = [part for part in item.parts if isinstance(part, TimedRow) and part.times_ns]
+    medians = [row.median_ns for row in rows if row.median_ns is not None]
+    return sum(medians) / MICRO if medians else ""
+
+
+def _spread(item: Item) -> Value:
+    row = item.parts[0] if len(item.parts) == 1 else None
+    return 100 * row.spread if isinstance(row, TimedRow) and row.spread is not None else ""
+
+
+def _share(item: Item) -> Value:
+    return 100 * item.time_ns / item.trace.covered_ns if item.trace.covered_ns else 0.0
+
+
+def _rate(figure: Callable[[Part], int | None]) -> Callable[[Item], Value]:
+    def value(item: Item) -> Value:
+        parts = [part for part in _timed(item.parts) if figure(part) is not None]
+        time, work = _time(parts), sum(figure(part) or 0 for part in parts)
+        return work / time if time and work else ""
+
+    return value
+
+
+def _over(item: Item) -> Value:
+    parts = [part for part in _timed(item.parts) if part.floor_ns]
+    floor = sum(part.floor_ns or 0 for part in parts)
+    return _time(parts) / floor if floor and _time(parts) else ""
+
+
+def _status(item: Item) -> Value:
+    statuses = ["segment" if isinstance(part, Segment) else part.status for part in item.parts]
+    return ", ".join(dict.fromkeys(statuses))
+
+
+def _bytes(part: Part) -> int | None:
+    return part.bytes if isinstance(part, TimedRow) else None
+
+
+def _flops(item: Item) -> Value:
+    return total_of(part.flops for part in _timed(item.parts))
+
+
+_COLUMNS: tuple[Field[Item], ...] = (
+    Field(Head("name", "layer", "text", 0), lambda i: i.name, "the layer, operator, module, kernel or step"),
+    Field(Head("op", "op", "text", 3), lambda i: i.op, "the operator"),
+    Field(Head("launches", "launches", "number", 5), lambda i: sum(p.launches for p in i.parts), "kernels, or calls"),
+    Field(Head("flops", "FLOPs", "number", 7), _flops, "all arithmetic"),
+    Field(Head("forward", "forward µs", "ratio", 1), _microseconds(FORWARD), "time of the forward pass"),
+    Field(Head("backward", "backward µs", "ratio", 1), _microseconds(BACKWARD), "time of the backward pass"),
+    Field(Head("time", "µs", "ratio", 1), lambda i: i.time_ns / MICRO, "time of both in the step that is shown"),
+    Field(Head("median", "median µs", "ratio", 8), _median, "median of the times in all steps"),
+    Field(Head("spread", "± %", "percent", 8), _spread, "half the middle half of the times in all steps"),
+    Field(Head("share", "%", "percent", 2), _share, "share of the time that the trace covers"),
+    Field(Head("gflops", "GFLOP/s", "ratio", 3), _rate(lambda p: p.flops), "arithmetic per second"),
+    Field(Head("gbytes", "GB/s", "ratio", 6), _rate(_bytes), "bytes of the operands per second"),
+    Field(Head("time/floor", "time/floor", "ratio", 4), _over, "time over the least time on the device"),
+    Field(Head("status", "status", "text", 6), _status, "matched, segment (several layers at once), absent"),
+)
+
+COLUMNS: dict[str, Field[Item]] = {column.head.key: column for column in _COLUMNS}
+
+#: What people are shown by itself, beside the columns of one phase; programs get all columns.
+DEFAULT = {
+    "layer": "name op launches {} share gflops time/floor status",
+    "op": "name launches {} share gflops time/floor",
+    "module": "name launches {} share gflops time/floor",
+}
+
+#: Columns of which no sum says anything.
+NO_TOTAL = ("op", "status", "spread", "median")
+
+
+def trace_report(
+    trace: Trace,
+    by: str = "layer",
+    columns: Sequence[str] | None = None,
+    sort: str | None = None,
+    top: int | None = None,
+    depth: int | None = None,
+) -> Report:
+    """A trace as a table; its JSON always holds all rows.
+
+    Args:
+        trace: what to write.
+        by: one line for each "layer", "op", "module", "kernel" or "step".
+        columns: keys of columns; None for what suits the grouping.
+        sort: key of the column to sort by, the largest first; None for the order of execution.
+        top: how many lines to show, those with the most time unless ``sort`` says otherwise.
+        depth: with modules: how many levels.
+
+    Raises:
+        InputError: the grouping or a column is unknown, or the grouping has no such columns.
+    """
+    if by not in NOUNS:
+        raise InputError(f"cannot group by {by!r}; choose {', '.join(NOUNS)}")
+    for key in (*(columns or ()), *([sort] if sort else ())):
+        entry(COLUMNS, key)
+    if by not in DEFAULT and (columns or sort):
+        raise InputError(f"lines by {by} have columns of their own")
+
+    def sheet(format: Format, look: Look) -> list[Sheet]:
+        if by == "step":
+            return [_steps(trace, look)]
+        if by == "kernel":
+            return [_kernels(trace, top, look)]
+        chosen = [COLUMNS[key] for key in columns or (COLUMNS if format.data else _default(trace, by))]
+        items = _items(trace, by, depth)
+        if sort or top or by == "op":
+            items.sort(key=lambda item: by_size(COLUMNS[sort or "time"].value(item)))
+        first, hidden = items[:top], items[top:] if top else []
+        if hidden:
+            label = f"{look.glyphs.cut} {counted(len(hidden), f'more {NOUNS[by]}')}"
+            first.append(Item(label, "", tuple(part for item in hidden for part in item.parts), trace))
+        total = Item("Total", "", (*trace.rows, *trace.segments), trace)
+        fields = [replace(c, total="" if c.head.key in NO_TOTAL else c.value(total)) for c in chosen]
+        return [
+            Sheet.of(fields, first, lambda item: _mark(item, bool(hidden) and item is first[-1]), **_frame(trace, look))
+        ]
+
+    return Report(sheet, trace.to_dict)
+
+
+def _default(trace: Trace, by: str) -> list[str]:
+    """The columns that people see: both phases where there are two; without a model lines are operators already."""
+    phases = {row.phase for row in trace.rows} | {segment.phase for segment in trace.segments}
+    keys = DEFAULT[by].format("forward backward" if len(phases) > 1 else "time").split()
+    return keys if trace.model else [key for key in keys if key not in ("op", "status")]
+
+
+def _mark(item: Item, rest: bool) -> Mark:
+    if rest:
+        return "rest"
+    return "unknown" if all(isinstance(p, TimedRow) and p.status == "absent" for p in item.parts) else ""
+
+
+def _items(trace: Trace, by: str, depth: int | None) -> list[Item]:
+    """The lines, in the order of execution."""
+    if by == "layer":
+        return _layers(trace)
+    groups: dict[str, list[Part]] = {}
+    around = {row.name: row for row in trace.rows}
+    parts: tuple[Part, ...] = (*trace.rows, *trace.segments)
+    for part in parts:
+        rows = [part] if isinstance(part, TimedRow) else [around[name] for name in part.layers]
+        if by == "op":
+            names = ["+".join(dict.fromkeys(row.op for row in rows))]
+        else:
+            names = list(_modules(_common([row.module for row in rows]), depth))
+        for name in names:
+            groups.setdefault(name, []).append(part)
+    return [Item(name or trace.model or "trace", "", tuple(parts), trace) for name, parts in groups.items()]
+
+
+def _layers(trace: Trace) -> list[Item]:
+    """A line for each layer and for each segment, which stands before its first layer."""
+    segments: dict[str, list[Segment]] = {}
+    for segment in trace.segments:
+        segments.setdefault(segment.layers[0], []).append(segment)
+    layers: dict[tuple[int, str], list[Part]] = {}
+    phases = len({row.phase for row in trace.rows}) or 1
+    for number, row in enumerate(trace.rows):
+        for segment in segments.pop(row.name, ()):
+            layers.setdefault((number // phases, segment.name), []).append(segment)
+        layers.setdefault((number // phases, row.name), []).append(row)
+    ops = {row.name: row.op for row in trace.rows}
+    return [Item(name, ops.get(name, ""), tuple(parts), trace) for (_, name), parts in layers.items()]
+
+
+def _modules(path: str, depth: int | None) -> Iterator[str]:
+    """A module and those around it, the whole model first."""
+    yield ""
+    parts = path.split(".") if path else []
+    for length in range(1, len(parts) + 1):
+        if depth is None or length <= depth:
+            yield ".".join(parts[:length])
+
+
+def _common(paths: Sequence[str]) -> str:
+    """The innermost module around several paths."""
+    parts = [path.split(".") for path in paths]
+    same: list[str] = []
+    for names in zip(*parts, strict=False):
+        if len(set(names)) > 1:
+            break
+        same.append(names[0])
+    return ".".join(same)
+
+
+def _frame(trace: Trace, look: Look) -> Json:
+    """The parts of a sheet above and below its lines."""
+    steps = f"{trace.step} of {counted(len(trace.steps), 'step')}" if len(trace.steps) > 1 else trace.step
+    about = [trace.model or "no model: operators by their shapes", trace.format, trace.device, steps]
+    return {
+        "about": look.texts(filter(None, about)),
+        "summary": tuple(_summary(trace, look)),
+        "notes": look.texts(trace.notes),
+        "skip_empty": True,
+    }
+
+
+def _summary(trace: Trace, look: Look) -> Iterator[Figure]:
+    """Where the time went, and how much of the model was found."""
+
+    def figure(title: str, time: int) -> Figure:
+        share = 100 * time / trace.covered_ns if trace.covered_ns else 0.0
+        return Figure(look.text(title), f"{ratio(time / MICRO)} µs", f"{percent(share)} %")
+
+    yield figure("rows", trace.rows_ns)
+    if trace.segments:
+        yield figure("segments", trace.segments_ns)
+    for name, time in trace.remainder.items():
+        yield figure(f"  {name}", time)
+    yield figure("trace", trace.covered_ns)
+    if trace.busy_ns != trace.wall_ns:
+        yield figure("at work, of the wall", trace.wall_ns)
+    matched = trace.matched
+    if trace.model:
+        share = matched.product_time_share
+        of = "" if share is None else f"{percent(100 * share)} % of the products' time"
+        yield Figure("matched", f"{matched.rows} of {matched.of}", f"rows, {of}" if of else "rows")
+
+
+def _steps(trace: Trace, look: Look) -> Sheet:
+    """A line for each step."""
+    heads = (
+        Head("name", "step", "text", 0),
+        Head("window", "window µs", "ratio", 1),
+        Head("busy", "busy µs", "ratio", 2),
+        Head("wall", "wall µs", "ratio", 3),
+        Head("gaps", "gaps %", "percent", 4),
+    )
+    lines = tuple(
+        Line((t.name, t.window_ns / MICRO, t.busy_ns / MICRO, t.wall_ns / MICRO, _gaps(t.window_ns, t.wall_ns)))
+        for t in trace.times
+    )
+    return Sheet(heads, lines, **_frame(trace, look))
+
+
+def _gaps(window: int, wall: int) -> float:
+    return 100 * (window - wall) / window if window else 0.0
+
+
+def _kernels(trace: Trace, top: int | None, look: Look) -> Sheet:
+    """A line for each kernel, the one with the most time first, and the place where it took most of it."""
+    times: Counter[str] = Counter()
+    places: dict[str, Counter[str]] = {}
+    for (place, phase, kernel), time in trace.kernels.items():
+        times[kernel] += time
+        places.setdefault(kernel, Counter())[f"{place}, backward" if phase == BACKWARD else place] += time
+    heads = (
+        Head("name", "kernel", "text", 0),
+        Head("time", "µs", "ratio", 1),
+        Head("share", "%", "percent", 2),
+        Head("places", "places", "number", 4),
+        Head("most", "most of it in", "text", 3),
+    )
+    lines = [
+        Line(
+            (
+                name,
+                time / MICRO,
+                100 * time / trace.covered_ns if trace.covered_ns else 0.0,
+                len(places[name]),
+                places[name].most_common(1)[0][0],
+            )
+        )
+        for name, time in times.most_common(top)
+        if time
+    ]
+    return Sheet(heads, tuple(lines), **_frame(trace, look))
