@@ -36,11 +36,29 @@ def _bugs_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLOPWISE_TRACEBACK", "1")
 
 
+#: Megabytes of models between two searches for garbage, which take half a second each where PyTorch is loaded.
+_GARBAGE = 300
+
+#: The megabytes that this process had after the last search.
+_before = 0
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _no_garbage_is_left() -> Iterator[None]:
-    """Models that a file of tests made are gone after it: in thousands of tests they would fill the memory."""
+    """Models that files of tests made are gone after some: in thousands of tests they would fill the memory."""
+    global _before
     yield
-    gc.collect()
+    if _resident() > _before + _GARBAGE:
+        gc.collect()
+        _before = _resident()
+
+
+def _resident() -> int:
+    """Megabytes of this process in memory; more each time where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") >> 20
+    except OSError:
+        return _before + _GARBAGE + 1
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
