@@ -172,6 +172,59 @@ def configurations() -> list[bytes]:
     ]
 
 
+def onnxruntime_profiles() -> list[bytes]:
+    """Two runs of a convolution and its activation, one of them with a weight that the kernel packed."""
+    shapes = {"Conv": [[1, 3, 8, 8], [4, 3, 3, 3]], "Relu": [[1, 4, 8, 8]], "Gemm": [[2, 3]]}
+
+    def node(op: str, start: int, thread: int) -> dict[str, object]:
+        sizes = [{"float": shape} for shape in shapes[op]]
+        made = [{"float": [1, 4, 8, 8] if op != "Gemm" else [2, 5]}]
+        args = {"op_name": op, "node_index": "1", "input_type_shape": sizes, "output_type_shape": made}
+        name = f"{op.lower()}_1_nchwc_kernel_time"
+        return {"cat": "Node", "tid": thread, "dur": 5, "ts": start, "ph": "X", "name": name, "args": args}
+
+    run = {"cat": "Session", "tid": 1, "dur": 40, "ph": "X", "name": "model_run", "args": {}}
+    events = [node("Conv", 1, 1), node("Relu", 8, 2), {**run, "ts": 0}, node("Gemm", 101, 1), {**run, "ts": 100}]
+    return [json.dumps(events).encode(), json.dumps(events, indent=1).encode()]
+
+
+def kineto_traces() -> list[bytes]:
+    """A step of an operator with a kernel, in the schemas of 2026 and of 2021."""
+    inner = {"External id": 3, "Input Dims": [[2, 3], [3, 5]], "Input type": ["float", "float"], "Sequence number": 1}
+    step = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 0, "dur": 100}
+    operator = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1.5, "dur": 9, "args": inner}
+    launch = {**operator, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 3, "args": {"correlation": 7}}
+    kernel = {**launch, "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 20}
+    new = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}]}
+    events = [step, operator, launch, kernel]
+    words = {"cpu_op": "Operator", "cuda_runtime": "Runtime", "kernel": "Kernel"}
+    old = [{**event, "cat": words.get(str(event["cat"]), event["cat"])} for event in events]
+    return [json.dumps({**new, "traceEvents": events}).encode(), json.dumps({"traceEvents": old}).encode()]
+
+
+def tensorrt_profiles() -> list[bytes]:
+    """The times of an engine of three layers."""
+    names = (
+        "conv_1 + PWN(relu_1)",
+        "{ForeignNode[shape_1...reshape_1]}",
+        "Reformatting CopyNode for Input Tensor 0 to x",
+    )
+    times = {"timeMs": 2.5, "averageMs": 0.25, "medianMs": 0.25, "percentage": 33.3}
+    return [json.dumps([{"count": 10}, *({"name": name, **times} for name in names)]).encode()]
+
+
+def tensorrt_layers() -> list[bytes]:
+    """What the engine says of the first of these layers, and of one that has no time."""
+    data = {"Name": "x", "Dimensions": [1, 3, 8, 8], "Format/Datatype": "Row major linear FP32"}
+    result = {**data, "Name": "y", "Dimensions": [1, 4, 8, 8]}
+    kinds = {"LayerType": "CaskConvolution", "ParameterType": "Convolution", "Kernel": [3, 3], "OutMaps": 4}
+    stored = {"Weights": {"Type": "Half", "Count": 108}, "Bias": {"Type": "Half", "Count": 4}}
+    said = {"Metadata": "[ONNX Layer: conv_1]\x1e[ONNX Layer: relu_1]", "Groups": 1}
+    layer = {"Name": "conv_1 + PWN(relu_1)", "Inputs": [data], "Outputs": [result], **kinds, **stored, **said}
+    product = {**layer, "ParameterType": "MatrixMultiply", "Inputs": [data, data], "Name": "mm"}
+    return [json.dumps({"Layers": [layer, product], "Bindings": ["x"]}).encode()]
+
+
 def choices() -> list[bytes]:
     """Choices of a function, and of one or two of its parameters with a value for each."""
     return [bytes([0, function, function, 3 * function % 32, 1, function]) for function in range(0, 80, 5)]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import fuzz.seeds as seeds
 from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.profiles.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,46 @@ def _read(name: str, weights: bool = False) -> Callable[[bytes], None]:
     return run
 
 
+def _trace(data: bytes) -> None:
+    """A trace with a model and without; a TensorRT one also with the same bytes as the layers beside it."""
+    from flopwise.analyses.traces.format import format_of
+    from flopwise.analyses.traces.scan import Scan
+    from flopwise.analyses.traces.trace import trace_of
+
+    with _file(data, "trace.json") as path:
+        for profile in (None, _traced_model()):
+            for beside in (False, True):
+                with contextlib.suppress(FlopwiseError), Scan(path) as scan, Scan(path) as other:
+                    format = format_of(scan)
+                    if not beside:
+                        trace_of(format.read(scan, profile), "m", format.name, "all").to_dict()
+                    elif format.read_beside is not None:
+                        format.read_beside(scan, profile, other)
+
+
+@functools.cache
+def _traced_model() -> Profile:
+    import flopwise
+
+    return flopwise.profile(seeds.onnx_models()[0])
+
+
+def _layers(data: bytes) -> None:
+    """The layers of a TensorRT engine, beside its profile."""
+    from flopwise.analyses.traces import tensorrt
+    from flopwise.analyses.traces.scan import Scan
+
+    times = seeds.tensorrt_profiles()[0]
+    with (
+        _file(times, "profile.json") as path,
+        _file(data, "layers.json") as layers,
+        contextlib.suppress(FlopwiseError),
+        Scan(path) as scan,
+        Scan(layers) as beside,
+    ):
+        tensorrt.read(scan, None, beside)
+
+
 def _server(data: bytes) -> None:
     """A model or a file of weights from a server that lies; the first byte says which of them."""
     import flopwise
@@ -204,6 +245,10 @@ TARGETS: dict[str, Target] = {
     "server": Target(_server, seeds.lies),
     "arguments": Target(_arguments, seeds.choices),
     "config": Target(_read("config.json"), seeds.configurations),
+    "trace_onnxruntime": Target(_trace, seeds.onnxruntime_profiles),
+    "trace_kineto": Target(_trace, seeds.kineto_traces),
+    "trace_tensorrt": Target(_trace, seeds.tensorrt_profiles),
+    "trace_tensorrt_layers": Target(_layers, seeds.tensorrt_layers),
     "input": Target(_text(_input), _texts("x:f32:1x3x224x224", "input:0:i64:2:1,2", "x:Nx3")),
     "at": Target(_text(_at), _texts("batch=1,2,4 seq=128:4096:128")),
     "budget": Target(_text(_budget), _texts('[total]\nmacs = "4.1 G"\nparams = 25600000\n')),

@@ -62,7 +62,13 @@ def read(scan: Scan, profile: Profile | None, beside: Scan | None = None) -> Rec
     described = {} if beside is None else _layers(beside)
     if beside is not None and not described.keys() & {name for name, _ in times}:
         raise ModelError(f"{scan.name}: none of its layers is in {beside.name}")
-    executed = [_executed(name, described.get(name, {})) for name, _ in times]
+    executed = []
+    for name, _ in times:
+        try:
+            executed.append(_executed(name, described.get(name, {})))
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            file = scan.name if beside is None else beside.name
+            raise ModelError(f"{file}: the layer {name!r} is none of TensorRT's: {error!r}") from error
     notes = []
     if profile is None:
         layers = tuple(_layer(item, described.get(item.node.name, {})) for item in executed)
@@ -121,10 +127,7 @@ def _layers(scan: Scan) -> dict[str, Json]:
 
 def _executed(name: str, layer: Mapping[str, Any]) -> ExecutedNode:
     """A layer of an engine as a node: what its own information says."""
-    inputs, outputs = (
-        tuple(Tensor(str(t["Name"]), tuple(t["Dimensions"]), _dtype(t["Format/Datatype"])) for t in layer.get(side, ()))
-        for side in ("Inputs", "Outputs")
-    )
+    inputs, outputs = (tuple(map(_tensor, layer.get(side, ()))) for side in ("Inputs", "Outputs"))
     names = [] if name.startswith(_COPY) else _BETWEEN.split(name)
     for part in _SEPARATORS.split(str(layer.get("Metadata", ""))):
         names.append(part.removeprefix("[ONNX Layer: ").removesuffix("]"))
@@ -137,7 +140,8 @@ def _node(name: str, layer: Mapping[str, Any], inputs: tuple[Tensor, ...], outpu
     kind = str(layer.get("ParameterType", layer.get("LayerType", "")))
     weights = layer.get("Weights") or {}
     if kind in ("Convolution", "Deconvolution") and inputs and weights.get("Count"):
-        kernel, out = tuple(layer["Kernel"]), layer["OutMaps"] if kind == "Convolution" else inputs[0].dims[1]
+        kernel = tuple(map(int, layer["Kernel"]))
+        out = int(layer["OutMaps"]) if kind == "Convolution" else inputs[0].dims[1]
         shape = (out, weights["Count"] // (out * math.prod(kernel)), *kernel)
         operands = [inputs[0], Tensor("#weights", shape, _dtype(weights.get("Type", "")), "weight")]
         bias = layer.get("Bias") or {}
@@ -147,6 +151,11 @@ def _node(name: str, layer: Mapping[str, Any], inputs: tuple[Tensor, ...], outpu
     if kind == "MatrixMultiply" and len(inputs) == 2:
         return Node("MatMul", name, inputs, outputs)
     return Node(kind, name, inputs, outputs)
+
+
+def _tensor(described: Json) -> Tensor:
+    shape = tuple(int(extent) for extent in described["Dimensions"])
+    return Tensor(str(described["Name"]), shape, _dtype(described["Format/Datatype"]))
 
 
 def _dtype(text: str) -> str:
