@@ -121,28 +121,11 @@ def records_of(scan: Scan) -> Records:
     records = Records(scan.name)
     arguments: dict[Arguments, Arguments] = {}
     used: set[str] = set()
-    for event in scan.events():
-        kind = _KINDS.get(event.get("cat", "")) if event.get("ph") == "X" else None
-        if kind is None:
-            continue
-        name, more = sys.intern(str(event.get("name", ""))), event.get("args") or {}
-        start, end = _span(event, scan)
-        thread = sys.intern(f"{event.get('pid')}/{event.get('tid')}")
-        if kind in ("operator", "annotation"):
-            annotation = kind == "annotation" or name.startswith(_ANNOTATIONS)
-            given = NONE if annotation else _arguments(more)
-            given = arguments.setdefault(given, given)
-            records.shaped = records.shaped or bool(given.tensors)
-            records.operators.append(Operator(name, thread, start, end, given, more.get("Sequence number"), annotation))
-        elif kind == "launch":
-            if "correlation" in more:
-                records.launches[more["correlation"]] = Launch(name, thread, start)
-        else:
-            used.add(str(more.get("device", event.get("pid"))))
-            lane = sys.intern(
-                f"device {more.get('device', event.get('pid'))}, stream {more.get('stream', event.get('tid'))}"
-            )
-            records.kernels.append(Kernel(name, lane, start, end, more.get("correlation"), kind == "copy"))
+    for number, event in enumerate(scan.events(), 1):
+        try:
+            _add(event, records, arguments, used)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ModelError(f"{scan.name}: damaged: event {number:,} ({event.get('name')!r}): {error}") from error
     devices = _devices(scan.head.get("deviceProperties"), used)
     records.devices, records.memory_bytes = tuple(devices), next(iter(devices.values()), 0)
     return records
@@ -151,12 +134,30 @@ def records_of(scan: Scan) -> Records:
 NONE = Arguments()
 
 
-def _span(event: Json, scan: Scan) -> tuple[int, int]:
-    try:
-        start = nanoseconds(event.get("ts"))
-        return start, start + max(0, nanoseconds(event.get("dur", 0)))
-    except ValueError as error:
-        raise ModelError(f"{scan.name}: damaged: {event.get('name')!r} has {error}") from error
+def _add(event: Json, records: Records, arguments: dict[Arguments, Arguments], used: set[str]) -> None:
+    """Record an event, its arguments once for all that have the same; ``used``: the processors of kernels."""
+    kind = _KINDS.get(event.get("cat", "")) if event.get("ph") == "X" else None
+    if kind is None:
+        return
+    name, more = sys.intern(str(event.get("name", ""))), event.get("args") or {}
+    start = nanoseconds(event.get("ts"))
+    end = start + max(0, nanoseconds(event.get("dur", 0)))
+    thread = sys.intern(f"{event.get('pid')}/{event.get('tid')}")
+    if kind in ("operator", "annotation"):
+        annotation = kind == "annotation" or name.startswith(_ANNOTATIONS)
+        given = NONE if annotation else _arguments(more)
+        given = arguments.setdefault(given, given)
+        records.shaped = records.shaped or bool(given.tensors)
+        records.operators.append(Operator(name, thread, start, end, given, more.get("Sequence number"), annotation))
+    elif kind == "launch":
+        if "correlation" in more:
+            records.launches[more["correlation"]] = Launch(name, thread, start)
+    else:
+        used.add(str(more.get("device", event.get("pid"))))
+        lane = sys.intern(
+            f"device {more.get('device', event.get('pid'))}, stream {more.get('stream', event.get('tid'))}"
+        )
+        records.kernels.append(Kernel(name, lane, start, end, more.get("correlation"), kind == "copy"))
 
 
 def _arguments(more: Json) -> Arguments:
