@@ -51,12 +51,16 @@ def _timed(parts: Iterable[Part]) -> list[Part]:
     return [part for part in parts if part.time_ns is not None]
 
 
-def _microseconds(phase: str) -> Callable[[Item], Value]:
+def _microseconds(phase: str = "") -> Callable[[Item], Value]:
     def value(item: Item) -> Value:
-        parts = item.of(phase)
+        parts = item.of(phase) if phase else item.parts
         return _time(parts) / MICRO if _timed(parts) else ""
 
     return value
+
+
+def _launches(item: Item) -> Value:
+    return sum(part.launches for part in item.parts) if _timed(item.parts) else ""
 
 
 def _median(item: Item) -> Value:
@@ -71,6 +75,8 @@ def _spread(item: Item) -> Value:
 
 
 def _share(item: Item) -> Value:
+    if not _timed(item.parts):
+        return ""
     return 100 * item.time_ns / item.trace.covered_ns if item.trace.covered_ns else 0.0
 
 
@@ -105,11 +111,11 @@ def _flops(item: Item) -> Value:
 _COLUMNS: tuple[Field[Item], ...] = (
     Field(Head("name", "layer", "text", 0), lambda i: i.name, "the layer, operator, module, kernel or step"),
     Field(Head("op", "op", "text", 3), lambda i: i.op, "the operator"),
-    Field(Head("launches", "launches", "number", 5), lambda i: sum(p.launches for p in i.parts), "kernels, or calls"),
+    Field(Head("launches", "launches", "number", 5), _launches, "kernels, or calls"),
     Field(Head("flops", "FLOPs", "number", 7), _flops, "all arithmetic"),
     Field(Head("forward", "forward µs", "ratio", 1), _microseconds(FORWARD), "time of the forward pass"),
     Field(Head("backward", "backward µs", "ratio", 1), _microseconds(BACKWARD), "time of the backward pass"),
-    Field(Head("time", "µs", "ratio", 1), lambda i: i.time_ns / MICRO, "time of both in the step that is shown"),
+    Field(Head("time", "µs", "ratio", 1), _microseconds(), "time of both in the step that is shown"),
     Field(Head("median", "median µs", "ratio", 8), _median, "median of the times in all steps"),
     Field(Head("spread", "± %", "percent", 8), _spread, "half the middle half of the times in all steps"),
     Field(Head("share", "%", "percent", 2), _share, "share of the time that the trace covers"),
@@ -225,6 +231,7 @@ def _layers(trace: Trace) -> list[Item]:
             layers.setdefault((number // phases, segment.name), []).append(segment)
         layers.setdefault((number // phases, row.name), []).append(row)
     ops = {row.name: row.op for row in trace.rows}
+    ops |= {one.name: "+".join(dict.fromkeys(ops[name] for name in one.layers)) for one in trace.segments}
     return [Item(name, ops.get(name, ""), tuple(parts), trace) for (_, name), parts in layers.items()]
 
 
