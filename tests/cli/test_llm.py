@@ -24,6 +24,7 @@ def llama(tmp_path: Path) -> str:
 def test_the_page(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["llm", llama, "--prompt", "32", "--generate", "4", "--device", "h100"]) == 0
     page = capsys.readouterr().out
+    assert page.startswith("fits: NVIDIA H100")
     for words in (
         "prefill, 32 tokens",
         "1 token after 32",
@@ -42,6 +43,10 @@ def test_the_json(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert set(keys) | {"rewrites", "notes"} <= content.keys()
     assert {"tokens", "macs", "needed_macs", "flops", "bytes"} <= content["prefill"].keys()
     assert {"past", "macs", "needed_macs", "flops", "bytes"} <= content["decode"].keys()
+    assert content["verdict"].startswith("must fit: ")
+    parts = ("weight_bytes", "cache_bytes", "workspace_bytes")
+    each = content["serving"]["per_device"]
+    assert each["must_fit_bytes"] == sum(each[part] for part in parts)
 
 
 def test_training(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,6 +61,8 @@ def test_training(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--device", "h1000"], "unknown device 'h1000'; did you mean"),
         (["-b", "0"], "batch 0: must be at least 1"),
+        (["--block-size", "0"], "block_size 0: must be at least 1"),
+        (["--memory-fraction", "1.1"], "memory_fraction 1.1: must be above 0 and at most 1"),
         (["-b", "99999999999999"], " has more bytes than PyTorch can count; give smaller sizes"),
         (["--generate", "99999999999999"], "has more bytes than PyTorch can count; give smaller sizes"),
         (["--tp", "2"], "are for a training step: give --train"),
@@ -64,6 +71,7 @@ def test_training(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["--train", "--rewrite", "absorb-mla"], "leave --train out"),
         (["--optimizer", "sgd"], "--optimizer is for a training step: give --train"),
         (["--checkpointing", "full"], "--checkpointing is for a training step: give --train"),
+        (["--train", "--block-size", "8"], "--block-size is for a request; leave --train out"),
         (["--train", "--kv-dtype", "fp8"], "--kv-dtype is for a request; leave --train out"),
         (["--rewrite", "absorb-mla"], "expands no latents"),
         (["--kv-dtype", "fp3"], "unknown element type 'fp3' of the cache"),

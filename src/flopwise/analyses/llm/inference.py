@@ -13,6 +13,7 @@ from flopwise.analyses.llm.program import prefill as prefill_of
 from flopwise.analyses.llm.runs import Runs
 from flopwise.analyses.llm.serving.memory import Memory
 from flopwise.analyses.llm.serving.serving import Engine, Serving
+from flopwise.analyses.llm.serving.verdict import verdict
 from flopwise.analyses.llm.step import Step
 from flopwise.analyses.needed.latents import ABSORB_MLA
 from flopwise.conventions.convention import Convention
@@ -167,7 +168,7 @@ class Inference:
             "rule_of_thumb": {"forward_flops": self.rules_of_thumb[0]},
             "rewrites": {name: {"macs": macs, "generate_macs": every} for name, (macs, every) in self.rewrites.items()},
             **({"conventions": self._counted()} if self.conventions else {}),
-            **({} if self.serving is None else {"serving": self.serving.to_dict()}),
+            **({} if self.serving is None else {"serving": self.serving.to_dict(), "verdict": verdict(self.serving)}),
             **({} if self.device is None else {"device": self.device.to_dict()}),
             **({"curve": [point.to_dict() for point in self.curve]} if self.curve else {}),
             "exact": prefill.exact and (decode is None or decode.exact),

@@ -63,6 +63,7 @@ def render_sheet(sheet: Sheet, look: Look) -> str:
         body.append([f"**{escape(text)}**" if text else "" for text in sheet.texts(sheet.total, look)])
     lines: list[str] = []
     if look.header:
+        lines += [f"**{paragraph(sheet.verdict)}**", ""] if sheet.verdict else []
         lines += [paragraph(look.glyphs.dot.join(sheet.about)), ""]
         lines += [_row([escape(h.title) for h in sheet.heads])]
         lines += [_row(["--:" if h.right else ":--" for h in sheet.heads])]

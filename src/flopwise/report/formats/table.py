@@ -55,6 +55,7 @@ def _about(sheet: Sheet, look: Look) -> list[str]:
             lines.append(f"  {part}")
         else:
             lines[-1:] = [joined]
+    lines[:0] = [sheet.verdict] if sheet.verdict else []
     return [paint(piece, "bold", look) for line in lines for piece in wrap(line, look.width)]
 
 

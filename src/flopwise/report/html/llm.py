@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from flopwise.report.formats.json import Json
 from flopwise.report.html.page import Layout, page
-from flopwise.report.sheet.values import human
+from flopwise.report.sheet.values import duration, human
 
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
@@ -28,16 +29,19 @@ def render_llm(result: Inference, sheet: Sheet, look: Look) -> str:
 
 def page_data(result: Inference, sheet: Sheet) -> Json:
     """The data of the page: figures as text, and the curve as numbers."""
-    device = result.device
+    device, serving = result.device, result.serving
+    workspace = None if serving is None else float(serving.memory.workspace_bytes(result.batch))
     return {
         "model": result.source,
+        "verdict": sheet.verdict,
+        "cards": list(_cards(result)),
         "about": " · ".join(sheet.about),
         "summary": sheet.summary,
         "notes": list(sheet.notes),
         "heads": [head.title for head in sheet.heads],
         "lines": [[line.values[0], *(_cell(value) for value in line.values[1:])] for line in sheet.lines],
         "device": "" if device is None else device.device,
-        "limit": None if device is None or device.memory_bytes is None else float(device.memory_bytes),
+        "limit": None if serving is None or serving.memory_bytes is None else float(serving.memory_bytes),
         "curve": [
             {
                 "context": point.context,
@@ -47,11 +51,31 @@ def page_data(result: Inference, sheet: Sheet) -> Json:
                 "decode_bytes": None if point.decode is None else float(point.decode.bytes),
                 "cache_bytes": float(point.cache_bytes),
                 "weight_bytes": float(point.weight_bytes),
-                "activation_bytes": None if point.activation_bytes is None else float(point.activation_bytes),
+                "workspace_bytes": workspace,
             }
             for point in result.curve
         ],
     }
+
+
+def _cards(result: Inference) -> Iterator[tuple[str, str, str]]:
+    """Name, figure and what stands below it, of what a reader looks for first."""
+    serving, device = result.serving, result.device
+    if serving is not None:
+        have = serving.memory_bytes
+        yield "must fit", human(serving.must_fit_bytes, "B"), "" if have is None else f"of {human(have, 'B')}"
+        if serving.max_sequences is not None:
+            length = f"of {result.prompt + result.generate:,} tokens each"
+            yield "sequences at most", f"{serving.max_sequences:,}", length
+        if serving.max_context is not None:
+            yield "context at most", f"{serving.max_context:,}", f"tokens, batch {result.batch:,}"
+    if device is not None:
+        yield "first token after at least", duration(device.prefill.seconds), f"limited by {device.prefill.roof}"
+        if device.decode is not None:
+            yield "each further token at least", duration(device.decode.seconds), f"limited by {device.decode.roof}"
+        if device.decode_tokens_per_second:
+            rate = human(int(device.decode_tokens_per_second))
+            yield "tokens per second at most", rate, "of all sequences together"
 
 
 def _cell(value: Value) -> tuple[str, str]:

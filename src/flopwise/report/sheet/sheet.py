@@ -87,6 +87,8 @@ class Sheet(NamedTuple):
     heads: tuple[Head, ...]
     lines: tuple[Line, ...]
     total: Line | None = None
+    #: The answer in a line, above everything else.
+    verdict: str = ""
     #: What the figures are about: the model, its inputs, the convention and its unit.
     about: tuple[str, ...] = ()
     #: Figures of the whole model.

@@ -152,6 +152,20 @@ def human(number: int, unit: str = "") -> str:
     return f"{digits} {PREFIXES[group]}{unit}"
 
 
+def duration(seconds: float) -> str:
+    """A time with three significant digits, in seconds, or in the largest part of one of which there are some.
+
+    >>> duration(7.4512), duration(0.0126), duration(59e-6), duration(3e-9), duration(1234.5), duration(0)
+    ('7.45 s', '12.6 ms', '59.0 us', '3.00 ns', '1,234 s', '0 s')
+    """
+    if not seconds:
+        return "0 s"
+    unit = next((unit for unit, least in (("s", 1), ("ms", 1e-3), ("us", 1e-6)) if seconds >= 0.9995 * least), "ns")
+    number = seconds * {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
+    digits = 2 if number < 9.995 else 1 if number < 99.95 else 0
+    return f"{number:,.{digits}f} {unit}"
+
+
 def percent(share: float) -> str:
     """A share of 100 with one decimal; what is there but would round to nothing is "<0.1" or "> -0.1".
 

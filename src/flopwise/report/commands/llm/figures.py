@@ -76,12 +76,13 @@ def _cost(result: Inference) -> Figure:
 def _memory(result: Inference) -> Figure:
     """Bytes that must be in memory on the left, those of the cache on the right."""
     figure, (left, right) = _new(result)
-    points = [point for point in result.curve if point.activation_bytes is not None]
+    points, serving = result.curve, result.serving
+    workspace = 0 if serving is None else serving.memory.workspace_bytes(result.batch)
     contexts = [point.context for point in points]
     parts = (
         ("weights", GREY, [p.weight_bytes for p in points]),
         ("cache", RED, [p.cache_bytes for p in points]),
-        ("activations", BLUE, [p.activation_bytes or 0 for p in points]),
+        ("workspace", BLUE, [workspace] * len(points)),
     )
     left.stackplot(
         contexts,
@@ -90,9 +91,10 @@ def _memory(result: Inference) -> Figure:
         colors=[colour for _, colour, _ in parts],
         alpha=0.8,
     )
-    have = result.device.memory_bytes if result.device else None
-    if have is not None and result.device is not None:
-        left.axhline(have, color="black", linewidth=0.9, linestyle="--", label=f"memory of {result.device.device}")
+    have = None if serving is None else serving.memory_bytes
+    if have is not None and serving is not None:
+        share = f"{serving.engine.memory_fraction:g} of {serving.device}"
+        left.axhline(have, color="black", linewidth=0.9, linestyle="--", label=share)
     left.set_ylim(bottom=0)
     left.set_title("what must fit, bytes", fontsize=8)
     lengths = [point.context for point in result.curve]

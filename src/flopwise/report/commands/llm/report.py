@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from flopwise.analyses.llm.serving.verdict import verdict
 from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Figure, Head, Line, Sheet, figure
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.values import Look, duration
 
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
@@ -57,6 +58,7 @@ def _request_sheet(result: Inference, look: Look) -> Sheet:
         heads=heads,
         lines=lines,
         about=(look.text(f"{result.source} · {result.name} · {result.dtype}{kv} · {batch}"),),
+        verdict="" if result.serving is None else look.text(verdict(result.serving)),
         summary=tuple(_request_figures(result, look)),
         notes=look.texts(result.notes),
         complete=True,
@@ -102,12 +104,12 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
         first, then = result.device.prefill, result.device.decode
         name = result.device.device
         every = result.device.generate
-        single: Value = "" if then is None else round(then.seconds * 1e6)
-        whole = (round(each * 1e6) for each in (every.seconds, result.device.request_seconds))
-        lines.append((f"microseconds at least, {name}", round(first.seconds * 1e6), single, *whole))
+        single = "" if then is None else duration(then.seconds)
+        whole = (duration(each) for each in (every.seconds, result.device.request_seconds))
+        lines.append((f"time at least, {name}", duration(first.seconds), single, *whole))
         rates = result.device.prefill_tokens_per_second, result.device.decode_tokens_per_second
         lines.append(("tokens per second, at most", *(int(rate) if rate else None for rate in rates), "", ""))
-        lines.append(("what bounds them", first.roof, "" if then is None else then.roof, every.roof, ""))
+        lines.append(("limited by", first.roof, "" if then is None else then.roof, every.roof, ""))
     lines += [(f"MACs, {name}", "", macs, every, "") for name, (macs, every) in result.rewrites.items()]
     return lines
 
@@ -135,9 +137,10 @@ def _serving_figures(serving: Serving, result: Inference, look: Look) -> Iterato
     yield figure(f"{serving.engine.memory_fraction:g} of {serving.device}", serving.memory_bytes, "B", look)
     yield figure("left over", serving.left_over_bytes, "B", look)
     if serving.max_sequences is not None:
-        yield figure(f"most sequences of {result.prompt + result.generate:,} tokens", serving.max_sequences, "", look)
+        length = result.prompt + result.generate
+        yield figure(f"batch at most, {length:,} tokens each", serving.max_sequences, "", look)
     if serving.max_context is not None:
-        yield figure("longest context with this batch", serving.max_context, "", look)
+        yield figure(f"longest context, batch {result.batch:,}", serving.max_context, "", look)
 
 
 def training_report(result: TrainingStep) -> Report:

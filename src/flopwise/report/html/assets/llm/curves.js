@@ -6,7 +6,7 @@
   const tokens = (value) => `${value.toLocaleString("en-US")} tokens`;
 
   // Axes of a chart over the lengths of the context, and where a value stands.
-  function axes(box, width, label, values, unit, linear) {
+  function axes(box, width, label, values, unit, linear, upright) {
     const height = Math.min(380, Math.max(280, width * 0.42)), margin = { left: 76, right: 18, top: 40, bottom: 46 };
     const chart = svg(box, width, height, label);
     const ends = d3.extent(points, (point) => point.context), most = d3.max(values) || 1;
@@ -17,7 +17,8 @@
     grid(chart, "x", x, across, [margin.top, height - margin.bottom], (tick) => tick.toLocaleString("en-US"));
     const powers = y.ticks(6).filter((value) => linear || Math.abs(Math.log10(value) % 1) < 1e-9);
     grid(chart, "y", y, powers.length ? powers : y.domain(), [margin.left, width - margin.right], (tick) => human(Math.round(tick), unit));
-    chart.append("text").attr("x", width - margin.right).attr("y", height - 8).attr("text-anchor", "end").text("tokens of context");
+    chart.append("text").attr("class", "axis-name").attr("x", width - margin.right).attr("y", height - 8).attr("text-anchor", "end").text("tokens of context");
+    chart.append("text").attr("class", "axis-name").attr("x", 4).attr("y", height - 8).text(`upright: ${upright}`);
     return { chart, x, y, margin, width };
   }
 
@@ -34,10 +35,10 @@
     }
   }
 
-  function lines(id, label, series) {
+  function lines(id, label, upright, series) {
     const box = document.getElementById(id);
     sized(box, (width) => {
-      const drawn = axes(box, width, label, series.flatMap((one) => points.map(one.value)), "", false);
+      const drawn = axes(box, width, label, series.flatMap((one) => points.map(one.value)), "", false, upright);
       for (const one of series) {
         const shown = points.filter((point) => one.value(point) > 0);
         drawn.chart.append("path").attr("class", `curve${one.dashed ? " dashed" : ""}`).attr("stroke", one.colour).attr("d", d3.line((p) => drawn.x(p.context), (p) => drawn.y(one.value(p)))(shown));
@@ -48,26 +49,26 @@
     });
   }
 
-  lines("prompt-plot", "FLOPs of a prompt against its length", [
+  lines("prompt-plot", "FLOPs of a prompt against its length", "FLOPs", [
     { name: "FLOPs of the prompt", colour: series(0), unit: "FLOP", value: (p) => p.prefill_flops },
     { name: "2 N for each token", colour: series(-1), unit: "FLOP", value: (p) => p.rule, dashed: true },
   ]);
   if (points.some((p) => p.decode_flops)) { // an encoder alone has no steps
-    lines("step-plot", "FLOPs and bytes of the step after so many tokens", [
+    lines("step-plot", "FLOPs and bytes of the step after so many tokens", "FLOPs, bytes", [
       { name: "FLOPs of the step after it", colour: series(0), unit: "FLOP", value: (p) => p.decode_flops },
       { name: "bytes it reads", colour: series(1), unit: "B", value: (p) => p.decode_bytes },
       { name: "of the cache", colour: series(2), unit: "B", value: (p) => p.cache_bytes, dashed: true },
     ]);
   }
 
-  const parts = [["weights", "weight_bytes", series(-1)], ["cache", "cache_bytes", series(2)], ["activations", "activation_bytes", series(0)]];
-  document.getElementById("memory-sub").textContent = `What must fit: weights, the cache after so many tokens, and the activations alive at once in the larger of prompt and step.${data.limit ? ` ${data.device} has ${human(data.limit, "B")}.` : ""}`;
+  const parts = [["weights", "weight_bytes", series(-1)], ["cache", "cache_bytes", series(2)], ["workspace", "workspace_bytes", series(0)]];
+  document.getElementById("memory-sub").textContent = `What must fit: weights, the cache after so many tokens, and the workspace of the largest step.${data.limit ? ` An engine on ${data.device} may use ${human(data.limit, "B")}.` : ""}`;
   const box = document.getElementById("memory-plot");
   sized(box, (width) => {
     const sum = (point, count) => d3.sum(parts.slice(0, count), ([, field]) => point[field] ?? 0);
     const tops = points.map((point) => sum(point, parts.length));
     const near = data.limit && data.limit < 4 * d3.max(tops) ? [data.limit] : [];
-    const drawn = axes(box, width, "Memory against the length of the context", [...tops, ...near], "B", true);
+    const drawn = axes(box, width, "Memory against the length of the context", [...tops, ...near], "B", true, "bytes");
     parts.forEach(([name, field, colour], place) => {
       drawn.chart.append("path").attr("class", "part").attr("fill", colour).attr("d", d3.area((p) => drawn.x(p.context), (p) => drawn.y(sum(p, place)), (p) => drawn.y(sum(p, place + 1)))(points));
       drawn.chart.selectAll(null).data(points).join("circle").attr("class", "point").attr("r", 4).attr("fill", colour).attr("cx", (p) => drawn.x(p.context)).attr("cy", (p) => drawn.y(sum(p, place + 1)))

@@ -1,0 +1,55 @@
+"""The verdict on a request in a line: whether it fits, how much of it does, and how fast it can be at most."""
+
+from __future__ import annotations
+
+from flopwise.analyses.llm.serving.serving import Serving
+
+
+def verdict(serving: Serving) -> str:
+    """A line that begins with "fits", "does not fit", or "must fit" where no memory of a device is known."""
+    memory = serving.memory
+    weights = gigabytes(memory.weight_bytes)
+    cache = gigabytes(memory.cache_bytes(serving.sequences, serving.tokens))
+    workspace = gigabytes(memory.workspace_bytes(serving.sequences))
+    parts = f"{weights} of weights, {cache} of cache and {workspace} of workspace"
+    if serving.memory_bytes is None or serving.device_bytes is None:
+        return f"must fit: {parts}"
+    have = gigabytes(serving.memory_bytes)
+    where = f"{have} ({serving.engine.memory_fraction:g} of {gigabytes(serving.device_bytes)})"
+    device = f"{serving.devices} x {serving.device}" if serving.devices > 1 else serving.device
+    if not serving.fits:
+        said = [f"does not fit: {device}, {gigabytes(serving.must_fit_bytes)} of {where}, {parts}"]
+        if serving.max_sequences:
+            said.append(f"at most {_sequences(serving.max_sequences)}")
+        if serving.max_context:
+            said.append(f"a context of at most {serving.max_context:,} tokens")
+        if serving.fewest is not None:
+            said.append(f"the fewest is {serving.fewest}")
+        return "; ".join(said)
+    said = [f"fits: {device}, {parts} in {where}"]
+    if serving.max_sequences is not None:
+        said.append(f"at most {_sequences(serving.max_sequences)}")
+    if serving.floors is not None and serving.floors.decode_seconds:
+        said.append(f"at most {_rate(1 / serving.floors.decode_seconds)} tokens/s each")
+    return "; ".join(said)
+
+
+def _sequences(count: int) -> str:
+    return f"{count:,} sequence{'' if count == 1 else 's'}"
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+
+
+def gigabytes(nbytes: int) -> str:
+    """Bytes with two digits or more, and a prefix.
+
+    >>> gigabytes(141_107_412_992), gigabytes(9_600_000_000), gigabytes(47_529_984), gigabytes(996), gigabytes(999_999)
+    ('141 GB', '9.6 GB', '48 MB', '996 B', '1.0 MB')
+    """
+    units = iter(("B", "kB", "MB", "GB", "TB", "PB"))
+    unit, size = next(units), float(nbytes)
+    while round(size) >= 1000:
+        unit, size = next(units), size / 1000
+    return f"{size:.1f} {unit}" if round(size, 1) < 10 and unit != "B" else f"{size:.0f} {unit}"

@@ -1,0 +1,37 @@
+"""The verdict: a line that begins with the answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flopwise.analyses.llm.serving.memory import Cache, Kept, Memory, Workspace
+from flopwise.analyses.llm.serving.serving import Engine, Floors, Serving, usable
+from flopwise.analyses.llm.serving.verdict import verdict
+
+MEMORY = Memory(61 * 10**9, Cache((Kept(131_072),)), Workspace(8192, ((10**9, 0),)))
+SERVING = Serving(
+    MEMORY, Engine(), 16, 4352, "H100", 80 * 10**9, max_sequences=17, max_context=4432, floors=Floors(1.0, 0.02, 800.0)
+)
+PARTS = "61 GB of weights, 9.1 GB of cache and 1.0 GB of workspace"
+
+
+@pytest.mark.parametrize(
+    ("serving", "line"),
+    [
+        (SERVING, f"fits: H100, {PARTS} in 72 GB (0.9 of 80 GB); at most 17 sequences; at most 50 tokens/s each"),
+        (replace(SERVING, device=None, device_bytes=None), f"must fit: {PARTS}"),
+        (
+            replace(SERVING, device_bytes=40 * 10**9, max_sequences=0, max_context=0, fewest=2),
+            f"does not fit: H100, 71 GB of 36 GB (0.9 of 40 GB), {PARTS}; the fewest is 2",
+        ),
+    ],
+    ids=["fits", "no device", "does not fit"],
+)
+def test_the_line(serving: Serving, line: str) -> None:
+    assert verdict(serving) == line
+
+
+def test_the_part_of_a_device_is_exact() -> None:
+    assert [usable(80 * 10**9, fraction) for fraction in (0.9, 0.1, 1.0)] == [72 * 10**9, 8 * 10**9, 80 * 10**9]
