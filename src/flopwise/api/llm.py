@@ -433,6 +433,12 @@ class _Program:
             sizes[name] = round(tensor.numel() * width)
         return sizes
 
+    def windows(self, call: Call, batch: int) -> Sequence[int]:
+        """The lengths of the windows that the state before a call keeps."""
+        from flopwise.readers.torch.language.state import windows
+
+        return windows(self._step(call, batch).inputs)
+
     def _step(self, call: Call, batch: int) -> Step:
         from flopwise.readers.torch.language.state import step
 

@@ -79,6 +79,9 @@ class Sketched:
     def state(self, call: Call, batch: int) -> Mapping[str, int]:
         return {"keys and values": batch * self.bytes_of_state(call)}
 
+    def windows(self, call: Call, batch: int) -> tuple[int, ...]:
+        return ()
+
 
 def asked(prompt: str, step: str | None, **options: int) -> Inference:
     program = Sketched(STEPS[prompt][0], None if step is None else STEPS[step][0])

@@ -218,11 +218,11 @@ def inference(
     first = runs.run(prefill_of(program, prompt))
     then = runs.run(step(program, prompt)) if program.keeps_state else None
     generate = generate if then is not None else 0
-    (macs, flops, read, least, absorbed, *counts), products = runs.generation(prompt, generate)
+    cache = runs.cache(prompt, generate)
+    (macs, flops, read, least, absorbed, *counts), products = runs.generation(prompt, generate, cache)
     if ABSORB_MLA in rewrites and (then is None or then.absorbed is None):
         raise InputError(f"{ABSORB_MLA}: {program.name} expands no latents that could be absorbed")
     weight_bytes = runs.weight_bytes(first.profile)
-    cache = runs.cache(prompt, generate)
     after_prompt, one_more, end = runs.ends(prompt, generate, cache)
     workspace = runs.workspace(prompt, engine.max_batched_tokens)
     memory = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple, Protocol
 
@@ -55,6 +55,9 @@ class Program(Protocol):
 
     def state(self, call: Call, batch: int) -> Mapping[str, int]:
         """Bytes of the state before a call, by tensor."""
+
+    def windows(self, call: Call, batch: int) -> Sequence[int]:
+        """The lengths of the windows that the state before a call keeps, in tokens."""
 
 
 def prefill(program: Program, prompt: int) -> Call:

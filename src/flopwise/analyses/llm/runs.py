@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flopwise.analyses.llm.curve import Point
-from flopwise.analyses.llm.generation import summed
+from flopwise.analyses.llm.generation import line, on_a_line, summed
 from flopwise.analyses.llm.program import Call, Program, prefill, step
-from flopwise.analyses.llm.serving.memory import Cache, Workspace, cache_of
+from flopwise.analyses.llm.serving.memory import Cache, Kept, Workspace, cache_of
 from flopwise.analyses.llm.serving.workspace import workspace_of
 from flopwise.analyses.llm.step import Step, step_of
 from flopwise.analyses.needed.latents import absorbed_mla
@@ -83,12 +83,25 @@ class Runs:
 
         if program.encoder_length is not None:
             return Cache(fixed_bytes=sum(state(prompt).values()))
+        if (whole := self._whole_cache(prompt, generate)) is not None:
+            return whole
         far = prompt if program.encodes else prompt + generate
         if not self._unrolled(prompt):
             far = max(far, program.longest or 0)
         cache = cache_of(state(1), state(far), far)
         known = step(program, prompt, generate if program.encodes else 0)
         return cache if self.batch * cache.nbytes(prompt) == self.state(known) else None
+
+    def _whole_cache(self, prompt: int, generate: int) -> Cache | None:
+        """The growth of a state without windows, all of whose tensors keep every token; None for any other. It follows
+        from the states before the first and the last step, which are made anyhow."""
+        first, last = step(self.program, prompt), step(self.program, prompt, generate - 1)
+        if self.program.encodes or generate == 1 or self.program.windows(first, self.batch):
+            return None
+        sizes, tokens = self.program.state(first, self.batch).values(), self.batch * prompt
+        cache = Cache(tuple(Kept(size // tokens) for size in sizes))
+        same = (self.batch * cache.nbytes(call.past) == self.state(call) for call in (first, last))
+        return cache if all(same) else None
 
     def _unrolled(self, prompt: int) -> bool:
         """True where the program goes through its prompt token by token, which takes long for many tokens."""
@@ -120,7 +133,9 @@ class Runs:
         self.progress(f"a step of {tokens} tokens")
         return workspace_of(program.profile(call, sequences), tokens)
 
-    def generation(self, prompt: int, tokens: int) -> tuple[tuple[int, ...], dict[tuple[str, ...], int]]:
+    def generation(
+        self, prompt: int, tokens: int, cache: Cache | None
+    ) -> tuple[tuple[int, ...], dict[tuple[str, ...], int]]:
         """MACs, FLOPs, bytes that are read, those at least, absorbed MACs and what each convention counts, of so many
         steps; and the MACs that no engine can do without, by the types that they may be computed in."""
         if not tokens:
@@ -133,8 +148,21 @@ class Runs:
             products = (own.products.get(dtypes, 0) for dtypes in types)
             return own.macs, own.flops, own.bytes, own.least_bytes, run.absorbed or 0, *run.counts, *products
 
-        sums = summed(cost, 0, tokens - 1)
+        straight = self._straight(prompt, tokens, cache)
+        sums = line(cost, 0, tokens - 1) if straight else summed(cost, 0, tokens - 1)
         return sums[: -len(types) or None], dict(zip(types, sums[-len(types) :], strict=True)) if types else {}
+
+    def _straight(self, prompt: int, tokens: int, cache: Cache | None) -> bool:
+        """True where the first and the last of several steps show that all between them are on a line: no window fills
+        up, and what grows are products, or rows as much as their one axis."""
+        if cache is None or self.program.encodes or self.conventions:
+            return False
+        if any(kept.window is not None and prompt < kept.window <= prompt + tokens for kept in cache.kept):
+            return False
+        first, last = (self.run(step(self.program, prompt, n)) for n in (0, tokens - 1))
+        rows, others = first.profile.rows, last.profile.rows
+        alike = len(rows) == len(others) and first.cost.rewrites == last.cost.rewrites
+        return alike and all(map(on_a_line, rows, others))
 
     def weight_bytes(self, profile: Profile) -> int:
         """Bytes of the stored tensors of a call, in the widths that they are stored in."""
