@@ -39,6 +39,7 @@ NAMES = {
     "Value",
     "Weights",
     "__version__",
+    "annotate",
     "bench",
     "bound",
     "check",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from flopwise.analyses.traces.trace import Trace
     from flopwise.analyses.weights.result import Weights
     from flopwise.api import zoo
+    from flopwise.api.annotate import annotate
     from flopwise.api.bench import bench
     from flopwise.api.bound import bound, devices
     from flopwise.api.check import check
@@ -74,6 +75,7 @@ __all__ = [
     "Value",
     "Weights",
     "__version__",
+    "annotate",
     "bench",
     "bound",
     "check",
@@ -99,7 +101,7 @@ _HOMES = {
     **dict.fromkeys(("FlopwiseError", "InputError", "ModelError", "ShapeError"), "errors"),
     **dict.fromkeys(("Graph", "Module", "Node", "Tensor"), "graph"),
     **dict.fromkeys(("Row", "Sum"), "rows"),
-    **{name: f"api.{name}" for name in ("bench", "bound", "check", "compare", "formula", "llm")},
+    **{name: f"api.{name}" for name in ("annotate", "bench", "bound", "check", "compare", "formula", "llm")},
     **{name: f"api.{name}" for name in ("profile", "read", "sparsity", "trace", "weights")},
     "devices": "api.bound",
     "write_shapes": "api.shapes",

@@ -60,8 +60,9 @@ def test_training_lands_forward_and_backward(tmp_path: Path) -> None:
         assert {row.status for row in trace.rows} == {"matched"}
         assert [row.flops for row in backward] == [len(trace.steps) * (row.backward_flops or 0) for row in profile.rows]
         assert all(row.launches for row in backward)
-        assert {"optimiser", "loss", "accumulate gradients"} <= set(trace.remainder)
-        assert _named(trace) > 0.98
+        parts = {"optimiser", "loss", "accumulate gradients", "gaps"}
+        assert set(trace.remainder) - parts == {"unmatched"}  # BatchNorm counts its batches, which no row stands for
+        assert parts <= set(trace.remainder)
 
 
 def test_fused_encoder_layers_are_segments_of_their_rows(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from flopwise.analyses.traces.kineto import names
 from flopwise.analyses.traces.kineto.counts import ENCODERS, Work, work_of
-from flopwise.analyses.traces.kineto.records import Operator
+from flopwise.analyses.traces.kineto.records import LABEL, Operator
 from flopwise.analyses.traces.kineto.steps import Window
 from flopwise.analyses.traces.kineto.threads import Thread
 from flopwise.analyses.traces.kineto.tokens import Token, align, token, tokens_of
@@ -18,7 +18,8 @@ from flopwise.profiles.profile import Profile
 def token_of(operator: Operator) -> Token:
     """An operator as it is compared with rows."""
     work = work_of(operator.name, operator.arguments)
-    return token(operator.base, work.op, operator.arguments.tensors, work.product)
+    module = operator.label.removeprefix(LABEL) if operator.label else None
+    return token(operator.base, work.op, operator.arguments.tensors, work.product, module)
 
 
 class Model:
@@ -60,21 +61,31 @@ class Model:
 
         They are a segment where both compute the same number of products: an encoder layer in one kernel, or others.
         """
+        encoders = [o for o in operators if o.base in ENCODERS]
+        if any(o.label for o in encoders):
+            named = {o: Place(self._under(o.label.removeprefix(LABEL), rows), FORWARD) for o in encoders}
+            return {
+                o: named[o] if o in named and named[o].layers else Place(name=_remainder(o, loss)) for o in operators
+            }
         macs = sum(work_of(o.name, o.arguments).macs or 0 for o in operators)
         if not macs or macs != sum(self.layers[row].macs or 0 for row in rows):
             return {o: Place(name=_remainder(o, loss)) for o in operators}
-        encoders = [o for o in operators if o.base in ENCODERS]
         inside = encoders or operators
         parts = self._parts(rows, len(encoders))
         segments = [Place(part, FORWARD) for part in parts]
         places = dict(zip(inside, segments if len(segments) > 1 else segments * len(inside), strict=True))
         return {o: places.get(o) or Place(name=_remainder(o, loss)) for o in operators}
 
+    def _under(self, module: str, rows: tuple[int, ...]) -> tuple[int, ...]:
+        """The rows in a module and in those below it."""
+        return tuple(row for row in rows if f"{self.layers[row].module}.".startswith(f"{module}." if module else ""))
+
     def _parts(self, rows: tuple[int, ...], number: int) -> list[tuple[int, ...]]:
         """Rows in so many parts that are alike; in one where they are not."""
         size, rest = divmod(len(rows), max(1, number))
         parts = [rows[start : start + size] for start in range(0, len(rows), size)]
-        alike = not rest and all([self.tokens[r] for r in part] == [self.tokens[r] for r in parts[0]] for part in parts)
+        kinds = [[self.tokens[row]._replace(module=None) for row in part] for part in parts]
+        alike = not rest and all(kind == kinds[0] for kind in kinds)
         return parts if alike else [rows]
 
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from flopwise.analyses.traces.kineto import names
 from flopwise.analyses.traces.kineto.counts import DTYPES
 from flopwise.analyses.traces.kineto.places import Listed, Model, places_of, token_of
-from flopwise.analyses.traces.kineto.records import Kernel, Operator, Records, records_of
+from flopwise.analyses.traces.kineto.records import LABEL, Kernel, Operator, Records, records_of
 from flopwise.analyses.traces.kineto.refusals import refuse_other_model
 from flopwise.analyses.traces.kineto.steps import Window, windows_of
 from flopwise.analyses.traces.kineto.threads import Thread, threads_of
 from flopwise.analyses.traces.land import Landing, Place, Step, Work, land
 from flopwise.analyses.traces.scan import Scan
-from flopwise.analyses.traces.trace import Matched, Recording
+from flopwise.analyses.traces.trace import FORWARD, Matched, Recording
 from flopwise.errors import ModelError, counted
 from flopwise.profiles.profile import Profile
 
@@ -35,8 +35,14 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
         raise ModelError(
             f"{scan.name}: no operators were recorded: export in the profiler's on_trace_ready, not after its end"
         )
-    if profile is not None and not records.shaped:
-        raise ModelError(f"{scan.name}: no shapes were recorded: profile with record_shapes=True")
+    if (
+        profile is not None
+        and not records.shaped
+        and not any(o.annotation and o.name.startswith(LABEL) for o in records.operators)
+    ):
+        raise ModelError(
+            f"{scan.name}: no shapes were recorded: profile with record_shapes=True, or within flopwise.annotate"
+        )
     threads = threads_of(records.operators)
     windows, note = windows_of(records, threads, None if profile is None else len(profile.rows))
     model = Listed() if profile is None else Model(profile)
@@ -50,7 +56,7 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
         places = places_of(window, threads, model)
         times = kernels.times(number) if records.kernels else {o: o.end - o.start for o in places}
         for operator, time in times.items():
-            if operator in places and token_of(operator).product:
+            if operator in places and _is_product(operator, places[operator], model):
                 products[bool(places[operator].layers)] += time
                 placed += bool(places[operator].layers)
                 dtypes[next((DTYPES[kind] for kind in operator.arguments.types if kind in DTYPES), "")] += time
@@ -61,6 +67,7 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
     share = products[True] / products.total() if products.total() else None
     if isinstance(model, Model) and (share is None or share < 0.5 or 2 * placed < len(forward)):
         refuse_other_model(scan.name, forward, model, profile, share)
+    landings = [landing for landing in landings if landing.busy_ns] or landings
     rows = {number for landing in landings for place in landing.times for number in place.layers}
     of = len(model.layers)
     notes = [note] if note else []
@@ -75,6 +82,13 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
         records.memory_bytes,
         dtypes.most_common(1)[0][0] if dtypes else "",
     )
+
+
+def _is_product(operator: Operator, place: Place, model: Model | Listed) -> bool:
+    """True for an operator that computes products: by its own shapes, or by those of its row."""
+    if operator.arguments.tensors or place.phase != FORWARD:
+        return place.phase == FORWARD and token_of(operator).product
+    return any(model.layers[number].macs for number in place.layers)
 
 
 def _step(window: Window, threads: Mapping[str, Thread], places: Mapping[Operator, Place]) -> Step:

@@ -21,8 +21,11 @@ _KINDS = {
     **dict.fromkeys(("gpu_memcpy", "Memcpy", "gpu_memset", "Memset"), "copy"),
 }
 
+#: What begins the names of ranges that ``flopwise.annotate`` makes; the path of a module follows.
+LABEL = "flopwise::"
+
 #: Beginnings of the names of events that are no operators but stand around some; old files call them operators.
-_ANNOTATIONS = ("ProfilerStep", "Optimizer.", "enumerate(DataLoader)", "DistributedDataParallel.", "[", "##")
+_ANNOTATIONS = (LABEL, "ProfilerStep", "Optimizer.", "enumerate(DataLoader)", "DistributedDataParallel.", "[", "##")
 
 
 class Arguments(NamedTuple):

@@ -7,10 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from flopwise.analyses.traces.kineto import names
-from flopwise.analyses.traces.kineto.records import Operator
-
-#: What begins the label that ``flopwise.annotate`` writes.
-LABEL = "flopwise::"
+from flopwise.analyses.traces.kineto.records import LABEL, Operator
 
 
 class Thread:

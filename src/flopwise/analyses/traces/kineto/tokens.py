@@ -52,12 +52,14 @@ class Token(NamedTuple):
     shapes: tuple[Extents, ...]
     #: Whether it computes products: convolutions, matrix products, attention.
     product: bool
+    #: Dotted path of the module that it ran in; None where that is not known.
+    module: str | None = None
 
 
-def token(name: str, op: str, shapes: Sequence[Extents], product: bool) -> Token:
+def token(name: str, op: str, shapes: Sequence[Extents], product: bool, module: str | None) -> Token:
     """A token with shapes that can be compared."""
     bare = (_without_leading_ones(shape) for shape in shapes if shape)
-    return Token(name, _PRODUCTS.get(op, op), tuple(filter(None, bare)), product)
+    return Token(name, _PRODUCTS.get(op, op), tuple(filter(None, bare)), product, module)
 
 
 def tokens_of(profile: Profile) -> list[Token]:
@@ -72,7 +74,7 @@ def tokens_of(profile: Profile) -> list[Token]:
             for each in (t.items or (t,))
             if each.shape is not None
         ]
-        tokens.append(token(name, row.node.op, shapes, bool(row.macs)))
+        tokens.append(token(name, row.node.op, shapes, bool(row.macs), row.node.module))
     return tokens
 
 
@@ -98,10 +100,12 @@ def align(seen: Sequence[Token], rows: Sequence[Token], shapes: bool = True) -> 
 def _gain(seen: Token, row: Token, shapes: bool) -> int:
     """How much a pair is worth; 0 for one that is none."""
     same = seen.name == row.name or seen.name in _SYNONYMS.get(row.name, ()) if row.name else seen.op == row.op
-    if not same or seen.product != row.product:
+    if not same or (seen.module is not None and seen.module != row.module):
         return 0
     if not shapes or not seen.shapes or not row.shapes:
         return 2
+    if seen.product != row.product:
+        return 0
     one, other = (_without_vectors(each.shapes) for each in (seen, row))
     if one == other:
         return 6

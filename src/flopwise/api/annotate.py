@@ -1,0 +1,67 @@
+"""``flopwise.annotate``: names of modules in the traces that a profiler records."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from flopwise.analyses.traces.kineto.records import LABEL
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@contextlib.contextmanager
+def annotate(model: nn.Module) -> Iterator[None]:
+    """A context in which each call of a module of a model is a named range in traces: ``flopwise::layer1.0.conv1``.
+
+    ``flopwise.trace`` then knows of every operator which module it ran in, also where shapes were not recorded or
+    layers are all alike. What is compiled runs without ranges.
+
+    Args:
+        model: a module of PyTorch; it is the same behind the ``with`` block.
+    """
+    with contextlib.ExitStack() as stack:
+        for path, module in _modules(model):
+            stack.enter_context(_named(module, LABEL + path))
+        yield
+
+
+def _modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The modules that run Python code of their own, by their first path."""
+    import torch
+
+    for path, module in model.named_modules():
+        if not isinstance(module, torch.jit.ScriptModule):
+            yield path, module
+
+
+@contextlib.contextmanager
+def _named(module: nn.Module, name: str) -> Iterator[None]:
+    """The module with a range around its ``forward``; hooks would switch PyTorch's fused encoder layers off."""
+    own = vars(module).get("forward")
+    vars(module)["forward"] = _in_range(module.forward, name)
+    try:
+        yield
+    finally:
+        if own is None:
+            del vars(module)["forward"]
+        else:
+            vars(module)["forward"] = own
+
+
+def _in_range(forward: Callable[..., Any], name: str) -> Callable[..., Any]:
+    import torch
+    from torch.autograd.profiler import record_function
+
+    # Much less than record_function, which calls an operator; PyTorch's compiler marks its own work with it.
+    range_of = getattr(torch._C._profiler, "_RecordFunctionFast", record_function)
+
+    @functools.wraps(forward)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with range_of(name):
+            return forward(*args, **kwargs)
+
+    return call
