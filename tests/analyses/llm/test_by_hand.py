@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.analyses.llm.by_hand import Gated, Grouped, Mixture
 from tests.analyses.llm.model_cards import CARDS
 from tests.language_models import written
 
@@ -54,3 +55,51 @@ def test_parameters_of_a_rank(tmp_path: Path, name: str) -> None:
         rank = flopwise.llm(model, train=True, prompt=16, batch=ep, dp=ep, tp=tp, ep=ep).rank
         assert rank is not None
         assert rank.params == hand.share(tp, ep)
+
+
+#: The sizes of Granite-4.0-H-Tiny, whose layers are Mamba-2 (https://arxiv.org/abs/2405.21060) but for one in ten.
+HYBRID = {
+    "model_type": "granitemoehybrid",
+    "architectures": ["GraniteMoeHybridForCausalLM"],
+    "hidden_size": 1536,
+    "intermediate_size": 512,
+    "shared_intermediate_size": 1024,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 4,
+    "vocab_size": 100352,
+    "num_local_experts": 64,
+    "num_experts_per_tok": 6,
+    "mamba_n_heads": 48,
+    "mamba_d_head": 64,
+    "mamba_d_state": 128,
+    "mamba_n_groups": 1,
+    "mamba_d_conv": 4,
+    "mamba_expand": 2,
+    "tie_word_embeddings": True,
+    "position_embedding_type": "nope",
+    "max_position_embeddings": 131072,
+    "torch_dtype": "bfloat16",
+}
+
+
+def test_a_model_of_state_spaces_and_attention(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    width, inner, heads, head, state = 1536, 3072, 48, 64, 128
+    convolved = inner + 2 * state  # channels: values, and the projections into the state and out of it
+    products = width * (inner + convolved + heads) + inner * width
+    mamba = products + convolved * (4 + 1) + 3 * heads + inner
+    attention, shared = Grouped(width, 12, 4, 128), Gated(width, 1024)
+    experts = Mixture(width, 512, 64, 6)
+    feed, active = experts.share(1, 1) + shared.active + 2 * width, experts.active + shared.active
+    tables = 100352 * width + width
+    assert 36 * (mamba + feed) + 4 * (attention.share(1) + feed) + tables == 6_939_037_248
+
+    config = {**HYBRID, "num_hidden_layers": 3, "layer_types": ["mamba", "mamba", "attention"]}
+    result = flopwise.llm(written(tmp_path, config), prompt=512, generate=1)
+    assert result.params == 2 * (mamba + feed) + attention.share(1) + feed + tables
+    recurrent = 2 * convolved * 4 + 4 * heads * head * state  # inputs of the convolution, and a state in float32
+    assert result.cache_bytes == 2 * recurrent + 2 * 512 * attention.kept_share(1)
+    assert result.decode is not None
+    step = 2 * (products + convolved * 4 + heads * head * state + active)
+    again = 2 * convolved * 4  # the program convolves two positions and drops one
+    assert result.decode.macs == step + again + attention.executed(1, 513, 513) + active + 100352 * width
