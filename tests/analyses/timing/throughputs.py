@@ -59,7 +59,15 @@ QUANTISED: dict[str, dict[str, Any]] = {
         },
         "ignore": ["lm_head"],
     },
-    "mxfp4": {"quant_method": "mxfp4"},
+    "mxfp4": {
+        "quant_method": "mxfp4",
+        "modules_to_not_convert": [
+            "model.layers.*.self_attn",
+            "model.layers.*.mlp.router",
+            "model.embed_tokens",
+            "lm_head",
+        ],
+    },
 }
 
 
