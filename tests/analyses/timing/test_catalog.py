@@ -40,7 +40,7 @@ def refusal(row: dict[str, Any], documents: dict[str, Any]) -> str:
             return "no element type"
         if row.get("unit") != "TFLOP/s":
             return "no unit"
-    elif row["what"] not in (*LEVELS, "link") or row.get("unit") != "GB/s":
+    elif row["what"] not in (*LEVELS, "link", "network") or row.get("unit") != "GB/s":
         return "no unit"
     return "" if row.get("value", 0) > 0 else "no value"
 
@@ -166,16 +166,21 @@ WAYS = {
     "NVLink 3.0 (GA102)": 14.0625,
     "NVLink 4.0": 25,
     "NVLink 5.0": 50,
+    "InfiniBand 200 Gb/s": 25,
+    "InfiniBand 400 Gb/s": 50,
+    "RoCE 400 Gb/s": 50,
 }
 
 
 @pytest.mark.parametrize("device", [d for d in DEVICES.values() if d.kind != "cpu"], ids=lambda d: d.id)
 def test_a_link_is_what_goes_one_way(device: Device) -> None:
     for peak in device.peaks:
-        if peak.what == "link":
+        if peak.what in ("link", "network"):
             way, _, count = peak.via.rpartition(" x")
             rate = WAYS[way] if way in WAYS else float(way.rpartition(" ")[2])
             assert peak.value == pytest.approx(rate * int(count) * 1e9)
+    network, link = device.link("network"), device.link()
+    assert network is None or (link is not None and link.devices and network.value < link.value)
 
 
 #: Desktop cards and the A10G multiply bfloat16 at half the rate of float16 with a float16 sum.

@@ -212,6 +212,7 @@ def _figure(row: Row, documents: Mapping[str, Row]) -> Peak:
         verified=row.get("verified", document["opened"]),
         dense=row.get("dense", True),
         via=row.get("via", ""),
+        devices=row.get("devices"),
     )
 
 

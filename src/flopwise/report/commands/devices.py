@@ -116,7 +116,7 @@ def _documents(device: Device) -> list[str]:
 
 
 def _content(device: Device) -> Json:
-    keys = "what dtype via value unit dense kind above_rated_mhz verified source"
+    keys = "what dtype via devices value unit dense kind above_rated_mhz verified source"
     return {
         **fields(device, "id name"),
         "aliases": list(device.aliases),
