@@ -35,6 +35,18 @@ def test_the_page(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert words in page
 
 
+def test_the_page_of_several_devices(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["llm", llama, "--prompt", "32", "--generate", "4", "-b", "2", "--device", "2xh100"]
+    assert main([*command, "--human"]) == 0
+    page = capsys.readouterr().out
+    for words in ("2 × NVIDIA H100 SXM5 80GB · 2 sequences of 36 tokens", "least time of a token", "tp 2", "dp 2"):
+        assert words in page
+    assert main([*command, "-f", "json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["serving"] == content["splits"][0]
+    assert {"devices", "tp", "pp", "ep", "cp", "dp", "per_device", "floors"} <= content["serving"].keys()
+
+
 def test_the_json(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["llm", llama, "--prompt", "32", "--generate", "4", "-f", "json"]) == 0
     content = json.loads(capsys.readouterr().out)
@@ -65,7 +77,10 @@ def test_training(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["--memory-fraction", "1.1"], "memory_fraction 1.1: must be above 0 and at most 1"),
         (["-b", "99999999999999"], " has more bytes than PyTorch can count; give smaller sizes"),
         (["--generate", "99999999999999"], "has more bytes than PyTorch can count; give smaller sizes"),
-        (["--tp", "2"], "are for a training step: give --train"),
+        (["--tp", "2"], "tp: give the device as well"),
+        (["--device", "h100", "--tp", "8"], "tp 8: 4 heads of model.layers.0.self_attn do not divide by it"),
+        (["--fsdp", "2"], "--fsdp is for a training step: give --train"),
+        (["--train", "--gpus", "2"], "--gpus is for a request; leave --train out"),
         (["--tokens-per-s", "10"], "is for a training step: give --train"),
         (["--train", "--tokens-per-s", "10"], "needs both its tokens per second and a device"),
         (["--train", "--rewrite", "absorb-mla"], "leave --train out"),

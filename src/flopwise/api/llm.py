@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import operator
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +19,10 @@ from flopwise._kinds import described
 from flopwise.analyses.llm.inference import Inference, Logits, inference
 from flopwise.analyses.llm.on_device import floors_of, on_device
 from flopwise.analyses.llm.program import Call
+from flopwise.analyses.llm.serving.communication import assumptions_of_links
 from flopwise.analyses.llm.serving.serving import Engine, served
+from flopwise.analyses.llm.serving.solver import fewest, placement, placements
+from flopwise.analyses.llm.serving.ways import Split
 from flopwise.analyses.llm.sharding import Sharding
 from flopwise.analyses.llm.training import Checkpointing, TrainingStep, run_of, training_step
 from flopwise.analyses.needed.latents import REWRITES
@@ -31,6 +35,7 @@ from flopwise.errors import InputError
 if TYPE_CHECKING:
     from torch import nn
 
+    from flopwise.analyses.timing.device import Device
     from flopwise.profiles.profile import Profile
     from flopwise.readers.torch.language.state import Step
 
@@ -85,6 +90,12 @@ def llm(
     memory_fraction: float = 0.9,
     block_size: int = 16,
     shared_prefix: int = 0,
+    gpus: int | None = None,
+    tp: int | None = None,
+    pp: int | None = None,
+    ep: int | None = None,
+    cp: int | None = None,
+    dp: int | None = None,
     trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference: ...
@@ -160,11 +171,14 @@ def llm(
         optimizer: training: "sgd", "momentum", "adam" or "adamw".
         checkpointing: training: what the backward pass computes once more: nothing ("none"), attention ("selective"),
             or every layer ("full", as transformers does it).
-        dp: training: replicas that share the batch.
+        gpus: request: how many devices; ``device="2xh100"`` says the same. What of ``tp`` to ``dp`` is not given is
+            looked for: every split that divides the model is in ``splits`` of the result, the fastest steps first.
+        dp: replicas that share the batch.
         fsdp: training: ranks that share weights and batch (ZeRO-3).
-        tp: training: ranks that share each layer's products.
-        pp: training: stages that share the layers.
-        ep: training: ranks that share the experts.
+        tp: devices that share each layer's products.
+        pp: stages that share the layers.
+        ep: devices that share the experts.
+        cp: request: devices that share the tokens of each sequence.
         tokens_per_second: training: tokens that a run trains on each second, on all its devices together, for its MFU.
 
     Raises:
@@ -210,6 +224,12 @@ def _request(
     memory_fraction: float = 0.9,
     block_size: int = 16,
     shared_prefix: int = 0,
+    gpus: int | None = None,
+    tp: int | None = None,
+    pp: int | None = None,
+    ep: int | None = None,
+    cp: int | None = None,
+    dp: int | None = None,
 ) -> Inference:
     """The cost of a request; see ``llm``."""
     chosen = [
@@ -221,9 +241,13 @@ def _request(
             raise InputError(f"unknown rewrite {name!r}; known: {', '.join(REWRITES)}")
     if kv_dtype is not None and kv_dtype.lower() not in KV_DTYPES:
         raise InputError(f"unknown element type {kv_dtype!r} of the cache; known: {', '.join(KV_DTYPES)}")
-    from flopwise.analyses.timing.machine import named
-
-    where = named(device) if device is not None else None
+    shares = _shares({"tp": tp, "pp": pp, "ep": ep, "cp": cp, "dp": dp})
+    count, where = _devices(device, gpus)
+    if where is None and shares:
+        raise InputError(f"{', '.join(shares)}: give the device as well")
+    ways = Split(**shares) if shares else None
+    if ways is not None:
+        ways.check()
     counts = map(operator.index, (block_size, shared_prefix))
     engine = Engine(operator.index(max_batched_tokens), memory_fraction, *counts)
     progress("building the model")
@@ -242,13 +266,56 @@ def _request(
         progress=progress,
     )
     serving = served(result, engine, where)
+    plain = replace(result, serving=serving, renderer=_as_text, divisible=None)
     if where is None:
-        return replace(result, serving=serving, renderer=_as_text)
+        return plain
     bounds = on_device(result, where, serving)
-    if serving is not None:
-        serving = replace(serving, floors=floors_of(bounds))
-    notes = (*result.notes, *bounds.notes)
-    return replace(result, serving=serving, device=bounds, renderer=_as_text, notes=notes)
+    plain = replace(plain, device=bounds, notes=(*result.notes, *bounds.notes))
+    if serving is None:
+        return plain
+    serving = replace(serving, floors=floors_of(bounds))
+    assert result.divisible is not None
+    if count in (None, 1) and ways is None and (serving.fits or not where.memory_bytes):
+        return replace(plain, serving=serving)
+    progress(f"splits among {where.name}")
+    request = result.divisible, engine, result.cached_tokens
+    if count is None and ways is None:
+        splits = tuple(fewest(*request, where))
+        serving = replace(serving, fewest=splits[0].split.devices if splits else None)
+    elif ways is not None and count in (None, ways.devices):
+        splits = (placement(*request, ways, where),)
+    else:
+        splits = tuple(placements(*request, count or 1, where, ways))
+    best = serving if count is None and ways is None else splits[0]
+    notes = (*plain.notes, *assumptions_of_links(where)) if splits else plain.notes
+    return replace(plain, serving=best, splits=splits, notes=notes)
+
+
+def _shares(ways: Mapping[str, int | None]) -> dict[str, int]:
+    """The ways of dividing that were given."""
+    return {way: operator.index(ranks) for way, ranks in ways.items() if ranks is not None}
+
+
+def _devices(device: str | None, gpus: int | None) -> tuple[int | None, Device | None]:
+    """How many devices were asked for, and what they are: ``2xh100``, or a name with the number beside it.
+
+    Raises:
+        InputError: no device goes by that name, or numbers are less than 1, differ or lack a device.
+    """
+    from flopwise.analyses.timing.machine import named
+
+    if device is None:
+        if gpus is not None:
+            raise InputError(f"gpus {gpus}: give the device as well")
+        return None, None
+    several = re.fullmatch(r"(\d+)\s*[x×]\s*(\S.*)", device.strip())
+    where = named(several[2] if several else device)
+    count = int(several[1]) if several else gpus
+    if several and gpus not in (None, count):
+        raise InputError(f"{device}: these are {count} devices, not {gpus}")
+    if count is not None and count < 1:
+        raise InputError(f"{count} devices: must be at least 1")
+    return count, where
 
 
 @partial(checked, name="llm")
@@ -274,8 +341,7 @@ def _training_step(
     for name, number in (("batch", batch), ("prompt", prompt)):
         if number < 1:
             raise InputError(f"{name} {number}: must be at least 1")
-    ways = {"dp": dp, "fsdp": fsdp, "tp": tp, "pp": pp, "ep": ep}
-    shares = {way: operator.index(ranks) for way, ranks in ways.items() if ranks is not None}
+    shares = _shares({"dp": dp, "fsdp": fsdp, "tp": tp, "pp": pp, "ep": ep})
     sharding = Sharding(**shares) if shares else None
     if sharding is not None:
         sharding.check(batch)
@@ -423,6 +489,12 @@ class _Program:
     def profile(self, call: Call, batch: int) -> Profile:
         """The profile of a call."""
         return profile(self._module, self._step(call, batch).inputs)
+
+    def plan(self) -> Mapping[str, str]:
+        """How engines divide its weights by tensor parallelism."""
+        from flopwise.readers.torch.language.plan import engines_plan
+
+        return engines_plan(self._module)
 
     def state(self, call: Call, batch: int) -> Mapping[str, int]:
         """Bytes of the state before a call, by tensor."""

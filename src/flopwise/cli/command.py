@@ -45,6 +45,8 @@ class Group:
 
 
 option = Group("Options")
+devices = Group("Devices")
+training = Group("Training")
 inputs = Group("Inputs")
 counts = Group("What to count")
 shows = Group("What to show")
@@ -55,7 +57,9 @@ caffe = Group("Caffe")
 language = Group("Language models")
 
 #: The titles of the groups in the order of a help text: those of the command itself first.
-GROUPS = tuple(group.title for group in (option, inputs, counts, shows, output, onnx, pytorch, caffe, language))
+GROUPS = tuple(
+    group.title for group in (option, devices, training, inputs, counts, shows, output, onnx, pytorch, caffe, language)
+)
 
 
 class Command(click.Command):

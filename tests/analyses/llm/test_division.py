@@ -38,7 +38,7 @@ def divided(tp: int, repeat: bool = False) -> Division:
 
 def parts(division: Division) -> dict[str, Fraction]:
     rows = division.profile.rows
-    stored = {t.name: division.weight(t) for row in rows for t in division.folding.stored(row.node)}
+    stored = {t.name: division.weight(t.name) for row in rows for t in division.folding.stored(row.node)}
     return {**stored, **{t.name: division.result(t) for row in rows for t in row.node.known_outputs}}
 
 

@@ -23,7 +23,7 @@ from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
 
 #: Layers of a model are numbered: the first number in a module's path.
-_NUMBER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
+NUMBER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
 
 _WHOLE = Fraction(1)
 
@@ -56,7 +56,8 @@ class Division:
             plan: module path with ``*`` for numbers -> how its weight is divided ("colwise", "rowwise" ...).
             tp: devices that share each product.
             ep: devices that share the experts.
-            repeat_heads: whether heads of keys and values are repeated where there are fewer than devices.
+            repeat_heads: whether heads of keys and values are repeated where there are fewer than devices, as engines
+                do, and a vocabulary that does not divide is padded.
 
         Raises:
             InputError: something does not divide: weights, heads or experts.
@@ -64,7 +65,7 @@ class Division:
         self.profile, self.tp, self.ep, self.folding = profile, tp, ep, fold(profile.graph)
         self._plan = [(re.compile(re.escape(k).replace(r"\*", r"\d+") + r"$"), v) for k, v in plan.items()]
         self._repeat_heads = repeat_heads
-        #: The stacks of experts that are divided, by the name of the stored tensor.
+        #: The stacks of experts, by the names of the stored tensors.
         self.experts: dict[str, Experts] = {}
         #: Rows whose results are sums of all devices' parts: products by rows, and look-ups in a divided table.
         self.reduced: list[Row] = []
@@ -77,9 +78,9 @@ class Division:
             raise InputError("tp: transformers has no plan for dividing this model")
         self._divide()
 
-    def weight(self, tensor: Tensor) -> Fraction:
+    def weight(self, name: str) -> Fraction:
         """The part of a stored tensor that tp leaves on a device."""
-        return self._weights.get(tensor.name, _WHOLE)
+        return self._weights.get(name, _WHOLE)
 
     def row(self, row: Row) -> Fraction:
         """The part of a row's work that a device does."""
@@ -89,18 +90,24 @@ class Division:
         """The part of a result that a device has."""
         return self._results.get(tensor.name, _WHOLE)
 
+    def inside(self, row: Row) -> Fraction:
+        """The part of what a row works on, stored tensors left out, that a device has."""
+        return min((self._results[t.name] for t in row.node.known_inputs if t.name in self._results), default=_WHOLE)
+
     def _divide(self) -> None:
         """Follow the divided tensors through the program."""
-        for row in self.profile.rows:
+        rows = self.profile.rows
+        stacks = {row.node.module: stack for row in rows if (stack := experts_of(row.name, row.node))}
+        for row in rows:
             stored = [t for t in self.folding.stored(row.node) if t.kind == "weight"]
-            if (stack := experts_of(row.name, row.node)) is not None and self.ep > 1:
-                if stack.matrices % self.ep:
-                    raise InputError(f"ep {self.ep}: {stack.matrices} experts of {row.name} do not divide by it")
+            if (stack := experts_of(row.name, row.node)) is not None:
                 self.experts.update((t.name, stack) for t in stored if stack.hold(t))
+            elif row.node.module in stacks:  # biases, of which each row picks those of its expert
+                own = stacks[row.node.module]
+                self.experts.update((t.name, own) for t in stored if t.dims[:1] == (own.matrices,))
             if self.tp > 1:
                 self._divide_row(row, stored)
-        if self.ep > 1 and not self.experts:
-            raise InputError(f"ep {self.ep}: the model has no stacks of experts to divide")
+        refuse_experts(self.experts, self.ep)
         self._refuse_heads()
 
     def _divide_row(self, row: Row, stored: Sequence[Tensor]) -> None:
@@ -108,17 +115,17 @@ class Division:
         names = [t.name for t in row.node.known_outputs]
         ways = {t.name: way for t in stored if (way := self._way(t))}
         way = next(iter(ways.values()), "")
-        inputs = [self._results[t.name] for t in row.node.known_inputs if t.name in self._results]
-        part = min(inputs, default=Fraction(1, self.tp))
+        inside = any(t.name in self._results for t in row.node.known_inputs)
+        part = self.inside(row) if inside else Fraction(1, self.tp)
         if way:
             matrices = [t for t in stored if t.name in ways and ("colwise" in way or len(t.dims) > 1)]
             self._refuse_weights(matrices, way)
             self._weights.update((t.name, Fraction(1, self.tp)) for t in matrices)
             if "rowwise" in way:
                 self.reduced.append(row)
-        if way or inputs:
+        if way or inside:
             self._rows[id(row)] = part
-        if ("colwise" in way and "gather" not in way) or (inputs and "rowwise" not in way):
+        if ("colwise" in way and "gather" not in way) or (inside and "rowwise" not in way):
             self._results.update(dict.fromkeys(names, part))
         if way == "colwise":
             self._columns.update(dict.fromkeys(names, _Columns(row, [t for t in stored if t.name in ways])))
@@ -169,14 +176,29 @@ class Division:
                     raise InputError(f"tp {self.tp}: {heads} heads of {module} do not divide by it")
 
     def _refuse_weights(self, stored: Sequence[Tensor], way: str) -> None:
-        """Refuse weights that do not divide."""
+        """Refuse weights that do not divide; engines pad a vocabulary."""
+        if self._repeat_heads and ("embedding" in way or "gather" in way):
+            return
         for tensor in stored:
             if not any(int(size) % self.tp == 0 for size in tensor.dims):
                 shape = "×".join(map(str, tensor.dims))
                 raise InputError(f"tp {self.tp}: {tensor.name} ({shape}, {way}) does not divide by it")
 
 
-def part_of(number: int, part: Fraction) -> int:
+def refuse_experts(stacks: Mapping[str, Experts], ep: int) -> None:
+    """Refuse to divide experts.
+
+    Raises:
+        InputError: there are none, or they do not divide.
+    """
+    if ep > 1 and not stacks:
+        raise InputError(f"ep {ep}: the model has no stacks of experts to divide")
+    for stack in stacks.values():
+        if stack.matrices % ep:
+            raise InputError(f"ep {ep}: {stack.matrices} experts of {stack.layer} do not divide by it")
+
+
+def part_of(number: Fraction | int, part: Fraction) -> int:
     """A part of a number, rounded up.
 
     >>> part_of(10, Fraction(1, 3))
@@ -193,18 +215,29 @@ def stages(rows: Sequence[Row], count: int) -> list[list[Row]]:
     """
     if count == 1:
         return [list(rows)]
-    numbers = [_NUMBER.search(row.node.module) for row in rows]
-    layers = 1 + max((int(match[1]) for match in numbers if match), default=-1)
+    layers = layers_of(rows)
     if layers < count:
         raise InputError(f"pp {count}: the model has {layers} layers")
     size, more = divmod(layers, count)
     ends = [size * (n + 1) + min(n + 1, more) for n in range(count)]
     stretches: list[list[Row]] = [[] for _ in range(count)]
     past_blocks = False
-    for row, match in zip(rows, numbers, strict=True):
-        past_blocks = past_blocks or match is not None
-        if match is None:
+    for row in rows:
+        number = layer_of(row)
+        past_blocks = past_blocks or number is not None
+        if number is None:
             stretches[-1 if past_blocks else 0].append(row)
         else:
-            stretches[next(n for n, end in enumerate(ends) if int(match[1]) < end)].append(row)
+            stretches[next(n for n, end in enumerate(ends) if number < end)].append(row)
     return stretches
+
+
+def layer_of(row: Row) -> int | None:
+    """The number of the layer that a row is in; None before and after the layers."""
+    match = NUMBER.search(row.node.module)
+    return int(match[1]) if match else None
+
+
+def layers_of(rows: Sequence[Row]) -> int:
+    """How many layers rows are in."""
+    return 1 + max((number for row in rows if (number := layer_of(row)) is not None), default=-1)

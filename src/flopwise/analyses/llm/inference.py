@@ -13,7 +13,9 @@ from flopwise.analyses.llm.program import prefill as prefill_of
 from flopwise.analyses.llm.runs import Runs
 from flopwise.analyses.llm.serving.memory import Memory
 from flopwise.analyses.llm.serving.serving import Engine, Serving
+from flopwise.analyses.llm.serving.split import Divisible, divisible
 from flopwise.analyses.llm.serving.verdict import verdict
+from flopwise.analyses.llm.serving.workspace import workspace_of
 from flopwise.analyses.llm.step import Step
 from flopwise.analyses.needed.latents import ABSORB_MLA
 from flopwise.conventions.convention import Convention
@@ -63,6 +65,10 @@ class Inference:
     #: Tokens with which the cache grows, at the end; and what must fit an engine's memory: None where it is not known.
     cached_tokens: int = 0
     memory: Memory | None = None
+    #: The calls that were run, for whoever divides them among devices; None afterwards.
+    divisible: Divisible | None = field(default=None, repr=False, compare=False)
+    #: The same request by every split among several devices, the best first.
+    splits: tuple[Serving, ...] = ()
     serving: Serving | None = None
     #: The same on a device; None when none was named.
     device: OnDevice | None = None
@@ -169,6 +175,7 @@ class Inference:
             "rewrites": {name: {"macs": macs, "generate_macs": every} for name, (macs, every) in self.rewrites.items()},
             **({"conventions": self._counted()} if self.conventions else {}),
             **({} if self.serving is None else {"serving": self.serving.to_dict(), "verdict": verdict(self.serving)}),
+            **({"splits": [one.to_dict() for one in self.splits]} if self.splits else {}),
             **({} if self.device is None else {"device": self.device.to_dict()}),
             **({"curve": [point.to_dict() for point in self.curve]} if self.curve else {}),
             "exact": prefill.exact and (decode is None or decode.exact),
@@ -224,7 +231,8 @@ def inference(
         raise InputError(f"{ABSORB_MLA}: {program.name} expands no latents that could be absorbed")
     weight_bytes = runs.weight_bytes(first.profile)
     after_prompt, one_more, end = runs.ends(prompt, generate, cache)
-    workspace = runs.workspace(prompt, engine.max_batched_tokens)
+    largest = runs.largest_step(prompt, engine.max_batched_tokens)
+    workspace = workspace_of(*largest)
     memory = None
     if cache is not None and workspace is not None:
         memory = Memory(weight_bytes, cache, workspace, engine.block_size, engine.shared_prefix)
@@ -259,6 +267,7 @@ def inference(
         curve=runs.curve(_contexts(program, prompt, generate), weight_bytes) if curve else (),
         cached_tokens=prompt if program.encodes else prompt + generate,
         memory=memory,
+        divisible=divisible(runs, prompt, generate, largest),
     )
 
 

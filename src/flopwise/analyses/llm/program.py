@@ -53,6 +53,9 @@ class Program(Protocol):
     def profile(self, call: Call, batch: int) -> Profile:
         """The profile of a call."""
 
+    def plan(self) -> Mapping[str, str]:
+        """How engines divide its weights by tensor parallelism: module path with ``*`` for numbers -> the way."""
+
     def state(self, call: Call, batch: int) -> Mapping[str, int]:
         """Bytes of the state before a call, by tensor."""
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from flopwise.analyses.llm.curve import Point
 from flopwise.analyses.llm.generation import line, on_a_line, summed
 from flopwise.analyses.llm.program import Call, Program, prefill, step
-from flopwise.analyses.llm.serving.memory import Cache, Kept, Workspace, cache_of
-from flopwise.analyses.llm.serving.workspace import workspace_of
+from flopwise.analyses.llm.serving.memory import Cache, Growth, Kept, cache_of
 from flopwise.analyses.llm.step import Step, step_of
 from flopwise.analyses.needed.latents import absorbed_mla
 from flopwise.conventions.convention import Convention
@@ -71,26 +70,34 @@ class Runs:
         """Bytes of the state before a call."""
         return sum(self.program.state(call, self.batch).values())
 
-    def cache(self, prompt: int, generate: int) -> Cache | None:
+    def growth(self, prompt: int, generate: int) -> Growth:
         """The growth of a sequence's state with its tokens; behind an encoder with those of the prompt, before as many
-        generated ones. None where it is no sum of straight lines up to windows."""
+        generated ones."""
         program = self.program
         if not program.keeps_state:
-            return Cache()
+            return Growth({}, {}, 1)
 
         def state(tokens: int) -> Mapping[str, int]:
             return program.state(step(program, tokens, generate if program.encodes else 0), 1)
 
         if program.encoder_length is not None:
-            return Cache(fixed_bytes=sum(state(prompt).values()))
-        if (whole := self._whole_cache(prompt, generate)) is not None:
-            return whole
+            return Growth(state(prompt), state(prompt), prompt)
         far = prompt if program.encodes else prompt + generate
         if not self._unrolled(prompt):
             far = max(far, program.longest or 0)
-        cache = cache_of(state(1), state(far), far)
+        return Growth(state(1), state(far), far)
+
+    def cache(self, prompt: int, generate: int) -> Cache | None:
+        """The state of a sequence; None where it is no sum of straight lines up to windows."""
+        program = self.program
+        if not program.keeps_state:
+            return Cache()
+        if program.encoder_length is None and (whole := self._whole_cache(prompt, generate)) is not None:
+            return whole
+        cache = cache_of(*self.growth(prompt, generate))
         known = step(program, prompt, generate if program.encodes else 0)
-        return cache if self.batch * cache.nbytes(prompt) == self.state(known) else None
+        same = program.encoder_length is not None or self.batch * cache.nbytes(prompt) == self.state(known)
+        return cache if same else None
 
     def _whole_cache(self, prompt: int, generate: int) -> Cache | None:
         """The growth of a state without windows, all of whose tensors keep every token; None for any other. It follows
@@ -119,19 +126,19 @@ class Runs:
             first, second, last = (self.batch * cache.nbytes(prompt + tokens) for tokens in (0, 1, generate))
         return first, second, last
 
-    def workspace(self, prompt: int, tokens: int) -> Workspace | None:
-        """The workspace of a step of so many tokens, as sequences that are no longer than the model was made for; of a
-        program that goes through its prompt token by token, of the whole prompt."""
+    def largest_step(self, prompt: int, tokens: int) -> tuple[Profile, int]:
+        """A step of so many tokens, as sequences that are no longer than the model was made for, and its tokens; of a
+        program that goes through its prompt token by token, the whole prompt."""
         program = self.program
         if program.keeps_state and self._unrolled(prompt):
-            return workspace_of(self.run(prefill(program, prompt)).profile, self.batch * prompt)
+            return self.run(prefill(program, prompt)).profile, self.batch * prompt
         longest = program.encoder_length or min(tokens, program.longest or tokens)
         sequences = -(-tokens // longest)
         call = prefill(program, program.encoder_length or -(-tokens // sequences))
         if (call, sequences) == (prefill(program, prompt), self.batch):
-            return workspace_of(self.run(call).profile, tokens)
+            return self.run(call).profile, tokens
         self.progress(f"a step of {tokens} tokens")
-        return workspace_of(program.profile(call, sequences), tokens)
+        return program.profile(call, sequences), tokens
 
     def generation(
         self, prompt: int, tokens: int, cache: Cache | None

@@ -138,4 +138,4 @@ def _part(division: Division, sharding: Sharding, tensor: Tensor) -> Fraction:
     """The part of a stored tensor that a rank has."""
     ep, fsdp = sharding.ep, sharding.fsdp
     shared = ep * max(fsdp // ep, 1) if tensor.name in division.experts else fsdp
-    return division.weight(tensor) / shared
+    return division.weight(tensor.name) / shared

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from flopwise.analyses.llm.traffic import WeightTraffic, weight_traffic
 from flopwise.analyses.needed.needed import needed
-from flopwise.analyses.timing.quantities import products, works
-from flopwise.memory.attention import is_fused, unfused_attention
+from flopwise.analyses.timing.quantities import Work, products, works
+from flopwise.memory.attention import Unfused, is_fused, unfused_attention
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
 
@@ -96,14 +96,8 @@ def step_of(
         last_logits: whether the vocabulary is scored for the last position of each sequence alone.
     """
     unfused, need = unfused_attention(profile.graph), needed(profile, last_logits)
-    products_of_attention = {id(profile.graph.nodes[place]) for one in unfused for place in one.places}
-    attention = {id(row) for row in profile.rows if is_fused(row.node) or id(row.node) in products_of_attention}
-    each = works(profile, need.least, types)
-    if state_type is not None:
-        each = [
-            replace(work, dtypes=(*work.dtypes, state_type)) if id(row) in attention else work
-            for row, work in zip(profile.rows, each, strict=True)
-        ]
+    attention = _attention(profile, unfused)
+    each = works_of(profile, need.least, types, state_type)
     peak = profile.peak_activation_bytes
     return Step(
         batch=batch,
@@ -124,6 +118,33 @@ def step_of(
         rewrites=need.rewrites,
         floors=need.floors,
     )
+
+
+def works_of(
+    profile: Profile, least: Sequence[int | None], types: Mapping[str, str] | None, state_type: str | None
+) -> list[Work]:
+    """The work of each row of a call; attention multiplies the state's element type, where that is not the program's.
+
+    Args:
+        profile: the call.
+        least: the multiply-adds that each row's result needs.
+        types: the element types that weights are stored in, by name, where the program multiplies others.
+        state_type: the element type of the state, where it is not that of the program.
+    """
+    each = works(profile, least, types)
+    if state_type is None:
+        return each
+    attention = _attention(profile, unfused_attention(profile.graph))
+    return [
+        replace(work, dtypes=(*work.dtypes, state_type)) if id(row) in attention else work
+        for row, work in zip(profile.rows, each, strict=True)
+    ]
+
+
+def _attention(profile: Profile, unfused: Sequence[Unfused]) -> set[int]:
+    """The rows that multiply queries, keys and values, by identity."""
+    products_of_attention = {id(profile.graph.nodes[place]) for one in unfused for place in one.places}
+    return {id(row) for row in profile.rows if is_fused(row.node) or id(row.node) in products_of_attention}
 
 
 def _scaling(row: Row) -> int:

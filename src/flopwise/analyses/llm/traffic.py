@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from flopwise.graph import Node, Tensor
-from flopwise.memory.experts import Experts, experts_of, picked_for
+from flopwise.memory.experts import Experts, experts_of
 from flopwise.operators.folding import fold
 from flopwise.profiles.profile import Profile
 
@@ -27,16 +29,24 @@ class WeightTraffic:
     experts: tuple[Experts, ...] = ()
 
 
-def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | None = None) -> WeightTraffic:
-    """Bytes of the stored tensors that a step touches.
+class Touched(NamedTuple):
+    """What a step touches of the stored tensors."""
+
+    #: By the name of a tensor: the parts that are touched at most, on average and at least, and the part that one token
+    #: is multiplied with.
+    shares: Mapping[str, tuple[Fraction, ...]]
+    experts: tuple[Experts, ...]
+
+
+def touched(profile: Profile, tokens: int) -> Touched:
+    """The parts of the stored tensors that a step touches.
 
     Args:
         profile: the step.
         tokens: tokens that are fed in it, over all sequences.
-        widths: bytes of each element by tensor name, where they differ from those of the tensor's type.
     """
     folding = fold(profile.graph)
-    touched: dict[str, tuple[Fraction, ...]] = {}
+    shares_by_name: dict[str, tuple[Fraction, ...]] = {}
     experts: list[Experts] = []
     stacks = {row.node.module: stack for row in profile.rows if (stack := experts_of(row.name, row.node))}
     for row in profile.rows:
@@ -46,17 +56,39 @@ def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | 
         experts += [stack] if stack else []
         for tensor in folding.stored(row.node):
             if tensor.kind in ("weight", "buffer") and tensor.sized:
-                shares = _shares(row.node, tensor, stack or picked_for(row.node, tensor, stacks), tokens)
-                touched[tensor.name] = tuple(map(max, touched.get(tensor.name, shares), shares))
+                shares = _shares(row.node, tensor, stack or _picked_for(row.node, tensor, stacks), tokens)
+                shares_by_name[tensor.name] = tuple(map(max, shares_by_name.get(tensor.name, shares), shares))
+    return Touched(shares_by_name, tuple(experts))
+
+
+def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | None = None) -> WeightTraffic:
+    """Bytes of the stored tensors that a step touches.
+
+    Args:
+        profile: the step.
+        tokens: tokens that are fed in it, over all sequences.
+        widths: bytes of each element by tensor name, where they differ from those of the tensor's type.
+    """
+    folding = fold(profile.graph)
+    shares, experts = touched(profile, tokens)
     tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node)}
 
     def nbytes(name: str) -> Fraction:
         per_element = (widths or {}).get(name)
         return Fraction(tensors[name].nbytes) if per_element is None else tensors[name].numel * per_element
 
-    most, expected, least = (sum(nbytes(name) * shares[i] for name, shares in touched.items()) for i in range(3))
-    active = sum(tensors[n].numel * shares[3] for n, shares in touched.items() if tensors[n].kind == "weight")
-    return WeightTraffic(round(most), round(expected), round(least), round(active), tuple(experts))
+    most, expected, least = (sum(nbytes(name) * parts[i] for name, parts in shares.items()) for i in range(3))
+    active = sum(tensors[n].numel * parts[3] for n, parts in shares.items() if tensors[n].kind == "weight")
+    return WeightTraffic(round(most), round(expected), round(least), round(active), experts)
+
+
+def _picked_for(node: Node, tensor: Tensor, stacks: Mapping[str, Experts]) -> Experts | None:
+    """The stack of experts for whose rows a node picks from a table with an entry for each expert, such as biases."""
+    stack = stacks.get(node.module)
+    if stack is None or not (tensor.dims and tensor.dims[0] == stack.matrices):
+        return None
+    picked = node.has_input(0) and node.input(0).name == tensor.name and node.has_input(1)
+    return stack if picked and node.outputs[0] is not None and node.output().dims[:1] == (stack.rows,) else None
 
 
 def _shares(

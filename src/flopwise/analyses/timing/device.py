@@ -83,8 +83,8 @@ class Peak:
     """One figure of a device: what it can do in a second, and where that stands."""
 
     #: "matrix" (tensor cores, tile units), "vector" (ordinary arithmetic units), a level of memory ("l1", "l2", "llc",
-    #: "dram"), "link" (what it sends to other devices while it receives as much), "network" (the same beyond the devices
-    #: that its link connects), or "launch" (the least time of starting a kernel).
+    #: "dram"), "link" (what it sends to other devices while it receives as much), "network" (the same beyond those that
+    #: its link connects), or "launch" (the least time of starting a kernel).
     what: str
     #: Element type of "matrix" and "vector"; None otherwise.
     dtype: str | None
@@ -101,8 +101,8 @@ class Peak:
     dense: bool = True
     #: What a single core can do, where a program may use fewer than all.
     core: float | None = None
-    #: Of a link: what it consists of, such as "NVLink 4.0 x18", and how many devices it connects at most; None where that
-    #: is not known.
+    #: Of a link: what it consists of, such as "NVLink 4.0 x18", and how many devices it connects at most; None where
+    #: that is not known.
     via: str = ""
     devices: int | None = None
     #: The clock that the figure is of, in MHz, where it is higher than the rated one; None for rated figures.

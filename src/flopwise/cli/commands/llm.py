@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from flopwise.cli import options
-from flopwise.cli.command import Choice, Command, option
+from flopwise.cli.command import Choice, Command, devices, option, training
 from flopwise.cli.completion import DEVICE
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Read
@@ -25,13 +25,23 @@ _OF_REQUEST = (
     "memory_fraction",
     "block_size",
     "shared_prefix",
+    "gpus",
+    "cp",
 )
+
+#: The ways of dividing among devices.
+_WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
 
 
 @click.command(
     "llm",
     cls=Command,
-    examples=["config.json", "config.json --device h100 -b 8", "config.json --train --fsdp 8 -b 8"],
+    examples=[
+        "config.json",
+        "config.json --device h100 -b 8",
+        "config.json --device 2xh100 --tp 2 --prompt 32768 -b 16",
+        "config.json --train --fsdp 8 -b 8",
+    ],
 )
 @click.argument("model", type=Read())
 @option("--prompt", type=int, default=4096, show_default=True, metavar="N", help="Tokens of the prompt.")
@@ -42,12 +52,6 @@ _OF_REQUEST = (
     "--weights", metavar="NAME", help="How the weights are stored: int8, fp8, int4, awq, gptq, nf4, mxfp4, q4_k_m ..."
 )
 @option("--kv-dtype", "--cache", metavar="TYPE", help="Type of keys and values in the cache: bf16, fp8, int4, q8_0 ...")
-@option(
-    "--device",
-    metavar="NAME",
-    type=DEVICE,
-    help="Also least times on a device of 'flopwise devices', and what fits it.",
-)
 @option(
     "--rewrite",
     "rewrites",
@@ -70,39 +74,41 @@ _OF_REQUEST = (
     metavar="N",
     help="Tokens of an engine's step; longer prompts go through in chunks.",
 )
-@option(
+@option("--block-size", type=int, default=16, show_default=True, metavar="N", help="Tokens of a block of the cache.")
+@option("--shared-prefix", type=int, default=0, metavar="N", help="Tokens at the start that all sequences share.")
+@options.convention("conventions", multiple=True, help="Count each part by this convention, too; may be repeated.")
+@option("--trust-code", is_flag=True, help="Let code that belongs to the model run.")
+@devices(
+    "--device",
+    metavar="NAME",
+    type=DEVICE,
+    help="Least times on a device of 'flopwise devices', and what fits; 2xh100 for several.",
+)
+@devices("--gpus", type=int, metavar="N", help="So many devices, divided in every way that --tp ... do not fix.")
+@devices("--tp", type=int, metavar="N", help="Devices that share each layer's products.")
+@devices("--pp", type=int, metavar="N", help="Stages that share the layers.")
+@devices("--ep", type=int, metavar="N", help="Devices that share the experts.")
+@devices("--cp", type=int, metavar="N", help="Devices that share the tokens of each sequence.")
+@devices("--dp", type=int, metavar="N", help="Replicas that share the batch.")
+@devices("--fsdp", type=int, metavar="N", help="--train: ranks that share weights and batch (ZeRO-3).")
+@devices(
     "--memory-fraction",
     type=float,
     default=0.9,
     show_default=True,
     metavar="X",
-    help="The part of the device's memory that an engine may use.",
+    help="The part of a device's memory that an engine may use.",
 )
-@option("--block-size", type=int, default=16, show_default=True, metavar="N", help="Tokens of a block of the cache.")
-@option("--shared-prefix", type=int, default=0, metavar="N", help="Tokens at the start that all sequences share.")
-@options.convention("conventions", multiple=True, help="Count each part by this convention, too; may be repeated.")
-@option("--trust-code", is_flag=True, help="Let code that belongs to the model run.")
-@option("--train", is_flag=True, help="A training step instead: --prompt is the length of its sequences.")
-@option("--optimizer", default="adamw", show_default=True, help="--train: sgd, momentum, adam or adamw.")
-@option(
+@training("--train", is_flag=True, help="A training step instead: --prompt is the length of its sequences.")
+@training("--optimizer", default="adamw", show_default=True, help="sgd, momentum, adam or adamw.")
+@training(
     "--checkpointing",
     type=Choice(["none", "selective", "full"]),
     default="none",
     show_default=True,
-    help="--train: what the backward pass recomputes.",
+    help="What the backward pass recomputes.",
 )
-@option("--dp", type=int, default=1, metavar="N", help="--train: replicas that share the batch.")
-@option("--fsdp", type=int, default=1, metavar="N", help="--train: ranks that share weights and batch (ZeRO-3).")
-@option("--tp", type=int, default=1, metavar="N", help="--train: ranks that share each layer's products.")
-@option("--pp", type=int, default=1, metavar="N", help="--train: stages that share the layers.")
-@option("--ep", type=int, default=1, metavar="N", help="--train: ranks that share the experts.")
-@option(
-    "--tokens-per-s",
-    "rate",
-    type=float,
-    metavar="X",
-    help="--train: tokens per second of a run on --device.",
-)
+@training("--tokens-per-s", "rate", type=float, metavar="X", help="Tokens per second of a run on the device, for MFU.")
 @options.units
 @writes("sheet", "content", "llm")
 @options.figures("cost and memory against the context")
@@ -116,8 +122,8 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     from flopwise.report.commands.llm.report import llm_report
 
     del settings["human"]
-    shares = {way: settings.pop(way) for way in ("dp", "fsdp", "tp", "pp", "ep")}
-    training = {key: settings.pop(key) for key in ("optimizer", "checkpointing")}
+    shares = {way: n for way in _WAYS if (n := settings.pop(way)) is not None}
+    trained = {key: settings.pop(key) for key in ("optimizer", "checkpointing")}
     rate = settings.pop("rate")
     if settings.pop("train"):
         _refuse({name: "--" + name.replace("_", "-") for name in _OF_REQUEST}, "is for a request; leave --train out")
@@ -129,19 +135,19 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
             raise InputError("-f html shows a request against its context; leave --train out")
         if figures is not None:
             raise InputError("--figures shows a request against its context; leave --train out")
-        return _train(model, output, {**settings, **training, "rate": rate}, shares)
+        return _train(model, output, {**settings, **trained, "rate": rate}, shares)
     _refuse({"optimizer": "--optimizer", "checkpointing": "--checkpointing"}, "is for a training step: give --train")
     if rate is not None:
         raise InputError("--tokens-per-s is for a training step: give --train")
-    if any(number != 1 for number in shares.values()):
-        raise InputError("--dp, --fsdp, --tp, --pp and --ep are for a training step: give --train")
+    if "fsdp" in shares:
+        raise InputError("--fsdp is for a training step: give --train")
     if figures is not None:
         from flopwise.report.drawings import prepare
 
         prepare(figures)
     with Progress() as progress:
         curve = figures is not None or output.format.name == "html"
-        result = flopwise.llm(model, progress=progress, curve=curve, **settings)
+        result = flopwise.llm(model, progress=progress, curve=curve, **settings, **shares)
         if figures is not None:
             from flopwise.report.commands.llm.figures import draw
 
@@ -169,7 +175,7 @@ def _train(model: str, output: Output, settings: dict[str, Any], shares: dict[st
 
     keys = ("prompt", "batch", "dtype", "device", "optimizer", "checkpointing", "trust_code")
     chosen: dict[str, Any] = {key: settings[key] for key in keys}
-    chosen |= {way: number for way, number in shares.items() if number != 1}
+    chosen |= shares
     with Progress() as progress:
         result = flopwise.llm(model, train=True, progress=progress, tokens_per_second=settings["rate"], **chosen)
     output.write(training_report(result))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 #: Where a search stops: more of it is no limit by memory.
 FAR = 1 << 40
@@ -16,11 +17,13 @@ class Kept:
     bytes_per_token: int
     #: The most tokens of which it keeps something; None where it keeps all.
     window: int | None = None
+    #: Devices that share its tokens.
+    ranks: int = 1
 
     def tokens(self, length: int, block: int) -> int:
         """The tokens that it has room for, in whole blocks, after a sequence of so many."""
         tokens = length if self.window is None else min(length, self.window)
-        return -(-tokens // block) * block
+        return -(-tokens // (self.ranks * block)) * block
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,9 @@ class Cache:
     def shared_bytes(self, prefix: int, block: int = 1) -> int:
         """Bytes of the whole blocks of a prefix that several sequences share; windows and recurrent states are each
         sequence's own."""
-        return sum(kept.bytes_per_token * (prefix // block * block) for kept in self.kept if kept.window is None)
+        return sum(
+            kept.bytes_per_token * (prefix // (kept.ranks * block) * block) for kept in self.kept if kept.window is None
+        )
 
     @property
     def bytes_per_token(self) -> int:
@@ -46,17 +51,27 @@ class Cache:
         return sum(kept.bytes_per_token for kept in self.kept)
 
 
-def cache_of(one: Mapping[str, int], far: Mapping[str, int], tokens: int) -> Cache:
+class Growth(NamedTuple):
+    """The growth of a sequence's state: bytes by tensor after one token, and after more than any window has."""
+
+    one: Mapping[str, int]
+    far: Mapping[str, int]
+    #: How many tokens those are.
+    tokens: int
+
+
+def cache_of(one: Mapping[str, int], far: Mapping[str, int], tokens: int, ranks: int = 1) -> Cache:
     """The growth of a state.
 
     Args:
         one: bytes by tensor after one token.
         far: the same after more tokens than any window has.
         tokens: how many those are.
+        ranks: devices that share the tokens.
     """
     growing = {name: size for name, size in far.items() if size != one.get(name)}
     kept = tuple(
-        Kept(one[name], None if size == tokens * one[name] else size // one[name])
+        Kept(one[name], None if size == tokens * one[name] else size // one[name], ranks)
         for name, size in growing.items()
         if one.get(name)
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from flopwise.analyses.llm.serving.memory import Memory
+from flopwise.analyses.llm.serving.ways import Split
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Serving:
 
     memory: Memory
     engine: Engine
-    #: Sequences at once, and tokens of each at the end.
+    #: Sequences at once on the device, and tokens of each at the end.
     sequences: int
     tokens: int
     #: The device, and all of its memory; None where none was named, or its memory is not known.
@@ -76,12 +77,12 @@ class Serving:
     max_sequences: int | None = None
     max_context: int | None = None
     floors: Floors | None = None
-    devices: int = 1
-    tp: int = 1
-    pp: int = 1
-    ep: int = 1
-    cp: int = 1
+    split: Split = field(default_factory=Split)
+    #: Bytes that the busiest device sends for each token in a step, the floors where devices do not compute while they
+    #: send, and the most tokens per second of as many sequences as fit; None for one device.
     communication_bytes_per_token: int = 0
+    floors_apart: Floors | None = None
+    most_tokens_per_second: float | None = None
     #: The fewest devices that it fits; None where that is not known.
     fewest: int | None = None
 
@@ -109,7 +110,8 @@ class Serving:
         """The key "serving" of ``flopwise.llm/1``."""
         memory = self.memory
         return {
-            **{key: getattr(self, key) for key in ("devices", "tp", "pp", "ep", "cp")},
+            "devices": self.split.devices,
+            **vars(self.split),
             **self.engine._asdict(),
             "per_device": {
                 "weight_bytes": memory.weight_bytes,
@@ -126,6 +128,7 @@ class Serving:
             "max_context": self.max_context,
             "communication_bytes_per_token": self.communication_bytes_per_token,
             "floors": None if self.floors is None else self.floors.to_dict(),
+            **({} if self.floors_apart is None else {"floors_without_overlap": self.floors_apart.to_dict()}),
         }
 
 

@@ -16,7 +16,8 @@ def verdict(serving: Serving) -> str:
         return f"must fit: {parts}"
     have = gigabytes(serving.memory_bytes)
     where = f"{have} ({serving.engine.memory_fraction:g} of {gigabytes(serving.device_bytes)})"
-    device = f"{serving.devices} x {serving.device}" if serving.devices > 1 else serving.device
+    split = serving.split
+    device = f"{split.devices} x {serving.device} ({split}), each" if split.devices > 1 else serving.device
     if not serving.fits:
         said = [f"does not fit: {device}, {gigabytes(serving.must_fit_bytes)} of {where}, {parts}"]
         if serving.max_sequences:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
+from flopwise.analyses.llm.division import Division
 from flopwise.analyses.llm.serving.memory import Workspace
 from flopwise.analyses.needed.needed import logits_of
 from flopwise.memory.attention import pair_tensors
@@ -11,12 +13,13 @@ from flopwise.memory.liveness import Buffer, liveness
 from flopwise.profiles.profile import Profile
 
 
-def workspace_of(profile: Profile, tokens: int) -> Workspace | None:
+def workspace_of(profile: Profile, tokens: int, division: Division | None = None) -> Workspace | None:
     """The workspace of a step from its profile; None where the size of an activation is missing.
 
     Args:
         profile: a call without a state before it, over all tokens of the step.
         tokens: how many those are.
+        division: the parts of it that a device has; None: all.
     """
     lives = liveness(profile.graph)
     if lives.missing:
@@ -33,7 +36,8 @@ def workspace_of(profile: Profile, tokens: int) -> Workspace | None:
             positions = max(buffer.tensors[0].numel // buffer.tensors[0].dims[-1], 1)
             alive(each, buffer, buffer.nbytes // positions)
         elif buffer.name not in pairs:
-            alive(fixed, buffer, buffer.nbytes)
+            part = 1 if division is None else max(division.result(tensor) for tensor in buffer.tensors)
+            alive(fixed, buffer, math.ceil(buffer.nbytes * part))
     shares: set[tuple[int, int]] = set()
     now = (0, 0)
     for step in range(len(lives.steps)):

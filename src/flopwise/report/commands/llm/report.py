@@ -7,6 +7,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from flopwise.analyses.llm.serving.verdict import verdict
+from flopwise.report.commands.llm.splits import splits_sheet
+from flopwise.report.formats.format import Format
 from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Figure, Head, Line, Sheet, figure
@@ -36,7 +38,11 @@ _TITLES = {
 def llm_report(result: Inference) -> Report:
     """The page of a request."""
     drawn = (result, _request_sheet(result, Look()))
-    return Report(lambda format, look: [_request_sheet(result, look)], result.to_dict, {"llm": drawn})
+
+    def sheets(format: Format, look: Look) -> list[Sheet]:
+        return [_request_sheet(result, look), *([splits_sheet(result, look)] if result.splits else [])]
+
+    return Report(sheets, result.to_dict, {"llm": drawn})
 
 
 def _request_sheet(result: Inference, look: Look) -> Sheet:
@@ -134,7 +140,8 @@ def _serving_figures(serving: Serving, result: Inference, look: Look) -> Iterato
     yield figure("must fit: weights, cache, workspace", serving.must_fit_bytes, "B", look)
     if serving.memory_bytes is None or serving.left_over_bytes is None:
         return
-    yield figure(f"{serving.engine.memory_fraction:g} of {serving.device}", serving.memory_bytes, "B", look)
+    each = serving.device if serving.split.devices == 1 else f"each of {serving.split.devices} × {serving.device}"
+    yield figure(f"{serving.engine.memory_fraction:g} of {each}", serving.memory_bytes, "B", look)
     yield figure("left over", serving.left_over_bytes, "B", look)
     if serving.max_sequences is not None:
         length = result.prompt + result.generate

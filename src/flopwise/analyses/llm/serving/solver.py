@@ -1,0 +1,133 @@
+"""Splits of a request among devices: what each needs of a device, how fast it can be, and which is best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from flopwise.analyses.llm.serving.floors import floors
+from flopwise.analyses.llm.serving.memory import Memory
+from flopwise.analyses.llm.serving.serving import Engine, Serving, usable
+from flopwise.analyses.llm.serving.split import Divisible
+from flopwise.analyses.llm.serving.ways import Split
+from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.analyses.timing.device import Device
+
+#: Numbers of devices that are looked at for the fewest that fit where one does not: all of a board, then boards.
+COUNTS = (*range(2, 9), 16, 24, 32, 48, 64, 96, 128, 192, 256, 512)
+
+
+def placement(request: Divisible, engine: Engine, tokens: int, split: Split, device: Device) -> Serving:
+    """A request on the devices of a split.
+
+    Args:
+        request: the request.
+        engine: the settings of the engine.
+        tokens: tokens of each sequence at the end.
+        split: how it is divided.
+        device: one of the devices.
+
+    Raises:
+        InputError: something does not divide, or memory is not known.
+    """
+    stages, workspace = request.stages(split), request.workspace(split)
+    if workspace is None or not device.memory_bytes:
+        raise InputError(f"{device.name}: what {request.prefill.profile.graph.name} takes of its memory is not known")
+    have, own = usable(device.memory_bytes, engine.memory_fraction), request.sequences(split)
+    memories = [Memory(stage.weight_bytes, stage.cache, workspace, *engine[2:]) for stage in stages]
+    batches = [n for memory in memories if (n := memory.most_sequences(tokens, have)) is not None]
+    lengths = [n for memory in memories if (n := memory.most_tokens(own, have)) is not None]
+    most = min(batches) * split.dp if batches else None
+    full = request.with_batch(most) if most else None
+    return Serving(
+        max(memories, key=lambda memory: memory.must_fit_bytes(own, tokens)),
+        engine,
+        own,
+        tokens,
+        device.name,
+        device.memory_bytes,
+        max_sequences=most,
+        max_context=min(lengths) if lengths else None,
+        floors=floors(request, split, stages, device),
+        split=split,
+        communication_bytes_per_token=max(
+            -(-sum(s.decode.sent_bytes.values()) // own) if s.decode else 0 for s in stages
+        ),
+        floors_apart=floors(request, split, stages, device, overlap=False),
+        most_tokens_per_second=floors(full, split, full.stages(split), device).tokens_per_second if full else None,
+    )
+
+
+def splits(devices: int, experts: int = 0, ways: Split | None = None) -> Iterator[Split]:
+    """Every split among so many devices; experts among the devices of one product are divided among all of these.
+
+    Args:
+        devices: devices.
+        experts: experts of a layer; 0 for none.
+        ways: the ways that are fixed, those above 1.
+
+    >>> [str(split) for split in splits(2, experts=8)]
+    ['dp 2', 'ep 2 × dp 2', 'pp 2', 'tp 2', 'tp 2 × ep 2']
+    """
+    fixed = {way: n for way, n in vars(ways).items() if n > 1} if ways is not None else {}
+    for tp in _divisors(devices):
+        for pp in _divisors(devices // tp):
+            rest = devices // tp // pp
+            for cp in {1, fixed.get("cp", 1)}:
+                if rest % cp:
+                    continue
+                dp = rest // cp
+                for ep in _divisors(rest * tp):
+                    split = Split(tp, pp, ep, cp, dp)
+                    shared = ep == 1 or (
+                        experts % ep == 0 < experts
+                        and split.stage % split.sharers == 0
+                        and (split.exchanges or ep == tp or ep == fixed.get("ep"))
+                    )
+                    if shared and all(getattr(split, way) == n for way, n in fixed.items()):
+                        yield split
+
+
+def _divisors(number: int) -> list[int]:
+    return [n for n in range(1, number + 1) if number % n == 0]
+
+
+def placements(
+    request: Divisible, engine: Engine, tokens: int, devices: int, device: Device, ways: Split | None = None
+) -> list[Serving]:
+    """Every split among so many devices that divides the model, those that fit first, the fastest steps before others.
+
+    Raises:
+        InputError: none divides it.
+    """
+    each, why = [], ""
+    for split in splits(devices, request.experts, ways):
+        try:
+            each.append(placement(request, engine, tokens, split, device))
+        except InputError as error:
+            why = str(error)
+    if not each:
+        raise InputError(why or f"{devices} devices: no split of them has {ways}")
+    return sorted(each, key=lambda one: (not one.fits, *_times(one)))
+
+
+def _times(one: Serving) -> tuple[float, float]:
+    assert one.floors is not None
+    return one.floors.decode_seconds or 0.0, one.floors.prefill_seconds
+
+
+def fewest(request: Divisible, engine: Engine, tokens: int, device: Device) -> list[Serving]:
+    """The splits among the fewest devices of ``COUNTS`` that a request fits; empty if it fits none of them."""
+    whole = sum(stage.weight_bytes for stage in request.stages(Split()))
+    for devices in COUNTS:
+        if devices * usable(device.memory_bytes, engine.memory_fraction) < whole:
+            continue
+        try:
+            each = placements(request, engine, tokens, devices, device)
+        except InputError:
+            continue
+        if each[0].fits:
+            return each
+    return []

@@ -1,0 +1,73 @@
+"""A request on several devices: the splits of it, and which are best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from flopwise.report.sheet.sheet import Field, Figure, Head, Sheet, figure
+from flopwise.report.sheet.values import Look, human
+
+if TYPE_CHECKING:
+    from flopwise.analyses.llm.inference import Inference
+    from flopwise.analyses.llm.serving.serving import Floors, Serving
+
+_NOTE = "bytes are those of the fullest device; sent per token: by the busiest one in a step; times are floors"
+
+
+def splits_sheet(result: Inference, look: Look) -> Sheet:
+    """One line for each split; what the fullest device has and sends, what fits, and the least times."""
+    first = result.splits[0]
+
+    def milliseconds(floors: Floors | None, of: str) -> float | str:
+        seconds = getattr(floors, f"{of}_seconds", None)
+        return "" if seconds is None else seconds * 1e3
+
+    fields: list[Field[Serving]] = [
+        Field(Head("split", "split", "text", 0), lambda one: str(one.split)),
+        Field(Head("fits", "", "text", 0), lambda one: "fits" if one.fits else "does not fit"),
+        Field(Head("weight_bytes", "weights, bytes", "number", 1), lambda one: one.memory.weight_bytes),
+        Field(
+            Head("cache_bytes", "cache, bytes", "number", 1),
+            lambda one: one.memory.cache_bytes(one.sequences, one.tokens),
+        ),
+        Field(
+            Head("workspace_bytes", "workspace, bytes", "number", 5),
+            lambda one: one.memory.workspace_bytes(one.sequences),
+        ),
+        Field(Head("max_sequences", "sequences at most", "number", 2), lambda one: _limit(one.max_sequences)),
+        Field(Head("max_context", "context at most", "number", 3), lambda one: _limit(one.max_context)),
+        Field(Head("sent_bytes", "sent per token, bytes", "number", 4), lambda one: one.communication_bytes_per_token),
+        Field(Head("prefill_ms", "prefill, ms", "ratio", 2), lambda one: milliseconds(one.floors, "prefill")),
+        Field(Head("decode_ms", "token, ms", "ratio", 1), lambda one: milliseconds(one.floors, "decode")),
+        Field(Head("apart_ms", "sending apart, ms", "ratio", 4), lambda one: milliseconds(one.floors_apart, "decode")),
+        Field(
+            Head("most_tokens_per_s", "tokens/s, most sequences", "number", 1),
+            lambda one: int(one.most_tokens_per_second or 0),
+        ),
+    ]
+    batch = f"{result.batch} sequence{'s' if result.batch > 1 else ''} of {first.tokens:,} tokens"
+    share = f"{human(first.memory_bytes or 0, 'B')} ({first.engine.memory_fraction:g} of the memory) of each"
+    return Sheet.of(
+        fields,
+        result.splits,
+        about=(look.text(f"{first.split.devices} × {first.device} · {batch} · {share}"),),
+        summary=tuple(_best(result, look)),
+        notes=(_NOTE,),
+        complete=True,
+    )
+
+
+def _limit(most: int | None) -> int | str:
+    return "no limit" if most is None else most
+
+
+def _best(result: Inference, look: Look) -> Iterator[Figure]:
+    """The best splits, where there was a choice."""
+    best = result.splits[0]
+    if result.serving is not None and result.serving.fewest is not None:
+        yield figure("the fewest devices that it fits", result.serving.fewest, "", look)
+    if len(result.splits) > 1 and best.fits:
+        fastest = max(result.splits, key=lambda one: (bool(one.fits), one.most_tokens_per_second or 0.0))
+        yield Figure("least time of a token", str(best.split), "")
+        yield Figure("most tokens per second", f"{fastest.split}, {fastest.max_sequences or 0:,} sequences", "")
