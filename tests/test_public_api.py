@@ -44,6 +44,7 @@ NAMES = {
     "bound",
     "check",
     "compare",
+    "compare_traces",
     "devices",
     "formula",
     "llm",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flopwise.api.read import read
     from flopwise.api.shapes import write_shapes
     from flopwise.api.sparsity import sparsity
-    from flopwise.api.trace import trace
+    from flopwise.api.trace import compare_traces, trace
     from flopwise.api.weights import weights
     from flopwise.conventions import CONVENTIONS, Convention
     from flopwise.errors import FlopwiseError, InputError, ModelError, ShapeError
@@ -80,6 +80,7 @@ __all__ = [
     "bound",
     "check",
     "compare",
+    "compare_traces",
     "devices",
     "formula",
     "limits",
@@ -103,6 +104,7 @@ _HOMES = {
     **dict.fromkeys(("Row", "Sum"), "rows"),
     **{name: f"api.{name}" for name in ("annotate", "bench", "bound", "check", "compare", "formula", "llm")},
     **{name: f"api.{name}" for name in ("profile", "read", "sparsity", "trace", "weights")},
+    "compare_traces": "api.trace",
     "devices": "api.bound",
     "write_shapes": "api.shapes",
     "Bound": "analyses.timing.bound",

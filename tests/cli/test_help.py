@@ -15,8 +15,10 @@ import click
 import numpy as np
 import onnx
 import pytest
+from tests.analyses.traces.nets import made_up
 from tests.cli.conftest import Run
 
+import flopwise
 from flopwise.cli import COMMANDS, cli, elsewhere
 from flopwise.cli.command import GROUPS, Command
 
@@ -83,17 +85,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "list.txt").write_text("model.onnx\n")
     config = {"model_type": "llama", "vocab_size": 64, "hidden_size": 32, "intermediate_size": 64}
     config |= {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-    events = [
-        {"cat": "Session", "name": "model_run", "ts": 0, "dur": 100},
-        *(
-            {"cat": "Node", "name": f"{node.name}_kernel_time", "ts": 10 * n, "dur": 10}
-            for n, node in enumerate(graph.node)
-        ),
-    ]
-    shapes = {"input_type_shape": [{"float": [1, 3, 224, 224]}], "output_type_shape": [{"float": [1, 8, 222, 222]}]}
-    for event, node in zip(events, [None, *graph.node], strict=True):
-        event.update(ph="X", pid=1, tid=1, args={"op_name": node.op_type, **shapes} if node else {})
-    (folder / "profile.json").write_text(json.dumps(events))
+    for name in ("profile", "before", "after"):
+        (folder / f"{name}.json").write_text(made_up(flopwise.profile(folder / "model.onnx")))
     shutil.copyfile(ROOT / "examples" / "classifier_trace.json.gz", folder / "trace.json.gz")
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["LlamaForCausalLM"]}))
     return folder

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import onnx
+from tests.analyses.traces.nets import made_up
 from tests.docs.blocks import ROOT
 from tests.language_models import LLAMA, PUBLISHED
 
@@ -114,16 +115,7 @@ def _budget(path: Path) -> None:
 
 
 def _node_profile(path: Path) -> None:
-    """A profile as onnxruntime writes it, of one run of the small ResNet: each node took 10 µs."""
-    rows = flopwise.profile(EXAMPLES / "tiny_resnet.onnx").rows
-    run = {"cat": "Session", "name": "model_run", "ph": "X", "pid": 1, "tid": 1, "ts": 0, "dur": 10 * len(rows) + 20}
-    events: list[dict[str, object]] = [{**run, "args": {}}]
-    for number, row in enumerate(rows):
-        seen, made = ([{"float": list(t.dims)} for t in ts] for ts in (row.node.known_inputs, row.node.known_outputs))
-        args = {"op_name": row.node.op, "input_type_shape": seen, "output_type_shape": made}
-        times = {"ts": 10 + 10 * number, "dur": 10}
-        events.append({**run, **times, "cat": "Node", "name": f"{row.node.name}_kernel_time", "args": args})
-    path.write_text(json.dumps(events))
+    path.write_text(made_up(flopwise.profile(EXAMPLES / "tiny_resnet.onnx")))
 
 
 #: Path -> how it is made. Only those that a page names are.

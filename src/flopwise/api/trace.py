@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flopwise._arguments import checked
 from flopwise.analyses.timing.device import Device
@@ -17,6 +17,9 @@ from flopwise.api.profile import given_profile, profile
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
 from flopwise.readers.options import Options
+
+if TYPE_CHECKING:
+    from flopwise.analyses.traces.comparison import TraceComparison
 
 
 @checked
@@ -77,6 +80,25 @@ def trace(
     return replace(trace_of(recording, name, format.name, step, phase), renderer=as_text)
 
 
+@checked
+def compare_traces(before: Trace, after: Trace) -> TraceComparison:
+    """Two traces of one model side by side, layer by layer: what became slower, what was added.
+
+    Layers that one of the traces has in one event are compared together. A difference counts where the medians over the
+    steps differ by more than the spread of the steps.
+
+    Args:
+        before: the first trace.
+        after: the second.
+
+    Raises:
+        InputError: they are of different models, or have nothing in common.
+    """
+    from flopwise.analyses.traces.comparison import compare_traces as compared
+
+    return replace(compared(before, after), renderer=as_text_of_both)
+
+
 def _counted(model: object, reading: Mapping[str, Any], progress: Callable[[str], None]) -> Profile | None:
     """The profile of the model; None where there is none."""
     if model is None:
@@ -123,3 +145,11 @@ def as_text(result: Trace) -> str:
     from flopwise.report.report import as_text as written
 
     return written(trace_report(result))
+
+
+def as_text_of_both(result: TraceComparison) -> str:
+    """Two traces as a table."""
+    from flopwise.report.commands.trace_comparison import trace_comparison_report
+    from flopwise.report.report import as_text as written
+
+    return written(trace_comparison_report(result))

@@ -55,6 +55,13 @@ def test_the_sum_is_that_of_the_file(tmp_path: Path) -> None:
     assert whole.covered_ns == 1000 * sum(run["dur"] for run in runs)
 
 
+def test_the_order_of_events_does_not_matter(tmp_path: Path) -> None:
+    path, counted = recorded(residual(), tmp_path), profile(residual())
+    before = traced(path, counted)
+    path.write_text(json.dumps(sorted(events(path), key=lambda e: (e["ts"], -e["dur"]))), "utf-8")
+    assert traced(path, counted) == before
+
+
 def test_fused_nodes_are_segments_of_what_they_do(tmp_path: Path) -> None:
     trace = traced(recorded(residual(), tmp_path, "all"), profile(residual()))
     assert [segment.layers[-1] for segment in trace.segments] == [f"node_relu_{number}" for number in range(1, 8)]
@@ -154,6 +161,7 @@ def test_damage_is_one_line(tmp_path: Path) -> None:
         (json.dumps([{**node, "ts": "soon"}]), "event 1 is none of onnxruntime's"),
         (json.dumps([{**node, "args": {"op_name": "Conv", "input_type_shape": [[1]]}}]), "event 1 is none of onn"),
         (json.dumps([run, run]), "runs overlap"),
+        (json.dumps([run]), "its runs have no nodes"),
     ):
         path.write_text(content, "utf-8")
         with pytest.raises(ModelError, match=message) as error:

@@ -13,7 +13,8 @@ from flopwise.analyses.compare.comparison import OF_MODEL, Comparison
 from flopwise.analyses.quantities import ALIASES, FIGURES, quantity
 from flopwise.errors import InputError, did_you_mean
 
-_SIGNS: dict[str, Callable[[Fraction | float, Fraction], bool]] = {
+#: Signs of conditions.
+SIGNS: dict[str, Callable[[Fraction | float, Fraction], bool]] = {
     ">=": operator.ge,
     "<=": operator.le,
     "==": operator.eq,
@@ -43,7 +44,7 @@ class Condition:
         more: Fraction | float = Fraction(other - first)
         if self.percent and more:
             more = 100 * more / first if first else math.copysign(math.inf, more)
-        return _SIGNS[self.sign](more, self.limit)
+        return SIGNS[self.sign](more, self.limit)
 
 
 def conditions(text: str) -> list[Condition]:

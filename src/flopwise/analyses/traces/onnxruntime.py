@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from flopwise.analyses.traces.executed.matching import ExecutedNode, match, mismatch
-from flopwise.analyses.traces.land import Landing, Place, Step, Work, land
+from flopwise.analyses.traces.land import Landing, Place, Span, Step, Work, land
 from flopwise.analyses.traces.scan import Json, Scan, nanoseconds
 from flopwise.analyses.traces.trace import Layer, Matched, Recording, layers_of
 from flopwise.errors import ModelError
@@ -59,6 +59,10 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
     landings, stride = _landings(scan, nodes)
     if not landings:
         raise ModelError(f"{scan.name}: no model_run is in it: let the session run before its profile ends")
+    if not any(landing.times for landing in landings):
+        raise ModelError(
+            f"{scan.name}: its runs have no nodes: record it again, with end_profiling() behind the last run"
+        )
     executed = list(nodes.values())
     busy: Counter[int] = Counter()
     for landing in landings:
@@ -71,10 +75,12 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
         layers, rows = layers_of(profile), match(executed, profile.rows)
         places = _places(executed, rows, profile)
         matched = matched_of(executed, rows, [busy[number] for number in range(len(executed))], len(layers))
-        if matched.product_time_share is not None and matched.product_time_share < LEAST:
-            other = mismatch(executed, profile.rows)
-            share = f"{matched.product_time_share:.1%} of the time of its products is on rows of the model"
-            raise ModelError(f"{scan.name}: {other or f'the trace of another model: {share}'}")
+        share = matched.product_time_share
+        if share is not None and share < LEAST:
+            other = f"the trace of another model: {share:.1%} of the time of its products is on rows of the model"
+            raise ModelError(f"{scan.name}: {mismatch(executed, profile.rows) or other}")
+        if not matched.rows:
+            raise ModelError(f"{scan.name}: the trace of another model: none of its nodes is a row of the model")
     moved = tuple(_moved(landing, places, profile is None) for landing in landings)
     notes = (f"one of every {stride} runs is reported: there are many",) if stride > 1 else ()
     return Recording("", layers, moved, matched, notes)
@@ -84,13 +90,10 @@ def _landings(scan: Scan, nodes: dict[Key, ExecutedNode]) -> tuple[list[Landing]
     """The times of each run on the executed nodes, by their position in ``nodes``, which is completed.
 
     Returns:
-        The runs that are kept, and how many there were for each of these.
+        The runs that are kept, and how many there are for each that is kept.
     """
-    landings: list[Landing] = []
+    runs = _Runs()
     places: dict[Key, Place] = {}
-    works: list[Work] = []
-    over = runs = 0
-    stride = 1
     for number, event in enumerate(scan.events(), 1):
         try:
             if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX):
@@ -100,21 +103,44 @@ def _landings(scan: Scan, nodes: dict[Key, ExecutedNode]) -> tuple[list[Landing]
                     places[key] = Place((len(places),))
                     nodes[key] = _executed(key, args)
                 start, end = _span(event)
-                works.append(Work(places[key], str(event["tid"]), start, end, name=key.op))
+                runs.works.append(Work(places[key], str(event["tid"]), start, end, name=key.op))
             elif event.get("name") == "model_run":
                 start, end = _span(event)
-                if start < over:
+                if runs.window is not None and start < runs.window[1]:
                     raise ModelError(f"{scan.name}: runs overlap, so that their nodes cannot be told apart")
-                over, runs = end, runs + 1
-                if (runs - 1) % stride == 0:
-                    inside = [work for work in works if start <= work.start_ns <= end]
-                    landings.append(land(Step(f"run {runs}", start, end, inside)))
-                works.clear()
-                if len(landings) * len(places) > KEPT and len(landings) > 2:
-                    landings, stride = landings[::2], 2 * stride
+                runs.close(len(places))
+                runs.window = start, end
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{scan.name}: event {number:,} is none of onnxruntime's: {error!r}") from error
-    return landings, stride
+    runs.close(len(places))
+    return runs.landings, runs.stride
+
+
+@dataclass(slots=True)
+class _Runs:
+    """Runs as they come; one is landed when the next begins, as its event may stand before its nodes or behind them."""
+
+    #: Of the last run.
+    window: Span | None = None
+    #: The nodes that are not landed yet.
+    works: list[Work] = field(default_factory=list)
+    landings: list[Landing] = field(default_factory=list)
+    #: One in so many runs is kept.
+    stride: int = 1
+    count: int = 0
+
+    def close(self, nodes: int) -> None:
+        """Land the last run; of more than so many times, keep every second run."""
+        if self.window is None:
+            return
+        start, end = self.window
+        self.count += 1
+        if (self.count - 1) % self.stride == 0:
+            inside = [work for work in self.works if start <= work.start_ns <= end]
+            self.landings.append(land(Step(f"run {self.count}", start, end, inside)))
+        self.works = [work for work in self.works if work.start_ns > end]
+        if len(self.landings) * nodes > KEPT and len(self.landings) > 2:
+            self.landings, self.stride = self.landings[::2], 2 * self.stride
 
 
 def _span(event: Json) -> tuple[int, int]:

@@ -135,6 +135,8 @@ class Segment:
     layers: tuple[str, ...]
     flops: int | None
     floor_ns: int | None = None
+    #: Its time in each step of the trace.
+    times_ns: tuple[int, ...] = ()
 
     @property
     def flops_per_second(self) -> float | None:
@@ -285,7 +287,7 @@ def trace_of(
         window_ns=sum(landing.window_ns for landing in chosen),
         rows=tuple(_rows(recording, chosen, times, launches, shown or (FORWARD,))),
         segments=tuple(
-            _segment(recording.layers, p, times[p], launches[p], _runs(chosen, p)) for p in _segments(times, phase)
+            _segment(recording, p, times[p], launches[p], _runs(chosen, p)) for p in _segments(times, phase)
         ),
         remainder={key: time for key, time in remainder.most_common() if time},
         covered_ns=sum(landing.covered_ns for landing in chosen),
@@ -383,8 +385,8 @@ def _segments(times: Mapping[Place, int], phase: str | None) -> list[Place]:
     return sorted(segments, key=lambda place: (place.phase != FORWARD, place.layers))
 
 
-def _segment(layers: Sequence[Layer], place: Place, time: int, launches: int, runs: int) -> Segment:
-    parts = [layers[number] for number in place.layers]
+def _segment(recording: Recording, place: Place, time: int, launches: int, runs: int) -> Segment:
+    parts = [recording.layers[number] for number in place.layers]
     flops = [part.flops if place.phase == FORWARD else part.backward_flops for part in parts]
     names = tuple(part.name for part in parts)
     return Segment(
@@ -394,4 +396,5 @@ def _segment(layers: Sequence[Layer], place: Place, time: int, launches: int, ru
         launches,
         names,
         None if None in flops else runs * sum(f or 0 for f in flops),
+        times_ns=tuple(landing.times.get(place, 0) for landing in recording.landings),
     )

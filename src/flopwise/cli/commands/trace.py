@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +12,11 @@ from flopwise.cli.completion import DEVICE, TRACE_COLUMNS
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model, Read
 from flopwise.cli.run import reading_of
-from flopwise.cli.streams import Progress
+from flopwise.cli.streams import Progress, say
+from flopwise.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from flopwise.analyses.traces.trace import Trace
 
 #: The share of the covered time, without gaps, that has to be on rows or under a name for --strict.
 LEAST = 0.95
@@ -23,17 +27,19 @@ LEAST = 0.95
     cls=Command,
     examples=[
         "model.onnx profile.json",
-        "model.onnx profile.json --by op --top 10",
         "trace.json.gz --phase backward --by kernel",
+        'model.onnx before.json after.json --fail-on "time>5%"',
     ],
 )
 @options.pass_of_a_step
 @click.argument("model", metavar="[MODEL]", type=Model())
 @click.argument("file", metavar="TRACE", required=False, type=Read())
+@click.argument("other", metavar="[OTHER]", required=False, type=Read())
 @options.shapes
 @option("--step", default="median", show_default=True, metavar="NAME", help="median, all, or a step (--by step).")
 @option("--device", metavar="NAME", type=DEVICE, help="A device of flopwise devices; default: what the trace names.")
 @option("--beside", type=Read(), metavar="FILE", help="Of TensorRT: the engine's layers (--exportLayerInfo).")
+@option("--fail-on", metavar='"time>5%"', help="Of two traces: exit with 1 when OTHER takes so much more than TRACE.")
 @option("--strict", is_flag=True, help=f"Exit with 1 when less than {100 * LEAST:g} % of the time has a row or a name.")
 @options.by("layer", "op", "module", "kernel", "step", help="One line for each of these.")
 @options.depth
@@ -41,27 +47,72 @@ LEAST = 0.95
 @options.sorting()
 @options.top("Show the N slowest lines; the rest becomes one line.")
 @writes("sheet", "content")
-def command(model: str, file: str | None, strict: bool, output: Output, **settings: Any) -> int:
+def command(
+    model: str, file: str | None, other: str | None, fail_on: str | None, strict: bool, output: Output, **settings: Any
+) -> int:
     """The time that a profiler recorded in TRACE, on the layers of MODEL; nothing runs.
 
     TRACE is a trace of PyTorch's profiler, a profile of onnxruntime, or one of TensorRT; it may be packed by gzip.
     What no layer did has a name: copies, optimiser, layout, gaps ... Layers + segments of several + these = the time
-    that the trace covers, to the nanosecond. Without MODEL the trace's own operators and shapes are counted.
+    that the trace covers, to the nanosecond. Without MODEL the trace's own operators and shapes are counted. A second
+    trace is shown beside the first, layer by layer.
     """
     import flopwise
     from flopwise.report.commands.trace import trace_report
 
     models.refuse_directory(model, "trace takes one model")
-    reading = {} if file is None else reading_of(settings)
+    files = [name for name in (model, file, other) if name is not None]
+    alone = len(files) == 1 or (len(files) == 2 and is_trace(model))
+    traced = files if alone else files[1:]
+    reading = {} if alone else reading_of(settings)
+    keys = ("step", "phase", "device", "beside")
     with Progress() as progress:
-        trace = flopwise.trace(
-            None if file is None else model,
-            model if file is None else file,
-            **{**reading, **{key: settings[key] for key in ("step", "phase", "device", "beside")}},
-            progress=progress,
-        )
-        shown = (settings[key] for key in ("by", "columns", "sort", "top", "depth"))
-        report = trace_report(trace, *shown)
-    output.write(report)
+        traces = [
+            flopwise.trace(
+                None if alone else model,
+                name,
+                **{**reading, **{key: settings[key] for key in keys}},
+                progress=progress,
+            )
+            for name in traced
+        ]
+    if len(traces) == 2:
+        return _compare(traces, fail_on, output, settings)
+    if fail_on is not None:
+        raise InputError("--fail-on compares two traces: give the other one as well")
+    (trace,) = traces
+    output.write(trace_report(trace, *(settings[key] for key in ("by", "columns", "sort", "top", "depth"))))
     unnamed = trace.remainder.get("unmatched", 0)
     return NO if strict and trace.busy_ns and unnamed > (1 - LEAST) * trace.busy_ns else 0
+
+
+def is_trace(path: str) -> bool:
+    """True where a file is a trace, and not a model."""
+    from flopwise.analyses.traces.format import format_of
+    from flopwise.analyses.traces.scan import Scan
+
+    if not path.endswith((".json", ".json.gz", ".gz")):
+        return False
+    try:
+        with Scan(path) as scan:
+            format_of(scan)
+    except ModelError:
+        return False
+    return True
+
+
+def _compare(traces: list[Trace], fail_on: str | None, output: Output, settings: dict[str, Any]) -> int:
+    """Show two traces side by side."""
+    import flopwise
+    from flopwise.analyses.traces.comparison import breaks
+    from flopwise.report.commands.trace_comparison import breaks_text, trace_comparison_report
+
+    given = [key for key in ("columns", "sort", "depth") if settings[key]]
+    if given or settings["by"] != "layer":
+        raise InputError(f"two traces are compared layer by layer: leave out --{given[0] if given else 'by'}")
+    comparison = flopwise.compare_traces(*traces)
+    broken = [] if fail_on is None else breaks(comparison, fail_on)
+    output.write(trace_comparison_report(comparison, settings["top"]))
+    for line in breaks_text(broken):
+        say(line, prefix="")
+    return NO if broken else 0

@@ -1,0 +1,241 @@
+"""Two traces of one model side by side: which layers became slower, and whether the steps say so clearly."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from flopwise.analyses.compare.conditions import SIGNS
+from flopwise.analyses.quantities import quantity
+from flopwise.analyses.traces.trace import Segment, TimedRow, Trace
+from flopwise.errors import InputError, did_you_mean
+
+#: "same": the difference is within the spread of the steps. "added", "gone": one of the traces has no time for it.
+Verdict: TypeAlias = Literal["slower", "faster", "same", "added", "gone"]
+
+#: Times of a step that a condition may name -> how.
+FIGURES: Mapping[str, str] = {
+    "time": "window_ns",
+    "busy": "busy_ns",
+    "wall": "wall_ns",
+}
+
+_CONDITION = re.compile(r"\s*(?P<figure>\w+)\s*(?P<sign>>=|>|<=|<)\s*(?P<limit>[+-]?[^%+-]+?)\s*(?P<share>%?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The time of a layer, of several that one of the traces has together, or of a name of the remainder."""
+
+    name: str
+    #: "" of several layers and of the remainder.
+    op: str
+    #: "forward" or "backward"; "" of the remainder.
+    phase: str
+    #: Names of the layers; () of the remainder.
+    layers: tuple[str, ...]
+    #: Times in the steps that are shown.
+    before_ns: int
+    after_ns: int
+    #: Half of the middle half of the times in the steps, of both traces together.
+    spread_ns: int
+    #: The median over the steps of the second trace less that of the first.
+    medians_ns: int
+
+    @property
+    def more_ns(self) -> int:
+        """How much more the second trace has."""
+        return self.after_ns - self.before_ns
+
+    @property
+    def verdict(self) -> Verdict:
+        """What became of it: slower or faster where the steps that are shown and the medians of all say so."""
+        if not self.before_ns or not self.after_ns:
+            return "added" if self.after_ns else "gone" if self.before_ns else "same"
+        if abs(self.medians_ns) <= self.spread_ns or self.medians_ns * self.more_ns <= 0:
+            return "same"
+        return "slower" if self.medians_ns > 0 else "faster"
+
+
+@dataclass(frozen=True)
+class TraceComparison:
+    """Two traces of one model; the differences add up to that of the times that they cover, in whole nanoseconds."""
+
+    before: Trace
+    after: Trace
+    #: The layers in their order, then the remainder.
+    changes: tuple[Change, ...]
+    notes: tuple[str, ...] = ()
+    #: How ``print(comparison)`` looks; provided by the floor that knows the reports.
+    renderer: Callable[[TraceComparison], str] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        sums = sum(c.before_ns for c in self.changes), sum(c.after_ns for c in self.changes)
+        if sums != (self.before.covered_ns, self.after.covered_ns):
+            raise ValueError(f"the parts add up to {sums} ns, and not to what the traces cover")
+
+    def __str__(self) -> str:
+        return repr(self) if self.renderer is None else self.renderer(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON schema ``flopwise.trace-comparison/1``: times are integers in nanoseconds."""
+        return {
+            "schema": "flopwise.trace-comparison/1",
+            **{
+                side: {"model": t.model or None, "format": t.format, "step": t.step, "steps": len(t.steps)}
+                | {name: getattr(t, name) for name in ("window_ns", "covered_ns", "busy_ns", "wall_ns")}
+                for side, t in (("before", self.before), ("after", self.after))
+            },
+            "changes": [
+                {name: getattr(change, name) for name in ("name", "op", "phase")}
+                | {"layers": list(change.layers), "verdict": change.verdict}
+                | {name: getattr(change, name) for name in ("before_ns", "after_ns", "more_ns", "spread_ns")}
+                for change in self.changes
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def compare_traces(before: Trace, after: Trace) -> TraceComparison:
+    """Two traces of one model side by side, row by row.
+
+    Layers that one of the traces has together are compared together: no time is divided.
+
+    Args:
+        before: the first trace.
+        after: the second.
+
+    Raises:
+        InputError: they are of different models, or have nothing in common.
+    """
+    if before.model != after.model:
+        raise InputError(f"a trace of {before.model or 'no model'} and one of {after.model or 'no model'}")
+    sides = (before, after)
+    names = [{row.name for row in trace.rows} for trace in sides]
+    if not names[0] & names[1]:
+        raise InputError("the two traces have no layer in common")
+    changes = [
+        _change(group, [[part for part in _parts(trace) if part.phase == group.phase] for trace in sides])
+        for group in _groups(sides)
+    ]
+    for name in dict.fromkeys([*before.remainder, *after.remainder]):
+        times = before.remainder.get(name, 0), after.remainder.get(name, 0)
+        changes.append(Change(name, "", "", (), *times, 0, times[1] - times[0]))
+    notes = [
+        f"the {word} trace has fewer than four steps, so that its spread is hardly known"
+        for word, trace in zip(("first", "second"), sides, strict=True)
+        if len(trace.steps) < 4
+    ]
+    return TraceComparison(before, after, tuple(changes), tuple(notes))
+
+
+class _Group(NamedTuple):
+    """Layers that are compared together."""
+
+    layers: tuple[str, ...]
+    phase: str
+    op: str
+
+
+def _groups(sides: Sequence[Trace]) -> Iterator[_Group]:
+    """The layers of both traces in order, those of overlapping segments together."""
+    rows: dict[tuple[str, str], TimedRow] = {}
+    for trace in sides:
+        for row in trace.rows:
+            rows.setdefault((row.name, row.phase), row)
+    first = {key: key for key in rows}
+    order = {key: number for number, key in enumerate(rows)}
+
+    def of(key: tuple[str, str]) -> tuple[str, str]:
+        while first[key] != key:
+            key = first[key]
+        return key
+
+    for trace in sides:
+        for segment in trace.segments:
+            keys = [of((name, segment.phase)) for name in segment.layers]
+            first.update(dict.fromkeys(keys, min(keys, key=order.__getitem__)))
+    members: dict[tuple[str, str], list[str]] = {}
+    for name, phase in rows:
+        members.setdefault(of((name, phase)), []).append(name)
+    for key, names in members.items():
+        yield _Group(tuple(names), key[1], rows[key].op if len(names) == 1 else "")
+
+
+def _parts(trace: Trace) -> tuple[TimedRow | Segment, ...]:
+    return (*trace.rows, *trace.segments)
+
+
+def _change(group: _Group, sides: Sequence[Sequence[TimedRow | Segment]]) -> Change:
+    """The times of a group in both traces."""
+    layers = frozenset(group.layers)
+    times: list[int] = []
+    medians: list[int] = []
+    doubt = 0
+    for parts in sides:
+        own = [p for p in parts if (p.layers[0] if isinstance(p, Segment) else p.name) in layers]
+        steps = [sum(each) for each in zip(*(part.times_ns for part in own if part.time_ns is not None), strict=False)]
+        times.append(sum(part.time_ns or 0 for part in own))
+        medians.append(round(statistics.median(steps or times[-1:])))
+        doubt += spread(steps)
+    name = group.layers[0] if len(group.layers) == 1 else f"{group.layers[0]}+{len(group.layers) - 1}"
+    return Change(name, group.op, group.phase, group.layers, times[0], times[1], doubt, medians[1] - medians[0])
+
+
+def spread(times: Sequence[int]) -> int:
+    """Half of the middle half of times; of fewer than four, half of what lies between the least and the greatest.
+
+    >>> spread([10, 11, 12, 13, 99]), spread([10, 14]), spread([5])
+    (22, 2, 0)
+    """
+    if len(times) < 4:
+        return (max(times, default=0) - min(times, default=0)) // 2
+    low, _, high = statistics.quantiles(times, n=4)
+    return round((high - low) / 2)
+
+
+class Break(NamedTuple):
+    """A condition that holds, with the medians of both traces and the spread of their steps, in nanoseconds."""
+
+    condition: str
+    before: int
+    after: int
+    spread: int
+
+
+def breaks(comparison: TraceComparison, text: str) -> list[Break]:
+    """The conditions of a text such as ``time>5%`` that hold beyond the spread of the steps.
+
+    The medians over the steps are compared: of the whole step (``time``), of all threads or streams (``busy``), or of
+    the time in which any is at work (``wall``). A limit is in nanoseconds or, with %, a share of the first trace.
+
+    Raises:
+        InputError: the text is not of that form.
+    """
+    return [found for part in text.split(",") if (found := _break(comparison, part)) is not None]
+
+
+def _break(comparison: TraceComparison, text: str) -> Break | None:
+    parts = _CONDITION.fullmatch(text)
+    if parts is None:
+        raise InputError(f"cannot understand {text.strip()!r}; write a figure, a sign and a limit: time>5%")
+    figure = FIGURES.get(parts["figure"])
+    if figure is None:
+        near = did_you_mean(parts["figure"], FIGURES) or ";"
+        raise InputError(f"unknown figure {parts['figure']!r}{near} known: {', '.join(FIGURES)}")
+    before, after = (_values(trace, figure) for trace in (comparison.before, comparison.after))
+    medians = round(statistics.median(before)), round(statistics.median(after))
+    doubt = spread(before) + spread(after)
+    more = medians[1] - medians[0]
+    certain = max(0, abs(more) - doubt) * (1 if more > 0 else -1)
+    limit = quantity(parts["limit"].lstrip("+-")) * (-1 if parts["limit"].startswith("-") else 1)
+    value = 100 * certain / max(1, medians[0]) if parts["share"] else certain
+    return Break(text.strip(), *medians, doubt) if certain and SIGNS[parts["sign"]](value, limit) else None
+
+
+def _values(trace: Trace, figure: str) -> list[int]:
+    values: Iterable[int] = (getattr(step, figure) for step in trace.times)
+    return list(values) or [getattr(trace, figure)]

@@ -1,0 +1,98 @@
+"""The report of two traces: a line for each layer with its time in both, the largest difference first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from flopwise.analyses.traces.comparison import Break, Change, TraceComparison
+from flopwise.analyses.traces.trace import Trace
+from flopwise.errors import counted
+from flopwise.report.commands.trace import MICRO
+from flopwise.report.formats.format import Format
+from flopwise.report.report import Report
+from flopwise.report.sheet.sheet import Field, Figure, Head, Sheet
+from flopwise.report.sheet.values import Look, Value, by_size, percent, ratio
+
+
+def _share(before: int, after: int) -> Value:
+    return 100 * (after - before) / before if before else ""
+
+
+COLUMNS: tuple[Field[Change], ...] = (
+    Field(Head("name", "layer", "text", 0), lambda c: c.name, "the layer, or several together"),
+    Field(Head("op", "op", "text", 5), lambda c: c.op, "the operator"),
+    Field(Head("phase", "pass", "text", 5), lambda c: c.phase, "forward or backward"),
+    Field(Head("before", "first µs", "ratio", 2), lambda c: c.before_ns / MICRO, "time in the first trace"),
+    Field(Head("after", "second µs", "ratio", 2), lambda c: c.after_ns / MICRO, "time in the second"),
+    Field(Head("more", "more µs", "ratio", 1), lambda c: c.more_ns / MICRO, "the second less the first"),
+    Field(Head("share", "%", "percent", 3), lambda c: _share(c.before_ns, c.after_ns), "that, of the first"),
+    Field(Head("spread", "± µs", "ratio", 4), lambda c: c.spread_ns / MICRO, "spread of the steps of both traces"),
+    Field(
+        Head("verdict", "verdict", "text", 1),
+        lambda c: c.verdict if c.layers else "",
+        "same: within the spread of the steps",
+    ),
+)
+
+#: Columns of which no sum says anything.
+NO_TOTAL = ("name", "op", "phase", "spread", "verdict")
+
+
+def trace_comparison_report(comparison: TraceComparison, top: int | None = None) -> Report:
+    """Two traces as a table; its JSON always holds all layers.
+
+    Args:
+        comparison: what to write.
+        top: how many layers to show, those that differ most; the rest becomes one line.
+    """
+
+    def sheet(format: Format, look: Look) -> list[Sheet]:
+        changes = sorted(comparison.changes, key=lambda change: by_size(abs(change.more_ns)))
+        first, hidden = changes[:top], changes[top:] if top else []
+        if hidden:
+            first.append(_together(hidden, f"{look.glyphs.cut} {counted(len(hidden), 'more layer')}"))
+        total = _together(comparison.changes, "Total")
+        keys = NO_TOTAL if format.data else (*NO_TOTAL[1:],)
+        columns = [replace(c, total="" if c.head.key in keys else c.value(total)) for c in COLUMNS]
+        frame = {
+            "about": look.texts(filter(None, [comparison.before.model, *map(_about, _sides(comparison))])),
+            "summary": tuple(_summary(comparison)),
+            "notes": look.texts(comparison.notes),
+            "skip_empty": True,
+        }
+        return [Sheet.of(columns, first, lambda c: "rest" if hidden and c is first[-1] else "", **frame)]
+
+    return Report(sheet, comparison.to_dict)
+
+
+def _sides(comparison: TraceComparison) -> tuple[Trace, Trace]:
+    return comparison.before, comparison.after
+
+
+def _about(trace: Trace) -> str:
+    return f"{trace.format}, {trace.step} of {counted(len(trace.steps), 'step')}"
+
+
+def _together(changes: tuple[Change, ...] | list[Change], name: str) -> Change:
+    """Several changes as one; whether they differ clearly is known of each alone."""
+    before, after = sum(c.before_ns for c in changes), sum(c.after_ns for c in changes)
+    return Change(name, "", "", (), before, after, 0, 0)
+
+
+def _summary(comparison: TraceComparison) -> Iterator[Figure]:
+    """How many layers differ, and the traces as a whole."""
+    verdicts = [change.verdict for change in comparison.changes if change.layers]
+    for verdict in ("slower", "faster", "same", "added", "gone"):
+        if count := verdicts.count(verdict):
+            yield Figure(verdict, counted(count, "layer"), "")
+    before, after = (trace.covered_ns for trace in _sides(comparison))
+    share = percent(100 * (after - before) / before) if before else ""
+    yield Figure("trace", f"{ratio(before / MICRO)} µs", f"then {ratio(after / MICRO)} µs, {share} %")
+
+
+def breaks_text(breaks: list[Break]) -> Iterator[str]:
+    """A line for each condition that holds."""
+    for condition, before, after, spread in breaks:
+        times = (f"{ratio(time / MICRO)} µs" for time in (before, after, spread))
+        yield "{}: {}, then {}, ± {}".format(condition, *times)
