@@ -134,7 +134,7 @@ def places_of(window: Window, threads: Mapping[str, Thread], model: Model | List
     forward: list[Operator] = []
     gradients: list[list[Operator]] = []
     for thread in threads.values():
-        units = [o for o in thread.units if window.start <= o.start < window.end]
+        units = [o for o in thread.between(window.start, window.end) if o.unit is o]
         back = [o for o in units if thread.gradients or names.is_gradient(o.name)]
         gradients.append(back)
         first = min((o.start for o in back), default=window.end)
@@ -165,8 +165,8 @@ def _owners(thread: Thread, window: Window, forward: set[Operator]) -> dict[int,
     """
     return {
         o.sequence: o.unit
-        for o in thread.operators
-        if o.sequence is not None and o.unit in forward and window.start <= o.start < window.end
+        for o in thread.between(window.start, window.end)
+        if o.sequence is not None and o.unit in forward
     }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from flopwise.analyses.traces.kineto import names
 from flopwise.analyses.traces.kineto.counts import DTYPES
@@ -95,15 +96,20 @@ def _step(window: Window, threads: Mapping[str, Thread], places: Mapping[Operato
     """A step of a processor whose threads do the work themselves."""
     works = [Work(place, o.thread, o.start, o.end, 1, o.name) for o, place in places.items()]
     for thread in threads.values():
-        for o in thread.operators:
-            if o.unit is None and o.start < window.end and o.end > window.start:
-                if o.annotation and names.context_of(o.name):
-                    works.append(Work(Place(name=names.context_of(o.name)), o.thread, o.start, o.end, 0, o.name))
-                elif not o.annotation:
-                    works.append(
-                        Work(Place(name=o.context or names.remainder_of(o.name)), o.thread, o.start, o.end, 0, o.name)
-                    )
+        for o in (*_around(thread.innermost(window.start)), *thread.between(window.start, window.end)):
+            if o.unit is not None:
+                continue
+            name = names.context_of(o.name) if o.annotation else o.context or names.remainder_of(o.name)
+            if name:
+                works.append(Work(Place(name=name), o.thread, o.start, o.end, 0, o.name))
     return Step(window.name, window.start, window.end, works)
+
+
+def _around(operator: Operator | None) -> Iterator[Operator]:
+    """An operator and those around it that began before a step."""
+    while operator is not None:
+        yield operator
+        operator = operator.outer
 
 
 class _Kernels:
@@ -124,7 +130,8 @@ class _Kernels:
                 self._steps[step].append((kernel, operator, "" if launch is None else launch.name))
 
     def _step_at(self, instant: int) -> int | None:
-        return next((n for n, window in enumerate(self._windows) if window.start <= instant < window.end), None)
+        step = bisect.bisect_right(self._windows, instant, key=lambda window: window.start) - 1
+        return step if step >= 0 and instant < self._windows[step].end else None
 
     def times(self, number: int) -> dict[Operator, int]:
         """Time of the kernels that each operator started in a step."""

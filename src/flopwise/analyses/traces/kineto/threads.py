@@ -28,6 +28,10 @@ class Thread:
         """The operators that time is given to."""
         return [o for o in self.operators if o.unit is o]
 
+    def between(self, start: int, end: int) -> list[Operator]:
+        """The operators that start in a span of time."""
+        return self.operators[bisect.bisect_left(self._starts, start) : bisect.bisect_left(self._starts, end)]
+
     def innermost(self, instant: int) -> Operator | None:
         """The innermost operator that is open at an instant."""
         place = bisect.bisect_right(self._starts, instant) - 1
