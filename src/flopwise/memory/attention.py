@@ -131,11 +131,12 @@ def _size(heads: int, queries: int, keys: int, width: int, values: int, left: in
 
 
 def pair_tensors(graph: Graph) -> frozenset[str]:
-    """Names of the tensors with an element for each pair of a query and a key: scores and masks, which engines, whose
-    attention is one operator, do not keep.
+    """Names of the tensors with an element for each pair of a query and a key, which engines, whose attention is one
+    operator, do not keep: scores and masks. A sink is a key more.
     """
     starts = {place for attention in unfused_attention(graph) for place in attention.scores}
-    extents = {(size.queries, size.keys) for size in attention_sizes(graph).values()}
+    sizes = attention_sizes(graph).values()
+    extents = {(size.queries, size.keys + sink) for size in sizes for sink in (0, 1)}
     names = _positional(graph)
     for place, node in enumerate(graph.nodes):
         held = not row_of(node.op).inputs.has_factors and any(tensor.name in names for tensor in node.known_inputs)

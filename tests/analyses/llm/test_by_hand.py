@@ -57,6 +57,23 @@ def test_parameters_of_a_rank(tmp_path: Path, name: str) -> None:
         assert rank.params == hand.share(tp, ep)
 
 
+@pytest.mark.parametrize("name", CARDS)
+def test_a_device_of_an_engine(tmp_path: Path, name: str) -> None:
+    """Weights on each of four devices, in bfloat16, and the cache of a sequence in blocks of 16 tokens."""
+    pytest.importorskip("transformers")
+    card, tokens = CARDS[name], 5008
+    hand = card.model(card.shallow)
+    model = written(tmp_path, {**card.config, "num_hidden_layers": card.shallow})
+    mixtures = [layer.feed for layer in hand.layers if isinstance(layer.feed, Mixture)]
+    corrections = 2 * sum(feed.experts for feed in mixtures) if "n_routed_experts" in card.config else 0
+    cache = 2 * sum(layer.mixer.kept_share(4) * min(tokens, layer.mixer.window or tokens) for layer in hand.layers)
+    for ep in (1, 4) if mixtures else (1,):
+        result = flopwise.llm(model, prompt=tokens - 1, generate=1, device="4xh200", tp=4, ep=ep)
+        device = result.to_dict()["serving"]["per_device"]
+        assert device["weight_bytes"] == 2 * hand.share(4, ep) + corrections
+        assert device["cache_bytes"] == cache
+
+
 #: The sizes of Granite-4.0-H-Tiny, whose layers are Mamba-2 (https://arxiv.org/abs/2405.21060) but for one in ten.
 HYBRID = {
     "model_type": "granitemoehybrid",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.language_models import LLAMA, MIXTURE, UNFUSED, UNFUSED_WINDOW, UNSAID, WINDOW, written
+from tests.language_models import BIASED_EXPERTS, LLAMA, MIXTURE, UNFUSED, UNFUSED_WINDOW, UNSAID, WINDOW, written
 
 pytest.importorskip("transformers")
 
@@ -15,7 +15,7 @@ from flopwise.analyses.llm.serving.workspace import workspace_of
 
 
 @pytest.mark.parametrize(
-    "config", [LLAMA, MIXTURE, UNFUSED, UNFUSED_WINDOW, UNSAID, WINDOW], ids=lambda c: c["model_type"]
+    "config", [BIASED_EXPERTS, LLAMA, MIXTURE, UNFUSED, UNFUSED_WINDOW, UNSAID, WINDOW], ids=lambda c: c["model_type"]
 )
 def test_workspaces_grow_with_the_tokens_of_a_step(tmp_path: Path, config: dict[str, Any]) -> None:
     folder = written(tmp_path, config)
