@@ -184,9 +184,9 @@ def test_another_element_type_of_arithmetic() -> None:
 
 
 def test_figures_that_nobody_checked_are_named() -> None:
-    unverified = bound(chain(), find("h100"))
-    assert any(note.startswith("unverified") and "H100" in note for note in unverified.notes)
-    assert not any("unverified" in note for note in bound(chain(), find("tpu-v4")).notes)
+    unverified = bound(chain(), find("b100"))
+    assert any(note.startswith("unverified") and "Blackwell" in note for note in unverified.notes)
+    assert not any("unverified" in note for name in ("tpu-v4", "h100") for note in bound(chain(), find(name)).notes)
 
 
 def test_fewer_cores_take_longer() -> None:

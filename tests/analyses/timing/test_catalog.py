@@ -110,7 +110,7 @@ def test_sparse_figures_are_no_more_than_twice_the_dense_ones(device: Device) ->
         if not peak.dense:
             dense = [p.value for p in device.peaks if p.dense and (p.what, p.dtype) == (peak.what, peak.dtype)]
             assert dense, f"{peak.dtype} has a figure with sparsity and none without"
-            assert dense[0] < peak.value <= 2.01 * dense[0]
+            assert dense[0] < peak.value <= 2.02 * dense[0]
 
 
 @pytest.mark.parametrize("device", DEVICES.values(), ids=lambda d: d.id)
