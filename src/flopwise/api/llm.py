@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import operator
 import os
@@ -11,7 +12,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from flopwise._arguments import checked
@@ -19,6 +19,7 @@ from flopwise._kinds import described
 from flopwise.analyses.llm.inference import Inference, Logits, inference
 from flopwise.analyses.llm.on_device import floors_of, on_device
 from flopwise.analyses.llm.program import Call
+from flopwise.analyses.llm.program import step as first_step
 from flopwise.analyses.llm.serving.communication import assumptions_of_links
 from flopwise.analyses.llm.serving.serving import Engine, served
 from flopwise.analyses.llm.serving.solver import fewest, placement, placements
@@ -203,7 +204,7 @@ def llm(
     )
 
 
-@partial(checked, name="llm")
+@functools.partial(checked, name="llm")
 def _request(
     model: object,
     *,
@@ -251,7 +252,8 @@ def _request(
     counts = map(operator.index, (block_size, shared_prefix))
     engine = Engine(operator.index(max_batched_tokens), memory_fraction, *counts)
     progress("building the model")
-    program = _Program(_module(model, dtype, trust_code), model, kv_dtype.lower() if kv_dtype else None, weights)
+    cache = kv_dtype.lower() if kv_dtype else None
+    program = _Program(_module(model, dtype, trust_code), model, cache, weights, prompt, batch)
     result = inference(
         program,
         prompt=prompt,
@@ -318,7 +320,7 @@ def _devices(device: str | None, gpus: int | None) -> tuple[int | None, Device |
     return count, where
 
 
-@partial(checked, name="llm")
+@functools.partial(checked, name="llm")
 def _training_step(
     model: object,
     *,
@@ -451,10 +453,18 @@ def _module(model: object, dtype: str | None, trust_code: bool) -> nn.Module:
 class _Program:
     """A model of transformers as a program that can be profiled step by step."""
 
-    def __init__(self, module: Any, model: object, kv_dtype: str | None, weights: str | None = None) -> None:
+    def __init__(
+        self,
+        module: Any,
+        model: object,
+        kv_dtype: str | None,
+        weights: str | None = None,
+        prompt: int = 1,
+        batch: int = 1,
+    ) -> None:
         from flopwise.readers.torch.language.model import head_notes
         from flopwise.readers.torch.language.named import named_widths
-        from flopwise.readers.torch.language.state import encoder_length, keeps_state, longest_context
+        from flopwise.readers.torch.language.state import encoder_length, longest_context
         from flopwise.readers.torch.language.widths import stored_widths
 
         text = isinstance(model, (str, os.PathLike))
@@ -472,9 +482,21 @@ class _Program:
         self.longest: int | None = longest_context(module)
         self.encodes = bool(getattr(module.config, "is_encoder_decoder", False))
         self.encoder_length: int | None = encoder_length(module)
-        self.keeps_state = keeps_state(module)
+        self._request = self.encoder_length or prompt, batch
         named = head_notes(module, model) if text else ()  # type: ignore[arg-type]
         self.notes: tuple[str, ...] = (*named, *stored.notes, *self._encoder_notes())
+
+    @functools.cached_property
+    def keeps_state(self) -> bool:
+        """Whether the program keeps a state between calls: the one before the first step of the request, if any."""
+        from flopwise.readers.torch.language.state import NoStateError
+
+        prompt, batch = self._request
+        try:
+            self._step(first_step(self, prompt), batch)
+        except NoStateError:
+            return False
+        return True
 
     def _encoder_notes(self) -> Iterator[str]:
         """Notes on the encoder."""

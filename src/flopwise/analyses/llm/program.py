@@ -47,8 +47,10 @@ class Program(Protocol):
     #: Positions that its encoder reads whatever the prompt, such as those of 30 seconds of sound; None where it reads
     #: the prompt, or where there is none.
     encoder_length: int | None
-    #: Whether it keeps a state between calls; an encoder alone does not, and has no steps.
-    keeps_state: bool
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether it keeps a state between calls; an encoder alone does not, and has no steps."""
 
     def profile(self, call: Call, batch: int) -> Profile:
         """The profile of a call."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from flopwise.analyses.llm.curve import Point
 from flopwise.analyses.llm.generation import line, on_a_line, summed
 from flopwise.analyses.llm.program import Call, Program, prefill, step
-from flopwise.analyses.llm.serving.memory import Cache, Growth, Kept, cache_of
+from flopwise.analyses.llm.serving.memory import Cache, Growth, cache_of
 from flopwise.analyses.llm.step import Step, step_of
 from flopwise.analyses.needed.latents import absorbed_mla
 from flopwise.conventions.convention import Convention
@@ -82,6 +82,8 @@ class Runs:
 
         if program.encoder_length is not None:
             return Growth(state(prompt), state(prompt), prompt)
+        if (growth := self._growth_without_windows(prompt, generate)) is not None:
+            return growth
         far = prompt if program.encodes else prompt + generate
         if not self._unrolled(prompt):
             far = max(far, program.longest or 0)
@@ -92,23 +94,24 @@ class Runs:
         program = self.program
         if not program.keeps_state:
             return Cache()
-        if program.encoder_length is None and (whole := self._whole_cache(prompt, generate)) is not None:
-            return whole
         cache = cache_of(*self.growth(prompt, generate))
         known = step(program, prompt, generate if program.encodes else 0)
         same = program.encoder_length is not None or self.batch * cache.nbytes(prompt) == self.state(known)
         return cache if same else None
 
-    def _whole_cache(self, prompt: int, generate: int) -> Cache | None:
-        """The growth of a state without windows, all of whose tensors keep every token; None for any other. It follows
-        from the states before the first and the last step, which are made anyhow."""
+    def _growth_without_windows(self, prompt: int, generate: int) -> Growth | None:
+        """The growth of a state without windows, whose tensors keep every token or are always as large; None for any
+        other. It follows from the states before the first and the last step, which are made anyhow."""
         first, last = step(self.program, prompt), step(self.program, prompt, generate - 1)
         if self.program.encodes or generate == 1 or self.program.windows(first, self.batch):
             return None
-        sizes, tokens = self.program.state(first, self.batch).values(), self.batch * prompt
-        cache = Cache(tuple(Kept(size // tokens) for size in sizes))
-        same = (self.batch * cache.nbytes(call.past) == self.state(call) for call in (first, last))
-        return cache if all(same) else None
+        before, after = (self.program.state(call, self.batch) for call in (first, last))
+        tokens = {name: 1 if size == after.get(name) else prompt for name, size in before.items()}
+        one = {name: size // (self.batch * tokens[name]) for name, size in before.items()}
+        growth = Growth(one, {name: size // self.batch for name, size in after.items()}, last.past)
+        cache = cache_of(*growth)
+        same = all(self.batch * cache.nbytes(call.past) == self.state(call) for call in (first, last))
+        return growth if same and all(kept.window is None for kept in cache.kept) else None
 
     def _unrolled(self, prompt: int) -> bool:
         """True where the program goes through its prompt token by token, which takes long for many tokens."""

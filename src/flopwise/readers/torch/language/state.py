@@ -23,7 +23,7 @@ from flopwise.readers.torch.inputs.dims import Dims
 from flopwise.readers.torch.read import result_of
 
 
-class _NoStateError(InputError):
+class NoStateError(InputError):
     """A model keeps no state between calls."""
 
 
@@ -145,18 +145,6 @@ def encoder_length(model: nn.Module) -> int | None:
     return int(outputs[0].shape[1]) if outputs is not None else None
 
 
-def keeps_state(model: nn.Module) -> bool:
-    """True if a model keeps state between calls.
-
-    Raises:
-        ModelError: the model fails.
-    """
-    try:
-        return bool(step(model, 1, 1, 1).inputs)
-    except _NoStateError:
-        return False
-
-
 def _encoder_inputs(model: nn.Module, count: int, batch: int) -> dict[str, Any]:
     """The shapes of an encoder's inputs: tokens, or the sound or image that its configuration describes."""
     if not getattr(model.config, "is_encoder_decoder", False):
@@ -199,7 +187,7 @@ def _state_after(
 
         state, encoder_outputs = result_of(model, inputs, kept)
     if not state:
-        raise _NoStateError(f"{type(model).__name__} keeps no state between calls, so there are no past tokens")
+        raise NoStateError(f"{type(model).__name__} keeps no state between calls, so there are no past tokens")
     extra: dict[str, Any] = {"use_cache": True} if "use_cache" in inputs else {}
     if encoder and encoder_outputs:
         extra["encoder_outputs"] = encoder_outputs[0]
