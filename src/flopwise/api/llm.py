@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import math
 import operator
 import os
 import re
@@ -25,7 +26,7 @@ from flopwise.analyses.llm.serving.serving import Engine, served
 from flopwise.analyses.llm.serving.solver import fewest, placement, placements
 from flopwise.analyses.llm.serving.ways import Split
 from flopwise.analyses.llm.sharding import Sharding
-from flopwise.analyses.llm.training import Checkpointing, TrainingStep, run_of, training_step
+from flopwise.analyses.llm.training import Checkpointing, TrainingStep, room_of, run_of, training_step
 from flopwise.analyses.needed.latents import REWRITES
 from flopwise.analyses.timing.quantities import stored_numbers
 from flopwise.api.profile import profile
@@ -121,6 +122,7 @@ def llm(
     pp: int = 1,
     ep: int = 1,
     tokens_per_second: float | None = None,
+    measured: float | None = None,
 ) -> TrainingStep: ...
 
 
@@ -150,8 +152,8 @@ def llm(
         batch: sequences; of a training step, those of all devices together.
         dtype: element type of the weights ("bf16", "fp16", "fp32"); None: as the configuration says. Gradients and the
             optimizer's state have it too.
-        device: the name of a device (see ``flopwise devices``), whose figures bound the times and say what fits; of a
-            training step, against whose peak a run is held.
+        device: the name of a device (see ``flopwise devices``), whose figures bound the times and say what fits;
+            "8xh100" for eight. Of a training step, also against whose peak a run is held.
         trust_code: whether code that belongs to the model may run, where transformers does not know its type.
         progress: called with the name of each step.
         generate: request: tokens that are generated after the prompt, by a step each; 256.
@@ -181,6 +183,7 @@ def llm(
         ep: devices that share the experts.
         cp: request: devices that share the tokens of each sequence.
         tokens_per_second: training: tokens that a run trains on each second, on all its devices together, for its MFU.
+        measured: training: seconds that a step of a run takes, in place of ``tokens_per_second``.
 
     Raises:
         ModelError: the model cannot be read or built, or fails.
@@ -338,6 +341,7 @@ def _training_step(
     pp: int | None = None,
     ep: int | None = None,
     tokens_per_second: float | None = None,
+    measured: float | None = None,
 ) -> TrainingStep:
     """The cost of a training step; see ``llm``."""
     for name, number in (("batch", batch), ("prompt", prompt)):
@@ -347,11 +351,18 @@ def _training_step(
     sharding = Sharding(**shares) if shares else None
     if sharding is not None:
         sharding.check(batch)
-    if (tokens_per_second is None) != (device is None):
-        raise InputError("the MFU of a run needs both its tokens per second and a device")
-    from flopwise.analyses.timing.machine import named
-
-    where = None if device is None else named(device)
+    if measured is not None and tokens_per_second is not None:
+        raise InputError("tokens per second and seconds of a step say the same of a run; give one")
+    if measured is not None and not 0 < measured < math.inf:
+        raise InputError(f"measured {measured:g} seconds: must be a number above 0")
+    rate = tokens_per_second if measured is None else batch * prompt / measured
+    asked, where = _devices(device, None)
+    if rate is not None and where is None:
+        raise InputError("the MFU of a run needs a device as well")
+    count = 1 if sharding is None else sharding.devices
+    if asked not in (None, count):
+        how = "nothing says how they share the step: --fsdp, --dp, --tp, --pp" if sharding is None else f"not {count}"
+        raise InputError(f"{device}: these are {asked} devices, {how}")
     progress("building the model")
     module = _module(model, dtype, trust_code)
 
@@ -376,9 +387,10 @@ def _training_step(
         shard=trained(batch // sharding.batches, full) if sharding and sharding.batches > 1 else step,
         plan=getattr(module, "_tp_plan", None) or {},
     )
-    if where is not None and tokens_per_second is not None:
-        count = 1 if sharding is None else sharding.devices
-        result = replace(result, run=run_of(result, where, tokens_per_second, count))
+    if where is not None:
+        result = replace(result, room=room_of(result, where, count))
+        if rate is not None:
+            result = replace(result, run=run_of(result, where, rate, count))
     return replace(result, renderer=_training_as_text)
 
 

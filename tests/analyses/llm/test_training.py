@@ -164,11 +164,33 @@ def test_the_utilisation_of_a_run(tmp_path: Path) -> None:
     step = _step(written(tmp_path, LLAMA), device="h100", tokens_per_second=1e6)
     assert step.run is not None
     assert step.run.utilisation == pytest.approx(step.model_flops / (8 * 32) * 1e6 / 989.4e12, rel=1e-3)
-    with pytest.raises(flopwise.InputError, match="needs both"):
-        _step(tmp_path, tokens_per_second=1e6)
+    assert _step(tmp_path, device="h100", measured=8 * 32 / 1e6).run == step.run
+    for wrong, words in (({}, "needs a device"), ({"device": "h100", "measured": 1.0}, "say the same of a run")):
+        with pytest.raises(flopwise.InputError, match=words):
+            _step(tmp_path, tokens_per_second=1e6, **wrong)
+    with pytest.raises(flopwise.InputError, match="measured 0 seconds: must be a number above 0"):
+        _step(tmp_path, device="h100", measured=0.0)
     for rate, words in ((0.0, "must be a number above 0"), (float("nan"), "not nan"), (float("inf"), "not inf")):
         with pytest.raises(flopwise.InputError, match=words):
             _step(tmp_path, device="h100", tokens_per_second=rate)
+
+
+def test_a_step_fits_its_devices_or_does_not(tmp_path: Path) -> None:
+    step = _step(written(tmp_path, LLAMA), device="8xh100", fsdp=8)
+    assert step.rank is not None
+    assert step.room is not None
+    assert step.run is None
+    assert (step.room.devices, step.room.memory_bytes, step.room.fits) == (8, 80_000_000_000, True)
+    assert step.room.must_fit_bytes == step.rank.memory_bytes
+    assert step.to_dict()["device"]["left_over_bytes"] == 80_000_000_000 - step.rank.memory_bytes
+    assert str(step).startswith("fits: 8 x NVIDIA H100 SXM5 80GB, each, ")
+    large = {**LLAMA, "hidden_size": 8192, "intermediate_size": 32768, "num_attention_heads": 64, "head_dim": 128}
+    big = _step(written(tmp_path, {**large, "num_hidden_layers": 16}), device="h100")
+    assert big.room is not None
+    assert not big.room.fits
+    assert str(big).startswith("does not fit: NVIDIA H100 SXM5 80GB, ")
+    with pytest.raises(flopwise.InputError, match="8xh100: these are 8 devices, not 4"):
+        _step(tmp_path, device="8xh100", fsdp=4)
 
 
 def test_a_request_and_a_training_step_take_arguments_of_their_own(tmp_path: Path) -> None:

@@ -40,6 +40,30 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Room:
+    """The memory of the devices that a step is to run on, and what the one with the most in it needs."""
+
+    device: str
+    devices: int
+    memory_bytes: int
+    must_fit_bytes: int
+
+    @property
+    def left_over_bytes(self) -> int:
+        """Bytes that are left; negative where the step does not fit."""
+        return self.memory_bytes - self.must_fit_bytes
+
+    @property
+    def fits(self) -> bool:
+        """True if the step fits."""
+        return self.left_over_bytes >= 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The key "device" of the JSON schema."""
+        return {**vars(self), "left_over_bytes": self.left_over_bytes, "fits": self.fits}
+
+
+@dataclass(frozen=True)
 class TrainingStep:
     """The cost of a training step, on one device and on one of many."""
 
@@ -64,6 +88,8 @@ class TrainingStep:
     rules_of_thumb: Mapping[str, int]
     rank: Rank | None = None
     run: Run | None = None
+    #: None where no device was named, or its memory is not known.
+    room: Room | None = None
     exact: bool = True
     notes: tuple[str, ...] = ()
     #: How ``print`` shows it; provided by whoever knows the reports.
@@ -115,9 +141,16 @@ class TrainingStep:
             },
             "rules_of_thumb": dict(self.rules_of_thumb),
             **({} if self.run is None else {"run": vars(self.run)}),
+            **({} if self.room is None else {"device": self.room.to_dict()}),
             "exact": self.exact,
             "notes": list(self.notes),
         }
+
+
+def room_of(step: TrainingStep, device: Device, devices: int) -> Room | None:
+    """The memory of a device beside what the rank with the most needs; None where it is not known."""
+    need = step.memory_bytes if step.rank is None else step.rank.memory_bytes
+    return Room(device.name, devices, device.memory_bytes, need) if device.memory_bytes else None
 
 
 def run_of(step: TrainingStep, device: Device, tokens_per_second: float, devices: int) -> Run:

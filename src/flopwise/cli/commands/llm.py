@@ -108,6 +108,7 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
     show_default=True,
     help="What the backward pass recomputes.",
 )
+@training("--measured", type=float, metavar="SECONDS", help="Seconds of a step of a run on the device, for MFU.")
 @training("--tokens-per-s", "rate", type=float, metavar="X", help="Tokens per second of a run on the device, for MFU.")
 @options.units
 @writes("sheet", "content", "llm")
@@ -124,7 +125,7 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     del settings["human"]
     shares = {way: n for way in _WAYS if (n := settings.pop(way)) is not None}
     trained = {key: settings.pop(key) for key in ("optimizer", "checkpointing")}
-    rate = settings.pop("rate")
+    run = {"tokens_per_second": settings.pop("rate"), "measured": settings.pop("measured")}
     if settings.pop("train"):
         _refuse({name: "--" + name.replace("_", "-") for name in _OF_REQUEST}, "is for a request; leave --train out")
         if settings["rewrites"]:
@@ -135,10 +136,9 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
             raise InputError("-f html shows a request against its context; leave --train out")
         if figures is not None:
             raise InputError("--figures shows a request against its context; leave --train out")
-        return _train(model, output, {**settings, **trained, "rate": rate}, shares)
+        return _train(model, output, {**settings, **trained}, {**shares, **run})
     _refuse({"optimizer": "--optimizer", "checkpointing": "--checkpointing"}, "is for a training step: give --train")
-    if rate is not None:
-        raise InputError("--tokens-per-s is for a training step: give --train")
+    _refuse({"rate": "--tokens-per-s", "measured": "--measured"}, "is for a training step: give --train")
     if "fsdp" in shares:
         raise InputError("--fsdp is for a training step: give --train")
     if figures is not None:
@@ -168,15 +168,14 @@ def _refuse(names: dict[str, str], why: str) -> None:
             raise InputError(f"{written} {why}")
 
 
-def _train(model: str, output: Output, settings: dict[str, Any], shares: dict[str, int]) -> int:
+def _train(model: str, output: Output, settings: dict[str, Any], more: dict[str, Any]) -> int:
     """The page of a training step."""
     import flopwise
     from flopwise.report.commands.llm.report import training_report
 
     keys = ("prompt", "batch", "dtype", "device", "optimizer", "checkpointing", "trust_code")
     chosen: dict[str, Any] = {key: settings[key] for key in keys}
-    chosen |= shares
     with Progress() as progress:
-        result = flopwise.llm(model, train=True, progress=progress, tokens_per_second=settings["rate"], **chosen)
+        result = flopwise.llm(model, train=True, progress=progress, **chosen, **more)
     output.write(training_report(result))
     return 0

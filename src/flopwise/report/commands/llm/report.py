@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from flopwise.analyses.llm.serving.verdict import verdict
+from flopwise.analyses.llm.serving.verdict import gigabytes, verdict
 from flopwise.report.commands.llm.splits import splits_sheet
 from flopwise.report.formats.format import Format
 from flopwise.report.formats.json import fields
@@ -17,7 +17,7 @@ from flopwise.report.sheet.values import Look, duration
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
     from flopwise.analyses.llm.serving.serving import Serving
-    from flopwise.analyses.llm.training import TrainingStep
+    from flopwise.analyses.llm.training import Room, TrainingStep
     from flopwise.report.sheet.values import Value
 
 
@@ -173,9 +173,22 @@ def _training_sheet(result: TrainingStep, look: Look) -> Sheet:
         heads=tuple(heads),
         lines=lines,
         about=(look.text(about), look.text(how)),
+        verdict="" if result.room is None else look.text(_verdict(result, result.room)),
         summary=tuple(_training_figures(result, look)),
         notes=look.texts([*notes, *result.notes]),
     )
+
+
+def _verdict(result: TrainingStep, room: Room) -> str:
+    """A line that says whether the step fits its devices."""
+    share = result if result.rank is None else result.rank
+    keys = {"weight_bytes": "weights", "gradient_bytes": "gradients", "state_bytes": "optimizer's state"}
+    parts = ", ".join(f"{gigabytes(getattr(share, key))} of {name}" for key, name in keys.items())
+    device = f"{room.devices} x {room.device}, each" if room.devices > 1 else room.device
+    parts += f" and {gigabytes(share.saved_bytes)} of activations"
+    if room.fits:
+        return f"fits: {device}, {parts} in {gigabytes(room.memory_bytes)}; {gigabytes(room.left_over_bytes)} left over"
+    return f"does not fit: {device}, {gigabytes(room.must_fit_bytes)} of {gigabytes(room.memory_bytes)}, {parts}"
 
 
 def _training_figures(result: TrainingStep, look: Look) -> Iterator[Figure]:
