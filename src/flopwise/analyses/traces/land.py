@@ -68,6 +68,8 @@ class Landing:
     window_ns: int
     #: How often the layer of a place ran, where that is not once.
     runs: Mapping[Place, int] = field(default_factory=dict)
+    #: The events; empty where the trace has no times of day.
+    works: Sequence[Work] = ()
 
     @property
     def gaps_ns(self) -> int:
@@ -97,7 +99,7 @@ def land(step: Step) -> Landing:
             kernels[work.place, work.name] += time
     busy, wall = sum(map(union, spans)), union(span for lane in spans for span in lane)
     window = step.end_ns - step.start_ns
-    return Landing(step.name, dict(times), dict(launches), dict(kernels), busy, wall, window, step.runs)
+    return Landing(step.name, dict(times), dict(launches), dict(kernels), busy, wall, window, step.runs, step.works)
 
 
 def _inside(work: Work, step: Step) -> Span:

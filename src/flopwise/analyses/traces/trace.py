@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -153,6 +153,22 @@ class StepTime(NamedTuple):
     wall_ns: int
 
 
+class Moment(NamedTuple):
+    """One event of the step, and where its time landed."""
+
+    #: A row, a segment, or a name of the remainder.
+    where: str
+    #: "" for what no layer does.
+    phase: str
+    kernel: str
+    #: The thread or the stream.
+    lane: str
+    start_ns: int
+    end_ns: int
+    #: Arithmetic of the row or the segment, all its kernels together; None where it is not known.
+    flops: int | None
+
+
 @dataclass(frozen=True)
 class Trace:
     """Recorded time on the rows of a model: rows + segments + remainder = covered, in whole nanoseconds.
@@ -189,6 +205,8 @@ class Trace:
     kernels: Mapping[tuple[str, str, str], int] = field(default_factory=dict, repr=False)
     #: Covered and wall time, and the gaps, of each step of the trace.
     times: tuple[StepTime, ...] = ()
+    #: The events of the step, in the order of their start; () where the trace has no times of day.
+    timeline: tuple[Moment, ...] = field(default=(), repr=False)
     #: How ``print(trace)`` looks; provided by the floor that knows the reports.
     renderer: Callable[[Trace], str] | None = field(default=None, repr=False, compare=False)
 
@@ -296,8 +314,24 @@ def trace_of(
         matched=recording.matched,
         notes=recording.notes,
         kernels=_kernels(recording, chosen),
+        timeline=tuple(_timeline(recording, chosen)),
         times=tuple(StepTime(each.name, each.window_ns, each.busy_ns, each.wall_ns) for each in landings),
     )
+
+
+def _timeline(recording: Recording, chosen: Sequence[Landing]) -> Iterator[Moment]:
+    for work in sorted((w for landing in chosen for w in landing.works if w.launches), key=lambda w: w.start_ns):
+        parts = [recording.layers[number] for number in work.place.layers]
+        flops = [part.flops if work.place.phase == FORWARD else part.backward_flops for part in parts]
+        yield Moment(
+            _label(work.place, [part.name for part in parts]) if parts else work.place.name,
+            work.place.phase if parts else "",
+            work.name,
+            work.lane,
+            work.start_ns,
+            work.end_ns,
+            None if None in flops or not flops else sum(each or 0 for each in flops),
+        )
 
 
 def _kernels(recording: Recording, chosen: Sequence[Landing]) -> dict[tuple[str, str, str], int]:

@@ -185,7 +185,7 @@ def trace_report(
             Sheet.of(fields, first, lambda item: _mark(item, bool(hidden) and item is first[-1]), **_frame(trace, look))
         ]
 
-    return Report(sheet, trace.to_dict)
+    return Report(sheet, trace.to_dict, {"timeline": (trace,)})
 
 
 def _default(trace: Trace, by: str) -> list[str]:

@@ -14,8 +14,8 @@ from flopwise.report.sheet import Audience
 
 #: What a format can write. Of a "sheet" (columns and lines, which nearly every report has) and of "content" (the plain
 #: values of a JSON schema) it writes any; a "profile", its "layers", a "comparison", a "bound", a request to a
-#: language model ("llm") or a data set of models ("zoo") it draws in a way of its own.
-Kind: TypeAlias = Literal["sheet", "content", "profile", "layers", "comparison", "bound", "llm", "zoo"]
+#: language model ("llm"), a data set of models ("zoo") or a recorded step ("timeline") it draws in a way of its own.
+Kind: TypeAlias = Literal["sheet", "content", "profile", "layers", "comparison", "bound", "llm", "zoo", "timeline"]
 
 
 class Format(NamedTuple):
@@ -66,6 +66,7 @@ TABLE = (
     ),
     Format("parquet", (".parquet",), ("profile", "sheet"), "program", binary=True),
     Format("dot", (".dot", ".gv"), ("layers",), "document"),
+    Format("perfetto", (".perfetto",), ("timeline",), "program", several=False),
 )
 
 #: Formats of figures, which matplotlib draws.
