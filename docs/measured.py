@@ -42,6 +42,10 @@ least one on each; latents are on every device. What engines take beyond (worksp
 log of Qwen3-235B-A22B on four H100) is not among them. Everything that runs fits. What does not run does not fit,
 but for Qwen3-Coder-480B at 262,144 tokens, where 7.3 GB are left on a device, less than vLLM takes.
 
+`flopwise llm` takes the vendor's gigabytes, which are fewer (72.0 of an H100), and the workspace as well. Its
+verdict on these statements is the same but for gpt-oss-20b on 16 GB and Llama-3-8B at 39,024 tokens on 24 GB, which
+do not fit by 0.7 and 0.5 GB.
+
 Caches of six models are those that vLLM, SGLang and llama.cpp print in public logs, to the digits that they print
 (Llama, Qwen3-Coder of both sizes, Qwen3-235B-A22B, DeepSeek-R1 in q8_0, gpt-oss-120b); vLLM makes 1.1 % fewer
 tokens of the room that it states for Qwen3-235B-A22B. Weights of gpt-oss are those of the published files, to the
