@@ -63,6 +63,15 @@ def test_splits_are_listed_the_fastest_first_and_limits_are_tight(tmp_path: Path
         assert one.floors.prefill_seconds <= one.floors_apart.prefill_seconds
 
 
+def test_devices_of_an_encoder_send_while_they_read(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
+    model = written(tmp_path, {"model_type": "bert", "architectures": ["BertForMaskedLM"], "vocab_size": 320, **sizes})
+    serving = served(model, device="2xh100", tp=2).serving
+    assert serving is not None
+    assert serving.communication_bytes_per_token > 0
+    assert serving.most_tokens_per_second is None
+
+
 def test_the_fewest_devices_that_fit(tmp_path: Path) -> None:
     model = written(tmp_path, {**LLAMA, "num_hidden_layers": 8, "num_key_value_heads": 4})
     one = served(model, device="h100").serving

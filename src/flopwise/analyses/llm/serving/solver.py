@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flopwise.analyses.llm.serving.floors import floors
 from flopwise.analyses.llm.serving.memory import Memory
 from flopwise.analyses.llm.serving.serving import Engine, Serving, usable
-from flopwise.analyses.llm.serving.split import Divisible
+from flopwise.analyses.llm.serving.split import Divisible, Stage
 from flopwise.analyses.llm.serving.ways import Split
 from flopwise.errors import InputError
 
@@ -52,12 +52,16 @@ def placement(request: Divisible, engine: Engine, tokens: int, split: Split, dev
         max_context=min(lengths) if lengths else None,
         floors=floors(request, split, stages, device),
         split=split,
-        communication_bytes_per_token=max(
-            -(-sum(s.decode.sent_bytes.values()) // own) if s.decode else 0 for s in stages
-        ),
+        communication_bytes_per_token=max(_sent_bytes(stage, own, request.prompt) for stage in stages),
         floors_apart=floors(request, split, stages, device, overlap=False),
         most_tokens_per_second=floors(full, split, full.stages(split), device).tokens_per_second if full else None,
     )
+
+
+def _sent_bytes(stage: Stage, sequences: int, prompt: int) -> int:
+    """Bytes that a device of a stage sends for each token: of a step, or of an encoder's prompt."""
+    load, tokens = (stage.decode, sequences) if stage.decode is not None else (stage.prefill, sequences * prompt)
+    return -(-sum(load.sent_bytes.values()) // tokens)
 
 
 def splits(devices: int, experts: int = 0, ways: Split | None = None) -> Iterator[Split]:

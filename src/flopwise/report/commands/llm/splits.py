@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
     from flopwise.analyses.llm.serving.serving import Floors, Serving
 
-_NOTE = "bytes are those of the fullest device; sent per token: by the busiest one in a step; times are floors"
+_NOTE = "bytes are those of the fullest device; sent per token: by the busiest one; times are floors"
 
 
 def splits_sheet(result: Inference, look: Look) -> Sheet:
@@ -43,7 +43,7 @@ def splits_sheet(result: Inference, look: Look) -> Sheet:
         Field(Head("apart_ms", "sending apart, ms", "ratio", 4), lambda one: milliseconds(one.floors_apart, "decode")),
         Field(
             Head("most_tokens_per_s", "tokens/s, most sequences", "number", 1),
-            lambda one: int(one.most_tokens_per_second or 0),
+            lambda one: "" if one.most_tokens_per_second is None else int(one.most_tokens_per_second),
         ),
     ]
     batch = f"{result.batch} sequence{'s' if result.batch > 1 else ''} of {first.tokens:,} tokens"
@@ -67,7 +67,7 @@ def _best(result: Inference, look: Look) -> Iterator[Figure]:
     best = result.splits[0]
     if result.serving is not None and result.serving.fewest is not None:
         yield figure("the fewest devices that it fits", result.serving.fewest, "", look)
-    if len(result.splits) > 1 and best.fits:
+    if len(result.splits) > 1 and best.fits and result.decode is not None:
         fastest = max(result.splits, key=lambda one: (bool(one.fits), one.most_tokens_per_second or 0.0))
         yield Figure("least time of a token", str(best.split), "")
         yield Figure("most tokens per second", f"{fastest.split}, {fastest.max_sequences or 0:,} sequences", "")
