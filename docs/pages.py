@@ -139,7 +139,7 @@ def formats_page() -> str:
         "  another name or a link, the files that belong to it, rules, budgets and data; nor is a directory a file.",
         "- Of a directory `profile` has a line for each model and their total, in every format but `tree` and",
         "  `html`; with `--each`, and in other commands, CSV and Parquet are one table with a column `model`, JSON is",
-        f"  an array, and text one report below the other. {alone} takes one model. A file that cannot be read costs a",
+        f"  an array, and text one report below the other. {alone} take one model. A file that cannot be read costs a",
         "  line on stderr and exit code 2; the others are reported. Each model takes the sizes of `--dim` that it has",
         "  a dimension for.",
         "- Tables for programs have no line of totals, so that columns add up. In CSV an apostrophe stands before",
