@@ -151,7 +151,7 @@ def bert() -> onnx.ModelProto:
 
 def yolo() -> onnx.ModelProto:
     """Stages with splits, pooling pyramids, an enlargement and joints."""
-    net = Net(x=(1, 3, 32, 32))
+    net = Net(x=(1, 3, 48, 48))
     early = net.silu(net.conv("x", 3, 16))
     half = net.add("Split", early, net.constant([8, 8]), axis=1, outputs=2)
     inner = net.add("Add", f"{half}.1", net.silu(net.conv(f"{half}.1", 8, 8)))
@@ -166,7 +166,7 @@ def yolo() -> onnx.ModelProto:
         "Resize", deep, "", scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
     )
     head = net.conv(net.silu(net.conv(net.add("Concat", up, x, axis=1), 48, 32)), 32, 20, 1)
-    flat = net.add("Reshape", head, net.constant([1, 20, 1024]))
+    flat = net.add("Reshape", head, net.constant([1, 20, 2304]))
     box = net.add("Split", flat, net.constant([4, 16]), axis=1, outputs=2)
     scaled = net.add("Mul", net.add("Sigmoid", box), net.constant(32, np.float32))
     return net.model(net.add("Concat", scaled, net.add("Sigmoid", f"{box}.1"), axis=1))

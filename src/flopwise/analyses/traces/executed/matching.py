@@ -8,8 +8,8 @@ found owns the rows between its result and the results of others.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from flopwise.analyses.traces.alignment import aligned, in_order
@@ -110,6 +110,13 @@ class _Matching:
         for place, makers in enumerate(self._inputs):
             for maker in dict.fromkeys(makers):
                 self._takers[maker].append(place)
+        self._kinds = _numbered((item.node.op, item.macs, _shapes(item.node)) for item in executed)
+        self._row_kinds = _numbered(
+            (row.node.op, macs, _padded(macs or 0, row.node), _shapes(row.node))
+            for row, macs in zip(rows, self._macs, strict=True)
+        )
+        #: What executed nodes and rows of these kinds are worth to each other.
+        self._gains: dict[tuple[int, int], int] = {}
         #: Position of a row -> of the executed node that it belongs to.
         self._owners: dict[int, int] = {}
         #: For each executed node the positions of the rows that belong to it.
@@ -190,16 +197,25 @@ class _Matching:
 
     def _by_size(self) -> None:
         """Nodes that ran in another order than the rows stand in: the first row of the same operator and sizes."""
-        left = [place for place in range(len(self._rows)) if place not in self._owners]
+        left: dict[int, deque[int]] = {}
+        for place, kind in enumerate(self._row_kinds):
+            if place not in self._owners:
+                left.setdefault(kind, deque()).append(place)
         for number in range(len(self._executed)):
             if number not in self._ends and not self._only_moves(number):
-                place = next((place for place in left if self._gain(number, place) >= EQUAL), None)
-                if place is not None:
-                    left.remove(place)
-                    self._claim(number, place)
+                alike = [places for places in left.values() if places and self._gain(number, places[0]) >= EQUAL]
+                if alike:
+                    self._claim(number, min(alike, key=lambda places: places[0]).popleft())
 
     def _gain(self, number: int, place: int) -> int:
         """What it is worth to take an executed node for a row: 0 if it cannot be."""
+        kinds = self._kinds[number], self._row_kinds[place]
+        gain = self._gains.get(kinds)
+        if gain is None:
+            gain = self._gains[kinds] = self._worth(number, place)
+        return gain
+
+    def _worth(self, number: int, place: int) -> int:
         item, row = self._executed[number], self._rows[place]
         if not same_size(item.node, row.node):
             return 0
@@ -272,6 +288,16 @@ class _Matching:
 
     def _computes(self, place: int) -> bool:
         return not operator(self._rows[place].node.op).moves
+
+
+def _numbered(items: Iterable[Hashable]) -> list[int]:
+    """A number for each item, the same for equal ones."""
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(item, len(numbers)) for item in items]
+
+
+def _shapes(node: Node) -> tuple[Shape | None, ...]:
+    return tuple(tensor.shape for tensor in node.known_outputs)
 
 
 def _padded(macs: int, node: Node) -> int:
