@@ -29,7 +29,7 @@ _SUFFIX = "_kernel_time"
 #: Domains of the operators that onnxruntime executes; the profile says none.
 _DOMAINS = ("", "com.microsoft::", "com.microsoft.nchwc::", "com.ms.internal.nhwc::")
 
-#: Times that are kept, nodes x runs; of more runs every second, fourth ... one.
+#: Events that are kept; of more, only those of every second, fourth ... run.
 KEPT = 100_000
 
 #: Less than this share of the time of products on the model's rows: the trace is another model's.
@@ -108,11 +108,11 @@ def _landings(scan: Scan, nodes: dict[Key, ExecutedNode]) -> tuple[list[Landing]
                 start, end = _span(event)
                 if runs.window is not None and start < runs.window[1]:
                     raise ModelError(f"{scan.name}: runs overlap, so that their nodes cannot be told apart")
-                runs.close(len(places))
+                runs.close()
                 runs.window = start, end
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{scan.name}: event {number:,} is none of onnxruntime's: {error!r}") from error
-    runs.close(len(places))
+    runs.close()
     return runs.landings, runs.stride
 
 
@@ -129,8 +129,8 @@ class _Runs:
     stride: int = 1
     count: int = 0
 
-    def close(self, nodes: int) -> None:
-        """Land the last run; of more than so many times, keep every second run."""
+    def close(self) -> None:
+        """Land the last run; of too many events, keep those of every second run."""
         if self.window is None:
             return
         start, end = self.window
@@ -139,7 +139,7 @@ class _Runs:
             inside = [work for work in self.works if start <= work.start_ns <= end]
             self.landings.append(land(Step(f"run {self.count}", start, end, inside)))
         self.works = [work for work in self.works if work.start_ns > end]
-        if len(self.landings) * nodes > KEPT and len(self.landings) > 2:
+        if sum(len(landing.works) for landing in self.landings) > KEPT and len(self.landings) > 2:
             self.landings, self.stride = self.landings[::2], 2 * self.stride
 
 
@@ -256,8 +256,14 @@ def _moved(landing: Landing, places: Sequence[Place], each: bool) -> Landing:
         launches[places[place.layers[0]]] += landing.launches[place]
     for (place, name), time in landing.kernels.items():
         kernels[places[place.layers[0]], name] += time
-    runs = dict(launches) if each else {}
-    return replace(landing, times=dict(times), launches=dict(launches), kernels=dict(kernels), runs=runs)
+    return replace(
+        landing,
+        times=dict(times),
+        launches=dict(launches),
+        kernels=dict(kernels),
+        runs=dict(launches) if each else {},
+        works=[work._replace(place=places[work.place.layers[0]]) for work in landing.works],
+    )
 
 
 def _by_shape(executed: Sequence[ExecutedNode]) -> tuple[tuple[Layer, ...], list[Place]]:
