@@ -65,10 +65,12 @@ def test_heads_of_keys_are_repeated_where_there_are_fewer_than_devices() -> None
 
 
 def test_queries_keys_and_values_of_one_product_are_divided_by_their_own_heads() -> None:
-    made = sketch({"x": (1, 5, 16), "all": (1, 5, 64), "q1": (1, 5, 32), "k1": (1, 5, 16)}, x="input")
+    made = sketch({"x": (5, 16), "all": (1, 5, 64), "q1": (1, 5, 32), "k1": (1, 5, 16)}, x="input")
     made.tensor("v1", (1, 5, 16))
     made.tensor("qkv.weight", (16, 64), "weight")
-    made.node("MatMul", "x qkv.weight", "all", scope="attn attn.qkv")
+    made.tensor("tokens", (5, 64))
+    made.node("MatMul", "x qkv.weight", "tokens", scope="attn attn.qkv")
+    made.node("Reshape", "tokens", "all", scope="attn attn.qkv")
     made.node("Split", "all", "q1 k1 v1", scope="attn")
     for name, heads in (("q1", 4), ("k1", 2), ("v1", 2)):
         made.tensor(f"{name}.heads", (1, 5, heads, 8))

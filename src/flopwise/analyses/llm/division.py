@@ -151,6 +151,9 @@ class Division:
         extent, sizes = int(node.input(0).dims[-1]), [int(size) for size in node.output().dims]
         if len(sizes) <= len(node.input(0).dims):
             return
+        if sizes[-1] == extent and node.module == product.row.node.module:  # the layer's own tokens, not heads
+            self._columns.update((t.name, product) for t in node.known_outputs)
+            return
         for place in range(len(sizes) - 2, -1, -1):
             if math.prod(sizes[place:]) == extent:
                 self._share_heads(row, product, extent, sizes[place])
