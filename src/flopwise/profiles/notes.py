@@ -51,9 +51,9 @@ def notes(
 
 
 def _empty_inputs(graph: Graph) -> Iterator[str]:
-    """A line for each input of a file that has no elements; a program was handed what it has."""
+    """A line for each input of a file without elements: symbols stay undecided, a program was handed what it has."""
     for tensor in () if graph.program.recorded else graph.inputs:
-        if tensor.kind != "state" and 0 in (tensor.shape or ()):
+        if tensor.kind != "state" and any(type(extent) is int and not extent for extent in tensor.shape or ()):
             yield f"input {tensor.name!r} has a dimension of 0, so most costs are 0; give its shape with -i"
 
 
