@@ -30,7 +30,7 @@ _SUFFIX = "_kernel_time"
 _DOMAINS = ("", "com.microsoft::", "com.microsoft.nchwc::", "com.ms.internal.nhwc::")
 
 #: Events that are kept; of more, only those of every second, fourth ... run.
-KEPT = 100_000
+KEPT = 50_000
 
 #: Less than this share of the time of products on the model's rows: the trace is another model's.
 LEAST = 0.5
