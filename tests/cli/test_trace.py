@@ -69,6 +69,19 @@ def test_a_device_gives_the_least_times(run: Run) -> None:
     assert "the floor assumes" in run("trace", TRACE, "--device", "a100").out
 
 
+def test_a_larger_model_is_noted(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "larger.py"
+    path.write_text(
+        f"import sys\nsys.path.insert(0, {str(EXAMPLES)!r})\nimport torch\nfrom classifier import Classifier\n"
+        "class Larger(Classifier):\n"
+        "    def forward(self, images):\n"
+        "        return super().forward(images) @ torch.zeros(10, 40000)\n"
+    )
+    out = run("trace", f"{path}:Larger", *MODEL[1:]).out
+    assert "multiply-adds are of rows that have no time in the trace" in out
+    assert "no time" not in run("trace", *MODEL).out
+
+
 def test_strict_asks_for_names(run: Run, tmp_path: Path) -> None:
     assert run("trace", *MODEL, "--strict").code == 0
     content = json.loads(gzip.decompress(Path(TRACE).read_bytes()))

@@ -312,11 +312,22 @@ def trace_of(
         busy_ns=sum(landing.busy_ns for landing in chosen),
         wall_ns=sum(landing.wall_ns for landing in chosen),
         matched=recording.matched,
-        notes=recording.notes,
+        notes=(*recording.notes, *_missing(recording)),
         kernels=_kernels(recording, chosen),
         timeline=tuple(_timeline(recording, chosen)),
         times=tuple(StepTime(each.name, each.window_ns, each.busy_ns, each.wall_ns) for each in landings),
     )
+
+
+def _missing(recording: Recording) -> list[str]:
+    """A note where more than a hundredth of a model's multiply-adds has no time: it may be another model's trace."""
+    seen = {number for landing in recording.landings for place in landing.times for number in place.layers}
+    macs = [layer.macs or 0 for layer in recording.layers]
+    absent = sum(count for number, count in enumerate(macs) if number not in seen)
+    if 100 * absent <= sum(macs):
+        return []
+    share = f"{100 * absent / sum(macs):.1f} % of the model's multiply-adds"
+    return [f"{share} are of rows that have no time in the trace: it may be of another model"]
 
 
 def _timeline(recording: Recording, chosen: Sequence[Landing]) -> Iterator[Moment]:
