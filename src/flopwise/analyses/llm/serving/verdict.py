@@ -17,9 +17,9 @@ def verdict(serving: Serving) -> str:
     have = gigabytes(serving.memory_bytes)
     where = f"{have} ({serving.engine.memory_fraction:g} of {gigabytes(serving.device_bytes)})"
     split = serving.split
-    device = f"{split.devices} x {serving.device} ({split}), each" if split.devices > 1 else serving.device
+    device = f"{split.devices} x {serving.device} ({split}), on each" if split.devices > 1 else f"{serving.device},"
     if not serving.fits:
-        said = [f"does not fit: {device}, {gigabytes(serving.must_fit_bytes)} of {where}, {parts}"]
+        said = [f"does not fit: {device} {gigabytes(serving.must_fit_bytes)} of {where}, {parts}"]
         if serving.max_sequences:
             said.append(f"at most {_sequences(serving.max_sequences)}")
         if serving.max_context:
@@ -27,7 +27,7 @@ def verdict(serving: Serving) -> str:
         if serving.fewest is not None:
             said.append(f"the fewest is {serving.fewest}")
         return "; ".join(said)
-    said = [f"fits: {device}, {parts} in {where}"]
+    said = [f"fits: {device} {parts} in {where}"]
     if serving.max_sequences is not None:
         said.append(f"at most {_sequences(serving.max_sequences)}")
     if serving.floors is not None and serving.floors.decode_seconds:

@@ -108,7 +108,8 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
     ]
     if result.device is not None:
         first, then = result.device.prefill, result.device.decode
-        name = result.device.device
+        several = result.serving is not None and result.serving.split.devices > 1
+        name = f"one {result.device.device}" if several else result.device.device
         every = result.device.generate
         single = "" if then is None else duration(then.seconds)
         whole = (duration(each) for each in (every.seconds, result.device.request_seconds))
@@ -184,11 +185,11 @@ def _verdict(result: TrainingStep, room: Room) -> str:
     share = result if result.rank is None else result.rank
     keys = {"weight_bytes": "weights", "gradient_bytes": "gradients", "state_bytes": "optimizer's state"}
     parts = ", ".join(f"{gigabytes(getattr(share, key))} of {name}" for key, name in keys.items())
-    device = f"{room.devices} x {room.device}, each" if room.devices > 1 else room.device
+    device = f"{room.devices} x {room.device}, on each" if room.devices > 1 else f"{room.device},"
     parts += f" and {gigabytes(share.saved_bytes)} of activations"
     if room.fits:
-        return f"fits: {device}, {parts} in {gigabytes(room.memory_bytes)}; {gigabytes(room.left_over_bytes)} left over"
-    return f"does not fit: {device}, {gigabytes(room.must_fit_bytes)} of {gigabytes(room.memory_bytes)}, {parts}"
+        return f"fits: {device} {parts} in {gigabytes(room.memory_bytes)}; {gigabytes(room.left_over_bytes)} left over"
+    return f"does not fit: {device} {gigabytes(room.must_fit_bytes)} of {gigabytes(room.memory_bytes)}, {parts}"
 
 
 def _training_figures(result: TrainingStep, look: Look) -> Iterator[Figure]:
