@@ -175,7 +175,8 @@ def llm(
         checkpointing: training: what the backward pass computes once more: nothing ("none"), attention ("selective"),
             or every layer ("full", as transformers does it).
         gpus: request: how many devices; ``device="2xh100"`` says the same. What of ``tp`` to ``dp`` is not given is
-            looked for: every split that divides the model is in ``splits`` of the result, the fastest steps first.
+            looked for, but for ``cp``, which is 1: every split that divides the model is in ``splits`` of the result,
+            the fastest steps first.
         dp: replicas that share the batch.
         fsdp: training: ranks that share weights and batch (ZeRO-3).
         tp: devices that share each layer's products.
@@ -290,7 +291,7 @@ def _request(
     elif ways is not None and count in (None, ways.devices):
         splits = (placement(*request, ways, where),)
     else:
-        splits = tuple(placements(*request, count or 1, where, ways))
+        splits = tuple(placements(*request, count or 1, where, shares))
     best = serving if count is None and ways is None else splits[0]
     notes = (*plain.notes, *assumptions_of_links(where)) if splits else plain.notes
     return replace(plain, serving=best, splits=splits, notes=notes)

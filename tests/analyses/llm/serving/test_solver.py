@@ -25,7 +25,8 @@ def test_every_split_uses_all_devices() -> None:
         (tp, pp, 8 // tp // pp) for tp in (1, 2, 4, 8) for pp in (1, 2, 4, 8) if 8 % (tp * pp) == 0
     }
     assert all(split.ep == 1 for split in splits(8))
-    assert {split.tp for split in splits(8, ways=Split(tp=2))} == {2}
+    assert {split.tp for split in splits(8, ways={"tp": 2})} == {2}
+    assert [str(split) for split in splits(8, ways={"pp": 1, "dp": 1})] == ["tp 8"]
 
 
 @pytest.mark.parametrize(

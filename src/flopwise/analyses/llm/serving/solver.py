@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from flopwise.analyses.llm.serving.floors import floors
@@ -64,34 +64,33 @@ def _sent_bytes(stage: Stage, sequences: int, prompt: int) -> int:
     return -(-sum(load.sent_bytes.values()) // tokens)
 
 
-def splits(devices: int, experts: int = 0, ways: Split | None = None) -> Iterator[Split]:
+def splits(devices: int, experts: int = 0, ways: Mapping[str, int] | None = None) -> Iterator[Split]:
     """Every split among so many devices; experts among the devices of one product are divided among all of these.
 
     Args:
         devices: devices.
         experts: experts of a layer; 0 for none.
-        ways: the ways that are fixed, those above 1.
+        ways: the ways that are fixed, by name.
 
     >>> [str(split) for split in splits(2, experts=8)]
     ['dp 2', 'ep 2 × dp 2', 'pp 2', 'tp 2', 'tp 2 × ep 2']
     """
-    fixed = {way: n for way, n in vars(ways).items() if n > 1} if ways is not None else {}
+    fixed = ways or {}
+    cp = fixed.get("cp", 1)
     for tp in _divisors(devices):
         for pp in _divisors(devices // tp):
             rest = devices // tp // pp
-            for cp in {1, fixed.get("cp", 1)}:
-                if rest % cp:
-                    continue
-                dp = rest // cp
-                for ep in _divisors(rest * tp):
-                    split = Split(tp, pp, ep, cp, dp)
-                    shared = ep == 1 or (
-                        experts % ep == 0 < experts
-                        and split.stage % split.sharers == 0
-                        and (split.exchanges or ep == tp or ep == fixed.get("ep"))
-                    )
-                    if shared and all(getattr(split, way) == n for way, n in fixed.items()):
-                        yield split
+            if rest % cp:
+                continue
+            for ep in _divisors(rest * tp):
+                split = Split(tp, pp, ep, cp, rest // cp)
+                shared = ep == 1 or (
+                    experts % ep == 0 < experts
+                    and split.stage % split.sharers == 0
+                    and (split.exchanges or ep == tp or ep == fixed.get("ep"))
+                )
+                if shared and all(getattr(split, way) == n for way, n in fixed.items()):
+                    yield split
 
 
 def _divisors(number: int) -> list[int]:
@@ -99,7 +98,12 @@ def _divisors(number: int) -> list[int]:
 
 
 def placements(
-    request: Divisible, engine: Engine, tokens: int, devices: int, device: Device, ways: Split | None = None
+    request: Divisible,
+    engine: Engine,
+    tokens: int,
+    devices: int,
+    device: Device,
+    ways: Mapping[str, int] | None = None,
 ) -> list[Serving]:
     """Every split among so many devices that divides the model, those that fit first, the fastest steps before others.
 
@@ -113,7 +117,8 @@ def placements(
         except InputError as error:
             why = str(error)
     if not each:
-        raise InputError(why or f"{devices} devices: no split of them has {ways}")
+        asked = ", ".join(f"{way} {n}" for way, n in (ways or {}).items())
+        raise InputError(why or f"{devices} devices: no split of them has {asked}")
     return sorted(each, key=lambda one: (not one.fits, *_times(one)))
 
 
