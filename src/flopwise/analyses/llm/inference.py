@@ -232,7 +232,7 @@ def inference(
     weight_bytes = runs.weight_bytes(first.profile)
     after_prompt, one_more, end = runs.ends(prompt, generate, cache)
     largest = runs.largest_step(prompt, engine.max_batched_tokens)
-    workspace = workspace_of(*largest)
+    workspace = workspace_of(*largest, last_logits=runs.last_logits)
     memory = None
     if cache is not None and workspace is not None:
         memory = Memory(weight_bytes, cache, workspace, engine.block_size, engine.shared_prefix)

@@ -123,7 +123,7 @@ class Piece:
     #: Sums of all devices' parts: of experts, and of everything else.
     reduced_experts: int = 0
     reduced: int = 0
-    #: Scores of the vocabulary for the last position of each sequence.
+    #: Scores of the vocabulary for the positions that are asked for.
     scores: int = 0
     #: What all tokens send to their experts, and get back from them.
     dispatched: int = 0
@@ -215,7 +215,7 @@ def _add_traffic(piece: Piece, rows: Sequence[Row], call: CountedCall, division:
         width = output.dims[-1] * output.nbytes // max(output.numel, 1)
         if layer_of(row) is None and "picks" not in row_of(row.node.op).effects:
             if any(t.kind in STORED and len(t.dims) > 1 for t in division.folding.stored(row.node)):
-                piece.scores += call.batch * width
+                piece.scores += (call.batch if call.last_logits else output.numel // output.dims[-1]) * width
         elif id(row) in reduced:  # what an attention or a network of a layer adds up is reduced once
             blocks[_block(row)] = call.tokens * width
     piece.reduced_experts = sum(nbytes for block, nbytes in blocks.items() if block in of_experts)

@@ -117,7 +117,7 @@ class Divisible:
         if split.tp not in self._workspaces:
             profile, tokens = self.largest
             division = Division(profile, self.plan, split.tp, repeat_heads=True)
-            self._workspaces[split.tp] = workspace_of(profile, tokens, division)
+            self._workspaces[split.tp] = workspace_of(profile, tokens, division, self.runs.last_logits)
         return self._workspaces[split.tp]
 
     def _stretched(self, split: Split) -> list[list[Piece]]:

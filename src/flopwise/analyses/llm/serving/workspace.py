@@ -1,4 +1,4 @@
-"""The activations that a step of an engine keeps alive: attention in one piece, scores of sampled positions alone."""
+"""The activations that a step of an engine keeps alive: attention in one piece, scores of positions that are asked for."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from flopwise.memory.liveness import Buffer, liveness
 from flopwise.profiles.profile import Profile
 
 
-def workspace_of(profile: Profile, tokens: int, division: Division | None = None) -> Workspace | None:
+def workspace_of(
+    profile: Profile, tokens: int, division: Division | None = None, last_logits: bool = True
+) -> Workspace | None:
     """The workspace of a step from its profile; None where the size of an activation is missing.
 
     Args:
         profile: a call without a state before it, over all tokens of the step.
         tokens: how many those are.
         division: the parts of it that a device has; None: all.
+        last_logits: whether the vocabulary is scored for sampled positions alone.
     """
     lives = liveness(profile.graph)
     if lives.missing:
         return None
-    pairs, logits = pair_tensors(profile.graph), logits_of(profile)
+    pairs, logits = pair_tensors(profile.graph), logits_of(profile) if last_logits else None
     fixed, each = Counter[int](), Counter[int]()
 
     def alive(changes: Counter[int], buffer: Buffer, nbytes: int) -> None:
