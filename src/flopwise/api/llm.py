@@ -170,7 +170,8 @@ def llm(
         max_batched_tokens: request: tokens of a step of the engine at most; longer prompts go through in chunks.
         memory_fraction: request: the part of the device's memory that the engine may use.
         block_size: request: tokens of a block of the cache.
-        shared_prefix: request: tokens at the start that all sequences share in the cache.
+        shared_prefix: request: tokens at the start of the prompt that all sequences share in the cache; times and MACs
+            are those of sequences without one.
         optimizer: training: "sgd", "momentum", "adam" or "adamw".
         checkpointing: training: what the backward pass computes once more: nothing ("none"), attention ("selective"),
             or every layer ("full", as transformers does it).

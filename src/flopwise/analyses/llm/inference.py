@@ -23,6 +23,12 @@ from flopwise.errors import InputError
 
 Logits = Literal["last", "all"]
 
+#: What a shared prefix leaves as it is.
+_SHARED = (
+    "the shared prefix is stored once; MACs, bytes that are read and least times are those of sequences that share "
+    "nothing, and engines that go through the prefix once may take less"
+)
+
 
 @dataclass(frozen=True)
 class Inference:
@@ -214,13 +220,16 @@ def inference(
         progress: called with the name of each step.
 
     Raises:
-        InputError: a number is less than 1, or the model has nothing that a rewrite is for.
+        InputError: a number is less than 1, the shared prefix longer than the prompt, or the model has nothing that a
+            rewrite is for.
     """
     for name, number in (("batch", batch), ("prompt", prompt), ("generate", generate)):
         if number < 1:
             raise InputError(f"{name} {number}: must be at least 1")
     engine.check()
     prompt = program.encoder_length or prompt
+    if engine.shared_prefix > prompt:
+        raise InputError(f"shared_prefix {engine.shared_prefix}: the prompt has {prompt} tokens")
     runs = Runs(program, batch, conventions, progress, logits == "last")
     first = runs.run(prefill_of(program, prompt))
     then = runs.run(step(program, prompt)) if program.keeps_state else None
@@ -263,7 +272,11 @@ def inference(
         cache_bytes_per_token=(one_more - after_prompt) // batch,
         rewrites={} if then is None or then.absorbed is None else {ABSORB_MLA: (then.absorbed, absorbed)},
         conventions={own.name: (own.unit, prompts, steps, every) for own, prompts, steps, every in counted},
-        notes=(*_notes(program, prompt, generate, first.cost, decode), *first.profile.notes),
+        notes=(
+            *_notes(program, prompt, generate, first.cost, decode),
+            *([_SHARED] if engine.shared_prefix and batch > 1 else []),
+            *first.profile.notes,
+        ),
         curve=runs.curve(_contexts(program, prompt, generate), weight_bytes) if curve else (),
         cached_tokens=prompt if program.encodes else prompt + generate,
         memory=memory,

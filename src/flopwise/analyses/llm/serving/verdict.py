@@ -30,7 +30,8 @@ def verdict(serving: Serving) -> str:
     said = [f"fits: {device} {parts} in {where}"]
     if serving.max_sequences is not None:
         said.append(f"at most {_sequences(serving.max_sequences)}")
-    if serving.floors is not None and serving.floors.decode_seconds:
+    shared = serving.engine.shared_prefix and serving.sequences > 1  # times are those without a prefix
+    if serving.floors is not None and serving.floors.decode_seconds and not shared:
         said.append(f"at most {_rate(1 / serving.floors.decode_seconds)} tokens/s each")
     return "; ".join(said)
 
