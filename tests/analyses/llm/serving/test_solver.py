@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.language_models import LLAMA, MIXTURE, written
+from tests.language_models import ENCODER_DECODER, LLAMA, MIXTURE, written
 
 pytest.importorskip("transformers")
 
@@ -62,6 +62,15 @@ def test_splits_are_listed_the_fastest_first_and_limits_are_tight(tmp_path: Path
         assert one.floors is not None
         assert one.floors_apart is not None
         assert one.floors.prefill_seconds <= one.floors_apart.prefill_seconds
+
+
+def test_the_longest_context_is_that_of_one_device(tmp_path: Path) -> None:
+    """Behind an encoder the cache grows with the prompt alone."""
+    model = written(tmp_path, ENCODER_DECODER)
+    alone, placed = (served(model, device="h100", **ways).serving for ways in ({}, {"tp": 1}))
+    assert alone is not None
+    assert placed is not None
+    assert placed.max_context == alone.max_context
 
 
 def test_devices_of_an_encoder_send_while_they_read(tmp_path: Path) -> None:

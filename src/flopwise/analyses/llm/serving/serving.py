@@ -137,19 +137,38 @@ def usable(device_bytes: int, fraction: float) -> int:
     return math.floor(device_bytes * Fraction(str(fraction)))
 
 
-class Request(Protocol):
+class Lengths(Protocol):
+    """The lengths of a request's sequences."""
+
+    @property
+    def prompt(self) -> int: ...
+    @property
+    def generate(self) -> int: ...
+
+
+class Request(Lengths, Protocol):
     """The properties of a request that decide what fits."""
 
     @property
     def batch(self) -> int: ...
     @property
-    def prompt(self) -> int: ...
-    @property
-    def generate(self) -> int: ...
-    @property
     def cached_tokens(self) -> int: ...
     @property
     def memory(self) -> Memory | None: ...
+
+
+def longest_context(request: Lengths, cached_tokens: int, most: int | None) -> int | None:
+    """The longest context, a prompt and as many generated tokens as the request has; 0 where no prompt fits.
+
+    Args:
+        request: the request.
+        cached_tokens: tokens with which its cache grows, at the end.
+        most: as many of them as fit; None: no limit.
+    """
+    if most is None:
+        return None
+    prompt = most - (cached_tokens - request.prompt)
+    return prompt + request.generate if prompt > 0 else 0
 
 
 def served(request: Request, engine: Engine, device: Device | None) -> Serving | None:
@@ -161,15 +180,11 @@ def served(request: Request, engine: Engine, device: Device | None) -> Serving |
     if device is None or not device.memory_bytes:
         return serving
     have = usable(device.memory_bytes, engine.memory_fraction)
-    longest = memory.most_tokens(request.batch, have)
-    if longest is not None:
-        prompt = longest - (request.cached_tokens - request.prompt)
-        longest = prompt + request.generate if prompt > 0 else 0
     return replace(
         serving,
         device=device.name,
         device_bytes=device.memory_bytes,
         max_sequences=memory.most_sequences(request.cached_tokens, have),
-        max_context=longest,
+        max_context=longest_context(request, request.cached_tokens, memory.most_tokens(request.batch, have)),
         fewest=1 if serving.must_fit_bytes <= have else None,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flopwise.analyses.llm.serving.floors import floors
 from flopwise.analyses.llm.serving.memory import Memory
-from flopwise.analyses.llm.serving.serving import Engine, Serving, usable
+from flopwise.analyses.llm.serving.serving import Engine, Serving, longest_context, usable
 from flopwise.analyses.llm.serving.split import Divisible, Stage
 from flopwise.analyses.llm.serving.ways import Split
 from flopwise.errors import InputError
@@ -49,7 +49,7 @@ def placement(request: Divisible, engine: Engine, tokens: int, split: Split, dev
         device.name,
         device.memory_bytes,
         max_sequences=most,
-        max_context=min(lengths) if lengths else None,
+        max_context=longest_context(request, tokens, min(lengths, default=None)),
         floors=floors(request, split, stages, device),
         split=split,
         communication_bytes_per_token=max(_sent_bytes(stage, own, request.prompt) for stage in stages),
