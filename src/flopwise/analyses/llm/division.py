@@ -156,7 +156,8 @@ class Division:
             return
         for place in range(len(sizes) - 2, -1, -1):
             if math.prod(sizes[place:]) == extent:
-                self._share_heads(row, product, extent, sizes[place])
+                kinds = sizes[place] == 3 and place + 2 < len(sizes)  # queries, keys and values before heads
+                self._share_heads(row, product, extent, sizes[place + kinds])
                 return
 
     def _share_heads(self, row: Row, product: _Columns, extent: int, heads: int) -> None:

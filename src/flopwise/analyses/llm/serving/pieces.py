@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -22,6 +23,8 @@ from flopwise.operators.folding import fold
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
+
+_BLOCK = re.compile(NUMBER.pattern + r"[^.]*(?:\.\d+(?=\.|$))?")
 
 
 @dataclass(frozen=True)
@@ -209,7 +212,7 @@ def _add_traffic(piece: Piece, rows: Sequence[Row], call: CountedCall, division:
     of_experts = {_block(row) for row in mixtures}
     blocks: dict[str, int] = {}
     for row in rows:
-        if division.row(row) == 1 and id(row) not in reduced:
+        if (division.row(row) == 1 and id(row) not in reduced) or not row.node.known_outputs:
             continue
         output = row.node.output()
         width = output.dims[-1] * output.nbytes // max(output.numel, 1)
@@ -217,7 +220,7 @@ def _add_traffic(piece: Piece, rows: Sequence[Row], call: CountedCall, division:
             if any(t.kind in STORED and len(t.dims) > 1 for t in division.folding.stored(row.node)):
                 piece.scores += (call.batch if call.last_logits else output.numel // output.dims[-1]) * width
         elif id(row) in reduced:  # what an attention or a network of a layer adds up is reduced once
-            blocks[_block(row)] = call.tokens * width
+            blocks[_block(row)] = min(call.tokens * width, output.nbytes)  # a decoder starts with one token
     piece.reduced_experts = sum(nbytes for block, nbytes in blocks.items() if block in of_experts)
     piece.reduced = sum(nbytes for block, nbytes in blocks.items() if block not in of_experts)
     if mixtures:
@@ -229,7 +232,6 @@ def _add_traffic(piece: Piece, rows: Sequence[Row], call: CountedCall, division:
 
 
 def _block(row: Row) -> str:
-    """The part of a layer that a row is in, such as "model.layers.3.mlp"."""
-    match = NUMBER.search(row.node.module)
-    after = row.node.module[match.end() :].partition(".")[0] if match else ""
-    return f"{row.node.module[: match.end()]}{after}" if match else row.node.module
+    """The part of a layer that a row is in, such as "model.layers.3.mlp" or "encoder.block.3.layer.1"."""
+    match = _BLOCK.search(row.node.module)
+    return row.node.module[: match.end()] if match else row.node.module

@@ -9,22 +9,35 @@ from torch import nn
 
 #: Layers of attention, and what engines do with their weights: heads are divided.
 _ATTENTION = {
-    "colwise": "q_proj k_proj v_proj qkv_proj query_key_value Wqkv c_attn q_b_proj kv_b_proj query key value sinks",
-    "rowwise": "o_proj out_proj c_proj dense",
+    "colwise": (
+        "q_proj k_proj v_proj qkv_proj query_key_value Wqkv c_attn q_b_proj kv_b_proj query key value sinks "
+        "q k v q_lin k_lin v_lin"
+    ),
+    "rowwise": "o_proj out_proj c_proj dense o out_lin Wo",
 }
 
 #: Layers of feed-forward networks, gated or not, and of experts.
 _FEED_FORWARD = {
-    "colwise": "gate_proj up_proj gate_up_proj gate_up_proj_bias w1 w3 fc1 c_fc fc_in dense_h_to_4h linear linear_v",
-    "rowwise": "down_proj w2 fc2 c_proj fc_out dense_4h_to_h linear_1",
+    "colwise": (
+        "gate_proj up_proj gate_up_proj gate_up_proj_bias w1 w3 fc1 c_fc fc_in dense_h_to_4h linear linear_v "
+        "wi wi_0 wi_1 Wi lin1"
+    ),
+    "rowwise": "down_proj w2 fc2 c_proj fc_out dense_4h_to_h linear_1 wo Wo lin2",
 }
+
+#: The feed-forward network of BERT and its kin, which has no module of its own.
+_OF_BERT = {"layer.*.intermediate.dense": "colwise", "layer.*.output.dense": "rowwise"}
 
 _ATTENTION_WAYS, _FEED_FORWARD_WAYS = (
     {name: way for way, names in ways.items() for name in names.split()} for ways in (_ATTENTION, _FEED_FORWARD)
 )
 
-_IN_ATTENTION = re.compile(r"(?:^|[._])(?:self_attn|self_attention|attention|attn|attn_1)(?:\.|$)")
-_IN_FEED_FORWARD = re.compile(r"(?:^|[._])(?:mlp|feed_forward|ffn|(?:shared_)?experts?|block_sparse_moe)(?:\.|$)")
+_IN_ATTENTION = re.compile(
+    r"(?:^|[._])(?:self_attn|self_attention|attention|attn|attn_1|SelfAttention|EncDecAttention)(?:\.|$)"
+)
+_IN_FEED_FORWARD = re.compile(
+    r"(?:^|[._])(?:mlp|feed_forward|ffn|(?:shared_)?experts?|block_sparse_moe|DenseReluDense)(?:\.|$)|\.layers\.\*$"
+)
 
 
 def engines_plan(module: nn.Module) -> dict[str, str]:
@@ -52,7 +65,9 @@ def _way(pattern: str) -> str:
     place, _, name = pattern.rpartition(".")
     if _IN_ATTENTION.search(place):
         return _ATTENTION_WAYS.get(name, "")
-    return _FEED_FORWARD_WAYS.get(name, "") if _IN_FEED_FORWARD.search(place) else ""
+    if _IN_FEED_FORWARD.search(place):
+        return _FEED_FORWARD_WAYS.get(name, "")
+    return next((way for path, way in _OF_BERT.items() if pattern.endswith(path)), "")
 
 
 def _divide_vocabulary(module: Any, plan: dict[str, str]) -> None:
