@@ -17,6 +17,7 @@ import flopwise
 from flopwise.analyses.llm.curve import lengths
 from flopwise.report.commands.llm.report import llm_report
 from flopwise.report.report import as_text
+from flopwise.report.sheet.values import duration
 
 __all__ = ["run"]  # a fixture
 
@@ -34,6 +35,17 @@ def test_the_page_holds_the_curve_and_every_figure(tmp_path: Path) -> None:
             strict=True,
         )
     ]
+
+
+def test_the_page_of_several_devices_is_of_these(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, LLAMA), prompt=32, generate=4, device="2xh100", tp=2, curve=True)
+    data, serving = data_of(as_text(llm_report(result), "html")), result.serving
+    point = next(point for point in data["curve"] if point["context"] == 32)
+    assert point["weight_bytes"] == serving.memory.weight_bytes < result.weight_bytes
+    assert point["held_cache_bytes"] == serving.memory.cache_bytes(1, 32) == point["cache_bytes"] / 2
+    assert data["device"] == "each of 2 × NVIDIA H100 SXM5 80GB"
+    cards = {name: (shown, below) for name, shown, below in data["cards"]}
+    assert cards["each further token at least"] == (duration(serving.floors.decode_seconds), "tp 2")
 
 
 def test_points_of_the_curve_are_runs_of_their_own(tmp_path: Path) -> None:

@@ -119,6 +119,13 @@ class Inference:
         encoder = 2 * max(self.prefill.weights.active - self.active_params, 0)
         return encoder * self.prefill.tokens + own * step, own * step, own * step * self.generate
 
+    def held_bytes(self, point: Point) -> tuple[int, int, int]:
+        """Bytes of weights, cache and workspace on the fullest device at a length; the last is 0 if it is not known."""
+        if self.serving is None:
+            return point.weight_bytes, point.cache_bytes, 0
+        memory, sequences = self.serving.memory, self.serving.sequences
+        return memory.weight_bytes, memory.cache_bytes(sequences, point.context), memory.workspace_bytes(sequences)
+
     def _counted(self) -> dict[str, dict[str, int | str]]:
         """Each convention's counts of the parts of the request."""
         parts = ("unit", "prefill", "decode", "generate", "request")

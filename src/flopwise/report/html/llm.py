@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from flopwise.analyses.llm.on_device import floors_of
 from flopwise.report.formats.json import Json
 from flopwise.report.html.page import Layout, page
 from flopwise.report.sheet.values import duration, human
 
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
+    from flopwise.analyses.llm.on_device import OnDevice
+    from flopwise.analyses.llm.serving.serving import Serving
     from flopwise.report.sheet.sheet import Sheet
     from flopwise.report.sheet.values import Look, Value
 
@@ -21,6 +24,9 @@ LAYOUT = Layout(
     styles=("bound/page.css", "llm/page.css"),
 )
 
+#: What a device holds of weights, cache and workspace.
+HELD = ("weight_bytes", "held_cache_bytes", "workspace_bytes")
+
 
 def render_llm(result: Inference, sheet: Sheet, look: Look) -> str:
     """The page of a request with a curve and the sheet that a table shows of it; the page has a look of its own."""
@@ -29,8 +35,7 @@ def render_llm(result: Inference, sheet: Sheet, look: Look) -> str:
 
 def page_data(result: Inference, sheet: Sheet) -> Json:
     """The data of the page: figures as text, and the curve as numbers."""
-    device, serving = result.device, result.serving
-    workspace = None if serving is None else float(serving.memory.workspace_bytes(result.batch))
+    serving = result.serving
     return {
         "model": result.source,
         "verdict": sheet.verdict,
@@ -40,7 +45,7 @@ def page_data(result: Inference, sheet: Sheet) -> Json:
         "notes": list(sheet.notes),
         "heads": [head.title for head in sheet.heads],
         "lines": [[line.values[0], *(_cell(value) for value in line.values[1:])] for line in sheet.lines],
-        "device": "" if device is None else device.device,
+        "device": "" if serving is None else serving.where,
         "limit": None if serving is None or serving.memory_bytes is None else float(serving.memory_bytes),
         "curve": [
             {
@@ -50,8 +55,7 @@ def page_data(result: Inference, sheet: Sheet) -> Json:
                 "decode_flops": None if point.decode is None else float(point.decode.flops),
                 "decode_bytes": None if point.decode is None else float(point.decode.bytes),
                 "cache_bytes": float(point.cache_bytes),
-                "weight_bytes": float(point.weight_bytes),
-                "workspace_bytes": workspace,
+                **dict(zip(HELD, map(float, result.held_bytes(point)), strict=True)),
             }
             for point in result.curve
         ],
@@ -70,12 +74,21 @@ def _cards(result: Inference) -> Iterator[tuple[str, str, str]]:
         if serving.max_context is not None:
             yield "context at most", f"{serving.max_context:,}", f"tokens, batch {result.batch:,}"
     if device is not None:
-        yield "first token after at least", duration(device.prefill.seconds), f"limited by {device.prefill.roof}"
-        if device.decode is not None:
-            yield "each further token at least", duration(device.decode.seconds), f"limited by {device.decode.roof}"
-        if device.decode_tokens_per_second:
-            rate = human(int(device.decode_tokens_per_second))
-            yield "tokens per second at most", rate, "of all sequences together"
+        yield from _times(device, serving)
+
+
+def _times(device: OnDevice, serving: Serving | None) -> Iterator[tuple[str, str, str]]:
+    """The same of the least times."""
+    floors, first, then = floors_of(device), f"limited by {device.prefill.roof}", ""
+    if device.decode is not None:
+        then = f"limited by {device.decode.roof}"
+    if serving is not None and serving.split.devices > 1 and serving.floors is not None:
+        floors, first, then = serving.floors, str(serving.split), str(serving.split)
+    yield "first token after at least", duration(floors.prefill_seconds), first
+    if floors.decode_seconds is not None:
+        yield "each further token at least", duration(floors.decode_seconds), then
+    if floors.tokens_per_second:
+        yield "tokens per second at most", human(int(floors.tokens_per_second)), "of all sequences together"
 
 
 def _cell(value: Value) -> tuple[str, str]:

@@ -87,6 +87,12 @@ class Serving:
     fewest: int | None = None
 
     @property
+    def where(self) -> str:
+        """The device, or each of several; "" where none was named."""
+        devices = self.split.devices
+        return self.device or "" if devices == 1 else f"each of {devices} × {self.device}"
+
+    @property
     def must_fit_bytes(self) -> int:
         """Bytes of the weights, the caches and the workspace on one device."""
         return self.memory.must_fit_bytes(self.sequences, self.tokens)

@@ -74,16 +74,13 @@ def _cost(result: Inference) -> Figure:
 
 
 def _memory(result: Inference) -> Figure:
-    """Bytes that must be in memory on the left, those of the cache on the right."""
+    """Bytes that must be in memory of the fullest device on the left, those of the whole cache on the right."""
     figure, (left, right) = _new(result)
     points, serving = result.curve, result.serving
-    workspace = 0 if serving is None else serving.memory.workspace_bytes(result.batch)
     contexts = [point.context for point in points]
-    parts = (
-        ("weights", GREY, [p.weight_bytes for p in points]),
-        ("cache", RED, [p.cache_bytes for p in points]),
-        ("workspace", BLUE, [workspace] * len(points)),
-    )
+    held = [result.held_bytes(point) for point in points]
+    names = ("weights", GREY), ("cache", RED), ("workspace", BLUE)
+    parts = [(name, colour, values) for (name, colour), values in zip(names, zip(*held, strict=True), strict=True)]
     left.stackplot(
         contexts,
         *(values for _, _, values in parts),
@@ -93,7 +90,7 @@ def _memory(result: Inference) -> Figure:
     )
     have = None if serving is None else serving.memory_bytes
     if have is not None and serving is not None:
-        share = f"{serving.engine.memory_fraction:g} of {serving.device}"
+        share = f"{serving.engine.memory_fraction:g} of {serving.where}"
         left.axhline(have, color="black", linewidth=0.9, linestyle="--", label=share)
     left.set_ylim(bottom=0)
     left.set_title("what must fit, bytes", fontsize=8)

@@ -141,8 +141,7 @@ def _serving_figures(serving: Serving, result: Inference, look: Look) -> Iterato
     yield figure("must fit: weights, cache, workspace", serving.must_fit_bytes, "B", look)
     if serving.memory_bytes is None or serving.left_over_bytes is None:
         return
-    each = serving.device if serving.split.devices == 1 else f"each of {serving.split.devices} × {serving.device}"
-    yield figure(f"{serving.engine.memory_fraction:g} of {each}", serving.memory_bytes, "B", look)
+    yield figure(f"{serving.engine.memory_fraction:g} of {serving.where}", serving.memory_bytes, "B", look)
     yield figure("left over", serving.left_over_bytes, "B", look)
     if serving.max_sequences is not None:
         length = result.prompt + result.generate

@@ -61,7 +61,7 @@
     ]);
   }
 
-  const parts = [["weights", "weight_bytes", series(-1)], ["cache", "cache_bytes", series(2)], ["workspace", "workspace_bytes", series(0)]];
+  const parts = [["weights", "weight_bytes", series(-1)], ["cache", "held_cache_bytes", series(2)], ["workspace", "workspace_bytes", series(0)]];
   document.getElementById("memory-sub").textContent = `What must fit: weights, the cache after so many tokens, and the workspace of the largest step.${data.limit ? ` An engine on ${data.device} may use ${human(data.limit, "B")}.` : ""}`;
   const box = document.getElementById("memory-plot");
   sized(box, (width) => {
