@@ -56,6 +56,9 @@ KV_DTYPES: dict[str, Fraction] = {
     "q4_0": Fraction(18, 32),
 }
 
+#: More than the largest clusters have.
+MOST_DEVICES = 1_000_000
+
 #: What these names stand for.
 _KV_TYPES = {
     "fp32": "float32",
@@ -279,6 +282,8 @@ def _request(
     bounds = on_device(result, where, serving)
     plain = replace(plain, device=bounds, notes=(*result.notes, *bounds.notes))
     if serving is None:
+        if ways is not None or count not in (None, 1):
+            raise InputError(f"{device}: what {result.name} takes of its memory is not known")
         return plain
     serving = replace(serving, floors=floors_of(bounds))
     assert result.divisible is not None
@@ -315,13 +320,13 @@ def _devices(device: str | None, gpus: int | None) -> tuple[int | None, Device |
         if gpus is not None:
             raise InputError(f"gpus {gpus}: give the device as well")
         return None, None
-    several = re.fullmatch(r"(\d+)\s*[x×]\s*(\S.*)", device.strip())
+    several = re.fullmatch(r"(\d{1,9})\s*[x×]\s*(\S.*)", device.strip())
     where = named(several[2] if several else device)
     count = int(several[1]) if several else gpus
     if several and gpus not in (None, count):
         raise InputError(f"{device}: these are {count} devices, not {gpus}")
-    if count is not None and count < 1:
-        raise InputError(f"{count} devices: must be at least 1")
+    if count is not None and not 1 <= count <= MOST_DEVICES:
+        raise InputError(f"{count} devices: must be at least 1 and at most {MOST_DEVICES}")
     return count, where
 
 

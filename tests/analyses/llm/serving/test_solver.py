@@ -54,6 +54,8 @@ def test_splits_are_listed_the_fastest_first_and_limits_are_tight(tmp_path: Path
     assert times == sorted(times)
     assert result.serving is result.splits[0]
     assert result.to_dict()["serving"] == result.to_dict()["splits"][0]
+    rates = [one["most_tokens_per_s"] for one in result.to_dict()["splits"]]
+    assert rates == [int(one.most_tokens_per_second or 0) for one in result.splits]
     for one in result.splits:
         assert one.max_sequences is not None
         assert one.max_sequences % one.split.dp == 0
@@ -95,6 +97,13 @@ def test_the_fewest_devices_that_fit(tmp_path: Path) -> None:
     assert {split.split.devices for split in two.splits} == {2}
 
 
+def test_devices_without_a_known_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flopwise.analyses.llm.inference.workspace_of", lambda *call, **settings: None)
+    assert served(written(tmp_path, LLAMA), device="h100").serving is None
+    with pytest.raises(flopwise.InputError, match="2xh100: what LlamaForCausalLM takes of its memory is not known"):
+        served(tmp_path, device="2xh100")
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -102,6 +111,8 @@ def test_the_fewest_devices_that_fit(tmp_path: Path) -> None:
         ({"gpus": 2}, "gpus 2: give the device as well"),
         ({"device": "2xh100", "gpus": 4}, "2xh100: these are 2 devices, not 4"),
         ({"device": "h100", "gpus": 0}, "0 devices: must be at least 1"),
+        ({"device": "h100", "gpus": 10**9}, "1000000000 devices: must be at least 1 and at most 1000000"),
+        ({"device": "9" * 5000 + "xh100"}, "unknown device '999"),
         ({"device": "2xh1000"}, "unknown device 'h1000'"),
         ({"device": "3xh100", "tp": 2}, "3 devices: no split of them has tp 2"),
         ({"device": "h100", "tp": 8}, "tp 8: 4 heads of model.layers.0.self_attn do not divide by it"),

@@ -134,7 +134,15 @@ class Serving:
             "max_context": self.max_context,
             "communication_bytes_per_token": self.communication_bytes_per_token,
             "floors": None if self.floors is None else self.floors.to_dict(),
-            **({} if self.floors_apart is None else {"floors_without_overlap": self.floors_apart.to_dict()}),
+            **({} if self.floors_apart is None else self._of_split(self.floors_apart)),
+        }
+
+    def _of_split(self, apart: Floors) -> dict[str, Any]:
+        """Floors where devices do not compute while they send, and the speed with the most sequences."""
+        most = self.most_tokens_per_second
+        return {
+            "floors_without_overlap": apart.to_dict(),
+            "most_tokens_per_s": None if most is None else int(most),
         }
 
 

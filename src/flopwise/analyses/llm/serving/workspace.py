@@ -1,4 +1,4 @@
-"""The activations that a step of an engine keeps alive: attention in one piece, scores of positions that are asked for."""
+"""The activations that a step of an engine keeps alive: attention in one piece, scores of the positions asked for."""
 
 from __future__ import annotations
 
