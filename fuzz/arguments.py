@@ -134,14 +134,23 @@ def subjects() -> tuple[Subject, ...]:
     """The public functions with arguments that are right; their files lie in the current folder."""
     import torch
 
-    files = {"m.onnx": seeds.onnx_models(), "net.prototxt": seeds.prototxts(), "config.json": seeds.configurations()}
+    files = {
+        "m.onnx": seeds.onnx_models(),
+        "net.prototxt": seeds.prototxts(),
+        "config.json": seeds.configurations(),
+        "trace.json": seeds.kineto_traces(),
+    }
     for name, contents in files.items():
         Path(name).write_bytes(contents[0])
     module, tensor = torch.nn.Linear(4, 2), torch.ones(3, 4)
     flopwise.zoo.build("m.onnx", output="data")
     analysis = import_module("flopwise.compat.mmengine")
     formula = flopwise.formula(module, ("N", 4))
+    recorded = flopwise.trace(None, "trace.json")
     right: dict[str, dict[str, Any]] = {
+        "annotate": {"model": module},
+        "compare_traces": {"before": recorded, "after": recorded},
+        "trace": {"model": None, "file": "trace.json"},
         "check": {"model": "m.onnx", "budget": {"model": {"macs": "1 G"}}},
         "compare": {"convention": ["flops", "macs"]},
         "devices": {},

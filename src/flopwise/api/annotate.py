@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from flopwise._kinds import described
 from flopwise.analyses.traces.kineto.records import LABEL
+from flopwise.errors import InputError
+from flopwise.readers.torch.kinds import is_module
 
 if TYPE_CHECKING:
     from torch import nn
 
 
-@contextlib.contextmanager
-def annotate(model: nn.Module) -> Iterator[None]:
+def annotate(model: nn.Module) -> AbstractContextManager[None]:
     """A context in which each call of a module of a model is a named range in traces: ``flopwise::layer1.0.conv1``.
 
     ``flopwise.trace`` then knows of every operator which module it ran in, also where shapes were not recorded or
@@ -22,7 +25,17 @@ def annotate(model: nn.Module) -> Iterator[None]:
 
     Args:
         model: a module of PyTorch; it is the same behind the ``with`` block.
+
+    Raises:
+        InputError: it is none.
     """
+    if not is_module(model):
+        raise InputError(f"annotate(model=...): expected a module of PyTorch, not {described(model)}")
+    return _annotated(model)
+
+
+@contextlib.contextmanager
+def _annotated(model: nn.Module) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for path, module in _modules(model):
             stack.enter_context(_named(module, LABEL + path))

@@ -189,7 +189,7 @@ def spread(times: Sequence[int]) -> int:
     """Half of the middle half of times; of fewer than four, half of what lies between the least and the greatest.
 
     >>> spread([10, 11, 12, 13, 99]), spread([10, 14]), spread([5])
-    (22, 2, 0)
+    (23, 2, 0)
     """
     if len(times) < 4:
         return (max(times, default=0) - min(times, default=0)) // 2

@@ -38,7 +38,6 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
     cls=Command,
     examples=[
         "config.json",
-        "config.json --device h100 -b 8",
         "config.json --device 2xh100 --tp 2 --prompt 32768 -b 16",
         "config.json --train --fsdp 8 -b 8",
     ],

@@ -60,6 +60,9 @@ def _open_file(path: str) -> StoredTensors:
     if holds_program(names):
         return of_program(path)
     zipped = bool(names)
+    with open(path, "rb") as file:
+        if file.read(1) not in (b"\x80", b"P", b""):
+            raise ModelError(f"{path}: not a PyTorch checkpoint, or damaged (neither a ZIP archive nor a pickle)")
     with explained(lambda error: f"{path}: {_reason(error)}"), warnings.catch_warnings():
         if zipped:
             refuse_compressed(path, path)
@@ -139,8 +142,6 @@ def _once(
 def _reason(error: Exception) -> str:
     """PyTorch's error without its advice to load the pickle all the same."""
     text = " ".join(str(error).split())
-    if "Unsupported operand" in text:
-        return "not a PyTorch checkpoint, or damaged (neither a ZIP archive nor a pickle of tensors)"
     if "Unsupported global" in text or "WeightsUnpickler" in text or "weights_only" in text.lower():
         what = text.partition("GLOBAL ")[2].split(" ")[0] or text.partition("WeightsUnpickler error: ")[2][:80]
         named = f" ({what})" if what else ""

@@ -57,7 +57,7 @@ def roofs(bound: Bound) -> list[Json]:
     best: dict[tuple[str, str], Json] = {}
     for peak in bound.device.peaks:
         compute = peak.unit == "FLOP/s"
-        if not peak.dense or peak.what in ("link", "launch") or (compute and peak.dtype not in used):
+        if not peak.dense or (peak.dtype not in used if compute else peak.what not in _NAMES):
             continue
         label = str(peak.dtype) if compute else _NAMES[peak.what]
         value = peak.scaled(bound.threads)
