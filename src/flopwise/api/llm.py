@@ -37,6 +37,7 @@ from flopwise.errors import InputError
 if TYPE_CHECKING:
     from torch import nn
 
+    from flopwise.analyses.llm.serving.split import Divisible
     from flopwise.analyses.timing.device import Device
     from flopwise.profiles.profile import Profile
     from flopwise.readers.torch.language.state import Step
@@ -299,8 +300,19 @@ def _request(
     else:
         splits = tuple(placements(*request, count or 1, where, shares))
     best = serving if count is None and ways is None else splits[0]
-    notes = (*plain.notes, *assumptions_of_links(where)) if splits else plain.notes
+    notes = (
+        (*plain.notes, *assumptions_of_links(where), *_repeated(result.divisible, best.split.tp))
+        if splits
+        else plain.notes
+    )
     return replace(plain, serving=best, splits=splits, notes=notes)
+
+
+def _repeated(request: Divisible, tp: int) -> Iterator[str]:
+    """A note where much of a model is not divided by tensor parallelism."""
+    share = round(100 * request.repeated(tp)) if tp > 1 else 0
+    if share >= 5:
+        yield f"tp {tp}: each device has {share} % of the weights whole, in layers that the division does not name"
 
 
 def _shares(ways: Mapping[str, int | None]) -> dict[str, int]:

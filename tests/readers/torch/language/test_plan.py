@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.language_models import ENCODER_DECODER, ENCODERS, SMALL, written
+from tests.language_models import ENCODER_DECODER, ENCODERS, SMALL, STATE_SPACE, written
 
 pytest.importorskip("transformers")
 
+import flopwise
 from flopwise.analyses.llm.runs import Runs
 from flopwise.analyses.llm.serving.split import divisible
 from flopwise.analyses.llm.serving.ways import Split
@@ -24,12 +25,18 @@ DISTILBERT = {"model_type": "distilbert", "architectures": ["DistilBertModel"], 
     "vocab_size": 320,
 }
 
+ALBERT = {**SMALL, "model_type": "albert", "architectures": ["AlbertModel"], "embedding_size": 32}
+
 #: Configuration -> the weights that every device has whole: norms, places, biases added to the sums of all devices.
 WHOLE: dict[str, tuple[dict[str, Any], str]] = {
     "opt": (OPT, r"norm|embed_positions|(?:out_proj|fc2)\.bias"),
     "xlm-roberta": (ENCODERS["xlm-roberta"], r"LayerNorm|position_emb|token_type|output\.dense\.bias|pooler"),
     "modernbert": ({**ENCODERS["modernbert"], "architectures": ["ModernBertModel"]}, "norm"),
     "distilbert": (DISTILBERT, r"norm|LayerNorm|position_emb|(?:out_lin|lin2)\.bias"),
+    "albert": (
+        ALBERT,
+        r"norm|LayerNorm|position_emb|token_type|mapping_in|attention\.dense\.bias|ffn_output\.bias|pooler",
+    ),
     "t5": (ENCODER_DECODER, "norm|relative_attention_bias"),
 }
 
@@ -44,11 +51,23 @@ def test_two_devices_have_half_of_each_matrix_and_product(name: str, tmp_path: P
     (one,), (half,) = (request.stages(Split(tp=tp)) for tp in (1, 2))
     left = {path: p for path, p in module.named_parameters() if re.search(whole, path)}
     assert 2 * half.weight_bytes - one.weight_bytes == sum(p.numel() * p.element_size() for p in left.values())
-    pooled = sum(p.numel() for path, p in left.items() if path.endswith("pooler.dense.weight"))
-    assert 2 * half.prefill.macs == one.prefill.macs + pooled
+    pooled = sum(p.numel() for path, p in left.items() if re.search(r"pooler(?:\.dense)?\.weight", path))
+    mapped = sum(32 * p.numel() for path, p in left.items() if path.endswith("mapping_in.weight"))
+    assert 2 * half.prefill.macs == one.prefill.macs + pooled + mapped
     assert 2 * half.cache.nbytes(32) == one.cache.nbytes(32)
-    sums = {"opt": 4 * 32, "xlm-roberta": 4 * 32, "modernbert": 4 * 32, "distilbert": 4 * 32, "t5": 4 * 32 + 6}[name]
+    if name == "albert":  # whose layers are one
+        return
+    sums, tables = (4 * 32 + 6, 32 + 1) if name == "t5" else (4 * 32, 32)
     scores = 320 // 2 if name in ("opt", "t5") else 0
-    tables = 32 if name != "t5" else 32 + 1
     width = next(module.parameters()).element_size()
     assert half.prefill.sent_bytes == {"tp": width * ((sums + tables) * 64 + scores)}
+
+
+def test_a_note_says_how_much_is_not_divided(tmp_path: Path) -> None:
+    result = flopwise.llm(written(tmp_path, STATE_SPACE), prompt=32, generate=4, device="2xh100", tp=2)
+    matrices = {path: p for path, p in _module(tmp_path, None, False).named_parameters() if p.dim() > 1}
+    share = round(100 * sum(p.numel() for path, p in matrices.items() if ".mixer." in path) / result.params)
+    assert (
+        f"tp 2: each device has {share} % of the weights whole, in layers that the division does not name"
+        in result.notes
+    )

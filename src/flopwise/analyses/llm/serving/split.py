@@ -85,6 +85,17 @@ class Divisible:
         stacks = (experts_of(row.name, row.node) for row in self.prefill.profile.rows)
         return math.gcd(*(stack.matrices for stack in stacks if stack is not None))
 
+    def repeated(self, tp: int) -> Fraction:
+        """The part of the weights' bytes in matrices that each of the devices that share products has whole."""
+        call = self.prefill
+        division = Division(call.profile, self.plan, tp, repeat_heads=True)
+        stored = {t.name: t for row in call.profile.rows for t in division.folding.stored(row.node)}
+        matrices = {
+            name for name, t in stored.items() if len(t.dims) > 1
+        } & call.nbytes.keys() - division.experts.keys()
+        whole = sum((call.nbytes[name] for name in matrices if division.weight(name) == 1), Fraction(0))
+        return whole / max(sum(call.nbytes.values(), Fraction(0)), Fraction(1))
+
     def with_batch(self, batch: int) -> Divisible:
         """The same with another number of sequences."""
         other = copy(self)  # with what is known already

@@ -11,9 +11,9 @@ from torch import nn
 _ATTENTION = {
     "colwise": (
         "q_proj k_proj v_proj qkv_proj query_key_value Wqkv c_attn q_b_proj kv_b_proj query key value sinks "
-        "q k v q_lin k_lin v_lin"
+        "q k v q_lin k_lin v_lin receptance"
     ),
-    "rowwise": "o_proj out_proj c_proj dense o out_lin Wo",
+    "rowwise": "o_proj out_proj c_proj dense o out_lin Wo output",
 }
 
 #: Layers of feed-forward networks, gated or not, and of experts.
@@ -25,8 +25,15 @@ _FEED_FORWARD = {
     "rowwise": "down_proj w2 fc2 c_proj fc_out dense_4h_to_h linear_1 wo Wo lin2",
 }
 
-#: The feed-forward network of BERT and its kin, which has no module of its own.
-_OF_BERT = {"layer.*.intermediate.dense": "colwise", "layer.*.output.dense": "rowwise"}
+#: The feed-forward networks of BERT and ALBERT, which have no modules of their own, and of RWKV.
+_OTHERS = {
+    "layer.*.intermediate.dense": "colwise",
+    "layer.*.output.dense": "rowwise",
+    "albert_layers.*.ffn": "colwise",
+    "albert_layers.*.ffn_output": "rowwise",
+    "feed_forward.key": "colwise",
+    "feed_forward.value": "rowwise",
+}
 
 _ATTENTION_WAYS, _FEED_FORWARD_WAYS = (
     {name: way for way, names in ways.items() for name in names.split()} for ways in (_ATTENTION, _FEED_FORWARD)
@@ -65,9 +72,9 @@ def _way(pattern: str) -> str:
     place, _, name = pattern.rpartition(".")
     if _IN_ATTENTION.search(place):
         return _ATTENTION_WAYS.get(name, "")
-    if _IN_FEED_FORWARD.search(place):
-        return _FEED_FORWARD_WAYS.get(name, "")
-    return next((way for path, way in _OF_BERT.items() if pattern.endswith(path)), "")
+    if _IN_FEED_FORWARD.search(place) and name in _FEED_FORWARD_WAYS:
+        return _FEED_FORWARD_WAYS[name]
+    return next((way for path, way in _OTHERS.items() if pattern.endswith(path)), "")
 
 
 def _divide_vocabulary(module: Any, plan: dict[str, str]) -> None:
