@@ -101,6 +101,8 @@ def test_strict_asks_for_names(run: Run, tmp_path: Path) -> None:
         ([str(EXAMPLES / "tiny_resnet.onnx"), TRACE], "a trace of another model: no product of it is on rows of"),
         ([str(EXAMPLES / "tiny_resnet.onnx")], "it begins with neither"),
         ([TRACE, "--step", "ProfilerStep#9"], "the trace has no step 'ProfilerStep#9'; did you mean"),
+        ([TRACE, "-b", "4"], "batch_size= says how to read a model, and there is none"),
+        ([TRACE, "-i", "4x3x32x32"], "inputs= says how to read a model, and there is none"),
         ([TRACE, "--columns", "tme"], "unknown column 'tme'; did you mean 'time'?"),
         ([TRACE, "--by", "step", "--sort", "time"], "lines by step have columns of their own"),
         ([TRACE, "--device", "h1000"], "unknown device 'h1000'; did you mean"),

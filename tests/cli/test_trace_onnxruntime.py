@@ -53,7 +53,9 @@ def test_two_profiles(run: Run, files: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--phase", "backward"), "no layer has time in a backward pass of step run"),
         (("--fail-on", "time>5%"), "--fail-on compares two traces: give the other one as well"),
+        (("{other}", "--strict"), "--strict is of one trace"),
         (("{other}", "--by", "op"), "two traces are compared layer by layer: leave out --by"),
         (("{other}", "--fail-on", "speed>5%"), "unknown figure 'speed'"),
     ],

@@ -109,7 +109,7 @@ def compare_traces(before: Trace, after: Trace) -> TraceComparison:
         after: the second.
 
     Raises:
-        InputError: they are of different models, or have nothing in common.
+        InputError: they are of different models, sum up different numbers of steps, or have nothing in common.
     """
     if before.model != after.model:
         raise InputError(f"a trace of {before.model or 'no model'} and one of {after.model or 'no model'}")
@@ -117,6 +117,9 @@ def compare_traces(before: Trace, after: Trace) -> TraceComparison:
     names = [{row.name for row in trace.rows} for trace in sides]
     if not names[0] & names[1]:
         raise InputError("the two traces have no layer in common")
+    summed = [len(trace.steps) if trace.step == "all" else 1 for trace in sides]
+    if summed[0] != summed[1]:
+        raise InputError(f"sums of {summed[0]} and of {summed[1]} steps: compare single ones, as step median does")
     changes = [
         _change(group, [[part for part in _parts(trace) if part.phase == group.phase] for trace in sides])
         for group in _groups(sides)

@@ -274,7 +274,7 @@ def trace_of(
         phase: only "forward" or "backward": the time of other layers' phases is named among the remainder.
 
     Raises:
-        InputError: there is no such step or phase.
+        InputError: there is no such step or phase, or no layer of the step has time in it.
         ModelError: nothing was recorded.
     """
     if phase not in (None, FORWARD, BACKWARD):
@@ -293,9 +293,9 @@ def trace_of(
         if not place.layers or (phase is not None and place.phase != phase):
             remainder[place.name if not place.layers else place.phase] += time
     remainder["gaps"] += sum(landing.gaps_ns for landing in chosen)
-    shown = (
-        (phase,) if phase else tuple(p for p in (FORWARD, BACKWARD) if any(x.layers and x.phase == p for x in times))
-    )
+    phases = tuple(p for p in (FORWARD, BACKWARD) if any(x.layers and x.phase == p for x in times))
+    if phase is not None and phase not in phases:
+        raise InputError(f"no layer has time in a {phase} pass of step {name}")
     return Trace(
         model=model,
         format=format,
@@ -303,7 +303,7 @@ def trace_of(
         steps=tuple(landing.name for landing in landings),
         step=name,
         window_ns=sum(landing.window_ns for landing in chosen),
-        rows=tuple(_rows(recording, chosen, times, launches, shown or (FORWARD,))),
+        rows=tuple(_rows(recording, chosen, times, launches, (phase,) if phase else phases or (FORWARD,))),
         segments=tuple(
             _segment(recording, p, times[p], launches[p], _runs(chosen, p)) for p in _segments(times, phase)
         ),

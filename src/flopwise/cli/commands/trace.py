@@ -64,8 +64,8 @@ def command(
     files = [name for name in (model, file, other) if name is not None]
     alone = len(files) == 1 or (len(files) == 2 and is_trace(model))
     traced = files if alone else files[1:]
-    reading = {} if alone else reading_of(settings)
     keys = ("step", "phase", "device", "beside")
+    reading = {key: value for key, value in reading_of(settings).items() if value or not alone}
     with Progress() as progress:
         traces = [
             flopwise.trace(
@@ -77,6 +77,8 @@ def command(
             for name in traced
         ]
     if len(traces) == 2:
+        if strict:
+            raise InputError("--strict is of one trace: leave OTHER out")
         return _compare(traces, fail_on, output, settings)
     if fail_on is not None:
         raise InputError("--fail-on compares two traces: give the other one as well")
