@@ -55,6 +55,17 @@ def test_training_and_fused_layers(tmp_path: Path) -> None:
     assert trace.segments_ns == trace.busy_ns
 
 
+def test_paths_within_a_wrapper_leave_it_to_shapes(tmp_path: Path) -> None:
+    model, x = recording.Net().eval(), torch.randn(4, 3, 64, 64)
+    wrapper = torch.nn.Sequential(model)
+    with flopwise.annotate(wrapper):
+        path = recording.record(tmp_path / "t.json", recording.inference(wrapper, x))
+        bare = recording.record(tmp_path / "bare.json", recording.inference(wrapper, x), shapes=False)
+    assert flopwise.trace(model, path, (4, 3, 64, 64)).matched == (11, 11, 1.0)
+    with pytest.raises(flopwise.ModelError, match="a trace of another model"):
+        flopwise.trace(model, bare, (4, 3, 64, 64))
+
+
 def test_a_model_is_the_same_behind_it() -> None:
     model = recording.Net()
     model.head.forward = model.head.forward  # one of its own, which has to come back

@@ -12,7 +12,7 @@ from flopwise._arguments import checked
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.traces.format import Format, format_of
 from flopwise.analyses.traces.scan import Scan
-from flopwise.analyses.traces.trace import BACKWARD, Recording, Trace, trace_of
+from flopwise.analyses.traces.trace import Recording, Trace, trace_of
 from flopwise.api.profile import given_profile, profile
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
@@ -68,9 +68,9 @@ def trace(
     counted = _counted(model, reading, progress)
     progress("reading the trace")
     format, recording = _read(file, beside, counted)
-    if counted is not None and counted is not model and _trains(recording):
+    if counted is not None and counted is not model and recording.trained is not None:
         counted = profile(model, train=True, progress=progress, **reading)
-        format, recording = _read(file, beside, counted)
+        recording = recording.trained(counted)
     chosen = _device(device, recording)
     if chosen is not None:
         from flopwise.analyses.traces.floors import with_floors
@@ -92,7 +92,7 @@ def compare_traces(before: Trace, after: Trace) -> TraceComparison:
         after: the second.
 
     Raises:
-        InputError: they are of different models, or have nothing in common.
+        InputError: they are of different models, sum up different numbers of steps, or have nothing in common.
     """
     from flopwise.analyses.traces.comparison import compare_traces as compared
 
@@ -120,11 +120,6 @@ def _read(
         if format.read_beside is None:
             raise InputError(f"{os.fsdecode(beside)}: nothing is read beside {format.about}; leave it out")
         return format, format.read_beside(scan, counted, files.enter_context(Scan(beside)))
-
-
-def _trains(recording: Recording) -> bool:
-    """True where the trace has time on backward passes."""
-    return any(place.phase == BACKWARD and place.layers for landing in recording.landings for place in landing.times)
 
 
 def _device(device: str | Device | None, recording: Recording) -> Device | None:

@@ -239,10 +239,12 @@ def nanoseconds(value: object, of: int = 1000) -> int:
     """
     if isinstance(value, int):
         return value * of
-    whole, _, fraction = str(value).partition(".")
-    if of == 1000 and len(fraction) == 3 and fraction.isdecimal() and whole.isdecimal():  # as Kineto writes them
-        return int(whole) * 1000 + int(fraction)
+    text = str(value)
+    if of == 1000 and text[-4:-3] == ".":  # as Kineto writes them
+        digits = text[:-4] + text[-3:]
+        if digits.isdecimal():
+            return int(digits)
     try:
-        return int((Decimal(str(value)) * of).to_integral_value())
+        return int((Decimal(text) * of).to_integral_value())
     except (InvalidOperation, OverflowError, ValueError) as error:
         raise ValueError(f"no time: {value!r}") from error

@@ -82,6 +82,8 @@ class Recording:
     memory_bytes: int = 0
     #: The element type that most of the products' time was spent on; "" where the trace does not say.
     dtype: str = ""
+    #: Puts the same events on a profile with backward passes; None where no layer of the trace has one.
+    trained: Callable[[Profile], Recording] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from flopwise.analyses.traces.kineto import names
 from flopwise.analyses.traces.kineto.counts import ENCODERS, Work, work_of
@@ -15,11 +15,13 @@ from flopwise.analyses.traces.trace import BACKWARD, FORWARD, Layer, layers_of
 from flopwise.profiles.profile import Profile
 
 
-def token_of(operator: Operator) -> Token:
-    """An operator as it is compared with rows."""
+def token_of(operator: Operator, modules: Container[str] = ()) -> Token:
+    """An operator as it is compared with rows; a label of no module of the model says nothing where shapes do."""
     work = work_of(operator.name, operator.arguments)
-    module = operator.label.removeprefix(LABEL) if operator.label else None
-    return token(operator.base, work.op, operator.arguments.tensors, work.product, module)
+    path = operator.label.removeprefix(LABEL)
+    tensors = operator.arguments.tensors
+    module = path if operator.label and (path in modules or not tensors) else None
+    return token(operator.base, work.op, tensors, work.product, module)
 
 
 class Model:
@@ -28,6 +30,7 @@ class Model:
     def __init__(self, profile: Profile) -> None:
         self.layers = layers_of(profile)
         self.tokens = tokens_of(profile)
+        self._modules = {row.module for row in self.tokens}
         self._aligned: dict[tuple[Token, ...], list[int | None]] = {}
 
     def places(self, operators: Sequence[Operator], trains: bool) -> dict[Operator, Place]:
@@ -37,7 +40,7 @@ class Model:
             operators: in the order of execution.
             trains: whether a backward pass follows: what comes after the last row then is the loss.
         """
-        tokens = tuple(map(token_of, operators))
+        tokens = tuple(token_of(operator, self._modules) for operator in operators)
         if tokens not in self._aligned:
             self._aligned[tokens] = align(tokens, self.tokens)
         pairs = self._aligned[tokens]
@@ -144,7 +147,7 @@ def places_of(window: Window, threads: Mapping[str, Thread], model: Model | List
             elif names.is_gradient(operator.name):
                 continue
             elif thread.name != window.thread:
-                places[operator] = Place(name=_other(operator))
+                places[operator] = Place(name=unplaced(operator, window))
             elif operator.start > first:
                 places[operator] = Place(name=_remainder_after(operator))
             else:
@@ -185,9 +188,11 @@ def _backward(
     return place._replace(phase=BACKWARD) if place.layers else place
 
 
-def _other(operator: Operator) -> str:
+def unplaced(operator: Operator, window: Window) -> str:
+    """The name of an operator that is on no row of a step: it is of another thread, or began before the step."""
     name = names.remainder_of(operator.name)
-    return names.OTHER_THREADS if name in (names.UNMATCHED, names.LAYOUT) else name
+    other = operator.thread != window.thread and name in (names.UNMATCHED, names.LAYOUT)
+    return names.OTHER_THREADS if other else name
 
 
 def _remainder_after(operator: Operator) -> str:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from flopwise.analyses.traces.kineto import names
 from flopwise.analyses.traces.kineto.counts import DTYPES
-from flopwise.analyses.traces.kineto.places import Listed, Model, places_of, token_of
+from flopwise.analyses.traces.kineto.places import Listed, Model, places_of, token_of, unplaced
 from flopwise.analyses.traces.kineto.records import LABEL, Kernel, Operator, Records, records_of
 from flopwise.analyses.traces.kineto.refusals import refuse_other_model
 from flopwise.analyses.traces.kineto.steps import Window, windows_of
 from flopwise.analyses.traces.kineto.threads import Thread, threads_of
 from flopwise.analyses.traces.land import Landing, Place, Step, Work, land
 from flopwise.analyses.traces.scan import Scan
-from flopwise.analyses.traces.trace import FORWARD, Matched, Recording
+from flopwise.analyses.traces.trace import BACKWARD, FORWARD, Matched, Recording
 from flopwise.errors import ModelError, counted
 from flopwise.profiles.profile import Profile
 
@@ -45,6 +47,13 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
             f"{scan.name}: no shapes were recorded: profile with record_shapes=True, or within flopwise.annotate"
         )
     threads = threads_of(records.operators)
+    recording = _placed(records, threads, profile)
+    trains = any(place.phase == BACKWARD for landing in recording.landings for place in landing.times)
+    return replace(recording, trained=partial(_placed, records, threads)) if trains else recording
+
+
+def _placed(records: Records, threads: Mapping[str, Thread], profile: Profile | None) -> Recording:
+    """The times of a trace's steps on the rows of a profile, or on its operators."""
     windows, note = windows_of(records, threads, None if profile is None else len(profile.rows))
     model = Listed() if profile is None else Model(profile)
     kernels = _Kernels(records, threads, windows)
@@ -67,7 +76,7 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
         landings.append(land(step))
     share = products[True] / products.total() if products.total() else None
     if isinstance(model, Model) and (share is None or share < 0.5 or 2 * placed < len(forward)):
-        refuse_other_model(scan.name, forward, model, profile, share)
+        refuse_other_model(records.name, forward, model, profile, share)
     landings = [landing for landing in landings if landing.busy_ns] or landings
     rows = {number for landing in landings for place in landing.times for number in place.layers}
     of = len(model.layers)
@@ -97,9 +106,9 @@ def _step(window: Window, threads: Mapping[str, Thread], places: Mapping[Operato
     works = [Work(place, o.thread, o.start, o.end, 1, o.name) for o, place in places.items()]
     for thread in threads.values():
         for o in (*_around(thread.innermost(window.start)), *thread.between(window.start, window.end)):
-            if o.unit is not None:
+            if o.unit in places:
                 continue
-            name = names.context_of(o.name) if o.annotation else o.context or names.remainder_of(o.name)
+            name = names.context_of(o.name) if o.annotation else o.context or unplaced(o, window)
             if name:
                 works.append(Work(Place(name=name), o.thread, o.start, o.end, 0, o.name))
     return Step(window.name, window.start, window.end, works)

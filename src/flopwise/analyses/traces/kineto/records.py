@@ -122,7 +122,7 @@ def records_of(scan: Scan) -> Records:
         ModelError: the file is damaged, or an event has no time.
     """
     records = Records(scan.name)
-    arguments: dict[Arguments, Arguments] = {}
+    arguments: dict[str, Arguments] = {}
     used: set[str] = set()
     for number, event in enumerate(scan.events(), 1):
         try:
@@ -137,8 +137,8 @@ def records_of(scan: Scan) -> Records:
 NONE = Arguments()
 
 
-def _add(event: Json, records: Records, arguments: dict[Arguments, Arguments], used: set[str]) -> None:
-    """Record an event, its arguments once for all that have the same; ``used``: the processors of kernels."""
+def _add(event: Json, records: Records, arguments: dict[str, Arguments], used: set[str]) -> None:
+    """Record an event, its arguments once for all that are written alike; ``used``: the processors of kernels."""
     kind = _KINDS.get(event.get("cat", "")) if event.get("ph") == "X" else None
     if kind is None:
         return
@@ -148,10 +148,10 @@ def _add(event: Json, records: Records, arguments: dict[Arguments, Arguments], u
     thread = sys.intern(f"{event.get('pid')}/{event.get('tid')}")
     if kind in ("operator", "annotation"):
         annotation = kind == "annotation" or name.startswith(_ANNOTATIONS)
-        given = NONE if annotation else _arguments(more)
-        given = arguments.setdefault(given, given)
+        given = NONE if annotation else _arguments(more, arguments)
         records.shaped = records.shaped or bool(given.tensors)
-        records.operators.append(Operator(name, thread, start, end, given, more.get("Sequence number"), annotation))
+        sequence = _number(more.get("Sequence number"))
+        records.operators.append(Operator(name, thread, start, end, given, sequence, annotation))
     elif kind == "launch":
         if "correlation" in more:
             records.launches[more["correlation"]] = Launch(name, thread, start)
@@ -160,17 +160,36 @@ def _add(event: Json, records: Records, arguments: dict[Arguments, Arguments], u
         lane = sys.intern(
             f"device {more.get('device', event.get('pid'))}, stream {more.get('stream', event.get('tid'))}"
         )
-        records.kernels.append(Kernel(name, lane, start, end, more.get("correlation"), kind == "copy"))
+        records.kernels.append(Kernel(name, lane, start, end, _number(more.get("correlation")), kind == "copy"))
 
 
-def _arguments(more: Json) -> Arguments:
+def _arguments(more: Json, arguments: dict[str, Arguments]) -> Arguments:
     shapes = more.get("Input Dims") or more.get("Input dims") or ()
     values, types = more.get("Concrete Inputs") or (), more.get("Input type") or ()
-    return Arguments(tuple(map(_tuples, shapes)), tuple(map(str, values)), tuple(map(str, types)))
+    text = f"{shapes}{values}{types}"
+    if text not in arguments:
+        arguments[text] = Arguments(tuple(map(_shape, shapes)), tuple(map(str, values)), tuple(map(str, types)))
+    return arguments[text]
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+def _shape(value: Any) -> Any:
+    """A shape, or those of a list of tensors."""
+    return tuple(map(_extents, value)) if value and isinstance(value[0], list) else _extents(value or ())
+
+
+def _extents(value: Any) -> tuple[int, ...]:
+    """The extents of a tensor.
+
+    Raises:
+        ValueError: one of them is no whole number.
+    """
+    if not all(isinstance(extent, int) for extent in value):
+        raise ValueError(f"no shape: {value!r}")
+    return tuple(value)
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _devices(properties: Any, used: set[str]) -> dict[str, int]:
