@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import flopwise
 from flopwise.analyses.traces.kineto.read import read
 from flopwise.analyses.traces.land import Place
-from flopwise.analyses.traces.scan import Scan
+from flopwise.analyses.traces.scan import Json, Scan
 from flopwise.analyses.traces.trace import Trace, trace_of
 from flopwise.profiles.profile import Profile
 
@@ -106,6 +108,85 @@ def test_traces_of_other_sizes_and_models_are_refused(tmp_path: Path) -> None:
     empty.write_text(json.dumps({"traceEvents": [{"ph": "M", "ts": 0, "name": "process_name"}]}))
     with pytest.raises(flopwise.ModelError, match="no operators were recorded"):
         _trace(empty, None)
+
+
+Event = dict[str, Any]
+
+
+def _event(kind: str, name: str, start: int, end: int, lane: int = 1, **args: Any) -> Event:
+    times = {"ts": start, "dur": end - start}
+    return {"ph": "X", "cat": kind, "name": name, "pid": lane, "tid": lane, **times, "args": args}
+
+
+def _recorded(path: Path, *events: Event) -> Trace:
+    path.write_text(json.dumps({"traceEvents": events}))
+    return _trace(path, None, "all")
+
+
+def test_steps_that_several_processes_mark_are_not_added(tmp_path: Path) -> None:
+    """One trace of two processes: the steps are those of the busier one, the other's time has a name."""
+    events = [
+        event
+        for lane, time in ((1, 20), (2, 30))
+        for start in (0, 100)
+        for event in (
+            _event("user_annotation", f"ProfilerStep#{start}", start + lane, start + 90, lane),
+            _event("cpu_op", "aten::relu", start + 10, start + 10 + time, lane, **{"Input Dims": [[8]]}),
+        )
+    ]
+    trace = _recorded(tmp_path / "t.json", *events)
+    assert (len(trace.steps), trace.rows_ns, trace.remainder["other threads"]) == (2, 60_000, 40_000)
+    assert trace.notes == ("2 threads mark steps: those of 2/2, the busiest one, are reported",)
+
+
+def test_kernels_of_calls_outside_operators_have_their_time(tmp_path: Path) -> None:
+    """Before the first operator and behind the last one a program may start kernels itself, or a graph of them."""
+    kernels = [_event("kernel", f"k{n}", 100 + 10 * n, 106 + 10 * n, 9, correlation=n) for n in range(4)]
+    trace = _recorded(
+        tmp_path / "t.json",
+        _event("cuda_runtime", "cudaLaunchKernel", 5, 6, correlation=0),
+        _event("cpu_op", "aten::relu", 10, 20, **{"Input Dims": [[8]]}),
+        _event("cuda_runtime", "cudaLaunchKernel", 12, 13, correlation=1),
+        _event("cuda_runtime", "cudaGraphLaunch", 30, 31, correlation=2),
+        *kernels,
+    )
+    assert (trace.busy_ns, trace.rows_ns) == (24_000, 6_000)
+    assert trace.remainder == {"gaps": 107_000, "unmatched": 12_000, "CUDA graphs": 6_000}
+
+
+def test_what_runs_on_into_a_step_has_its_time(tmp_path: Path) -> None:
+    trace = _recorded(
+        tmp_path / "t.json",
+        _event("cpu_op", "aten::relu", 0, 30, 2, **{"Input Dims": [[8]]}),
+        _event("user_annotation", "ProfilerStep#1", 10, 90),
+        _event("cpu_op", "aten::relu", 20, 60, **{"Input Dims": [[8]]}),
+    )
+    assert (trace.rows_ns, trace.busy_ns, trace.wall_ns) == (40_000, 60_000, 50_000)
+    assert trace.remainder == {"gaps": 30_000, "other threads": 20_000}
+
+
+@pytest.mark.parametrize("dims", [[[1.5]], [["a"]], [[[[1]]]], [3], 3])
+def test_shapes_of_nonsense_are_one_line(tmp_path: Path, dims: object) -> None:
+    event = _event("cpu_op", "aten::relu", 0, 30, **{"Input Dims": dims, "Sequence number": [1]})
+    with pytest.raises(flopwise.ModelError, match=r"damaged: event 1 \('aten::relu'\)"):
+        _recorded(tmp_path / "t.json", event)
+
+
+def test_a_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also that of a training, whose backward passes a profile of the forward pass alone does not count."""
+    model, x = recording.Net(), torch.randn(4, 3, 64, 64)
+    path = recording.record(tmp_path / "t.json", recording.training(model, x))
+    passes: list[Scan] = []
+    events = Scan.events
+
+    def noted(scan: Scan) -> Iterator[Json]:
+        passes.append(scan)
+        return events(scan)
+
+    monkeypatch.setattr(Scan, "events", noted)
+    trace = flopwise.trace(model, path, (4, 3, 64, 64))
+    assert len(passes) == 1
+    assert all(row.flops for row in trace.rows if row.phase == "backward" and row.op == "Conv")
 
 
 @sample

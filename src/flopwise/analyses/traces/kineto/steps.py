@@ -28,18 +28,24 @@ def windows_of(records: Records, threads: Mapping[str, Thread], rows: int | None
         threads: the operators by thread.
         rows: how many rows the model has; None without one.
     """
-    marks = [o for o in records.operators if o.annotation and o.name.startswith(MARK)]
+    marks: dict[str, list[Window]] = {}
+    for o in records.operators:
+        if o.annotation and o.name.startswith(MARK):
+            marks.setdefault(o.thread, []).append(Window(o.name, o.thread, o.start, o.end))
+    among = [threads[name] for name in marks] or list(threads.values())
+    main = max(among, key=lambda thread: (not thread.gradients, sum(o.end - o.start for o in thread.units)))
     if marks:
-        return sorted((Window(o.name, o.thread, o.start, o.end) for o in marks), key=lambda w: w.start), ""
-    main = max(threads.values(), key=lambda thread: (not thread.gradients, sum(o.end - o.start for o in thread.units)))
+        note = f"{len(marks)} threads mark steps: those of {main.name}, the busiest one, are reported"
+        return sorted(marks[main.name], key=lambda w: w.start), note if len(marks) > 1 else ""
     units = main.units
     first, length, whole = _turns([(o.name, o.arguments.tensors) for o in units], rows)
     if whole < 2:
-        start, end = min(o.start for o in records.operators), max(o.end for o in records.operators)
+        start = min(each.start for each in (*records.operators, *records.launches.values(), *records.kernels))
+        end = max(each.end for each in (*records.operators, *records.kernels))
         return [Window("trace", main.name, start, end)], "no steps are marked: the whole trace is one"
     starts = [units[first + turn * length].start for turn in range(whole)]
     behind = first + whole * length
-    last = units[behind].start if behind < len(units) else max(o.end for o in main.operators)
+    last = units[behind].start if behind < len(units) else max(o.end for o in records.operators)
     windows = [
         Window(f"step {number}", main.name, start, end)
         for number, (start, end) in enumerate(zip(starts, [*starts[1:], last], strict=True))
