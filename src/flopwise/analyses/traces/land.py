@@ -16,6 +16,10 @@ from typing import NamedTuple, TypeAlias
 Span: TypeAlias = "tuple[int, int]"
 
 
+#: Events that a format keeps; of more, only those of every second, fourth ... step.
+KEPT = 50_000
+
+
 class Place(NamedTuple):
     """Where time lands: on one layer, on a segment of several, or under the name of what no layer does."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from flopwise.analyses.traces.executed.matching import ExecutedNode, match, mismatch
-from flopwise.analyses.traces.land import Landing, Place, Span, Step, Work, land
+from flopwise.analyses.traces.land import KEPT, Landing, Place, Span, Step, Work, land
 from flopwise.analyses.traces.scan import Json, Scan, nanoseconds
 from flopwise.analyses.traces.trace import Layer, Matched, Recording, layers_of
 from flopwise.errors import ModelError
@@ -28,9 +28,6 @@ _SUFFIX = "_kernel_time"
 
 #: Domains of the operators that onnxruntime executes; the profile says none.
 _DOMAINS = ("", "com.microsoft::", "com.microsoft.nchwc::", "com.ms.internal.nhwc::")
-
-#: Events that are kept; of more, only those of every second, fourth ... run.
-KEPT = 50_000
 
 #: Less than this share of the time of products on the model's rows: the trace is another model's.
 LEAST = 0.5

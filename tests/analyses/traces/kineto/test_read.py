@@ -189,6 +189,22 @@ def test_a_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert all(row.flops for row in trace.rows if row.phase == "backward" and row.op == "Conv")
 
 
+def test_of_many_steps_some_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flopwise.analyses.traces.kineto.read.KEPT", 5)
+    events = [
+        event
+        for step in range(17)
+        for event in (
+            _event("user_annotation", f"ProfilerStep#{step}", 100 * step, 100 * step + 90),
+            _event("cpu_op", "aten::relu", 100 * step + 1, 100 * step + 2 + step, **{"Input Dims": [[8]]}),
+        )
+    ]
+    trace = _recorded(tmp_path / "t.json", *reversed(events))
+    assert trace.steps == ("ProfilerStep#0", "ProfilerStep#4", "ProfilerStep#8", "ProfilerStep#12", "ProfilerStep#16")
+    assert trace.rows_ns == 1000 * (1 + 5 + 9 + 13 + 17)
+    assert trace.notes == ("one of every 4 steps is reported: there are many",)
+
+
 @sample
 def test_v100_training_of_resnet50() -> None:
     """Each row has its time, and 0.99 of the kernels' time is on a row or named."""

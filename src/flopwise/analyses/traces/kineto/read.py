@@ -11,15 +11,18 @@ from functools import partial
 from flopwise.analyses.traces.kineto import names
 from flopwise.analyses.traces.kineto.counts import DTYPES
 from flopwise.analyses.traces.kineto.places import Listed, Model, places_of, token_of, unplaced
-from flopwise.analyses.traces.kineto.records import LABEL, Kernel, Operator, Records, records_of
+from flopwise.analyses.traces.kineto.records import LABEL, Kernel, Launch, Operator, Records, records_of
 from flopwise.analyses.traces.kineto.refusals import refuse_other_model
 from flopwise.analyses.traces.kineto.steps import Window, windows_of
 from flopwise.analyses.traces.kineto.threads import Thread, threads_of
-from flopwise.analyses.traces.land import Landing, Place, Step, Work, land
+from flopwise.analyses.traces.land import KEPT, Landing, Place, Step, Work, land
 from flopwise.analyses.traces.scan import Scan
 from flopwise.analyses.traces.trace import BACKWARD, FORWARD, Matched, Recording
 from flopwise.errors import ModelError, counted
 from flopwise.profiles.profile import Profile
+
+#: Products by which the sizes of a trace of other inputs are told.
+FIRST = 10_000
 
 
 def matches(scan: Scan) -> bool:
@@ -34,19 +37,19 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
         ModelError: the trace has no operators or no shapes, or it is of another model.
     """
     records = records_of(scan)
-    if not any(not o.annotation for o in records.operators):
+    if all(kind.annotation for kind in records.kinds):
         raise ModelError(
             f"{scan.name}: no operators were recorded: export in the profiler's on_trace_ready, not after its end"
         )
     if (
         profile is not None
         and not records.shaped
-        and not any(o.annotation and o.name.startswith(LABEL) for o in records.operators)
+        and not any(kind.annotation and kind.name.startswith(LABEL) for kind in records.kinds)
     ):
         raise ModelError(
             f"{scan.name}: no shapes were recorded: profile with record_shapes=True, or within flopwise.annotate"
         )
-    threads = threads_of(records.operators)
+    threads = threads_of(records)
     recording = _placed(records, threads, profile)
     trains = any(place.phase == BACKWARD for landing in recording.landings for place in landing.times)
     return replace(recording, trained=partial(_placed, records, threads)) if trains else recording
@@ -60,9 +63,12 @@ def _placed(records: Records, threads: Mapping[str, Thread], profile: Profile | 
     landings: list[Landing] = []
     products: Counter[bool] = Counter()
     forward: list[Operator] = []
-    placed = 0
+    seen = placed = kept = 0
+    stride = 1
     dtypes: Counter[str] = Counter()
     for number, window in enumerate(windows):
+        if number % stride:
+            continue
         places = places_of(window, threads, model)
         times = kernels.times(number) if records.kernels else {o: o.end - o.start for o in places}
         for operator, time in times.items():
@@ -70,17 +76,27 @@ def _placed(records: Records, threads: Mapping[str, Thread], profile: Profile | 
                 products[bool(places[operator].layers)] += time
                 placed += bool(places[operator].layers)
                 dtypes[next((DTYPES[kind] for kind in operator.arguments.types if kind in DTYPES), "")] += time
-                forward.append(operator)
+                seen += 1
+                if len(forward) < FIRST:
+                    forward.append(operator)
         step = kernels.step(number, places) if records.kernels else _step(window, threads, places)
         step.runs = Counter(place for place in places.values() if place.layers) if profile is None else {}
         landings.append(land(step))
+        for thread in threads.values():
+            thread.forget()
+        kept += len(step.works)
+        if kept > KEPT and len(landings) > 2:
+            landings, stride = landings[::2], 2 * stride
+            kept = sum(len(landing.works) for landing in landings)
     share = products[True] / products.total() if products.total() else None
-    if isinstance(model, Model) and (share is None or share < 0.5 or 2 * placed < len(forward)):
+    if isinstance(model, Model) and (share is None or share < 0.5 or 2 * placed < seen):
         refuse_other_model(records.name, forward, model, profile, share)
     landings = [landing for landing in landings if landing.busy_ns] or landings
     rows = {number for landing in landings for place in landing.times for number in place.layers}
     of = len(model.layers)
     notes = [note] if note else []
+    if stride > 1:
+        notes.append(f"one of every {stride} steps is reported: there are many")
     if kernels.lost:
         notes.append(f"{counted(kernels.lost, 'kernel')} with no call that started them: named by their own names")
     return Recording(
@@ -125,8 +141,8 @@ class _Kernels:
     """The kernels of a trace, by step and by the operator that started them."""
 
     def __init__(self, records: Records, threads: Mapping[str, Thread], windows: Sequence[Window]) -> None:
-        self._windows = windows
-        self._steps: defaultdict[int, list[tuple[Kernel, Operator | None, str]]] = defaultdict(list)
+        self._windows, self._threads = windows, threads
+        self._steps: defaultdict[int, list[tuple[Kernel, Launch | None]]] = defaultdict(list)
         #: Kernels that no call of the driver is known for.
         self.lost = 0
         for kernel in records.kernels:
@@ -134,18 +150,22 @@ class _Kernels:
             self.lost += launch is None
             step = self._step_at(kernel.start if launch is None else launch.start)
             if step is not None:
-                thread = threads.get(launch.thread) if launch is not None else None
-                operator = None if thread is None or launch is None else thread.innermost(launch.start)
-                self._steps[step].append((kernel, operator, "" if launch is None else launch.name))
+                self._steps[step].append((kernel, launch))
 
     def _step_at(self, instant: int) -> int | None:
         step = bisect.bisect_right(self._windows, instant, key=lambda window: window.start) - 1
         return step if step >= 0 and instant < self._windows[step].end else None
 
+    def _operator(self, launch: Launch | None) -> Operator | None:
+        """The innermost operator around a call of the driver."""
+        thread = None if launch is None else self._threads.get(launch.thread)
+        return None if thread is None or launch is None else thread.innermost(launch.start)
+
     def times(self, number: int) -> dict[Operator, int]:
         """Time of the kernels that each operator started in a step."""
         times: Counter[Operator] = Counter()
-        for kernel, operator, _ in self._steps[number]:
+        for kernel, launch in self._steps[number]:
+            operator = self._operator(launch)
             if operator is not None and operator.unit is not None:
                 times[operator.unit] += kernel.end - kernel.start
         return dict(times)
@@ -165,8 +185,15 @@ class _Kernels:
         start = min(max(window.start, before), first)
         end = max([window.end, *(kernel.end for kernel, *_ in own)])
         works = [
-            Work(_place_of(kernel, operator, launch, places), kernel.lane, kernel.start, kernel.end, 1, kernel.name)
-            for kernel, operator, launch in own
+            Work(
+                _place_of(kernel, self._operator(launch), "" if launch is None else launch.name, places),
+                kernel.lane,
+                kernel.start,
+                kernel.end,
+                1,
+                kernel.name,
+            )
+            for kernel, launch in own
         ]
         matched = dict.fromkeys(place for place in places.values() if place.layers)
         works += [Work(place, "", start, start, 0) for place in matched]

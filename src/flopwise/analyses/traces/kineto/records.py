@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from array import array
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -64,8 +65,6 @@ class Operator:
     annotation: bool
     #: The operator or the annotation around it.
     outer: Operator | None = None
-    #: Whether there are operators inside.
-    leaf: bool = True
     #: The operator around it, or itself, that time is given to; None for what stands around such operators.
     unit: Operator | None = None
     #: What an annotation around it says that it is part of ("optimiser"), or a label that flopwise wrote.
@@ -76,6 +75,45 @@ class Operator:
     def base(self) -> str:
         """Its name without namespace and without the underscore of its in-place form."""
         return self.name.rpartition("::")[2].rstrip("_")
+
+
+class Kind(NamedTuple):
+    """What calls of one operator with the same arguments share."""
+
+    name: str
+    arguments: Arguments
+    annotation: bool
+
+
+class Calls:
+    """The operators and annotations of one thread as columns of integers: a trace may have millions of them."""
+
+    __slots__ = ("ends", "kinds", "sequences", "starts")
+
+    def __init__(self) -> None:
+        #: Nanoseconds.
+        self.starts, self.ends = array("q"), array("q")
+        #: Positions in ``Records.kinds``.
+        self.kinds = array("i")
+        #: As ``Operator.sequence``; -1 for None.
+        self.sequences = array("q")
+
+    def add(self, start: int, end: int, kind: int, sequence: int) -> None:
+        """Record a call."""
+        self.starts.append(start)
+        self.ends.append(end)
+        self.kinds.append(kind)
+        self.sequences.append(sequence)
+
+    def sort(self) -> None:
+        """Bring them into the order of their start, those that end last first."""
+        starts, ends = self.starts, self.ends
+        if all(a < b or (a == b and c >= d) for a, b, c, d in zip(starts, starts[1:], ends, ends[1:], strict=False)):
+            return
+        order = sorted(range(len(starts)), key=lambda place: (starts[place], -ends[place]))
+        for column in self.__slots__:
+            values = getattr(self, column)
+            setattr(self, column, array(values.typecode, (values[place] for place in order)))
 
 
 class Launch(NamedTuple):
@@ -104,7 +142,9 @@ class Records:
     """The events of a trace."""
 
     name: str
-    operators: list[Operator] = field(default_factory=list)
+    #: The operators and annotations by thread, and what there is of them.
+    calls: dict[str, Calls] = field(default_factory=dict)
+    kinds: list[Kind] = field(default_factory=list)
     launches: dict[int, Launch] = field(default_factory=dict)
     kernels: list[Kernel] = field(default_factory=list)
     #: Names of the devices that the kernels ran on.
@@ -122,23 +162,20 @@ def records_of(scan: Scan) -> Records:
         ModelError: the file is damaged, or an event has no time.
     """
     records = Records(scan.name)
-    arguments: dict[str, Arguments] = {}
+    kinds: dict[tuple[str, str], int] = {}
     used: set[str] = set()
     for number, event in enumerate(scan.events(), 1):
         try:
-            _add(event, records, arguments, used)
-        except (AttributeError, TypeError, ValueError) as error:
+            _add(event, records, kinds, used)
+        except (AttributeError, OverflowError, TypeError, ValueError) as error:
             raise ModelError(f"{scan.name}: damaged: event {number:,} ({event.get('name')!r}): {error}") from error
     devices = _devices(scan.head.get("deviceProperties"), used)
     records.devices, records.memory_bytes = tuple(devices), next(iter(devices.values()), 0)
     return records
 
 
-NONE = Arguments()
-
-
-def _add(event: Json, records: Records, arguments: dict[str, Arguments], used: set[str]) -> None:
-    """Record an event, its arguments once for all that are written alike; ``used``: the processors of kernels."""
+def _add(event: Json, records: Records, kinds: dict[tuple[str, str], int], used: set[str]) -> None:
+    """Record an event; ``kinds``: by name and arguments as they are written, ``used``: the processors of kernels."""
     kind = _KINDS.get(event.get("cat", "")) if event.get("ph") == "X" else None
     if kind is None:
         return
@@ -148,10 +185,21 @@ def _add(event: Json, records: Records, arguments: dict[str, Arguments], used: s
     thread = sys.intern(f"{event.get('pid')}/{event.get('tid')}")
     if kind in ("operator", "annotation"):
         annotation = kind == "annotation" or name.startswith(_ANNOTATIONS)
-        given = NONE if annotation else _arguments(more, arguments)
-        records.shaped = records.shaped or bool(given.tensors)
-        sequence = _number(more.get("Sequence number"))
-        records.operators.append(Operator(name, thread, start, end, given, sequence, annotation))
+        shapes = () if annotation else more.get("Input Dims") or more.get("Input dims") or ()
+        values = () if annotation else more.get("Concrete Inputs") or ()
+        types = () if annotation else more.get("Input type") or ()
+        key = name, f"{annotation}{shapes}{values}{types}"
+        number = kinds.get(key)
+        if number is None:
+            given = Arguments(tuple(map(_shape, shapes)), tuple(map(str, values)), tuple(map(str, types)))
+            number = kinds[key] = len(records.kinds)
+            records.kinds.append(Kind(name, given, annotation))
+            records.shaped = records.shaped or bool(given.tensors)
+        calls = records.calls.get(thread)
+        if calls is None:
+            calls = records.calls[thread] = Calls()
+        sequence = more.get("Sequence number")
+        calls.add(start, end, number, sequence if isinstance(sequence, int) else -1)
     elif kind == "launch":
         if "correlation" in more:
             records.launches[more["correlation"]] = Launch(name, thread, start)
@@ -161,15 +209,6 @@ def _add(event: Json, records: Records, arguments: dict[str, Arguments], used: s
             f"device {more.get('device', event.get('pid'))}, stream {more.get('stream', event.get('tid'))}"
         )
         records.kernels.append(Kernel(name, lane, start, end, _number(more.get("correlation")), kind == "copy"))
-
-
-def _arguments(more: Json, arguments: dict[str, Arguments]) -> Arguments:
-    shapes = more.get("Input Dims") or more.get("Input dims") or ()
-    values, types = more.get("Concrete Inputs") or (), more.get("Input type") or ()
-    text = f"{shapes}{values}{types}"
-    if text not in arguments:
-        arguments[text] = Arguments(tuple(map(_shape, shapes)), tuple(map(str, values)), tuple(map(str, types)))
-    return arguments[text]
 
 
 def _shape(value: Any) -> Any:

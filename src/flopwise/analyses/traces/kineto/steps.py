@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from flopwise.analyses.traces.kineto.records import Records
+from flopwise.analyses.traces.kineto.records import Calls, Kind, Records
 from flopwise.analyses.traces.kineto.threads import Thread
 
 MARK = "ProfilerStep"
@@ -28,29 +28,41 @@ def windows_of(records: Records, threads: Mapping[str, Thread], rows: int | None
         threads: the operators by thread.
         rows: how many rows the model has; None without one.
     """
-    marks: dict[str, list[Window]] = {}
-    for o in records.operators:
-        if o.annotation and o.name.startswith(MARK):
-            marks.setdefault(o.thread, []).append(Window(o.name, o.thread, o.start, o.end))
+    marks = {name: windows for name, calls in records.calls.items() if (windows := _marks(name, calls, records.kinds))}
     among = [threads[name] for name in marks] or list(threads.values())
-    main = max(among, key=lambda thread: (not thread.gradients, sum(o.end - o.start for o in thread.units)))
+    main = max(among, key=lambda thread: (not thread.gradients, thread.unit_time))
     if marks:
         note = f"{len(marks)} threads mark steps: those of {main.name}, the busiest one, are reported"
         return sorted(marks[main.name], key=lambda w: w.start), note if len(marks) > 1 else ""
     units = main.units
-    first, length, whole = _turns([(o.name, o.arguments.tensors) for o in units], rows)
+    starts = main.calls.starts
+    alike: dict[object, int] = {}
+    numbers = [alike.setdefault((kind.name, kind.arguments.tensors), len(alike)) for kind in records.kinds]
+    first, length, whole = _turns([numbers[main.calls.kinds[place]] for place in units], rows)
+    end = max(max(calls.ends) for calls in records.calls.values())
     if whole < 2:
-        start = min(each.start for each in (*records.operators, *records.launches.values(), *records.kernels))
-        end = max(each.end for each in (*records.operators, *records.kernels))
+        start = min(calls.starts[0] for calls in records.calls.values())
+        start = min([start, *(each.start for each in (*records.launches.values(), *records.kernels))])
+        end = max([end, *(kernel.end for kernel in records.kernels)])
         return [Window("trace", main.name, start, end)], "no steps are marked: the whole trace is one"
-    starts = [units[first + turn * length].start for turn in range(whole)]
+    turns = [starts[units[first + turn * length]] for turn in range(whole)]
     behind = first + whole * length
-    last = units[behind].start if behind < len(units) else max(o.end for o in records.operators)
+    last = starts[units[behind]] if behind < len(units) else end
     windows = [
         Window(f"step {number}", main.name, start, end)
-        for number, (start, end) in enumerate(zip(starts, [*starts[1:], last], strict=True))
+        for number, (start, end) in enumerate(zip(turns, [*turns[1:], last], strict=True))
     ]
     return windows, f"no steps are marked: the same {length:,} operators recur {whole} times"
+
+
+def _marks(thread: str, calls: Calls, kinds: Sequence[Kind]) -> list[Window]:
+    """The steps that a thread marks."""
+    marks = {number for number, kind in enumerate(kinds) if kind.annotation and kind.name.startswith(MARK)}
+    return [
+        Window(kinds[kind].name, thread, start, end)
+        for kind, start, end in zip(calls.kinds, calls.starts, calls.ends, strict=True)
+        if kind in marks
+    ]
 
 
 def _turns(sequence: Sequence[object], rows: int | None) -> tuple[int, int, int]:

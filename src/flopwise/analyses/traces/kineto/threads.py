@@ -3,72 +3,112 @@
 from __future__ import annotations
 
 import bisect
-from collections import defaultdict
+from array import array
 from collections.abc import Sequence
 
 from flopwise.analyses.traces.kineto import names
-from flopwise.analyses.traces.kineto.records import LABEL, Operator
+from flopwise.analyses.traces.kineto.records import LABEL, Calls, Kind, Operator, Records
 
 
 class Thread:
-    """The operators of one thread, by their start."""
+    """The operators of one thread, by their start; each is made when it is asked for."""
 
-    def __init__(self, name: str, operators: Sequence[Operator]) -> None:
-        self.name = name
-        self.operators = sorted(operators, key=lambda o: (o.start, -o.end))
-        self._starts = [o.start for o in self.operators]
-        _nest(self.operators)
+    def __init__(self, name: str, calls: Calls, kinds: Sequence[Kind]) -> None:
+        calls.sort()
+        self.name, self.calls, self._kinds = name, calls, kinds
+        outers, leaves = _nested(calls, kinds)
+        self._outers = outers
+        #: For each operator the position of that around it, or its own, that time is given to; -1 for none.
+        self._units = array("i")
+        units = [not kind.annotation and names.is_unit(kind.name) for kind in kinds]
+        for place, (kind, outer, leaf) in enumerate(zip(calls.kinds, outers, leaves, strict=True)):
+            around = self._units[outer] if outer >= 0 else -1
+            if around < 0 and (units[kind] or (leaf and not kinds[kind].annotation)):
+                around = place
+            self._units.append(around)
         #: Whether it runs backward passes only.
-        self.gradients = any(o.outer is None and names.is_gradient(o.name) for o in self.operators) and not any(
-            o.annotation for o in self.operators
+        outermost = {kind for kind, outer in zip(calls.kinds, outers, strict=True) if outer < 0}
+        self.gradients = any(names.is_gradient(kinds[kind].name) for kind in outermost) and not any(
+            kinds[kind].annotation for kind in set(calls.kinds)
         )
+        self._made: dict[int, Operator] = {}
 
     @property
-    def units(self) -> list[Operator]:
-        """The operators that time is given to."""
-        return [o for o in self.operators if o.unit is o]
+    def units(self) -> list[int]:
+        """The positions of the operators that time is given to."""
+        return [place for place, unit in enumerate(self._units) if unit == place]
+
+    @property
+    def unit_time(self) -> int:
+        """The time of these, in nanoseconds."""
+        return sum(self.calls.ends[place] - self.calls.starts[place] for place in self.units)
+
+    def forget(self) -> None:
+        """Let go of the operators that were asked for."""
+        self._made.clear()
 
     def between(self, start: int, end: int) -> list[Operator]:
         """The operators that start in a span of time."""
-        return self.operators[bisect.bisect_left(self._starts, start) : bisect.bisect_left(self._starts, end)]
+        first, last = (bisect.bisect_left(self.calls.starts, instant) for instant in (start, end))
+        return [self._made.get(place) or self._operator(place) for place in range(first, last)]
 
     def innermost(self, instant: int) -> Operator | None:
         """The innermost operator that is open at an instant."""
-        place = bisect.bisect_right(self._starts, instant) - 1
-        operator = self.operators[place] if place >= 0 else None
-        while operator is not None and operator.end < instant:
-            operator = operator.outer
+        place = bisect.bisect_right(self.calls.starts, instant) - 1
+        while place >= 0 and self.calls.ends[place] < instant:
+            place = self._outers[place]
+        return self._operator(place) if place >= 0 else None
+
+    def _operator(self, place: int) -> Operator:
+        """An operator, and those around it; the same one until it is forgotten."""
+        chain: list[int] = []
+        while place >= 0 and place not in self._made:
+            chain.append(place)
+            place = self._outers[place]
+        operator = self._made.get(place)
+        for each in reversed(chain):
+            operator = self._made[each] = self._inside(each, operator)
+        assert operator is not None
+        return operator
+
+    def _inside(self, place: int, outer: Operator | None) -> Operator:
+        calls = self.calls
+        kind, sequence = self._kinds[calls.kinds[place]], calls.sequences[place]
+        operator = Operator(
+            kind.name,
+            self.name,
+            calls.starts[place],
+            calls.ends[place],
+            kind.arguments,
+            sequence if sequence >= 0 else None,
+            kind.annotation,
+            outer,
+        )
+        if outer is not None:
+            operator.unit, operator.context, operator.label = outer.unit, outer.context, outer.label
+        if kind.annotation:
+            operator.context = names.context_of(kind.name) or operator.context
+            if kind.name.startswith(LABEL):
+                operator.label = kind.name
+        if self._units[place] == place:
+            operator.unit = operator
         return operator
 
 
-def threads_of(operators: Sequence[Operator]) -> dict[str, Thread]:
+def threads_of(records: Records) -> dict[str, Thread]:
     """The threads by their names."""
-    by_name: defaultdict[str, list[Operator]] = defaultdict(list)
-    for operator in operators:
-        by_name[operator.thread].append(operator)
-    return {name: Thread(name, each) for name, each in by_name.items()}
+    return {name: Thread(name, calls, records.kinds) for name, calls in records.calls.items()}
 
 
-def _nest(operators: Sequence[Operator]) -> None:
-    """Set what stands around each operator, and from the outside in which of them are units."""
-    stack: list[Operator] = []
-    for operator in operators:
-        while stack and stack[-1].end <= operator.start:
+def _nested(calls: Calls, kinds: Sequence[Kind]) -> tuple[array[int], bytearray]:
+    """For each call the position of the one around it, -1 for none, and whether no operator is inside."""
+    outers, leaves = array("i"), bytearray(b"\1" * len(calls.kinds))
+    stack: list[int] = []
+    for place, (start, kind) in enumerate(zip(calls.starts, calls.kinds, strict=True)):
+        while stack and calls.ends[stack[-1]] <= start:
             stack.pop()
-        if stack:
-            operator.outer = stack[-1]
-            if not operator.annotation:
-                operator.outer.leaf = False
-        stack.append(operator)
-    for operator in operators:
-        outer = operator.outer
-        if outer is not None:
-            operator.context, operator.label = outer.context, outer.label
-        if operator.annotation:
-            operator.context = names.context_of(operator.name) or operator.context
-            if operator.name.startswith(LABEL):
-                operator.label = operator.name
-        if outer is not None and outer.unit is not None:
-            operator.unit = outer.unit
-        elif not operator.annotation and (operator.leaf or names.is_unit(operator.name)):
-            operator.unit = operator
+        outers.append(stack[-1] if stack else -1)
+        if stack and not kinds[kind].annotation:
+            leaves[stack[-1]] = 0
+        stack.append(place)
+    return outers, leaves
