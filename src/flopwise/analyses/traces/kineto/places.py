@@ -30,7 +30,7 @@ class Model:
     def __init__(self, profile: Profile) -> None:
         self.layers = layers_of(profile)
         self.tokens = tokens_of(profile)
-        self._modules = {row.module for row in self.tokens}
+        self._modules = {layer.module for layer in self.layers}
         self._aligned: dict[tuple[Token, ...], list[int | None]] = {}
 
     def places(self, operators: Sequence[Operator], trains: bool) -> dict[Operator, Place]:

@@ -41,8 +41,9 @@ def windows_of(records: Records, threads: Mapping[str, Thread], rows: int | None
     first, length, whole = _turns([numbers[main.calls.kinds[place]] for place in units], rows)
     end = max(max(calls.ends) for calls in records.calls.values())
     if whole < 2:
-        start = min(calls.starts[0] for calls in records.calls.values())
-        start = min([start, *(each.start for each in (*records.launches.values(), *records.kernels))])
+        starting = [calls.starts[0] for calls in records.calls.values()]
+        starting += [launch.start for launch in records.launches.values()]
+        start = min([*starting, *(kernel.start for kernel in records.kernels)])
         end = max([end, *(kernel.end for kernel in records.kernels)])
         return [Window("trace", main.name, start, end)], "no steps are marked: the whole trace is one"
     turns = [starts[units[first + turn * length]] for turn in range(whole)]
