@@ -70,7 +70,7 @@ class OnDevice:
                 else {
                     "least_ns": _nanoseconds(bound.seconds),
                     "roof": bound.roof,
-                    "tokens_per_second": None if rate is None else int(rate),
+                    "tokens_per_second": None if rate is None else math.ceil(rate),
                 }
                 for name, bound, rate in (
                     ("prefill", self.prefill, self.prefill_tokens_per_second),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -88,7 +89,7 @@ def _times(device: OnDevice, serving: Serving | None) -> Iterator[tuple[str, str
     if floors.decode_seconds is not None:
         yield "each further token at least", duration(floors.decode_seconds), then
     if floors.tokens_per_second:
-        yield "tokens per second at most", human(int(floors.tokens_per_second)), "of all sequences together"
+        yield "tokens per second at most", human(math.ceil(floors.tokens_per_second)), "of all sequences together"
 
 
 def _cell(value: Value) -> tuple[str, str]:

@@ -37,5 +37,9 @@ def test_the_line(serving: Serving, line: str) -> None:
     assert verdict(serving) == line
 
 
+def test_a_rate_at_most_is_rounded_up() -> None:
+    assert Floors(1.0, 8.0, 0.125).to_dict() == {"prefill_ns": 10**9, "decode_ns": 8 * 10**9, "tokens_per_s": 1}
+
+
 def test_the_part_of_a_device_is_exact() -> None:
     assert [usable(80 * 10**9, fraction) for fraction in (0.9, 0.1, 1.0)] == [72 * 10**9, 8 * 10**9, 80 * 10**9]

@@ -51,12 +51,12 @@ class Floors:
     tokens_per_second: float | None
 
     def to_dict(self) -> dict[str, int | None]:
-        """Whole nanoseconds, rounded up."""
+        """Whole nanoseconds and tokens, rounded up."""
         decode, rate = self.decode_seconds, self.tokens_per_second
         return {
             "prefill_ns": math.ceil(self.prefill_seconds * 1e9),
             "decode_ns": None if decode is None else math.ceil(decode * 1e9),
-            "tokens_per_s": None if rate is None else int(rate),
+            "tokens_per_s": None if rate is None else math.ceil(rate),
         }
 
 
@@ -142,7 +142,7 @@ class Serving:
         most = self.most_tokens_per_second
         return {
             "floors_without_overlap": apart.to_dict(),
-            "most_tokens_per_s": None if most is None else int(most),
+            "most_tokens_per_s": None if most is None else math.ceil(most),
         }
 
 

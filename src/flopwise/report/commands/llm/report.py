@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -115,7 +116,7 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
         whole = (duration(each) for each in (every.seconds, result.device.request_seconds))
         lines.append((f"time at least, {name}", duration(first.seconds), single, *whole))
         rates = result.device.prefill_tokens_per_second, result.device.decode_tokens_per_second
-        lines.append(("tokens per second, at most", *(int(rate) if rate else None for rate in rates), "", ""))
+        lines.append(("tokens per second, at most", *(math.ceil(rate) if rate else None for rate in rates), "", ""))
         lines.append(("limited by", first.roof, "" if then is None else then.roof, every.roof, ""))
     lines += [(f"MACs, {name}", "", macs, every, "") for name, (macs, every) in result.rewrites.items()]
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ def splits_sheet(result: Inference, look: Look) -> Sheet:
         Field(Head("apart_ms", "sending apart, ms", "ratio", 4), lambda one: milliseconds(one.floors_apart, "decode")),
         Field(
             Head("most_tokens_per_s", "tokens/s, most sequences", "number", 1),
-            lambda one: "" if one.most_tokens_per_second is None else int(one.most_tokens_per_second),
+            lambda one: "" if one.most_tokens_per_second is None else math.ceil(one.most_tokens_per_second),
         ),
     ]
     batch = f"{result.batch} sequence{'s' if result.batch > 1 else ''} of {first.tokens:,} tokens"
