@@ -382,6 +382,8 @@ def _training_step(
     if asked not in (None, count):
         how = "nothing says how they share the step: --fsdp, --dp, --tp, --pp" if sharding is None else f"not {count}"
         raise InputError(f"{device}: these are {asked} devices, {how}")
+    from flopwise.readers.torch.language.plan import engines_plan
+
     progress("building the model")
     module = _module(model, dtype, trust_code)
 
@@ -404,7 +406,7 @@ def _training_step(
         plain=trained(batch, False) if full else None,
         sharding=sharding,
         shard=trained(batch // sharding.batches, full) if sharding and sharding.batches > 1 else step,
-        plan=getattr(module, "_tp_plan", None) or {},
+        plan=engines_plan(module),
     )
     if where is not None:
         result = replace(result, room=room_of(result, where, count))

@@ -101,7 +101,7 @@ def test_tp_divides_what_the_plan_names() -> None:
 
 
 def test_without_a_plan_or_experts_nothing_is_divided() -> None:
-    with pytest.raises(InputError, match="tp: transformers has no plan for dividing this model"):
+    with pytest.raises(InputError, match="tp: nothing is known of how engines divide this model"):
         share(tp=2)
     with pytest.raises(InputError, match="ep 2: the model has no stacks of experts to divide"):
         share(ep=2)

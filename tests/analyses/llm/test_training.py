@@ -193,6 +193,21 @@ def test_a_step_fits_its_devices_or_does_not(tmp_path: Path) -> None:
         _step(tmp_path, device="8xh100", fsdp=4)
 
 
+def test_tensor_parallelism_divides_training_and_serving_alike(tmp_path: Path) -> None:
+    """Latent attention too, which transformers' plan repeats; a request has no corrections of the routers."""
+    sizes = {"q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8}
+    experts = {"n_routed_experts": 8, "n_group": 2, "topk_group": 1, "num_experts_per_tok": 2}
+    latent = {**LLAMA, **sizes, **experts, "head_dim": 8, "num_key_value_heads": 4, "moe_intermediate_size": 32}
+    kind = {"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"], "first_k_dense_replace": 1}
+    folder = written(tmp_path, {**latent, **kind})
+    step = _step(folder, tp=2)
+    request = flopwise.llm(folder, prompt=32, generate=2, batch=8, device="2xh100", tp=2)
+    assert step.rank is not None
+    assert request.serving is not None
+    assert step.rank.weight_bytes - request.serving.memory.weight_bytes == 8 * 2
+    assert step.rank.weight_bytes < 0.55 * step.weight_bytes
+
+
 def test_a_request_and_a_training_step_take_arguments_of_their_own(tmp_path: Path) -> None:
     folder = written(tmp_path, LLAMA)
     with pytest.raises(TypeError, match="generate"):

@@ -75,7 +75,7 @@ class Division:
         self._columns: dict[str, _Columns] = {}
         self._heads: dict[str, list[int]] = {}
         if tp > 1 and not plan:
-            raise InputError("tp: transformers has no plan for dividing this model")
+            raise InputError("tp: nothing is known of how engines divide this model")
         self._divide()
 
     def weight(self, name: str) -> Fraction:

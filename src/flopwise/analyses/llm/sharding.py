@@ -3,9 +3,9 @@
 Every figure is an exact tensor or count of the whole step, divided by the named ways of sharding:
 
 - ``dp`` and ``fsdp`` divide the batch; ``fsdp`` also divides each weight, its gradient and its state (ZeRO-3).
-- ``tp`` divides the weights that the model's own plan names (transformers' ``tp_plan``): by columns, so that what
-  follows works on a part, up to the product that is divided by rows. What lies between them, attention included, is
-  divided; all else is done by every rank.
+- ``tp`` divides the weights that a plan names (``readers.torch.language.plan``, as for serving): by columns, so that
+  what follows works on a part, up to the product that is divided by rows. What lies between them, attention included,
+  is divided; all else is done by every rank.
 - ``ep`` divides the stacks of experts among ranks that also divide the batch. Each rank multiplies the tokens of all of
   them with its own experts: with balanced routing that is as much work as its own tokens with all experts.
 - ``pp`` divides the layers into equal stretches; the first stage also has what comes before, the last what comes after.
