@@ -58,6 +58,16 @@ def test_an_archive_is_what_its_name_says(tmp_path: Path) -> None:
         flopwise.profile(tmp_path / "net.keras")
 
 
+@pytest.mark.parametrize("name", ["$(reboot).tflite", "a b.tflite", "'; reboot '.pb", '").x("{0}.keras'])
+def test_no_command_holds_what_a_shell_would_run(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"\xff" * 64)
+    with pytest.raises(ModelError) as raised:
+        flopwise.profile(tmp_path / name)
+    told = str(raised.value).removeprefix(f"{tmp_path / name}: ")
+    assert "FILE" in told
+    assert Path(name).stem not in told
+
+
 def test_directories(tmp_path: Path) -> None:
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved/saved_model.pb").write_bytes(b"x")

@@ -7,6 +7,7 @@ HDF5's and ZIP's signatures) and the headers that the tools of Huawei, Rockchip,
 from __future__ import annotations
 
 import os
+import shlex
 from typing import NamedTuple
 
 from flopwise.readers.source.location import ending_of
@@ -82,6 +83,9 @@ FOREIGN: tuple[Foreign, ...] = (
 )
 
 
+_SAVED_MODEL = Foreign("a TensorFlow SavedModel; " + _TF2ONNX.format("--saved-model {file}"))
+
+
 def by_content(head: bytes, name: str) -> str | None:
     """The kind of file that begins with these bytes, 32 at least, and what to do; None if none is known.
 
@@ -107,10 +111,11 @@ def by_name(name: str) -> str | None:
 def in_directory(folder: str) -> str | None:
     """The kind of model that a directory is, and what to do; None if none is known."""
     if os.path.isfile(os.path.join(folder, "saved_model.pb")):
-        return "a TensorFlow SavedModel; " + _TF2ONNX.format("--saved-model {file}").format(file=folder, stem="model")
+        return _filled(_SAVED_MODEL, folder)
     return by_name(folder)
 
 
 def _filled(one: Foreign, name: str) -> str:
-    stem = os.path.splitext(os.path.basename(name))[0]
-    return one.what.format(file=name, stem=stem) if "{" in one.what else one.what
+    """The kind of file, its command with a name that a shell and Python take as it stands, else with FILE."""
+    file = name if shlex.quote(name) == name else "FILE"
+    return one.what.format(file=file, stem=os.path.splitext(os.path.basename(file))[0])
