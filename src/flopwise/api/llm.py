@@ -521,7 +521,7 @@ class _Program:
 
     @functools.cached_property
     def keeps_state(self) -> bool:
-        """Whether the program keeps a state between calls: the one before the first step of the request, if any."""
+        """True if the program keeps a state between calls: if there is one before the first step of the request."""
         from flopwise.readers.torch.language.state import NoStateError
 
         prompt, batch = self._request

@@ -34,7 +34,7 @@ WAYS = "the program takes another way at sizes for which no condition speaks"
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """What a model costs in one convention, as expressions in the open sizes of its inputs."""
+    """The cost of a model in one convention, as expressions in the open sizes of its inputs."""
 
     #: The graph at one point.
     graph: Graph
@@ -91,7 +91,7 @@ class Formula:
 
     @property
     def exact(self) -> bool:
-        """Whether every layer has a formula and every tensor a shape, so that the totals are not lower bounds."""
+        """True if every layer has a formula and every tensor a shape, so that the totals are not lower bounds."""
         return self.whole.exact("count") and self.whole.exact("macs") and not self.unresolved
 
     @_arguments.checked

@@ -50,7 +50,7 @@ class Program(Protocol):
 
     @property
     def keeps_state(self) -> bool:
-        """Whether it keeps a state between calls; an encoder alone does not, and has no steps."""
+        """True if it keeps a state between calls; an encoder alone does not, and has no steps."""
 
     def profile(self, call: Call, batch: int) -> Profile:
         """The profile of a call."""

@@ -30,7 +30,7 @@ class WeightTraffic:
 
 
 class Touched(NamedTuple):
-    """What a step touches of the stored tensors."""
+    """The parts of the stored tensors that a step touches."""
 
     #: By the name of a tensor: the parts that are touched at most, on average and at least, and the part that one token
     #: is multiplied with.

@@ -52,7 +52,7 @@ class Change:
 
     @property
     def verdict(self) -> Verdict:
-        """What became of it: slower or faster where the steps that are shown and the medians of all say so."""
+        """The verdict: slower or faster where the steps that are shown and the medians of all say so."""
         if not self.before_ns or not self.after_ns:
             return "added" if self.after_ns else "gone" if self.before_ns else "same"
         if abs(self.medians_ns) <= self.spread_ns or self.medians_ns * self.more_ns <= 0:

@@ -211,7 +211,7 @@ def _places(executed: Sequence[ExecutedNode], rows: Sequence[tuple[int, ...]], p
 
 
 def _remainder(item: ExecutedNode, folded: set[str]) -> str:
-    """What the time of a node without rows is called."""
+    """The name of the remainder that the time of a node without rows belongs to."""
     operator = row(item.node.op)
     if item.node.name in folded:
         return "constants"
@@ -275,7 +275,7 @@ def _by_shape(executed: Sequence[ExecutedNode]) -> tuple[tuple[Layer, ...], list
 
 
 def _layer(name: str, item: ExecutedNode) -> Layer:
-    """What a run of a node costs."""
+    """The work of a run of a node."""
     counts, moved = item.counts, traffic(item.node)
     return Layer(
         name,

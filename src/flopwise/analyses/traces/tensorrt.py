@@ -182,7 +182,7 @@ def _layer(item: ExecutedNode, layer: Mapping[str, Any]) -> Layer:
 
 
 def _remainder(kind: str, name: str) -> str:
-    """What the time of a layer without rows is called."""
+    """The name of the remainder that the time of a layer without rows belongs to."""
     if kind == "Constant":
         return "constants"
     return "layout" if _LAYOUT.search(kind) or _LAYOUT.search(name) else "unmatched"

@@ -104,7 +104,7 @@ class Serving:
 
     @property
     def fits(self) -> bool | None:
-        """Whether it fits; None where the device's memory is not known."""
+        """True if it fits; None where the device's memory is not known."""
         return None if self.memory_bytes is None else self.must_fit_bytes <= self.memory_bytes
 
     @property

@@ -208,7 +208,7 @@ class _Matching:
                     self._claim(number, min(alike, key=lambda places: places[0]).popleft())
 
     def _gain(self, number: int, place: int) -> int:
-        """What it is worth to take an executed node for a row: 0 if it cannot be."""
+        """The worth of taking an executed node for a row: 0 if it cannot be."""
         kinds = self._kinds[number], self._row_kinds[place]
         gain = self._gains.get(kinds)
         if gain is None:

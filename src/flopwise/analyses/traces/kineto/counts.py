@@ -51,7 +51,7 @@ ENCODERS = frozenset(("_native_multi_head_attention", "_transformer_encoder_laye
 
 
 class Work(NamedTuple):
-    """What one call of an operator executes; None where it cannot be known from what was recorded."""
+    """The work of one call of an operator; None where the record does not say it."""
 
     #: The operator in ONNX's vocabulary; "" where its arguments are not known.
     op: str = ""

@@ -78,7 +78,7 @@ class Operator:
 
 
 class Kind(NamedTuple):
-    """What calls of one operator with the same arguments share."""
+    """The facts that calls of one operator with the same arguments share."""
 
     name: str
     arguments: Arguments

@@ -135,7 +135,7 @@ def _request_figures(result: Inference, look: Look) -> Iterator[Figure]:
 
 
 def _serving_figures(serving: Serving, result: Inference, look: Look) -> Iterator[Figure]:
-    """What must fit an engine's memory, and how much of it does."""
+    """The figures of an engine's memory: what it must hold, and how much fits."""
     memory = serving.memory
     tokens = memory.workspace.tokens
     yield figure(f"workspace of a step of {tokens:,} tokens", memory.workspace_bytes(serving.sequences), "B", look)
