@@ -12,15 +12,11 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from flopwise._arguments import checked
-from flopwise._kinds import described
 from flopwise.analyses.llm.inference import Inference, Logits, inference
 from flopwise.analyses.llm.on_device import floors_of, on_device
-from flopwise.analyses.llm.program import Call
-from flopwise.analyses.llm.program import step as first_step
 from flopwise.analyses.llm.serving.communication import assumptions_of_links
 from flopwise.analyses.llm.serving.serving import Engine, served
 from flopwise.analyses.llm.serving.solver import fewest, placement, placements
@@ -28,52 +24,19 @@ from flopwise.analyses.llm.serving.ways import Split
 from flopwise.analyses.llm.sharding import Sharding
 from flopwise.analyses.llm.training import Checkpointing, TrainingStep, room_of, run_of, training_step
 from flopwise.analyses.needed.latents import REWRITES
-from flopwise.analyses.timing.quantities import stored_numbers
+from flopwise.api.language_program import KV_DTYPES, LanguageProgram, language_module
 from flopwise.api.profile import profile
 from flopwise.conventions import Convention
 from flopwise.conventions import get as get_convention
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from flopwise.analyses.llm.serving.split import Divisible
     from flopwise.analyses.timing.device import Device
     from flopwise.profiles.profile import Profile
-    from flopwise.readers.torch.language.state import Step
-
-#: Bytes of an element of the state, by the names that serving engines use.
-KV_DTYPES: dict[str, Fraction] = {
-    "fp32": Fraction(4),
-    "fp16": Fraction(2),
-    "bf16": Fraction(2),
-    "fp8": Fraction(1),
-    "int8": Fraction(1),
-    "int4": Fraction(1, 2),
-    "q8_0": Fraction(34, 32),
-    "q5_1": Fraction(24, 32),
-    "q5_0": Fraction(22, 32),
-    "q4_1": Fraction(20, 32),
-    "q4_0": Fraction(18, 32),
-}
 
 #: More than the largest clusters have.
 MOST_DEVICES = 1_000_000
-
-#: What these names stand for.
-_KV_TYPES = {
-    "fp32": "float32",
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "fp8": "float8e4m3fn",
-    "int8": "int8",
-    "int4": "int4",
-    "q8_0": "int8",
-    "q5_1": "int8",
-    "q5_0": "int8",
-    "q4_1": "int4",
-    "q4_0": "int4",
-}
 
 
 @overload
@@ -262,7 +225,7 @@ def _request(
     engine = Engine(operator.index(max_batched_tokens), memory_fraction, *counts)
     progress("building the model")
     cache = kv_dtype.lower() if kv_dtype else None
-    program = _Program(_module(model, dtype, trust_code), model, cache, weights, prompt, batch)
+    program = LanguageProgram(language_module(model, dtype, trust_code), model, cache, weights, prompt, batch)
     result = inference(
         program,
         prompt=prompt,
@@ -385,7 +348,7 @@ def _training_step(
     from flopwise.readers.torch.language.plan import engines_plan
 
     progress("building the model")
-    module = _module(model, dtype, trust_code)
+    module = language_module(model, dtype, trust_code)
 
     def trained(sequences: int, again: bool) -> Profile:
         progress(f"a step of {sequences} × {prompt} tokens")
@@ -449,130 +412,6 @@ def _training_as_text(result: TrainingStep) -> str:
     from flopwise.report.report import as_text
 
     return as_text(training_report(result))
-
-
-def _module(model: object, dtype: str | None, trust_code: bool) -> nn.Module:
-    """The module of a model.
-
-    Raises:
-        InputError: it is not a language model.
-    """
-    from flopwise.readers.torch.language.config import is_language_model, require
-
-    if isinstance(model, (str, os.PathLike)):
-        if not is_language_model(model) and not os.fsdecode(model).lower().endswith((".gguf", ".json")):
-            from flopwise.readers.source.location import is_callable
-            from flopwise.readers.source.source import missing
-
-            name = os.fsdecode(model)
-            if not os.path.exists(name) and not is_callable(name):
-                raise InputError(f"{name}: {missing(name)}")
-            raise InputError(
-                f"{name}: is not a language model: give a config.json, a folder with one, hf:ORG/NAME or a GGUF file"
-            )
-        require(model)
-        from flopwise.readers.torch.language.model import language_model
-
-        return language_model(model, dtype, trust_code)
-    config = getattr(model, "config", None)
-    if not hasattr(config, "model_type"):
-        raise InputError(
-            f"llm(model=...): expected a model of transformers, which makes the cache, or the path or name of one, "
-            f"not {described(model)}"
-        )
-    return model  # type: ignore[return-value]
-
-
-class _Program:
-    """A model of transformers as a program that can be profiled step by step."""
-
-    def __init__(
-        self,
-        module: Any,
-        model: object,
-        kv_dtype: str | None,
-        weights: str | None = None,
-        prompt: int = 1,
-        batch: int = 1,
-    ) -> None:
-        from flopwise.readers.torch.language.model import head_notes
-        from flopwise.readers.torch.language.named import named_widths
-        from flopwise.readers.torch.language.state import encoder_length, longest_context
-        from flopwise.readers.torch.language.widths import stored_widths
-
-        text = isinstance(model, (str, os.PathLike))
-        source = os.fsdecode(model) if text else type(module).__name__  # type: ignore[arg-type]
-        self._module = module
-        self._kv = KV_DTYPES[kv_dtype] if kv_dtype else None
-        self._steps: dict[tuple[Call, int], Step] = {}
-        self.name = type(module).__name__
-        self.source = source
-        self.dtype = str(next(module.parameters()).dtype).removeprefix("torch.")
-        stored = stored_widths(module, model) if weights is None else named_widths(module, weights)
-        self.widths: Mapping[str, Fraction] = stored.elements
-        self.types: Mapping[str, str] = stored_numbers(stored.types)
-        self.state_type = _KV_TYPES[kv_dtype] if kv_dtype else None
-        self.longest: int | None = longest_context(module)
-        self.encodes = bool(getattr(module.config, "is_encoder_decoder", False))
-        self.encoder_length: int | None = encoder_length(module)
-        self._request = self.encoder_length or prompt, batch
-        named = head_notes(module, model) if text else ()  # type: ignore[arg-type]
-        self.notes: tuple[str, ...] = (*named, *stored.notes, *self._encoder_notes())
-
-    @functools.cached_property
-    def keeps_state(self) -> bool:
-        """True if the program keeps a state between calls: if there is one before the first step of the request."""
-        from flopwise.readers.torch.language.state import NoStateError
-
-        prompt, batch = self._request
-        try:
-            self._step(first_step(self, prompt), batch)
-        except NoStateError:
-            return False
-        return True
-
-    def _encoder_notes(self) -> Iterator[str]:
-        """Notes on the encoder."""
-        if self.encoder_length is not None:
-            yield (
-                f"the encoder always reads {self.encoder_length:,} positions, which stand for the prompt; the decoder "
-                f"starts with one token and alone goes on"
-            )
-        elif self.encodes:
-            yield "the encoder reads the prompt once; the decoder starts with one token and alone goes on"
-
-    def profile(self, call: Call, batch: int) -> Profile:
-        """The profile of a call."""
-        return profile(self._module, self._step(call, batch).inputs)
-
-    def plan(self) -> Mapping[str, str]:
-        """How engines divide its weights by tensor parallelism."""
-        from flopwise.readers.torch.language.plan import engines_plan
-
-        return engines_plan(self._module)
-
-    def state(self, call: Call, batch: int) -> Mapping[str, int]:
-        """Bytes of the state before a call, by tensor."""
-        sizes: dict[str, int] = {}
-        for name, tensor in self._step(call, batch).state.items():
-            cached = name.rpartition(".")[2] in ("keys", "values")
-            width = self._kv if cached and self._kv is not None else Fraction(tensor.element_size())
-            sizes[name] = round(tensor.numel() * width)
-        return sizes
-
-    def windows(self, call: Call, batch: int) -> Sequence[int]:
-        """The lengths of the windows that the state before a call keeps."""
-        from flopwise.readers.torch.language.state import windows
-
-        return windows(self._step(call, batch).inputs)
-
-    def _step(self, call: Call, batch: int) -> Step:
-        from flopwise.readers.torch.language.state import step
-
-        key = call, batch
-        if key not in self._steps:
-            self._steps[key] = step(self._module, call.past, call.new, batch, call.encoded)
-        return self._steps[key]
 
 
 def _as_text(result: Inference) -> str:

@@ -17,7 +17,7 @@ pytest.importorskip("transformers")
 from flopwise.analyses.llm.runs import Runs
 from flopwise.analyses.llm.serving.split import Divisible, Stage, divisible
 from flopwise.analyses.llm.serving.ways import Split
-from flopwise.api.llm import _module, _Program
+from flopwise.api.language_program import LanguageProgram, language_module
 from flopwise.errors import InputError
 
 PROMPT = 700
@@ -30,7 +30,7 @@ CORRECTIONS = {"DeepSeek-V3": 256, "Kimi-K2": 384}
 def _request(name: str, folder: Path) -> Divisible:
     card = CARDS[name]
     model = written(folder, {**card.config, "num_hidden_layers": card.shallow})
-    runs = Runs(_Program(_module(model, None, False), model, None), 1)
+    runs = Runs(LanguageProgram(language_module(model, None, False), model, None), 1)
     return divisible(runs, PROMPT, 1, runs.largest_step(PROMPT, PROMPT))
 
 

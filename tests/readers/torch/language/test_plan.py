@@ -15,7 +15,7 @@ import flopwise
 from flopwise.analyses.llm.runs import Runs
 from flopwise.analyses.llm.serving.split import divisible
 from flopwise.analyses.llm.serving.ways import Split
-from flopwise.api.llm import _module, _Program
+from flopwise.api.language_program import LanguageProgram, language_module
 
 OPT = {"model_type": "opt", "architectures": ["OPTForCausalLM"], "ffn_dim": 96, "word_embed_proj_dim": 64, **SMALL}
 
@@ -45,8 +45,8 @@ WHOLE: dict[str, tuple[dict[str, Any], str]] = {
 def test_two_devices_have_half_of_each_matrix_and_product(name: str, tmp_path: Path) -> None:
     config, whole = WHOLE[name]
     model = written(tmp_path, config)
-    module: Any = _module(model, None, False)
-    runs = Runs(_Program(module, model, None), 1)
+    module: Any = language_module(model, None, False)
+    runs = Runs(LanguageProgram(module, model, None), 1)
     request = divisible(runs, 32, 1 if runs.program.keeps_state else 0, runs.largest_step(32, 32))
     (one,), (half,) = (request.stages(Split(tp=tp)) for tp in (1, 2))
     left = {path: p for path, p in module.named_parameters() if re.search(whole, path)}
@@ -65,7 +65,7 @@ def test_two_devices_have_half_of_each_matrix_and_product(name: str, tmp_path: P
 
 def test_a_note_says_how_much_is_not_divided(tmp_path: Path) -> None:
     result = flopwise.llm(written(tmp_path, STATE_SPACE), prompt=32, generate=4, device="2xh100", tp=2)
-    matrices = {path: p for path, p in _module(tmp_path, None, False).named_parameters() if p.dim() > 1}
+    matrices = {path: p for path, p in language_module(tmp_path, None, False).named_parameters() if p.dim() > 1}
     share = round(100 * sum(p.numel() for path, p in matrices.items() if ".mixer." in path) / result.params)
     assert (
         f"tp 2: each device has {share} % of the weights whole, in layers that the division does not name"

@@ -1,0 +1,176 @@
+"""A language model of transformers as a program that is profiled step by step."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from flopwise._kinds import described
+from flopwise.analyses.llm.program import Call
+from flopwise.analyses.llm.program import step as first_step
+from flopwise.analyses.timing.quantities import stored_numbers
+from flopwise.api.profile import profile
+from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from flopwise.profiles.profile import Profile
+    from flopwise.readers.torch.language.state import Step
+
+#: Bytes of an element of the state, by the names that serving engines use.
+KV_DTYPES: dict[str, Fraction] = {
+    "fp32": Fraction(4),
+    "fp16": Fraction(2),
+    "bf16": Fraction(2),
+    "fp8": Fraction(1),
+    "int8": Fraction(1),
+    "int4": Fraction(1, 2),
+    "q8_0": Fraction(34, 32),
+    "q5_1": Fraction(24, 32),
+    "q5_0": Fraction(22, 32),
+    "q4_1": Fraction(20, 32),
+    "q4_0": Fraction(18, 32),
+}
+
+#: The element types of these names.
+_KV_TYPES = {
+    "fp32": "float32",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp8": "float8e4m3fn",
+    "int8": "int8",
+    "int4": "int4",
+    "q8_0": "int8",
+    "q5_1": "int8",
+    "q5_0": "int8",
+    "q4_1": "int4",
+    "q4_0": "int4",
+}
+
+
+def language_module(model: object, dtype: str | None, trust_code: bool) -> nn.Module:
+    """The module of a model.
+
+    Raises:
+        InputError: it is not a language model.
+    """
+    from flopwise.readers.torch.language.config import is_language_model, require
+
+    if isinstance(model, (str, os.PathLike)):
+        if not is_language_model(model) and not os.fsdecode(model).lower().endswith((".gguf", ".json")):
+            from flopwise.readers.source.location import is_callable
+            from flopwise.readers.source.source import missing
+
+            name = os.fsdecode(model)
+            if not os.path.exists(name) and not is_callable(name):
+                raise InputError(f"{name}: {missing(name)}")
+            raise InputError(
+                f"{name}: is not a language model: give a config.json, a folder with one, hf:ORG/NAME or a GGUF file"
+            )
+        require(model)
+        from flopwise.readers.torch.language.model import language_model
+
+        return language_model(model, dtype, trust_code)
+    config = getattr(model, "config", None)
+    if not hasattr(config, "model_type"):
+        raise InputError(
+            f"llm(model=...): expected a model of transformers, which makes the cache, or the path or name of one, "
+            f"not {described(model)}"
+        )
+    return model  # type: ignore[return-value]
+
+
+class LanguageProgram:
+    """A model of transformers as a program that can be profiled step by step."""
+
+    def __init__(
+        self,
+        module: Any,
+        model: object,
+        kv_dtype: str | None,
+        weights: str | None = None,
+        prompt: int = 1,
+        batch: int = 1,
+    ) -> None:
+        from flopwise.readers.torch.language.model import head_notes
+        from flopwise.readers.torch.language.named import named_widths
+        from flopwise.readers.torch.language.state import encoder_length, longest_context
+        from flopwise.readers.torch.language.widths import stored_widths
+
+        text = isinstance(model, (str, os.PathLike))
+        source = os.fsdecode(model) if text else type(module).__name__  # type: ignore[arg-type]
+        self._module = module
+        self._kv = KV_DTYPES[kv_dtype] if kv_dtype else None
+        self._steps: dict[tuple[Call, int], Step] = {}
+        self.name = type(module).__name__
+        self.source = source
+        self.dtype = str(next(module.parameters()).dtype).removeprefix("torch.")
+        stored = stored_widths(module, model) if weights is None else named_widths(module, weights)
+        self.widths: Mapping[str, Fraction] = stored.elements
+        self.types: Mapping[str, str] = stored_numbers(stored.types)
+        self.state_type = _KV_TYPES[kv_dtype] if kv_dtype else None
+        self.longest: int | None = longest_context(module)
+        self.encodes = bool(getattr(module.config, "is_encoder_decoder", False))
+        self.encoder_length: int | None = encoder_length(module)
+        self._request = self.encoder_length or prompt, batch
+        named = head_notes(module, model) if text else ()  # type: ignore[arg-type]
+        self.notes: tuple[str, ...] = (*named, *stored.notes, *self._encoder_notes())
+
+    @functools.cached_property
+    def keeps_state(self) -> bool:
+        """True if the program keeps a state between calls: if there is one before the first step of the request."""
+        from flopwise.readers.torch.language.state import NoStateError
+
+        prompt, batch = self._request
+        try:
+            self._step(first_step(self, prompt), batch)
+        except NoStateError:
+            return False
+        return True
+
+    def _encoder_notes(self) -> Iterator[str]:
+        """Notes on the encoder."""
+        if self.encoder_length is not None:
+            yield (
+                f"the encoder always reads {self.encoder_length:,} positions, which stand for the prompt; the decoder "
+                f"starts with one token and alone goes on"
+            )
+        elif self.encodes:
+            yield "the encoder reads the prompt once; the decoder starts with one token and alone goes on"
+
+    def profile(self, call: Call, batch: int) -> Profile:
+        """The profile of a call."""
+        return profile(self._module, self._step(call, batch).inputs)
+
+    def plan(self) -> Mapping[str, str]:
+        """How engines divide its weights by tensor parallelism."""
+        from flopwise.readers.torch.language.plan import engines_plan
+
+        return engines_plan(self._module)
+
+    def state(self, call: Call, batch: int) -> Mapping[str, int]:
+        """Bytes of the state before a call, by tensor."""
+        sizes: dict[str, int] = {}
+        for name, tensor in self._step(call, batch).state.items():
+            cached = name.rpartition(".")[2] in ("keys", "values")
+            width = self._kv if cached and self._kv is not None else Fraction(tensor.element_size())
+            sizes[name] = round(tensor.numel() * width)
+        return sizes
+
+    def windows(self, call: Call, batch: int) -> Sequence[int]:
+        """The lengths of the windows that the state before a call keeps."""
+        from flopwise.readers.torch.language.state import windows
+
+        return windows(self._step(call, batch).inputs)
+
+    def _step(self, call: Call, batch: int) -> Step:
+        from flopwise.readers.torch.language.state import step
+
+        key = call, batch
+        if key not in self._steps:
+            self._steps[key] = step(self._module, call.past, call.new, batch, call.encoded)
+        return self._steps[key]
