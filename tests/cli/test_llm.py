@@ -76,6 +76,7 @@ def test_training(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["--block-size", "0"], "block_size 0: must be at least 1"),
         (["--prompt", "32", "--shared-prefix", "33"], "shared_prefix 33: the prompt has 32 tokens"),
         (["--memory-fraction", "1.1"], "memory_fraction 1.1: must be above 0 and at most 1"),
+        (["--memory-fraction", "0.5"], "memory_fraction 0.5: give the device as well"),
         (["-b", "99999999999999"], " has more bytes than PyTorch can count; give smaller sizes"),
         (["--generate", "99999999999999"], "has more bytes than PyTorch can count; give smaller sizes"),
         (["--tp", "2"], "tp: give the device as well"),

@@ -105,6 +105,8 @@ def test_strict_asks_for_names(run: Run, tmp_path: Path) -> None:
         ([TRACE, "-i", "4x3x32x32"], "inputs= says how to read a model, and there is none"),
         ([TRACE, "--columns", "tme"], "unknown column 'tme'; did you mean 'time'?"),
         ([TRACE, "--by", "step", "--sort", "time"], "lines by step have columns of their own"),
+        ([TRACE, "--by", "step", "--top", "1"], "lines by step are all of them, in their order: leave top out"),
+        ([TRACE, "--by", "op", "--depth", "1"], "depth is of modules, not of lines by op"),
         ([TRACE, "--device", "h1000"], "unknown device 'h1000'; did you mean"),
         ([TRACE, "--beside", TRACE], "nothing is read beside PyTorch's profiler"),
         ([str(EXAMPLES), TRACE], "is a directory; trace takes one model"),

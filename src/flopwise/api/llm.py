@@ -223,6 +223,9 @@ def _request(
         ways.check()
     counts = map(operator.index, (block_size, shared_prefix))
     engine = Engine(operator.index(max_batched_tokens), memory_fraction, *counts)
+    engine.check()
+    if where is None and memory_fraction != Engine().memory_fraction:
+        raise InputError(f"memory_fraction {memory_fraction:g}: give the device as well")
     progress("building the model")
     cache = kv_dtype.lower() if kv_dtype else None
     program = LanguageProgram(language_module(model, dtype, trust_code), model, cache, weights, prompt, batch)

@@ -233,7 +233,6 @@ def inference(
     for name, number in (("batch", batch), ("prompt", prompt), ("generate", generate)):
         if number < 1:
             raise InputError(f"{name} {number}: must be at least 1")
-    engine.check()
     prompt = program.encoder_length or prompt
     if engine.shared_prefix > prompt:
         raise InputError(f"shared_prefix {engine.shared_prefix}: the prompt has {prompt} tokens")

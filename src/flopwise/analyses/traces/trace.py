@@ -17,7 +17,7 @@ Status: TypeAlias = Literal["matched", "segment", "absent"]
 
 _TOTALS = ("rows_ns", "segments_ns", "remainder_ns", "covered_ns", "busy_ns", "wall_ns")
 _ROW = ("name", "op", "phase", "time_ns", "launches", "flops", "bytes", "floor_ns", "status")
-_SEGMENT = ("name", "phase", "time_ns", "launches", "flops", "floor_ns")
+_SEGMENT = ("name", "phase", "time_ns", "launches", "flops")
 
 FORWARD, BACKWARD = "forward", "backward"
 
@@ -136,7 +136,6 @@ class Segment:
     #: Names of its layers.
     layers: tuple[str, ...]
     flops: int | None
-    floor_ns: int | None = None
     #: Its time in each step of the trace.
     times_ns: tuple[int, ...] = ()
 

@@ -83,7 +83,8 @@ def command(
     if fail_on is not None:
         raise InputError("--fail-on compares two traces: give the other one as well")
     (trace,) = traces
-    output.write(trace_report(trace, *(settings[key] for key in ("by", "columns", "sort", "top", "depth"))))
+    by = "module" if settings["depth"] is not None and settings["by"] == "layer" else settings["by"]
+    output.write(trace_report(trace, by, *(settings[key] for key in ("columns", "sort", "top", "depth"))))
     unnamed = trace.remainder.get("unmatched", 0)
     return NO if strict and trace.busy_ns and unnamed > (1 - LEAST) * trace.busy_ns else 0
 

@@ -90,7 +90,7 @@ def _rate(figure: Callable[[Part], int | None]) -> Callable[[Item], Value]:
 
 
 def _over(item: Item) -> Value:
-    parts = [part for part in _timed(item.parts) if part.floor_ns]
+    parts = [part for part in _timed(item.parts) if isinstance(part, TimedRow) and part.floor_ns]
     floor = sum(part.floor_ns or 0 for part in parts)
     return _time(parts) / floor if floor and _time(parts) else ""
 
@@ -165,6 +165,10 @@ def trace_report(
         entry(COLUMNS, key)
     if by not in DEFAULT and (columns or sort):
         raise InputError(f"lines by {by} have columns of their own")
+    if by == "step" and top is not None:
+        raise InputError("lines by step are all of them, in their order: leave top out")
+    if by != "module" and depth is not None:
+        raise InputError(f"depth is of modules, not of lines by {by}")
 
     def sheet(format: Format, look: Look) -> list[Sheet]:
         if by == "step":
