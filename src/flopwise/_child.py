@@ -150,16 +150,20 @@ class Child:
             LostError: there is none; the subclass says why.
         """
         deadline = time.monotonic() + seconds
+        ended = False
         while True:
-            if stop is not None and stop.is_set():
+            if stop is not None and stop.is_set():  # who asks for an end may have ended it, too
                 raise StoppedError
+            if ended:
+                raise self._ended()
             left = deadline - time.monotonic()
             with contextlib.suppress(queue.Empty):
                 message = self._messages.get(timeout=max(0.0, min(_TICK, left)))
                 if message is not _END:
                     return message
                 self._messages.put(_END)
-                raise self._ended()
+                ended = True
+                continue
             if left <= 0:
                 raise LateError(f"gives no message for {seconds:g} s")
             if self._has_ended():  # what it has started may hold its pipe open

@@ -49,6 +49,28 @@ def test_a_job_can_be_stopped() -> None:
     assert time.monotonic() - start < 30
 
 
+@pytest.mark.parametrize("moment", ["starting", "working"])
+def test_who_stops_a_job_may_end_its_process_too(moment: str) -> None:
+    """The end is not the model's failure, whichever of the two is noticed first."""
+    stop = threading.Event()
+    supervisor = Supervisor(WORK, stop=stop)
+    if moment == "working":
+        assert supervisor.do("a").value == "A"
+
+    def interrupt() -> None:
+        while supervisor._process is None:
+            time.sleep(0.001)
+        time.sleep(0.2 if moment == "working" else 0)
+        stop.set()
+        supervisor.end()
+
+    other = threading.Thread(target=interrupt)
+    other.start()
+    with pytest.raises(StoppedError):
+        supervisor.do("hang")
+    other.join()
+
+
 def test_what_a_job_prints_is_no_answer() -> None:
     supervisor = Supervisor(WORK)
     try:

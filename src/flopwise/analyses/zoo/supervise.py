@@ -71,15 +71,17 @@ class Supervisor:
     def _once(self, job: object) -> Outcome:
         start = time.monotonic()
         try:
-            if self._process is None:
-                self._process = Child(f"{worker.__name__}:serve", variables={"OMP_NUM_THREADS": "1", **os.environ})
-                self._process.receive(_START, stop=self.stop)
+            process = self._process  # another thread may end it at any time
+            if process is None:
+                process = Child(f"{worker.__name__}:serve", variables={"OMP_NUM_THREADS": "1", **os.environ})
+                self._process = process
+                process.receive(_START, stop=self.stop)
         except LostError as error:
             self.end()
             if isinstance(error, StoppedError):
                 raise
             return Outcome(None, f"no process could be started: {_reason(error)}", time.monotonic() - start)
-        return self._outcome(self._process, job)
+        return self._outcome(process, job)
 
     def _outcome(self, process: Child, job: object) -> Outcome:
         """The outcome of a job in a running process."""
