@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,13 +14,16 @@ from flopwise.analyses.llm.program import Call
 from flopwise.analyses.llm.program import step as first_step
 from flopwise.analyses.timing.quantities import stored_numbers
 from flopwise.api.profile import profile
-from flopwise.errors import InputError
+from flopwise.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from torch import nn
 
     from flopwise.profiles.profile import Profile
     from flopwise.readers.torch.language.state import Step
+
+#: Tokens of a prompt where nobody says.
+USUAL_PROMPT = 4096
 
 #: Bytes of an element of the state, by the names that serving engines use.
 KV_DTYPES: dict[str, Fraction] = {
@@ -84,6 +88,15 @@ def language_module(model: object, dtype: str | None, trust_code: bool) -> nn.Mo
     return model  # type: ignore[return-value]
 
 
+def usual_prompt(module: nn.Module) -> int:
+    """The tokens of a prompt where nobody says: 4,096, for an encoder no more than it was made for."""
+    from flopwise.readers.torch.language.model import predicts_tokens
+    from flopwise.readers.torch.language.state import longest_context
+
+    longest = None if predicts_tokens(module) else longest_context(module)
+    return min(USUAL_PROMPT, longest or USUAL_PROMPT)
+
+
 class LanguageProgram:
     """A model of transformers as a program that can be profiled step by step."""
 
@@ -95,8 +108,9 @@ class LanguageProgram:
         weights: str | None = None,
         prompt: int = 1,
         batch: int = 1,
+        generate: int = 1,
     ) -> None:
-        from flopwise.readers.torch.language.model import head_notes
+        from flopwise.readers.torch.language.model import head_notes, predicts_tokens
         from flopwise.readers.torch.language.named import named_widths
         from flopwise.readers.torch.language.state import encoder_length, longest_context
         from flopwise.readers.torch.language.widths import stored_widths
@@ -116,6 +130,8 @@ class LanguageProgram:
         self.longest: int | None = longest_context(module)
         self.encodes = bool(getattr(module.config, "is_encoder_decoder", False))
         self.encoder_length: int | None = encoder_length(module)
+        self.predicts = predicts_tokens(module)
+        self._generate = generate
         self._request = self.encoder_length or prompt, batch
         named = head_notes(module, model) if text else ()  # type: ignore[arg-type]
         self.notes: tuple[str, ...] = (*named, *stored.notes, *self._encoder_notes())
@@ -125,6 +141,8 @@ class LanguageProgram:
         """True if the program keeps a state between calls: if there is one before the first step of the request."""
         from flopwise.readers.torch.language.state import NoStateError
 
+        if not (self.predicts and self._generate):
+            return False
         prompt, batch = self._request
         try:
             self._step(first_step(self, prompt), batch)
@@ -143,8 +161,13 @@ class LanguageProgram:
             yield "the encoder reads the prompt once; the decoder starts with one token and alone goes on"
 
     def profile(self, call: Call, batch: int) -> Profile:
-        """The profile of a call."""
-        return profile(self._module, self._step(call, batch).inputs)
+        """The profile of a call.
+
+        Raises:
+            InputError: it fails, and goes through more tokens than the model was made for.
+        """
+        with self._within_length(call):
+            return profile(self._module, self._step(call, batch).inputs)
 
     def plan(self) -> Mapping[str, str]:
         """How engines divide its weights by tensor parallelism."""
@@ -172,5 +195,23 @@ class LanguageProgram:
 
         key = call, batch
         if key not in self._steps:
-            self._steps[key] = step(self._module, call.past, call.new, batch, call.encoded)
+            with self._within_length(call):
+                self._steps[key] = step(self._module, call.past, call.new, batch, call.encoded)
         return self._steps[key]
+
+    @contextlib.contextmanager
+    def _within_length(self, call: Call) -> Iterator[None]:
+        """Say of a call that fails that it is too long, where it is.
+
+        Raises:
+            InputError: it is.
+        """
+        try:
+            yield
+        except ModelError as error:
+            tokens = call.past + call.new if call.encoded is None else max(call.past + call.new, call.encoded)
+            if self.longest is None or tokens <= self.longest:
+                raise
+            raise InputError(
+                f"{self.name}: {tokens:,} tokens are more than the {self.longest:,} that the model was made for"
+            ) from error

@@ -24,7 +24,7 @@ from flopwise.analyses.llm.serving.ways import Split
 from flopwise.analyses.llm.sharding import Sharding
 from flopwise.analyses.llm.training import Checkpointing, TrainingStep, room_of, run_of, training_step
 from flopwise.analyses.needed.latents import REWRITES
-from flopwise.api.language_program import KV_DTYPES, LanguageProgram, language_module
+from flopwise.api.language_program import KV_DTYPES, LanguageProgram, language_module, usual_prompt
 from flopwise.api.profile import profile
 from flopwise.conventions import Convention
 from flopwise.conventions import get as get_convention
@@ -44,7 +44,7 @@ def llm(
     model: object,
     *,
     train: Literal[False] = False,
-    prompt: int = 4096,
+    prompt: int | None = None,
     generate: int = 256,
     batch: int = 1,
     dtype: str | None = None,
@@ -75,7 +75,7 @@ def llm(
     model: object,
     *,
     train: Literal[True],
-    prompt: int = 4096,
+    prompt: int | None = None,
     batch: int = 1,
     dtype: str | None = None,
     device: str | None = None,
@@ -98,7 +98,7 @@ def llm(
     model: object,
     *,
     train: bool = False,
-    prompt: int = 4096,
+    prompt: int | None = None,
     batch: int = 1,
     dtype: str | None = None,
     device: str | None = None,
@@ -115,7 +115,8 @@ def llm(
         model: path of a ``config.json`` or of a folder that holds one, ``hf:org/name``, a GGUF file, or a model of
             transformers, which is afterwards as it was.
         train: whether a training step is counted in place of a request.
-        prompt: tokens of the prompt of each sequence; of a training step, tokens of each sequence.
+        prompt: tokens of the prompt of each sequence; of a training step, tokens of each sequence. None: 4,096, for an
+            encoder no more than it was made for.
         batch: sequences; of a training step, those of all devices together.
         dtype: element type of the weights ("bf16", "fp16", "fp32"); None: as the configuration says. Gradients and the
             optimizer's state have it too.
@@ -123,7 +124,7 @@ def llm(
             "8xh100" for eight. Of a training step, also against whose peak a run is held.
         trust_code: whether code that belongs to the model may run, where transformers does not know its type.
         progress: called with the name of each step.
-        generate: request: tokens that are generated after the prompt, by a step each; 256.
+        generate: request: tokens that are generated after the prompt, by a step each; 256. 0: none, and no cache.
         weights: request: how the weights are stored, by the name of a quantisation whose tools do so ("int8", "fp8",
             "int4", "awq", "gptq", "nf4", "mxfp4", "q4_k_m" ...); None: as the files or the configuration say.
         kv_dtype: request: element type of keys and values in the cache ("bf16", "fp8", "int8" ...); None: as the model
@@ -166,7 +167,7 @@ def llm(
         raise TypeError(f"llm() got an unexpected keyword argument {min(foreign)!r} for {what}")
     return run(
         model,
-        prompt=operator.index(prompt),
+        prompt=None if prompt is None else operator.index(prompt),
         batch=operator.index(batch),
         dtype=dtype,
         device=device,
@@ -180,7 +181,7 @@ def llm(
 def _request(
     model: object,
     *,
-    prompt: int,
+    prompt: int | None,
     batch: int,
     dtype: str | None,
     device: str | None,
@@ -228,11 +229,13 @@ def _request(
         raise InputError(f"memory_fraction {memory_fraction:g}: give the device as well")
     progress("building the model")
     cache = kv_dtype.lower() if kv_dtype else None
-    program = LanguageProgram(language_module(model, dtype, trust_code), model, cache, weights, prompt, batch)
+    module, generate = language_module(model, dtype, trust_code), operator.index(generate)
+    prompt = usual_prompt(module) if prompt is None else prompt
+    program = LanguageProgram(module, model, cache, weights, prompt, batch, generate)
     result = inference(
         program,
         prompt=prompt,
-        generate=operator.index(generate),
+        generate=generate,
         batch=batch,
         kv_dtype=kv_dtype,
         curve=curve,
@@ -312,7 +315,7 @@ def _devices(device: str | None, gpus: int | None) -> tuple[int | None, Device |
 def _training_step(
     model: object,
     *,
-    prompt: int,
+    prompt: int | None,
     batch: int,
     dtype: str | None,
     device: str | None,
@@ -329,7 +332,7 @@ def _training_step(
     measured: float | None = None,
 ) -> TrainingStep:
     """The cost of a training step; see ``llm``."""
-    for name, number in (("batch", batch), ("prompt", prompt)):
+    for name, number in (("batch", batch), ("prompt", 1 if prompt is None else prompt)):
         if number < 1:
             raise InputError(f"{name} {number}: must be at least 1")
     shares = _shares({"dp": dp, "fsdp": fsdp, "tp": tp, "pp": pp, "ep": ep})
@@ -340,9 +343,8 @@ def _training_step(
         raise InputError("tokens per second and seconds of a step say the same of a run; give one")
     if measured is not None and not 0 < measured < math.inf:
         raise InputError(f"measured {measured:g} seconds: must be a number above 0")
-    rate = tokens_per_second if measured is None else batch * prompt / measured
     asked, where = _devices(device, None)
-    if rate is not None and where is None:
+    if (tokens_per_second, measured) != (None, None) and where is None:
         raise InputError("the MFU of a run needs a device as well")
     count = 1 if sharding is None else sharding.devices
     if asked not in (None, count):
@@ -352,10 +354,12 @@ def _training_step(
 
     progress("building the model")
     module = language_module(model, dtype, trust_code)
+    sequence = usual_prompt(module) if prompt is None else prompt
+    rate = tokens_per_second if measured is None else batch * sequence / measured
 
     def trained(sequences: int, again: bool) -> Profile:
-        progress(f"a step of {sequences} × {prompt} tokens")
-        return _trained(module, sequences, prompt, optimizer, again)
+        progress(f"a step of {sequences} × {sequence} tokens")
+        return _trained(module, sequences, sequence, optimizer, again)
 
     full = checkpointing == "full"
     step = trained(batch, full)
@@ -366,7 +370,7 @@ def _training_step(
         source=os.fsdecode(model) if text else type(module).__name__,  # type: ignore[arg-type]
         dtype=str(next(module.parameters()).dtype).removeprefix("torch."),
         batch=batch,
-        sequence=prompt,
+        sequence=sequence,
         optimizer=optimizer,
         checkpointing=checkpointing,
         plain=trained(batch, False) if full else None,

@@ -157,8 +157,8 @@ def test_an_encoder_of_sound_reads_what_it_is_made_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"prompt": 1.5}, "llm(prompt=...): expected a whole number, not 1.5"),
-        ({"prompt": "100"}, "llm(prompt=...): expected a whole number, not '100'"),
+        ({"prompt": 1.5}, "llm(prompt=...): expected a whole number or None, not 1.5"),
+        ({"prompt": "100"}, "llm(prompt=...): expected a whole number or None, not '100'"),
         ({"batch": True}, "llm(batch=...): expected a whole number, not True"),
         ({"generate": None}, "llm(generate=...): expected a whole number, not None"),
         ({"train": True, "dp": 2.0}, "llm(dp=...): expected a whole number or None, not 2.0"),
@@ -260,9 +260,49 @@ def test_an_encoder_alone_has_its_prompt_and_no_step(tmp_path: Path, kind: str) 
     assert content["decode"] is None
     assert content["device"]["decode"] is None
     json.dumps(content)
-    assert any("keeps no state between calls, so there is no step" in note for note in result.notes)
+    assert any("predicts no next token, so there is no step and no cache" in note for note in result.notes)
+    assert content["logits"] == "all"
     assert "prefill, 32 tokens" in str(result)
+    assert "cache" not in str(result).replace("no cache", "")
+    assert f"at most {2 / result.device.prefill.seconds:,.0f} sequences/s in batches of 2" in content["verdict"]
     assert all(point.decode is None for point in result.curve)
+
+
+def test_encoders_by_hand(tmp_path: Path) -> None:
+    width, inner, layers, vocabulary, tokens = 64, 96, 2, 320, 32
+    heads = ENCODERS["bert"]["num_attention_heads"] * 16
+    layer = 4 * width * heads + 2 * width * inner
+    scores = width * width + width * vocabulary  # every position may be the one that is filled in
+    bert = flopwise.llm(written(tmp_path, ENCODERS["bert"]), prompt=tokens)
+    assert bert.prefill.macs == tokens * (layers * layer + scores) + layers * 2 * heads * tokens**2
+    assert bert.prefill.needed_macs == bert.prefill.macs
+    config = {**ENCODERS["modernbert"], "local_attention": 8, "layer_types": ["full_attention", "sliding_attention"]}
+    modern = flopwise.llm(written(tmp_path, config), prompt=tokens)
+    layer += width * inner  # a gated network
+    window = sum(abs(a - b) <= 4 for a in range(tokens) for b in range(tokens))
+    pairs = tokens**2 + window
+    assert modern.prefill.needed_macs == tokens * (layers * layer + scores) + 2 * heads * pairs
+
+
+def test_models_that_predict_no_token_have_no_step(tmp_path: Path) -> None:
+    embedding = flopwise.llm(written(tmp_path, {**LLAMA, "architectures": ["LlamaModel"]}), prompt=32)
+    assert (embedding.decode, embedding.generate, embedding.final_cache_bytes) == (None, 0, 0)
+    alone = flopwise.llm(written(tmp_path, LLAMA), prompt=32, generate=0)
+    assert alone.prefill.needed_macs == embedding.prefill.needed_macs + 64 * 320
+    assert alone.decode is None
+    assert "no token is generated, so there is no step, and no cache is kept" in alone.notes
+    encoder = flopwise.llm(written(tmp_path, {**ENCODER_DECODER, "architectures": ["T5EncoderModel"]}), prompt=32)
+    assert encoder.decode is None
+    assert encoder.prefill.macs == flopwise.profile(tmp_path, {"input_ids": (1, 32)}).total("macs")
+
+
+def test_an_encoder_reads_no_more_than_it_was_made_for(tmp_path: Path) -> None:
+    written(tmp_path, {**ENCODERS["bert"], "max_position_embeddings": 48})
+    assert flopwise.llm(tmp_path).prompt == flopwise.llm(tmp_path, train=True).sequence == 48
+    with pytest.raises(flopwise.InputError, match="64 tokens are more than the 48 that the model was made for"):
+        flopwise.llm(tmp_path, prompt=64)
+    written(tmp_path, {**ENCODERS["xlm-roberta"], "max_position_embeddings": 50, "pad_token_id": 1})
+    assert flopwise.llm(tmp_path).prompt == 48  # positions count from behind the padding's
 
 
 def test_a_note_says_where_a_step_has_more_flops_than_twice_its_macs(tmp_path: Path) -> None:
@@ -291,7 +331,9 @@ def test_latents_are_absorbed_in_a_figure_of_their_own(tmp_path: Path) -> None:
         flopwise.llm(tmp_path, rewrites=["absorb"])
 
 
-@pytest.mark.parametrize("options", [{"batch": 0}, {"prompt": 0}, {"generate": 0}, {"dtype": "fp7"}, {"kv_dtype": "x"}])
+@pytest.mark.parametrize(
+    "options", [{"batch": 0}, {"prompt": 0}, {"generate": -1}, {"dtype": "fp7"}, {"kv_dtype": "x"}]
+)
 def test_wrong_options(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(flopwise.InputError):
         flopwise.llm(written(tmp_path, LLAMA), **options)

@@ -65,7 +65,7 @@ class Sketched:
     types: Mapping[str, str] = {}
     state_type: str | None = None
     notes: tuple[str, ...] = ()
-    encodes, encoder_length = False, None
+    encodes, encoder_length, predicts = False, None, True
 
     def __init__(self, prompt: Graph, step: Graph | None, state: Callable[[Call], int] = lambda call: 0) -> None:
         self.prompt, self.step, self.keeps_state = prompt, step, step is not None

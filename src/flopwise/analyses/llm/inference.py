@@ -215,7 +215,7 @@ def inference(
     Args:
         program: the model.
         prompt: tokens of the prompt of each sequence.
-        generate: tokens that are generated after it, each by a step of its own.
+        generate: tokens that are generated after it, each by a step of its own; 0: the prompt alone, without a cache.
         batch: sequences.
         kv_dtype: what the state's element type is called, where it is not that of the weights.
         curve: whether cost and memory are also run at other lengths of the context.
@@ -227,18 +227,20 @@ def inference(
         progress: called with the name of each step.
 
     Raises:
-        InputError: a number is less than 1, the shared prefix longer than the prompt, or the model has nothing that a
+        InputError: a number is out of range, the shared prefix longer than the prompt, or the model has nothing that a
             rewrite is for.
     """
-    for name, number in (("batch", batch), ("prompt", prompt), ("generate", generate)):
-        if number < 1:
-            raise InputError(f"{name} {number}: must be at least 1")
+    for name, number, least in (("batch", batch, 1), ("prompt", prompt, 1), ("generate", generate, 0)):
+        if number < least:
+            raise InputError(f"{name} {number}: must be at least {least}")
     prompt = program.encoder_length or prompt
     if engine.shared_prefix > prompt:
         raise InputError(f"shared_prefix {engine.shared_prefix}: the prompt has {prompt} tokens")
+    logits = logits if program.predicts else "all"
     runs = Runs(program, batch, conventions, progress, logits == "last")
     first = runs.run(prefill_of(program, prompt))
     then = runs.run(step(program, prompt)) if program.keeps_state else None
+    left_out = () if then is not None else (_why_no_step(program, generate),)
     generate = generate if then is not None else 0
     cache = runs.cache(prompt, generate)
     (macs, flops, read, least, absorbed, *counts), products = runs.generation(prompt, generate, cache)
@@ -279,6 +281,7 @@ def inference(
         rewrites={} if then is None or then.absorbed is None else {ABSORB_MLA: (then.absorbed, absorbed)},
         conventions={own.name: (own.unit, prompts, steps, every) for own, prompts, steps, every in counted},
         notes=(
+            *left_out,
             *_notes(program, prompt, generate, first.cost, decode),
             *([_SHARED] if engine.shared_prefix and batch > 1 else []),
             *first.profile.notes,
@@ -297,11 +300,17 @@ def _contexts(program: Program, prompt: int, generate: int) -> tuple[int, ...]:
     return lengths(prompt, prompt + generate, program.longest)
 
 
+def _why_no_step(program: Program, generate: int) -> str:
+    """A note on what a request without steps leaves out."""
+    if not generate:
+        return "no token is generated, so there is no step, and no cache is kept"
+    lacks = "keeps no state between calls" if program.predicts else "predicts no next token"
+    return f"{program.name} {lacks}, so there is no step and no cache: each call reads all of its input"
+
+
 def _notes(program: Program, prompt: int, generate: int, prefill: Step, decode: Step | None) -> Iterator[str]:
     """Notes on the figures."""
     yield from program.notes
-    if decode is None:
-        yield f"{program.name} keeps no state between calls, so there is no step: each call reads all of its input"
     end = prompt if decode is None else decode.past + generate
     if program.encodes and program.encoder_length is None:
         end = max(end, prompt)

@@ -48,6 +48,9 @@ class Program(Protocol):
     #: the prompt, or where there is none.
     encoder_length: int | None
 
+    #: Whether it predicts the next token, so that the scores of the last position are enough; an encoder does not.
+    predicts: bool
+
     @property
     def keeps_state(self) -> bool:
         """True if it keeps a state between calls; an encoder alone does not, and has no steps."""

@@ -131,11 +131,13 @@ class Runs:
 
     def largest_step(self, prompt: int, tokens: int) -> tuple[Profile, int]:
         """A step of so many tokens, as sequences that are no longer than the model was made for, and its tokens; of a
-        program that goes through its prompt token by token, the whole prompt."""
+        program that goes through its prompt token by token, the whole prompt. Without a cache prompts are not cut."""
         program = self.program
         if program.keeps_state and self._unrolled(prompt):
             return self.run(prefill(program, prompt)).profile, self.batch * prompt
         longest = program.encoder_length or min(tokens, program.longest or tokens)
+        if not program.keeps_state:
+            tokens, longest = max(tokens, prompt), max(longest, prompt)
         sequences = -(-tokens // longest)
         call = prefill(program, program.encoder_length or -(-tokens // sequences))
         if (call, sequences) == (prefill(program, prompt), self.batch):

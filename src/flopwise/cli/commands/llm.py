@@ -43,8 +43,10 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
     ],
 )
 @click.argument("model", type=Read())
-@option("--prompt", type=int, default=4096, show_default=True, metavar="N", help="Tokens of the prompt.")
-@option("--generate", type=int, default=256, show_default=True, metavar="N", help="Tokens generated after it.")
+@option(
+    "--prompt", type=int, metavar="N", help="Tokens of the prompt; default: 4096, of an encoder those it was made for."
+)
+@option("--generate", type=int, default=256, show_default=True, metavar="N", help="Tokens generated after it; 0: none.")
 @option("-b", "--batch-size", "batch", type=int, default=1, show_default=True, metavar="N", help="Sequences.")
 @option("--dtype", metavar="TYPE", help="Element type of the weights: bf16, fp16, fp32; default: as configured.")
 @option(

@@ -9,9 +9,10 @@ def verdict(serving: Serving) -> str:
     """A line that begins with "fits", "does not fit", or "must fit" where no memory of a device is known."""
     memory = serving.memory
     weights = gigabytes(memory.weight_bytes)
-    cache = gigabytes(memory.cache_bytes(serving.sequences, serving.tokens))
+    cache = memory.cache_bytes(serving.sequences, serving.tokens)
     workspace = gigabytes(memory.workspace_bytes(serving.sequences))
-    parts = f"{weights} of weights, {cache} of cache and {workspace} of workspace"
+    kept = f", {gigabytes(cache)} of cache" if cache else ""
+    parts = f"{weights} of weights{kept} and {workspace} of workspace"
     if serving.memory_bytes is None or serving.device_bytes is None:
         return f"must fit: {parts}"
     have = gigabytes(serving.memory_bytes)
@@ -33,6 +34,10 @@ def verdict(serving: Serving) -> str:
     shared = serving.engine.shared_prefix and serving.sequences > 1  # times are those without a prefix
     if serving.floors is not None and serving.floors.decode_seconds and not shared:
         said.append(f"at most {_rate(1 / serving.floors.decode_seconds)} tokens/s each")
+    elif serving.floors is not None and serving.floors.prefill_seconds and not cache and split.pp == 1:
+        batch = serving.sequences * split.dp
+        batches = f" in batches of {batch:,}" if batch > 1 else ""
+        said.append(f"at most {_rate(batch / serving.floors.prefill_seconds)} sequences/s{batches}")
     return "; ".join(said)
 
 

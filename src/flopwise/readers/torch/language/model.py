@@ -76,6 +76,17 @@ def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: 
     return module.eval()
 
 
+def predicts_tokens(module: Any) -> bool:
+    """True if a module predicts the next token; False for encoders, and for models without scores of the vocabulary."""
+    from transformers import AutoModelForMaskedLM
+
+    if not getattr(module, "can_generate", lambda: True)():
+        return False
+    config = module.config
+    fills_in = type(config) in AutoModelForMaskedLM._model_mapping and not getattr(config, "is_encoder_decoder", False)
+    return not fills_in or bool(getattr(config, "is_decoder", False))
+
+
 def head_notes(module: nn.Module, model: str | os.PathLike[str]) -> tuple[str, ...]:
     """That the configuration does not say which class the module is, where that is so, and what transformers takes
     otherwise than it says; a GGUF file says neither."""

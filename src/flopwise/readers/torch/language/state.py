@@ -133,7 +133,14 @@ def longest_context(model: Any) -> int | None:
         raise InputError(f"{type(model).__name__}: past and new tokens are for models of transformers")
     config = model.config.get_text_config(decoder=True)
     lengths = [getattr(config, name, None) for name in _LONGEST]
-    return next((n for n in lengths if isinstance(n, int) and n > 0), None)
+    longest = next((n for n in lengths if isinstance(n, int) and n > 0), None)
+    return None if longest is None else longest - _padded_positions(model)
+
+
+def _padded_positions(model: Any) -> int:
+    """The positions before the first token's, such as RoBERTa's, which count from behind that of the padding."""
+    tables = (part for path, part in model.named_modules() if path.endswith("position_embeddings"))
+    return next((part.padding_idx + 1 for part in tables if getattr(part, "padding_idx", None) is not None), 0)
 
 
 def encoder_length(model: nn.Module) -> int | None:
@@ -174,7 +181,8 @@ def _state_after(
     inputs = _tokens(model, past, batch, encoded)
     takes = inspect.signature(model.forward).parameters
     fixed = encoder and getattr(model.config, "use_cache", False)  # some encoders refuse what is for the decoder
-    if not fixed and ("use_cache" in takes or any(p.kind is p.VAR_KEYWORD for p in takes.values())):
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in takes.values()) and getattr(model.config, "use_cache", True)
+    if not fixed and ("use_cache" in takes or open_ended):
         inputs["use_cache"] = True
     with _encoder_outputs(model if encoder else None) as outputs:
 

@@ -18,6 +18,7 @@ from flopwise.report.sheet.values import Look, duration
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
     from flopwise.analyses.llm.serving.serving import Serving
+    from flopwise.analyses.llm.step import Step
     from flopwise.analyses.llm.training import Room, TrainingStep
     from flopwise.report.sheet.values import Value
 
@@ -49,7 +50,7 @@ def llm_report(result: Inference) -> Report:
 def _request_sheet(result: Inference, look: Look) -> Sheet:
     """One line for each quantity; columns for the prompt, a single step, all steps, and prompt and steps together."""
     step = result.decode
-    after = "no step" if step is None else f"1 token after {result.prompt:,}"
+    after = f"1 token after {result.prompt:,}"
     after = "1 token of the decoder" if step is not None and step.past != result.prompt else after
     heads = (
         Head("quantity", "", "text", 0, prose=True),
@@ -58,11 +59,12 @@ def _request_sheet(result: Inference, look: Look) -> Sheet:
         Head("generate", f"{result.generate:,} tokens, one by one", "number", 2),
         Head("request", "the whole request", "number", 3),
     )
-    lines = tuple(Line(values) for values in _lines(result))
+    columns = len(heads) if step is not None else 2  # without steps the request is its prompt
+    lines = tuple(Line(values[:columns]) for values in _lines(result))
     batch = f"{result.batch} sequence{'s' if result.batch > 1 else ''}"
     kv = f", cache {result.kv_dtype}" if result.kv_dtype else ""
     return Sheet(
-        heads=heads,
+        heads=heads[:columns],
         lines=lines,
         about=(look.text(f"{result.source} · {result.name} · {result.dtype}{kv} · {batch}"),),
         verdict="" if result.serving is None else look.text(verdict(result.serving)),
@@ -102,8 +104,7 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
             for name, (unit, once, then, every) in result.conventions.items()
         ),
         ("weights touched, bytes", pre.weights.most, "" if step is None else step.weights.most, "", ""),
-        both("cache read, bytes", "state_bytes"),
-        both("weights and cache read, bytes", "bytes", result.generated_bytes, result.request_bytes),
+        *(_cache_lines(result, step) if step is not None else ()),
         both("activations alive at once, bytes", "activation_bytes"),
         ("FLOPs per byte", round(pre.intensity), "" if step is None else round(step.intensity), *map(round, per_byte)),
     ]
@@ -122,16 +123,29 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
     return lines
 
 
+def _cache_lines(result: Inference, step: Step) -> Iterator[tuple[Value, ...]]:
+    """The lines of bytes that are read of the cache, and of weights and cache together."""
+    yield "cache read, bytes", result.prefill.state_bytes, step.state_bytes, "", ""
+    every = result.generated_bytes, result.request_bytes
+    yield "weights and cache read, bytes", result.prefill.bytes, step.bytes, *every
+
+
 def _request_figures(result: Inference, look: Look) -> Iterator[Figure]:
     """The figures of the whole model and of its memory, ready to be shown."""
     yield figure("parameters", result.params, "", look)
     yield figure("active parameters", result.active_params, "", look)
     yield figure("weights", result.weight_bytes, "B", look)
+    if result.decode is not None:
+        yield from _cache_figures(result, look)
+    if result.serving is not None:
+        yield from _serving_figures(result.serving, result, look)
+
+
+def _cache_figures(result: Inference, look: Look) -> Iterator[Figure]:
+    """The figures of the cache, ready to be shown."""
     yield figure("cache per token", result.cache_bytes_per_token, "B", look)
     yield figure("cache after the prompt", result.cache_bytes, "B", look)
     yield figure("cache after the last token", result.final_cache_bytes, "B", look)
-    if result.serving is not None:
-        yield from _serving_figures(result.serving, result, look)
 
 
 def _serving_figures(serving: Serving, result: Inference, look: Look) -> Iterator[Figure]:
@@ -139,7 +153,8 @@ def _serving_figures(serving: Serving, result: Inference, look: Look) -> Iterato
     memory = serving.memory
     tokens = memory.workspace.tokens
     yield figure(f"workspace of a step of {tokens:,} tokens", memory.workspace_bytes(serving.sequences), "B", look)
-    yield figure("must fit: weights, cache, workspace", serving.must_fit_bytes, "B", look)
+    kept = ", cache" if result.decode is not None else ""
+    yield figure(f"must fit: weights{kept}, workspace", serving.must_fit_bytes, "B", look)
     if serving.memory_bytes is None or serving.left_over_bytes is None:
         return
     yield figure(f"{serving.engine.memory_fraction:g} of {serving.where}", serving.memory_bytes, "B", look)
