@@ -257,7 +257,7 @@ def _request(
         return plain
     serving = replace(serving, floors=floors_of(bounds))
     assert result.divisible is not None
-    if count in (None, 1) and ways is None and (serving.fits or not where.memory_bytes):
+    if count in (None, 1) and ways is None and (serving.fits or not where.capacity_bytes):
         return replace(plain, serving=serving)
     progress(f"splits among {where.name}")
     request = result.divisible, engine, result.cached_tokens

@@ -13,14 +13,12 @@ from typing import Any
 import pytest
 from tests.analyses.llm.held import MODELS, Held, held
 
+from flopwise.analyses.timing.catalog import find
+
 STATEMENTS = json.loads((Path(__file__).parents[2] / "recorded" / "fits.json").read_text())
 
 #: Bytes of a device that vLLM took beyond weights and cache in the log of Qwen3-235B-A22B on four H100.
 BEYOND = 9.3e9
-
-#: MiB that nvidia-smi prints as a device's memory.
-REPORTED = {"h100-sxm": 81559, "h800-sxm": 81559, "h200-sxm": 143771, "b200": 183359, "rtx-3090": 24576}
-REPORTED["rtx-4080"] = 16376
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +35,7 @@ def test_what_runs_fits(memory: dict[tuple[str, str], Held], row: dict[str, Any]
     config, count = MODELS[row["model"]], row["count"]
     heads = 1 if "kv_lora_rank" in config else min(count, config["num_key_value_heads"])
     cache = (kept + row["context"] * token) / heads / (2 if "cache" in row else 1)
-    need, have = weights / count + cache, 0.9 * REPORTED[row["device"]] * 2**20
+    need, have = weights / count + cache, 0.9 * find(row["device"]).capacity_bytes
     assert need / 1e9 == pytest.approx(row["needed_gb"], abs=0.05)
     assert have / 1e9 == pytest.approx(row["usable_gb"], abs=0.05)
     assert need <= have if row["runs"] else need + BEYOND > have

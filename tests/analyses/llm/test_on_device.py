@@ -16,7 +16,7 @@ REQUEST = asked(EXACT, EXACT)
 
 
 def on(memory_bytes: int | None, request: Inference = REQUEST) -> OnDevice:
-    device = replace(find("h100"), memory_bytes=memory_bytes)
+    device = replace(find("h100"), memory_bytes=memory_bytes, reported=None)
     return on_device(request, device, served(request, Engine(memory_fraction=1.0), device))
 
 

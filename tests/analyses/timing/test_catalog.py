@@ -57,6 +57,19 @@ def test_every_figure_has_a_source_a_unit_and_a_flag(name: str) -> None:
             assert cache["level"] in LEVELS
 
 
+@pytest.mark.parametrize("name", [name for name in catalog.TABLES if name != "cpu"])
+def test_reported_memory_has_a_source_and_is_near_the_vendors(name: str) -> None:
+    for row in (row for row in TABLES[name]["device"] if "memory_reported" in row):
+        reported = row["memory_reported"]
+        assert reported["source"] in TABLES[name]["document"]
+        assert (reported["kind"] == "derived") == ("how" in reported), row["id"]
+        device = DEVICES[row["id"]]
+        assert device.capacity_bytes == reported["mib"] << 20
+        assert device.capacity_bytes == pytest.approx(device.memory_bytes, rel=0.08), row[
+            "id"
+        ]  # GiB are 7.4 % more than GB
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

@@ -102,7 +102,7 @@ def on_device(result: Request, device: Device, serving: Serving | None = None) -
     prefill, decode = _floor(result.prefill, device), None if result.decode is None else _floor(result.decode, device)
     return OnDevice(
         device=device.name,
-        memory_bytes=device.memory_bytes or None,
+        memory_bytes=device.capacity_bytes or None,
         prefill=prefill,
         decode=decode,
         generate=roofline(device, result.generated_products, result.least_generated_bytes),

@@ -47,6 +47,8 @@ class Room:
     devices: int
     memory_bytes: int
     must_fit_bytes: int
+    #: Whether the driver reports as much memory; else the vendor prints it.
+    reported: bool = True
 
     @property
     def left_over_bytes(self) -> int:
@@ -150,7 +152,8 @@ class TrainingStep:
 def room_of(step: TrainingStep, device: Device, devices: int) -> Room | None:
     """The memory of a device beside what the rank with the most needs; None where it is not known."""
     need = step.memory_bytes if step.rank is None else step.rank.memory_bytes
-    return Room(device.name, devices, device.memory_bytes, need) if device.memory_bytes else None
+    have, reported = device.capacity_bytes, device.reported is not None
+    return Room(device.name, devices, have, need, reported) if have else None
 
 
 def run_of(step: TrainingStep, device: Device, tokens_per_second: float, devices: int) -> Run:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Any, TypeAlias
 
-from flopwise.analyses.timing.device import Cache, Clock, Device, Peak, Unit
+from flopwise.analyses.timing.device import Cache, Clock, Device, Peak, ReportedMemory, Unit
 from flopwise.errors import InputError
 from flopwise.readers.source.text import parse_toml
 
@@ -84,7 +84,7 @@ def nearest_gpu(name: str, memory: int) -> Device | None:
         near,
         key=lambda d: (
             len(words & {*d.name.lower().replace("-", " ").split(), *d.id.split("-")}),
-            -abs(d.memory_bytes - memory),
+            -abs(d.capacity_bytes - memory),
         ),
         default=None,
     )
@@ -175,6 +175,7 @@ def _device(block: str, table: str) -> Device:
     documents = _header(table)["document"]
     common = {name: row[name] for name in ("id", "name", "kind", "vendor", "memory_bytes")}
     common |= {"aliases": tuple(row.get("aliases", ())), "note": row.get("note", "")}
+    common |= {"reported": _reported(row["memory_reported"], documents) if "memory_reported" in row else None}
     if table == "cpu":
         return _cpu(row, documents, common)
     caches = tuple(Cache(c["level"], c["bytes"]) for c in row.get("caches", ()))
@@ -190,6 +191,13 @@ def _device(block: str, table: str) -> Device:
         if peak.what in ("matrix", "vector", "l1") and peak.dense and (mhz or clock.rated) < clock.highest
     )
     return Device(**common, caches=caches, peaks=(*peaks, *faster), clock=clock)
+
+
+def _reported(row: Row, documents: Mapping[str, Row]) -> ReportedMemory:
+    """The memory that a driver reports, in a document or as one of another device shows."""
+    document = documents[row["source"]]
+    source = f"{row['how']}: {document['title']}" if "how" in row else document["title"]
+    return ReportedMemory(row["mib"] << 20, row["kind"], source, document["url"])
 
 
 def _at_highest_clock(peak: Peak, mhz: int, highest: int) -> Peak:

@@ -135,6 +135,17 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportedMemory:
+    """The memory of a device as its driver reports it."""
+
+    nbytes: int
+    kind: Kind
+    #: Title and link of the report, with how the figure was derived.
+    source: str
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """A processor with its memory."""
 
@@ -142,7 +153,7 @@ class Device:
     name: str
     kind: Literal["cpu", "gpu", "tpu"]
     vendor: str
-    #: Bytes of memory.
+    #: Bytes of memory, as the vendor prints them; 0 where they are not known.
     memory_bytes: int
     peaks: tuple[Peak, ...]
     aliases: tuple[str, ...] = ()
@@ -152,6 +163,13 @@ class Device:
     note: str = ""
     #: None where no list of its clocks is known.
     clock: Clock | None = None
+    #: None where nobody wrote down what its driver reports.
+    reported: ReportedMemory | None = None
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Bytes of memory that its driver reports, else those that the vendor prints; 0 where neither is known."""
+        return self.memory_bytes if self.reported is None else self.reported.nbytes
 
     @checked
     def flops(self, dtype: str, threads: int | None = None) -> Peak | None:

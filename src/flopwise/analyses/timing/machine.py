@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flopwise.analyses.timing import catalog
-from flopwise.analyses.timing.device import Cache, Device, Peak
+from flopwise.analyses.timing.device import Cache, Device, Peak, ReportedMemory
 from flopwise.errors import InputError
 
 
@@ -103,7 +103,19 @@ def this_cpu(host: Facts | None = None) -> Device:
             note = f"the system does not report its clock, so {ghz:g} GHz is assumed, the highest of any {core} chip"
     vendor = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}.get(host.vendor, "arm" if host.part else "")
     name = f"{host.name or platform.processor() or 'CPU'} ({host.cores} core{'s' if host.cores > 1 else ''})"
-    return Device("cpu", name, "cpu", vendor, host.memory_bytes, peaks, ("this",), host.cores, host.caches, note)
+    return Device(
+        "cpu",
+        name,
+        "cpu",
+        vendor,
+        host.memory_bytes,
+        peaks,
+        ("this",),
+        host.cores,
+        host.caches,
+        note,
+        reported=ReportedMemory(host.memory_bytes, "measured", "the system"),
+    )
 
 
 def this_gpus() -> tuple[Device, ...]:
@@ -132,10 +144,12 @@ def this_gpus() -> tuple[Device, ...]:
 
 def _gpu(index: int, name: str, memory: int) -> Device:
     """A GPU that NVML names, with the figures of the listed model of that name whose memory is nearest."""
-    best = catalog.nearest_gpu(name, memory)
+    best, reported = catalog.nearest_gpu(name, memory), ReportedMemory(memory, "measured", "NVML")
     if best is None:
-        return Device(f"gpu{index}", name, "gpu", "nvidia", memory, (), note="its model is not listed")
-    return replace(best, id=f"gpu{index}", name=name, memory_bytes=memory, note=f"figures of {best.name}")
+        note = "its model is not listed"
+        return Device(f"gpu{index}", name, "gpu", "nvidia", memory, (), note=note, reported=reported)
+    note = f"figures of {best.name}"
+    return replace(best, id=f"gpu{index}", name=name, memory_bytes=memory, note=note, reported=reported)
 
 
 def present() -> tuple[Device, ...]:

@@ -66,6 +66,8 @@ def _schema(devices: Sequence[Device]) -> Json:
 
 def _sheet(device: Device, data: bool, look: Look) -> Sheet:
     memory = [human(device.memory_bytes, "B") + " memory"] if device.memory_bytes else []
+    if device.reported is not None and device.reported.nbytes != device.memory_bytes:
+        memory.append(f"its driver reports {human(device.reported.nbytes, 'B')}")
     caches = [f"{c.level.upper()} {human(c.nbytes, 'B')}" for c in device.caches]
     names = [f"also {', '.join(device.aliases)}"] if device.aliases else []
 
@@ -109,6 +111,8 @@ def _clock(device: Device) -> list[str]:
 def _documents(device: Device) -> list[str]:
     """Each document that is a source of figures, with its link."""
     links = {peak.source.rpartition(": ")[2]: (peak.url, peak.verified) for peak in device.peaks if peak.url}
+    if device.reported is not None and device.reported.url:
+        links[device.reported.source.rpartition(": ")[2]] = (device.reported.url, True)
     return [
         f"{title}: {url}" + ("" if verified else " (not opened, so that its figures are unverified)")
         for title, (url, verified) in links.items()
@@ -122,6 +126,13 @@ def _content(device: Device) -> Json:
         "aliases": list(device.aliases),
         **fields(device, "kind vendor cores"),
         "memory_bytes": device.memory_bytes or None,
+        "memory_reported": None
+        if device.reported is None
+        else {
+            "bytes": device.reported.nbytes,
+            **fields(device.reported, "kind source"),
+            "url": device.reported.url or None,
+        },
         "clock": None if device.clock is None else fields(device.clock, "rated highest source url"),
         "caches": {cache.level: cache.nbytes for cache in device.caches},
         "figures": [{**fields(peak, keys), "url": peak.url or None} for peak in device.peaks],

@@ -22,6 +22,10 @@ PARTS = "61 GB of weights, 9.1 GB of cache and 1.0 GB of workspace"
     [
         (SERVING, f"fits: H100, {PARTS} in 72 GB (0.9 of 80 GB); at most 17 sequences; at most 50 tokens/s each"),
         (
+            replace(SERVING, reported=False, floors=None),
+            f"fits: H100, {PARTS} in 72 GB (0.9 of 80 GB by the vendor); at most 17 sequences",
+        ),
+        (
             replace(SERVING, memory=replace(MEMORY, prefix=1024), engine=Engine(shared_prefix=1024)),
             f"fits: H100, {PARTS.replace('9.1', '7.1')} in 72 GB (0.9 of 80 GB); at most 17 sequences",
         ),
@@ -31,7 +35,7 @@ PARTS = "61 GB of weights, 9.1 GB of cache and 1.0 GB of workspace"
             f"does not fit: H100, 71 GB of 36 GB (0.9 of 40 GB), {PARTS}; the fewest is 2",
         ),
     ],
-    ids=["fits", "shared prefix", "no device", "does not fit"],
+    ids=["fits", "by the vendor", "shared prefix", "no device", "does not fit"],
 )
 def test_the_line(serving: Serving, line: str) -> None:
     assert verdict(serving) == line

@@ -72,6 +72,8 @@ class Serving:
     #: The device, and all of its memory; None where none was named, or its memory is not known.
     device: str | None = None
     device_bytes: int | None = None
+    #: Whether the driver reports as much memory; else the vendor prints it.
+    reported: bool = True
     #: The most sequences of as many tokens, and the longest context of as many sequences; None: no device, or no limit
     #: by memory.
     max_sequences: int | None = None
@@ -127,6 +129,7 @@ class Serving:
                 "workspace_tokens": memory.workspace.tokens,
                 "must_fit_bytes": self.must_fit_bytes,
                 "memory_bytes": self.memory_bytes,
+                "reported": None if self.memory_bytes is None else self.reported,
                 "left_over_bytes": self.left_over_bytes,
                 "fits": self.fits,
             },
@@ -191,13 +194,14 @@ def served(request: Request, engine: Engine, device: Device | None) -> Serving |
     if memory is None:
         return None
     serving = Serving(memory, engine, request.batch, request.cached_tokens)
-    if device is None or not device.memory_bytes:
+    if device is None or not device.capacity_bytes:
         return serving
-    have = usable(device.memory_bytes, engine.memory_fraction)
+    have = usable(device.capacity_bytes, engine.memory_fraction)
     return replace(
         serving,
         device=device.name,
-        device_bytes=device.memory_bytes,
+        device_bytes=device.capacity_bytes,
+        reported=device.reported is not None,
         max_sequences=memory.most_sequences(request.cached_tokens, have),
         max_context=longest_context(request, request.cached_tokens, memory.most_tokens(request.batch, have)),
         fewest=1 if serving.must_fit_bytes <= have else None,

@@ -34,9 +34,9 @@ def placement(request: Divisible, engine: Engine, tokens: int, split: Split, dev
         InputError: something does not divide, or memory is not known.
     """
     stages, workspace = request.stages(split), request.workspace(split)
-    if workspace is None or not device.memory_bytes:
+    if workspace is None or not device.capacity_bytes:
         raise InputError(f"{device.name}: what {request.prefill.profile.graph.name} takes of its memory is not known")
-    have, own = usable(device.memory_bytes, engine.memory_fraction), request.sequences(split)
+    have, own = usable(device.capacity_bytes, engine.memory_fraction), request.sequences(split)
     memories = [Memory(stage.weight_bytes, stage.cache, workspace, *engine[2:]) for stage in stages]
     batches = [n for memory in memories if (n := memory.most_sequences(tokens, have)) is not None]
     lengths = [n for memory in memories if (n := memory.most_tokens(own, have)) is not None]
@@ -48,7 +48,8 @@ def placement(request: Divisible, engine: Engine, tokens: int, split: Split, dev
         own,
         tokens,
         device.name,
-        device.memory_bytes,
+        device.capacity_bytes,
+        device.reported is not None,
         max_sequences=most,
         max_context=longest_context(request, tokens, min(lengths, default=None)),
         floors=floors(request, split, stages, device),
@@ -133,7 +134,7 @@ def fewest(request: Divisible, engine: Engine, tokens: int, device: Device) -> l
     """The splits among the fewest devices of ``COUNTS`` that a request fits; empty if it fits none of them."""
     whole = sum(stage.weight_bytes for stage in request.stages(Split()))
     for devices in COUNTS:
-        if devices * usable(device.memory_bytes, engine.memory_fraction) < whole:
+        if devices * usable(device.capacity_bytes, engine.memory_fraction) < whole:
             continue
         try:
             each = placements(request, engine, tokens, devices, device)

@@ -16,7 +16,7 @@ def verdict(serving: Serving) -> str:
     if serving.memory_bytes is None or serving.device_bytes is None:
         return f"must fit: {parts}"
     have = gigabytes(serving.memory_bytes)
-    where = f"{have} ({serving.engine.memory_fraction:g} of {gigabytes(serving.device_bytes)})"
+    where = f"{have} ({serving.engine.memory_fraction:g} of {capacity(serving.device_bytes, serving.reported)})"
     split = serving.split
     device = f"{split.devices} x {serving.device} ({split}), on each" if split.devices > 1 else f"{serving.device},"
     if not serving.fits:
@@ -47,6 +47,15 @@ def _sequences(count: int) -> str:
 
 def _rate(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+
+
+def capacity(nbytes: int, reported: bool) -> str:
+    """The memory of a device, with whose figure it is where its driver's is not known.
+
+    >>> capacity(85_520_809_984, True), capacity(48_000_000_000, False)
+    ('86 GB', '48 GB by the vendor')
+    """
+    return gigabytes(nbytes) if reported else f"{gigabytes(nbytes)} by the vendor"
 
 
 def gigabytes(nbytes: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from flopwise.analyses.llm.serving.verdict import gigabytes, verdict
+from flopwise.analyses.llm.serving.verdict import capacity, gigabytes, verdict
 from flopwise.report.commands.llm.splits import splits_sheet
 from flopwise.report.formats.format import Format
 from flopwise.report.formats.json import fields
@@ -202,9 +202,10 @@ def _verdict(result: TrainingStep, room: Room) -> str:
     parts = ", ".join(f"{gigabytes(getattr(share, key))} of {name}" for key, name in keys.items())
     device = f"{room.devices} x {room.device}, on each" if room.devices > 1 else f"{room.device},"
     parts += f" and {gigabytes(share.saved_bytes)} of activations"
+    have = capacity(room.memory_bytes, room.reported)
     if room.fits:
-        return f"fits: {device} {parts} in {gigabytes(room.memory_bytes)}; {gigabytes(room.left_over_bytes)} left over"
-    return f"does not fit: {device} {gigabytes(room.must_fit_bytes)} of {gigabytes(room.memory_bytes)}, {parts}"
+        return f"fits: {device} {parts} in {have}; {gigabytes(room.left_over_bytes)} left over"
+    return f"does not fit: {device} {gigabytes(room.must_fit_bytes)} of {have}, {parts}"
 
 
 def _training_figures(result: TrainingStep, look: Look) -> Iterator[Figure]:
