@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from advice import advice_page
 from engines import engines_page
 from measured import measured_page
 from pages import conventions_page, formats_page, gradients_page, operators_page
@@ -19,6 +20,7 @@ PAGES = {
     "published.md": published_page,
     "measured.md": measured_page,
     "engines.md": engines_page,
+    "advice.md": advice_page,
 }
 
 

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 import flopwise
 
 NAMES = {
+    "Advice",
     "Bound",
     "CONVENTIONS",
     "OPERATORS",
@@ -39,6 +40,7 @@ NAMES = {
     "Value",
     "Weights",
     "__version__",
+    "advise",
     "annotate",
     "bench",
     "bound",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from flopwise._limits import limits
+    from flopwise.analyses.advice.advice import Advice
     from flopwise.analyses.compare.comparison import Comparison
     from flopwise.analyses.formula.formula import Formula
     from flopwise.analyses.sparsity.result import Sparsity
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from flopwise.analyses.traces.trace import Trace
     from flopwise.analyses.weights.result import Weights
     from flopwise.api import zoo
+    from flopwise.api.advise import advise
     from flopwise.api.annotate import annotate
     from flopwise.api.bench import bench
     from flopwise.api.bound import bound, devices
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONVENTIONS",
     "OPERATORS",
+    "Advice",
     "Bound",
     "CaffeOptions",
     "Comparison",
@@ -75,6 +78,7 @@ __all__ = [
     "Value",
     "Weights",
     "__version__",
+    "advise",
     "annotate",
     "bench",
     "bound",
@@ -102,11 +106,12 @@ _HOMES = {
     **dict.fromkeys(("FlopwiseError", "InputError", "ModelError", "ShapeError"), "errors"),
     **dict.fromkeys(("Graph", "Module", "Node", "Tensor"), "graph"),
     **dict.fromkeys(("Row", "Sum"), "rows"),
-    **{name: f"api.{name}" for name in ("annotate", "bench", "bound", "check", "compare", "formula", "llm")},
+    **{name: f"api.{name}" for name in ("advise", "annotate", "bench", "bound", "check", "compare", "formula", "llm")},
     **{name: f"api.{name}" for name in ("profile", "read", "sparsity", "trace", "weights")},
     "compare_traces": "api.trace",
     "devices": "api.bound",
     "write_shapes": "api.shapes",
+    "Advice": "analyses.advice.advice",
     "Bound": "analyses.timing.bound",
     "Comparison": "analyses.compare.comparison",
     "Counts": "operators.counts",

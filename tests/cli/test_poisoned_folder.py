@@ -83,6 +83,7 @@ CALLS: dict[str, list[list[str]]] = {
     "check": [[MODEL, "--budget", "{beside}/budget.toml", "--update"]],
     "memory": [[MODEL, "--train"]],
     "bound": [[MODEL, "--device", "h100", "--figure", "{beside}/bound.pdf"], [MODEL]],
+    "advise": [[MODEL, "--level", "all"], ["--rules"]],
     "devices": [[]],
     "bench": [[MODEL, "--time", "0.1"], ["torch.nn:ReLU", "-i", "1x4", "--time", "0.1"]],
     "trace": [[str(ROOT / "examples" / "classifier_trace.json.gz")]],

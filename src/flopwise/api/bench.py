@@ -86,9 +86,9 @@ def bench(
     options = engine_options(engine, optimization, threads)
     seconds = benches.SECONDS if seconds is None else seconds
     sizes: dict[str, Any] = {"dims": dims, "batch_size": batch_size}
-    _check_runnable(model)
+    check_runnable(model)
     counted = profile(model, inputs, progress=progress, **sizes, **keywords)
-    with _as_file(model, counted, keywords, progress) as path:
+    with file_of(model, counted, keywords, progress) as path:
         file = counted if format_of(model).name == "onnx" else profile(path)
         records, trouble = None, ""
         try:
@@ -192,7 +192,7 @@ def _operator_keys(
     return sorted(keys if chosen is None else keys.intersection(chosen))
 
 
-def _check_runnable(model: object) -> None:
+def check_runnable(model: object) -> None:
     """Refuse what no engine runs, before it is read.
 
     Raises:
@@ -207,7 +207,7 @@ def _check_runnable(model: object) -> None:
 
 
 @contextlib.contextmanager
-def _as_file(model: object, counted: Profile, keywords: Any, progress: Callable[[str], None]) -> Iterator[str]:
+def file_of(model: object, counted: Profile, keywords: Any, progress: Callable[[str], None]) -> Iterator[str]:
     """The path of an ONNX file; a PyTorch module is exported to one that is gone afterwards.
 
     Raises:
@@ -217,7 +217,7 @@ def _as_file(model: object, counted: Profile, keywords: Any, progress: Callable[
     if isinstance(model, str | os.PathLike) and format.name == "onnx":
         yield os.fspath(model)
         return
-    assert format.module is not None  # _check_runnable asked
+    assert format.module is not None  # check_runnable asked
     module = format.module(model, options_of(format.options, None, keywords), progress, in_memory=True)
     with tempfile.TemporaryDirectory(prefix="flopwise-") as folder:
         progress("exporting to ONNX")

@@ -90,13 +90,13 @@ def bound(
     if engine is not None or (chosen.id == "cpu" and dtype is None and not winograd):
         record, note = _record(counted, engine or "onnxruntime", optimization, threads or 1, store, engine is not None)
     if record is not None:
-        result = with_engine(physical_bound(counted, _measured(chosen, store), threads or 1), record)
+        result = with_engine(physical_bound(counted, measured_device(chosen, store), threads or 1), record)
     else:
-        result = physical_bound(counted, _measured(chosen, store), threads, winograd, _dtype(dtype))
+        result = physical_bound(counted, measured_device(chosen, store), threads, winograd, _dtype(dtype))
     return replace(result, renderer=as_text, notes=(*result.notes, *filter(None, [note])))
 
 
-def _measured(device: Device, path: str | os.PathLike[str] | None) -> Device:
+def measured_device(device: Device, path: str | os.PathLike[str] | None) -> Device:
     """This machine's CPU with the figures that were measured on it; another device as it is."""
     if device.id != "cpu":
         return device
@@ -153,8 +153,8 @@ def devices(name: str | None = None, *, store: str | os.PathLike[str] | None = N
     from flopwise.analyses.timing import catalog, machine
 
     if name is not None:
-        return (_measured(machine.named(name), store),)
-    return (*(_measured(device, store) for device in machine.present()), *catalog.devices())
+        return (measured_device(machine.named(name), store),)
+    return (*(measured_device(device, store) for device in machine.present()), *catalog.devices())
 
 
 def engine_options(engine: str, level: str, threads: int) -> Options:

@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "check": "Check models against a budget; exit code 1 and a table of the limits that are exceeded.",
     "memory": "Weights, activations and their peak, an allocation plan, and what training adds.",
     "bound": "The least time a model can take on a device, by arithmetic and memory, layer by layer.",
+    "advise": "What to change in a model, and what each change saves: MACs, bytes, time.",
     "devices": "The devices that flopwise knows: what they compute and move per second, with sources.",
     "bench": "Measure a model with an engine on this machine, the whole and node by node, and keep the figures.",
     "trace": "Recorded time on the layers of a model: traces of PyTorch, onnxruntime and TensorRT.",

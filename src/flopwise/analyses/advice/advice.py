@@ -1,0 +1,187 @@
+"""Advice on a model: what rules find in it, with what each change saves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flopwise.analyses.advice.figures import Figures, Place, of_nodes, of_profile, total
+from flopwise.analyses.advice.rule import Change, Exactness, Rule
+from flopwise.analyses.advice.subject import Subject
+from flopwise.errors import counted
+
+if TYPE_CHECKING:
+    from flopwise.analyses.timing.roofline import Roof
+    from flopwise.profiles.profile import Profile
+
+#: The share of a model's time (without a device: of its multiply-adds or its bytes) that advice saves at least.
+LEAST = 0.001
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A change that is worth making, at one place or at several that are alike."""
+
+    rule: Rule
+    #: What to change, and why, with its figure; of several places, that of the first.
+    text: str
+    #: For each place the names of the layers that go.
+    places: tuple[tuple[str, ...], ...]
+    #: What all places together save.
+    saved: Figures
+    #: The figures of the whole model.
+    whole: Figures
+    #: Measured share of the time of the piece that goes; None where nothing was measured.
+    measured_share: float | None = None
+    #: What was found, for whoever carries it out; the first place leads.
+    changes: tuple[Change, ...] = field(default=(), repr=False)
+
+    @property
+    def kind(self) -> Exactness:
+        """Whether the result stays the same."""
+        return self.rule.exactness
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Names of all layers that go."""
+        return tuple(dict.fromkeys(name for place in self.places for name in place))
+
+    @property
+    def time_share(self) -> float | None:
+        """Share of the whole model's time by the roofline; None without a device."""
+        return _share(self.saved.ns, self.whole.ns)
+
+    @property
+    def macs_share(self) -> float | None:
+        """Share of the whole model's multiply-adds; None where there are none."""
+        return _share(self.saved.macs, self.whole.macs)
+
+    @property
+    def bytes_share(self) -> float | None:
+        """Share of the bytes that all operators read and write; None where there are none."""
+        return _share(self.saved.nbytes, self.whole.nbytes)
+
+    @property
+    def share(self) -> float:
+        """What it is ranked by: the share of the time; without a device the larger one of multiply-adds and bytes."""
+        if self.whole.ns:
+            return self.time_share or 0.0
+        return max(self.macs_share or 0.0, self.bytes_share or 0.0)
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Advice on a model, what saves most first."""
+
+    profile: Profile
+    suggestions: tuple[Suggestion, ...]
+    #: Device, engine and level that times are computed for; empty without any.
+    environment: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+    #: How ``print(advice)`` looks; provided by whoever knows the reports.
+    renderer: Callable[[Advice], str] | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return self.renderer(self) if self.renderer else repr(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The advice in the JSON schema ``flopwise.advice/1``."""
+        model = self.profile.graph
+        return {
+            "schema": "flopwise.advice/1",
+            "model": {"name": model.name, "source": model.source, "format": model.format},
+            "environment": dict(self.environment),
+            "advice": [_plain(each) for each in self.suggestions],
+            "notes": list(self.notes),
+        }
+
+
+def _plain(each: Suggestion) -> dict[str, Any]:
+    return {
+        "rule": each.rule.name,
+        "layers": list(each.layers),
+        "kind": each.kind,
+        "macs_saved": each.saved.macs,
+        "bytes_saved": each.saved.nbytes,
+        "time_saved_ns": round(each.saved.ns) if each.whole.ns else None,
+        "time_share": each.time_share,
+        "measured_share": each.measured_share,
+        "source": each.rule.source,
+        "text": each.text,
+    }
+
+
+def suggestions_of(
+    subject: Subject,
+    rules: Sequence[Rule],
+    place: Place | None = None,
+    names: Mapping[int, Sequence[str]] | None = None,
+    whole: Figures | None = None,
+) -> list[Suggestion]:
+    """What rules find in a model, places that are alike as one, what saves most first; small things included.
+
+    Args:
+        subject: the model.
+        rules: the rules to ask.
+        place: the device that times are computed for; None for counts alone.
+        names: position of an operator -> the layers it stands for; None: its own name.
+        whole: figures that shares refer to; None: those of the model.
+    """
+    each_figure = of_profile(subject.profile, place)
+    roofs = _roofs(subject, place)
+    whole = total(each_figure.values()) if whole is None else whole
+    groups: dict[tuple[str, int, int], list[tuple[Change, tuple[str, ...], Figures]]] = {}
+    by_name = {rule.name: rule for rule in rules}
+    layers = {id(row.node): row.name for row in subject.profile.rows}
+    for rule in rules:
+        for change in rule.find(subject):
+            gone = total(each_figure.get(position, Figures()) for position in change.positions)
+            saved = gone - of_nodes(change.after, place)
+            if not _saves(saved, place) or not all(rule.applies(roofs[p]) for p in change.positions if p in roofs):
+                continue
+            nodes = [(p, subject.nodes[p]) for p in change.positions]
+            own = [name for p, n in nodes for name in (names or {}).get(p) or (layers.get(id(n), n.name),)]
+            alike = groups.setdefault((rule.name, saved.macs, saved.nbytes), [])
+            alike.append((change, tuple(dict.fromkeys(own)), saved))
+    found = [
+        Suggestion(
+            by_name[name],
+            alike[0][0].text,
+            tuple(place for _, place, _ in alike),
+            total(saved for _, _, saved in alike),
+            whole,
+            changes=tuple(change for change, _, _ in alike),
+        )
+        for (name, _, _), alike in groups.items()
+    ]
+    return sorted(found, key=lambda each: -each.share)
+
+
+def _roofs(subject: Subject, place: Place | None) -> dict[int, Roof]:
+    """Position of an operator -> what binds it on the device; empty without one."""
+    if place is None:
+        return {}
+    from flopwise.analyses.timing.quantities import works
+
+    positions = {id(node): position for position, node in enumerate(subject.nodes)}
+    rows = zip(subject.profile.rows, works(subject.profile), strict=True)
+    return {positions[id(row.node)]: place.row(row.name, row.node.op, work).roof for row, work in rows}
+
+
+def _saves(saved: Figures, place: Place | None) -> bool:
+    """True where there is something to win: time on the device, or multiply-adds or bytes without one."""
+    return saved.ns > 0 if place is not None else saved.macs > 0 or (saved.nbytes > 0 and saved.macs >= 0)
+
+
+def worth(found: Sequence[Suggestion], least: float = LEAST) -> tuple[list[Suggestion], list[str]]:
+    """The suggestions that save at least a share of the whole, and a note on the others."""
+    kept = [each for each in found if each.share >= least]
+    left = len(found) - len(kept)
+    are = "is" if left == 1 else "are"
+    note = f"{counted(left, 'suggestion')} that would save less than {100 * least:g} % of the whole {are} left out"
+    return kept, [note] if left else []

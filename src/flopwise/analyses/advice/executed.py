@@ -1,0 +1,56 @@
+"""The graph that an engine executes, as a subject of advice: what the engine does by itself is no longer in it."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from flopwise.analyses.advice.subject import Subject
+from flopwise.analyses.timing.engines import Options
+from flopwise.analyses.timing.engines.onnxruntime import Runtime
+from flopwise.analyses.traces.executed.matching import ExecutedNode, match
+from flopwise.conventions import get
+from flopwise.errors import ModelError
+from flopwise.profiles.count import profile_graph
+from flopwise.profiles.profile import Profile
+from flopwise.readers.onnx.read import read_onnx
+
+
+class Executed(NamedTuple):
+    """An engine's graph, and which layers of the model each of its operators stands for."""
+
+    subject: Subject
+    #: Position in the engine's graph -> names of layers.
+    names: dict[int, tuple[str, ...]]
+
+
+@contextlib.contextmanager
+def executed(path: str, profile: Profile, options: Options) -> Iterator[Executed]:
+    """What onnxruntime makes of an ONNX file at a level; its elements can be read inside the block.
+
+    Args:
+        path: of the file.
+        profile: of the file, with the sizes of its inputs.
+        options: level and threads.
+
+    Raises:
+        ModelError: onnxruntime refuses the model, or saves what cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="flopwise-") as folder:
+        saved = str(Path(folder) / "executed.onnx")
+        try:
+            Runtime(options).session(path, options.level, saved)
+        except ModelError as error:
+            raise ModelError(f"{path}: onnxruntime refuses it: {error}") from error
+        graph = read_onnx(saved, {t.name: t.shape for t in profile.graph.inputs if t.shape is not None})
+        count = profile_graph(graph, get("flops"), folding=False)
+        positions = {id(node): position for position, node in enumerate(graph.nodes)}
+        behind = match([ExecutedNode(row.node, row.counts) for row in count.rows], profile.rows)
+        names = {
+            positions[id(row.node)]: tuple(profile.rows[place].name for place in places)
+            for row, places in zip(count.rows, behind, strict=True)
+        }
+        yield Executed(Subject(count), names)

@@ -1,0 +1,52 @@
+"""A rule of advice, and the changes that it finds in a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from flopwise.graph import Node
+
+if TYPE_CHECKING:
+    from flopwise.analyses.advice.subject import Subject
+    from flopwise.analyses.timing.roofline import Roof
+
+#: ``same``: the same result, up to rounding; ``other``: another network, which is to be trained again.
+Exactness: TypeAlias = Literal["same", "other"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """Operators of a model, and what would stand in their place."""
+
+    #: Positions in ``Graph.nodes`` of the operators that go.
+    positions: tuple[int, ...]
+    #: Why, with its figure.
+    text: str
+    #: The operators that come instead; a result that others take keeps its name.
+    after: tuple[Node, ...] = ()
+    #: Result of an operator that goes -> the tensor that holds the same.
+    same: Mapping[str, str] = field(default_factory=dict)
+    #: Of the operators that go, those whose results become stored tensors, because nothing in them varies.
+    stored: bool = False
+
+
+def everywhere(roof: Roof) -> bool:
+    """True: the rule saves work whatever binds."""
+    return True
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A kind of waste or of costly structure, and how to find it."""
+
+    name: str
+    #: What is changed, in a line.
+    about: str
+    exactness: Exactness
+    #: Who says so: a paper, a tool with its version, or arithmetic.
+    source: str
+    find: Callable[[Subject], Iterable[Change]]
+    #: Whether it helps operators that are bound by this roof on the device.
+    applies: Callable[[Roof], bool] = everywhere

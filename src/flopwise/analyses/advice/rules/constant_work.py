@@ -1,0 +1,50 @@
+"""Arithmetic on weights alone, done in every inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flopwise.analyses.advice.rule import Change, Rule
+from flopwise.analyses.advice.subject import Subject
+from flopwise.graph import STORED
+from flopwise.operators.tables import row
+
+
+def find(subject: Subject) -> Iterator[Change]:
+    """Operators that depend on stored tensors alone, up to the result that others take.
+
+    Weights that are dequantised stay packed: to store them unpacked would move more bytes, not fewer.
+    """
+    kept: set[str] = set()
+    groups: dict[str, list[int]] = {}
+    behind: dict[str, list[int]] = {}
+    folded = subject.folding.positions
+    for position, node in enumerate(subject.nodes):
+        if position not in folded or node.within or all(t.kind in STORED for t in node.known_outputs):
+            continue
+        names = {t.name for t in node.known_inputs}
+        if "dequantizes" in row(node.op).effects or names & kept:
+            kept.update(t.name for t in node.known_outputs)
+            continue
+        if "shape query" in row(node.op).effects:
+            continue
+        before = [p for name in names for p in behind.get(name, ())]
+        for tensor in node.known_outputs:
+            behind[tensor.name] = [*dict.fromkeys([*before, position])]
+            if any(taker not in folded for taker in subject.takers(tensor)) or tensor.name in subject.outputs:
+                groups[tensor.name] = behind[tensor.name]
+    seen: set[int] = set()
+    for positions in groups.values():
+        new = tuple(p for p in positions if p not in seen)
+        seen.update(new)
+        if new:
+            yield Change(new, "it depends on stored tensors alone: store the result", stored=True)
+
+
+RULE = Rule(
+    name="constant-work",
+    about="Store what is computed from weights and constants alone, in place of computing it in every inference.",
+    exactness="same",
+    source="arithmetic (constant folding); onnxruntime does it from level basic on, PyTorch without a compiler never",
+    find=find,
+)

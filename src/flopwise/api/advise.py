@@ -1,0 +1,142 @@
+"""``flopwise.advise``: what to change in a model, and what it saves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flopwise._arguments import checked
+from flopwise.analyses.advice.advice import Advice, Suggestion, suggestions_of, worth
+from flopwise.analyses.advice.figures import Place, of_profile, total
+from flopwise.analyses.advice.rule import Rule
+from flopwise.analyses.advice.rules import rules as own_rules
+from flopwise.analyses.advice.subject import Subject
+from flopwise.analyses.timing.device import Device
+from flopwise.api.bench import check_runnable, file_of
+from flopwise.api.bound import engine_options, measured_device
+from flopwise.api.profile import profile
+from flopwise.errors import InputError
+from flopwise.readers.options import Keywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from flopwise.profiles.profile import Profile
+
+
+@checked
+def advise(
+    model: object,
+    inputs: Any = None,
+    *,
+    device: str | Device | None = None,
+    optimization: str | None = None,
+    threads: int | None = None,
+    keep_network: bool = False,
+    rules: Sequence[Rule] = (),
+    progress: Callable[[str], None] = lambda step: None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    **keywords: Unpack[Keywords],
+) -> Advice:
+    """What to change in a model: each change with the multiply-adds, bytes and time that it saves.
+
+    Args:
+        model: as in ``flopwise.profile``.
+        inputs: as in ``flopwise.read``.
+        device: a device of ``flopwise devices``, for times by its roofline; None: counts alone, and with an engine's
+            level this machine's CPU.
+        optimization: level of onnxruntime ("off", "basic", "extended", "all"): advice is on the graph that it executes
+            at this level, so that what it does by itself is left out; None: on the model as it is.
+        threads: cores of a CPU that are used; None means all, and with an engine one.
+        keep_network: whether only changes count after which the result is the same.
+        rules: rules of your own, beside those of flopwise.
+        progress: called with the name of each step.
+        dims: as in ``flopwise.read``.
+        batch_size: as in ``flopwise.read``.
+        keywords: as in ``flopwise.read``.
+
+    Raises:
+        ModelError: the model cannot be read, or the engine refuses it.
+        InputError: the device, the level or the engine is unknown or not installed.
+    """
+    chosen = [r for r in (*own_rules(), *rules) if not (keep_network and r.exactness == "other")]
+    sizes: dict[str, Any] = {"dims": dims, "batch_size": batch_size}
+    place = _place(device, optimization, threads)
+    if optimization is not None:
+        check_runnable(model)
+    counted = profile(model, inputs, fold=False, progress=progress, **sizes, **keywords)
+    environment: dict[str, Any] = {}
+    if place is not None:
+        environment["device"] = place.device.name
+    progress("looking for what to change")
+    if optimization is None:
+        found = suggestions_of(Subject(counted), chosen, place)
+        notes = [_convention(place)]
+    else:
+        environment |= {"engine": "onnxruntime", "level": optimization, "threads": threads or 1}
+        assert place is not None  # _place sees to it
+        found = _executed(model, counted, chosen, place, optimization, keywords, progress)
+        notes = [f"the same result: on the graph that onnxruntime executes at level {optimization}", _convention(place)]
+    kept, left = worth(found)
+    return Advice(counted, tuple(kept), environment, (*notes, *left), as_text)
+
+
+def _place(device: str | Device | None, level: str | None, threads: int | None) -> Place | None:
+    """The device that is meant; None for counts alone.
+
+    Raises:
+        InputError: it is unknown, or an engine does not run on it.
+    """
+    from flopwise.analyses.timing import machine
+
+    if device is None and level is None:
+        if threads is not None:
+            raise InputError("threads= needs a device or a level: without one there are no times")
+        return None
+    chosen = device if isinstance(device, Device) else machine.named(device)
+    if threads is not None and (threads < 1 or (chosen.cores is not None and threads > chosen.cores)):
+        raise InputError(f"{threads} threads: {chosen.name} has {chosen.cores or 'no known number of'} cores")
+    return Place(measured_device(chosen, None), threads or (None if level is None or chosen.cores is None else 1))
+
+
+def _executed(
+    model: object,
+    counted: Profile,
+    chosen: Sequence[Rule],
+    place: Place,
+    level: str,
+    keywords: Any,
+    progress: Callable[[str], None],
+) -> list[Suggestion]:
+    """The same result on the graph that the engine executes, another network on the model's own layers."""
+    from flopwise.analyses.advice.executed import executed
+
+    options = engine_options("onnxruntime", level, 1)
+    with file_of(model, counted, keywords, progress) as path:
+        progress("optimising with onnxruntime")
+        with executed(path, counted, options) as (subject, names):
+            whole = total(of_profile(subject.profile, place).values())
+            same = [rule for rule in chosen if rule.exactness == "same"]
+            other = [rule for rule in chosen if rule.exactness == "other"]
+            found = suggestions_of(subject, same, place, names, whole)
+            found += suggestions_of(Subject(counted), other, place, whole=whole)
+    return sorted(found, key=lambda each: -each.share)
+
+
+def _convention(place: Place | None) -> str:
+    """In a line, what the figures mean."""
+    counts = "bytes: what each operator reads and writes"
+    if place is None:
+        return f"{counts}; times need --device or --level"
+    return (
+        f"{counts}; times: by the roofline of {place.device.name}, row by row, an estimate; --measure runs the pieces"
+    )
+
+
+def as_text(result: Advice) -> str:
+    """Advice as a table."""
+    from flopwise.report.commands.advise.report import advise_report
+    from flopwise.report.report import as_text as written
+
+    return written(advise_report(result))

@@ -1,0 +1,1 @@
+"""Reports of advice: the changes with their savings, and the rules."""

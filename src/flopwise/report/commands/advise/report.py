@@ -1,0 +1,89 @@
+"""Advice in every format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flopwise.analyses.advice.advice import Advice, Suggestion
+from flopwise.report.formats.format import Format
+from flopwise.report.report import Report
+from flopwise.report.sheet.listing import model_name
+from flopwise.report.sheet.sheet import Field, Head, Sheet
+from flopwise.report.sheet.values import Look, Value, duration
+
+#: In words, whether the result stays the same.
+KINDS = {"same": "same result", "other": "other network"}
+
+
+def _place(each: Suggestion) -> str:
+    first = each.places[0]
+    more = f" +{len(first) - 1}" if len(first) > 1 else ""
+    return f"{first[0]}{more}" + (f" ×{len(each.places)}" if len(each.places) > 1 else "")
+
+
+def _percent(share: float | None) -> Value:
+    return "" if share is None else 100 * share
+
+
+COLUMNS: dict[str, Field[Suggestion]] = {
+    field.head.key: field
+    for field in (
+        Field(Head("place", "place", "text", 0), _place, "first layer that goes, how many with it, how many places"),
+        Field(Head("rule", "rule", "text", 1), lambda each: each.rule.name, "name of the rule"),
+        Field(Head("text", "why", "text", 2, prose=True), lambda each: each.text, "why, with its figure"),
+        Field(Head("macs", "MACs", "number", 3), lambda each: each.saved.macs, "multiply-adds that it saves"),
+        Field(Head("bytes", "bytes", "bytes", 3), lambda each: each.saved.nbytes, "bytes read or written less"),
+        Field(Head("time_ns", "ns", "number", 3), lambda each: round(each.saved.ns), "nanoseconds by the roofline"),
+        Field(Head("time", "time", "text", 3), lambda each: duration(each.saved.ns / 1e9), "the same, to be read"),
+        Field(
+            Head("share", "%", "percent", 1), lambda each: 100 * each.share, "share of the whole: what it is ranked by"
+        ),
+        Field(
+            Head("measured", "measured %", "percent", 2),
+            lambda each: _percent(each.measured_share),
+            "share of the piece's time that was gained when both were run",
+        ),
+        Field(Head("kind", "kind", "text", 4), lambda each: KINDS[each.kind], "whether the result stays the same"),
+        Field(Head("source", "source", "text", 9, prose=True), lambda each: each.rule.source, "who says so"),
+    )
+}
+
+
+def advise_report(advice: Advice, columns: Sequence[str] | None = None, top: int | None = None) -> Report:
+    """Advice as a table, what saves most first; its JSON always holds all of it.
+
+    Args:
+        advice: what to write.
+        columns: keys of columns; None for those that people read, and all for programs.
+        top: how many lines to show.
+
+    Raises:
+        InputError: a column is unknown.
+    """
+    from flopwise.errors import entry
+
+    for key in columns or ():
+        entry(COLUMNS, key)
+
+    def shown(format: Format) -> list[Field[Suggestion]]:
+        if columns:
+            return [COLUMNS[key] for key in columns]
+        timed = any(each.whole.ns for each in advice.suggestions)
+        measured = any(each.measured_share is not None for each in advice.suggestions)
+        left = {"source", "time_ns", *([] if timed else ["time"]), *([] if measured else ["measured"])}
+        return [field for key, field in COLUMNS.items() if key not in ({"time"} if format.data else left)]
+
+    def sheet(format: Format, look: Look) -> Sheet:
+        lines = advice.suggestions[:top]
+        hidden = len(advice.suggestions) - len(lines)
+        notes = [*([f"{hidden} more: leave --top out"] if hidden else []), *advice.notes]
+        overlap = ["what saves overlaps: figures of several lines do not add up"] if len(lines) > 1 else []
+        return Sheet.of(
+            shown(format) if lines or format.data else [],
+            lines,
+            verdict="" if lines else "nothing to advise",
+            about=(model_name(advice.profile, look), *look.texts(map(str, advice.environment.values()))),
+            notes=look.texts([*overlap, *notes]),
+        )
+
+    return Report(lambda format, look: [sheet(format, look)], advice.to_dict)
