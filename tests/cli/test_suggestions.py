@@ -60,7 +60,7 @@ def test_language_model_with_a_typo(run: Run, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (("resnet50",), "a callable is given as torchvision.models:resnet50"),
+        (("resnet50",), "a model of this name is torchvision:resnet50 or timm:resnet50"),
         (("torchvison.models:resnet50",), "did you mean torchvision.models:resnet50?"),
         (("torchvision.model:resnet50",), "did you mean torchvision.models:resnet50?"),
         (("torchvision.models:resnet50", "--arg", "weigths=8"), "has no argument 'weigths'; did you mean 'weights'?"),

@@ -73,7 +73,8 @@ flopwise {__version__}: what a neural network costs, in every published conventi
   flopwise weights model.safetensors          ranges, zeros, histograms
 
 MODEL is .onnx, .pt2, .prototxt, .gguf, config.json, a directory, a URL, or
-package.module:callable that makes a PyTorch module.
+package.module:callable that makes a PyTorch module, also timm:resnet50,
+torchvision:vit_b_16, transformers:bert.
 
 flopwise --help lists all commands; flopwise COMMAND --help ends with examples;
 flopwise completion bash completes names.

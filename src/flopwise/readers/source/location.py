@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 
 from flopwise.errors import FlopwiseError, ModelError
 
+#: Libraries whose models have names of their own, as in ``transformers:xlm-roberta``.
+LIBRARIES = ("timm", "torchvision", "transformers")
+
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -37,10 +40,12 @@ def ending_of(model: str) -> str:
 
 
 def is_callable(model: object) -> bool:
-    """True where a text names a callable, as ``package.module:callable`` or ``file.py:callable``."""
+    """True where a text names a callable, as ``package.module:callable``, ``file.py:callable`` or ``timm:resnet50``."""
     if not isinstance(model, str) or "://" in model or os.path.exists(model):
         return False
     where, colon, name = model.rpartition(":")
+    if where in LIBRARIES:
+        name = name.replace("-", "_")
     if not colon or not all(part.isidentifier() for part in name.split(".")):
         return False
     return where.endswith(".py") or all(part.isidentifier() for part in where.split("."))

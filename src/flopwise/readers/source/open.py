@@ -63,7 +63,7 @@ def refuse_other_formats(source: Source) -> None:
     if source.size == 0:
         raise ModelError(f"{source.name}: the file is empty")
     if source.name.endswith(".py"):
-        names = ", ".join(_defined(source)) or "no function or class"
+        names = ", ".join(_defined(source)) or "no function, class or instance"
         raise ModelError(f"{source.name}: Python code; say what makes the model, as {source.name}:NAME; it has {names}")
     if what := by_content(source.read(0, min(source.size, 32)), source.name):
         raise ModelError(f"{source.name}: not an ONNX model but {what}")
@@ -83,12 +83,14 @@ def refuse_other_names(source: Source) -> None:
 
 
 def _defined(source: Source) -> list[str]:
-    """Names of the classes and functions that a Python file defines; it is not run."""
+    """Names of the classes, functions and assigned calls of a Python file, which is not run."""
     import ast
 
     try:
         body = ast.parse(source.read(0, min(source.size, 1 << 20))).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    kinds = (ast.ClassDef, ast.FunctionDef)
-    return [thing.name for thing in body if isinstance(thing, kinds) and not thing.name.startswith("_")][:20]
+    names = [thing.name for thing in body if isinstance(thing, (ast.ClassDef, ast.FunctionDef))]
+    calls = (thing for thing in body if isinstance(thing, ast.Assign) and isinstance(thing.value, ast.Call))
+    names += (target.id for call in calls for target in call.targets if isinstance(target, ast.Name))
+    return [name for name in names if not name.startswith("_")][:20]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from abc import ABC, abstractmethod
@@ -117,8 +118,8 @@ def missing(name: str) -> str:
     dotted = len(parts) > 2 or os.path.isfile(f"{home}.py") if home else False
     if dotted and all(part.isidentifier() for part in parts):
         return f"no such file; a callable is given as {home}:{last}"
-    if name.isidentifier() and _in_torchvision(name):
-        return f"no such file; a callable is given as torchvision.models:{name}"
+    if name.isidentifier() and (models := _in_libraries(name)):
+        return f"no such file; a model of this name is {' or '.join(models)}"
     near = _nearest(name)
     return f"no such file; did you mean {near!r}?" if near else "no such file"
 
@@ -141,16 +142,27 @@ def _nearest(path: str) -> str:
     return os.path.join(folder, near[0]) if near else ""
 
 
-def _in_torchvision(name: str) -> bool:
-    """True where torchvision has a model of this name; its files are read, not run."""
+#: Library -> the pattern of the files that say of a model that it is there, and what stands in one of them.
+_LIBRARIES = {
+    "torchvision": ("models/**/*.py", "def {}("),
+    "timm": ("models/*.py", "def {}("),
+    "transformers": ("models/{}/configuration_*.py", "class "),
+}
+
+
+def _in_libraries(name: str) -> list[str]:
+    """``library:name`` for each installed library that has a model of this name; its files are read, not run."""
     from importlib.util import find_spec
 
-    try:
-        spec = find_spec("torchvision")
-        places = [Path(p) / "models" for p in (spec.submodule_search_locations or ())] if spec else []
-        return any(f"def {name}(" in file.read_text("utf-8") for place in places for file in place.glob("*.py"))
-    except (OSError, ValueError, ImportError):
-        return False
+    found = []
+    for library, (pattern, text) in _LIBRARIES.items():
+        with contextlib.suppress(OSError, ValueError, ImportError):
+            spec = find_spec(library)
+            places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
+            files = (file for place in places for file in place.glob(pattern.format(name)))
+            if any(text.format(name) in file.read_text("utf-8") for file in files):
+                found.append(f"{library}:{name}")
+    return found
 
 
 class FileSource(Source):

@@ -14,11 +14,13 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.machinery import PathFinder
+from types import ModuleType
 from typing import Any
 
-from flopwise._user_code import EndedError, place_of, user_code
+from flopwise._user_code import EndedError, on_command_line, place_of, user_code
 from flopwise.errors import InputError, ModelError, UntrustedError, did_you_mean, with_article
 from flopwise.readers.source.location import is_callable
+from flopwise.readers.torch.catalogues import CATALOGUES, maker_of
 from flopwise.readers.torch.imports import repaired
 from flopwise.readers.weights.torch_files import NO_PROGRAM, holds_program, is_exported, members
 
@@ -31,7 +33,7 @@ def made(model: str, arguments: Mapping[str, str] | None = None, in_memory: bool
     It is made on the meta device, without memory for its weights, where it allows that.
 
     Args:
-        model: ``package.module:callable`` or ``file.py:callable``.
+        model: ``package.module:callable``, ``file.py:callable``, or a library's name of a model, as ``timm:resnet50``.
         arguments: its keyword arguments as texts. A text is a number, True, False, None, a list of these with commas,
             or another callable's name, which is called first; ``config.hidden_size=64`` is an argument of that one.
         in_memory: whether its weights are to have elements.
@@ -100,6 +102,12 @@ def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -
         try:
             return constructed(make, lambda: repaired(lambda: make(**values)), device)
         except TypeError as error:
+            missing = re.findall(r"'(\w+)'", str(error).partition(" required positional argument")[2])
+            if missing:
+                texts = " ".join(f"--arg {name}=VALUE" for name in missing)
+                plain = ", ".join(f"{name!r}: 'VALUE'" for name in missing)
+                cure = texts if on_command_line() else f"arguments={{{plain}}}"
+                raise ModelError(f"{model}: needs {' and '.join(map(repr, missing))}: give {cure}") from error
             unexpected = re.search(r"unexpected keyword argument '(\w+)'", str(error))
             if unexpected is None or unexpected[1] not in values:
                 raise
@@ -158,6 +166,9 @@ def _looked_up(model: str) -> Any:
     """
     where, _, name = model.rpartition(":")
     module = _file(where) if where.endswith(".py") else _module(model, where)
+    if where in CATALOGUES and isinstance(getattr(module, name, None), (type(None), ModuleType)):
+        with _model_errors(model, "it was looked up"), _silent():
+            return maker_of(where, name)
     thing: Any = module
     for part in name.split("."):
         if not _has(model, thing, part):

@@ -93,7 +93,7 @@ def settle(
         model: the module.
         inputs: a tensor, a shape, a sequence of them (positional arguments), a mapping (keyword arguments), a pair of a
             sequence and a mapping, or texts of the form ``name:dtype:shape[:data]``. None: made from the
-            configuration of a Hugging Face model.
+            configuration of a Hugging Face model, or of the image that timm or torchvision states.
         dims: values of names that stand for sizes in shapes.
         batch_size: the first dimension of every input.
         source: where the model comes from, for messages.
@@ -106,6 +106,11 @@ def settle(
     making = Making(model, sizes, batch_size)
     if inputs is None:
         inputs = configured(model, names, sizes)
+        if inputs is None:
+            from flopwise.readers.torch.catalogues import stated_image
+
+            image = stated_image(source, model)
+            inputs = [(sizes.get("batch", 1), *image)] if image else None
         if inputs is None and parameters_of(model, needed=True):
             raise InputError(_missing(model))
         inputs = inputs or {}
