@@ -67,7 +67,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "gzip": (gzip.compress(NET), "not an ONNX model but gzip data; unpack it first"),
     "lfs": (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer; fetch the file with 'git lfs pull'"),
     "gguf": (b"GGUF\x03\0\0\0", "not an ONNX model but a GGUF weight file; it holds no graph"),
-    "tflite": (b"\x1c\0\0\0TFL3" + bytes(40), "not an ONNX model but a TensorFlow Lite model; 'python -m tf2onnx"),
+    "tflite": (b"\x1c\0\0\0TFL3" + bytes(40), "not an ONNX model but a TensorFlow Lite model; name it tflite.tflite"),
     "text": (b"hello, world\n", "not an ONNX model but text"),
     "json": (b'{"graph": {}}', "not an ONNX model but text"),
     "zeros": (bytes(5000), "truncated or damaged at byte 0 (field number 0)"),

@@ -182,7 +182,7 @@ class Convention:
             return Counts()
         override = self.overrides.get(self._op(node))
         if override is not None:
-            return override(node, counts)
+            return override(node.ordered, counts)
         if self.others == "canonical" or (self.others == "free" and counts is None):
             return counts
         return None if self.others == "unknown" else Counts()

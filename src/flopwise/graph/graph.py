@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from flopwise.errors import ShapeError, counted
@@ -164,6 +165,21 @@ class ProgramTensor(Tensor):
     storage: str = ""
 
 
+#: The axes of a tensor in the order of the operator's definition; None where they are in that order.
+Order: TypeAlias = "tuple[int, ...] | None"
+
+
+class Layout(NamedTuple):
+    """The orders of axes of a format that keeps them in others than the operator's definition (channels last).
+
+    Tensors have the shapes that the file says; rules see them in the order of the definition (``Node.ordered``).
+    """
+
+    #: For each input and output, as far as they are not in order.
+    inputs: tuple[Order, ...] = ()
+    outputs: tuple[Order, ...] = ()
+
+
 @record
 class Node:
     """One operator application. An omitted optional input or output is None."""
@@ -186,6 +202,23 @@ class Node:
     via: tuple[str, ...] = ()
     #: Why it cannot run as the model has it ("has group 0"); "" if nothing is wrong. What it costs is unknown then.
     fault: str = ""
+    #: The orders of axes in the file; None where they are those of the operator's definition.
+    layout: Layout | None = None
+    #: Whether it is a part of the operator before it, which an engine works out in the same pass: a fused activation.
+    #: Its result lies where its first input lies, and nothing is read or written between the two.
+    fused: bool = False
+
+    @property
+    def ordered(self) -> Node:
+        """The operator with the axes of its tensors in the order of its definition.
+
+        Raises:
+            ShapeError: a tensor has another rank than the layout.
+        """
+        if self.layout is None:
+            return self
+        inputs = _ordered(self.inputs, self.layout.inputs)
+        return replace(self, inputs=inputs, outputs=_ordered(self.outputs, self.layout.outputs), layout=None)
 
     def input(self, index: int) -> Tensor:
         """The index-th input.
@@ -237,6 +270,23 @@ class Node:
         """Dotted path of the innermost module ("" at the root)."""
         scope = self.scope
         return scope[-1].path if scope else ""
+
+
+def _ordered(tensors: tuple[Tensor | None, ...], orders: tuple[Order, ...]) -> tuple[Tensor | None, ...]:
+    """The tensors with their axes in these orders, as far as there are any."""
+    return tuple(
+        [
+            tensor if tensor is None or tensor.shape is None or order is None else _reordered(tensor, order)
+            for tensor, order in zip_longest(tensors, orders[: len(tensors)])
+        ]
+    )
+
+
+def _reordered(tensor: Tensor, order: tuple[int, ...]) -> Tensor:
+    shape = tensor.dims
+    if len(shape) != len(order):
+        raise ShapeError(f"{tensor.name!r} of shape {shape} does not have the {len(order)} axes of its layout")
+    return replace(tensor, shape=tuple([shape[axis] for axis in order]))
 
 
 class Submodule(NamedTuple):
@@ -318,6 +368,13 @@ class Graph:
     stated: frozenset[str] = frozenset()
     #: The user's own rows of operators by name (``flopwise.operators.operator.Operator``), which win over the tables.
     operators: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def ordered(self) -> Graph:
+        """The graph with the axes of all tensors in the orders of the operators' definitions."""
+        if all(node.layout is None for node in self.nodes):
+            return self
+        return replace(self, nodes=tuple([node.ordered for node in self.nodes]))
 
     def __repr__(self) -> str:
         """One line: the model, where it came from, and how much there is of it."""

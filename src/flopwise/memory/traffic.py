@@ -29,6 +29,8 @@ def shared(node: Node) -> dict[int, int]:
     """
     if not node.has_input(0):
         return {}
+    if node.fused:
+        return {0: 0}
     if node.origin.startswith("aten."):
         if node.origin.endswith("_") and not node.origin.endswith("__"):  # in place
             return {0: 0}
@@ -85,8 +87,11 @@ def traffic(node: Node) -> Traffic:
 
     A view moves nothing. An operator that picks elements reads as many bytes as it writes, and its indices. Of the
     weights of experts no more are read than tokens are routed. An If hands on what its branch makes. Caches are not
-    modelled: what does not fit in them is moved more often, and what two neighbours share may be moved less.
+    modelled: what does not fit in them is moved more often, and what two neighbours share may be moved less. What is
+    fused to the operator before it moves nothing of its own.
     """
+    if node.fused:
+        return Traffic(0, 0)
     if node.op == "If":
         return Traffic(_total_bytes(node.known_inputs), 0)
     outputs = node.known_outputs

@@ -64,6 +64,9 @@ HOMES: Mapping[str, str] = {
     "aten, pointwise": "aten.pointwise",
     "aten, reductions, losses and pooling": "aten.reduction",
     "aten, signals and linear algebra": "aten.signals",
+    "tflite": "tflite.operators",
+    "tflite, recurrent": "tflite.recurrent",
+    "tflite, of other libraries": "tflite.custom",
     "programs": "program",
 }
 
@@ -136,7 +139,13 @@ class _Rows(dict[str, Operator]):
 
 
 #: Domain -> where its families lie.
-_ROOMS = (("com.microsoft", "onnxruntime"), ("caffe", "caffe"), ("aten", "aten"), ("quantized", "aten"))
+_ROOMS = (
+    ("com.microsoft", "onnxruntime"),
+    ("caffe", "caffe"),
+    ("aten", "aten"),
+    ("quantized", "aten"),
+    ("tflite", "tflite"),
+)
 
 _ROWS = _Rows()
 
@@ -208,7 +217,7 @@ def needed(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None
         ShapeError: a shape that the rule needs is unresolved.
     """
     entry = None if rules and node.op in rules else _ROWS.row(node.op)
-    return None if entry is None or entry.needed is None or not entry.counted else entry.needed(node)
+    return None if entry is None or entry.needed is None or not entry.counted else entry.needed(node.ordered)
 
 
 def count(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:
@@ -223,6 +232,7 @@ def count(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts | None:
     entry = _ROWS.row(node.op)
     if entry is None or not entry.counted:
         return None
+    node = node.ordered
     return entry.complex.rule(node) if entry.complex else in_real_operations(node, entry.rule(node))
 
 
@@ -236,7 +246,7 @@ def on_elements(node: Node, rules: Mapping[str, Rule] | None = None) -> Counts |
     if rules and node.op in rules:
         return own_count(rules[node.op], node)
     entry = _ROWS.row(node.op)
-    return entry.rule(node) if entry and entry.counted else None
+    return entry.rule(node.ordered) if entry and entry.counted else None
 
 
 def backward_on_elements(node: Node, wrt: Wrt) -> Counts | None:
@@ -246,7 +256,7 @@ def backward_on_elements(node: Node, wrt: Wrt) -> Counts | None:
         ShapeError: a shape that the rule needs is unresolved.
     """
     gradient = row(node.op).gradient
-    return gradient.rule(node, wrt) if gradient else None
+    return gradient.rule(node.ordered, wrt) if gradient else None
 
 
 def backward(node: Node, wrt: Wrt) -> Counts | None:
@@ -261,7 +271,7 @@ def backward(node: Node, wrt: Wrt) -> Counts | None:
     """
     if not takes_or_makes(node):
         return backward_on_elements(node, wrt)
-    entry = row(node.op)
+    entry, node = row(node.op), node.ordered
     if entry.complex is not None:
         return entry.complex.gradient(node, wrt) if entry.complex.gradient else None
     counts = backward_on_elements(node, wrt)

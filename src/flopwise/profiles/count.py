@@ -214,7 +214,7 @@ class _Counting:
         if self.convention.whole is None:
             return ()
         elements = [_canonical(node, self.rules, self.shared).on_elements for node in graph.nodes]
-        views = self.convention.whole.counts(graph, elements)
+        views = self.convention.whole.counts(graph.ordered, elements)
         if graph.program.modules:
             return views
         ruled = [n.op in OPERATORS or n.op in self.rules for n in graph.nodes]

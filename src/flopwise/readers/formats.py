@@ -17,6 +17,7 @@ from flopwise.readers.format import Format, ends_in
 from flopwise.readers.onnx.format import ONNX
 from flopwise.readers.options import options_of
 from flopwise.readers.source.location import naming
+from flopwise.readers.tflite.format import TFLITE
 from flopwise.readers.torch.format import TORCH
 from flopwise.readers.torch.language.format import GGUF_MODEL, LANGUAGE
 from flopwise.readers.weights import formats as weights
@@ -36,6 +37,7 @@ FORMATS: tuple[Format, ...] = (
     weights.GGUF,
     weights.NPZ,
     weights.NPY,
+    TFLITE,
     weights.CHECKPOINT,
     LANGUAGE,
     TORCH,
@@ -57,7 +59,7 @@ def format_of(model: object) -> Format:
     """The format of a model. What no format knows by its name is read as ONNX, or the names that are known are said."""
     if isinstance(model, Graph):
         return GRAPH
-    for format in (ONNX, CAFFE):
+    for format in (ONNX, CAFFE, TFLITE):
         if ends_in(model, format.endings):
             return format  # no other format has to look at it
     own = next((format for format in FORMATS if format.match(model)), None)

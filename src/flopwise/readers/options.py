@@ -68,6 +68,16 @@ class TorchOptions(Options):
 
 
 @dataclass(frozen=True)
+class TfliteOptions(Options):
+    """Options of TensorFlow Lite models."""
+
+    models: ClassVar[str] = "TensorFlow Lite models"
+
+    #: How often loops run, by name, where the model does not say.
+    trips: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
 class CaffeOptions(Options):
     """Options of Caffe nets."""
 
@@ -103,7 +113,7 @@ class Keywords(TypedDict, total=False):
     weights: str | os.PathLike[str] | None
 
 
-_KINDS: tuple[type[Options], ...] = (OnnxOptions, TorchOptions, CaffeOptions)
+_KINDS: tuple[type[Options], ...] = (OnnxOptions, TorchOptions, CaffeOptions, TfliteOptions)
 
 #: Keyword -> the options that it belongs to; a state of tokens is one of ONNX models and of PyTorch modules.
 OWNERS: dict[str, tuple[type[Options], ...]] = {

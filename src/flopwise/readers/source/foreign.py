@@ -36,9 +36,7 @@ class Foreign(NamedTuple):
 
 #: Where two fit, the first is meant.
 FOREIGN: tuple[Foreign, ...] = (
-    Foreign(
-        "a TensorFlow Lite model; " + _TF2ONNX.format("--tflite {file}"), (".tflite", ".lite", ".task"), (), b"TFL3"
-    ),
+    Foreign("a TensorFlow Lite model; name it {stem}.tflite", identifier=b"TFL3"),
     Foreign(
         "a model in onnxruntime's own form; give the .onnx file that it was made from", (".ort",), identifier=b"ORTM"
     ),

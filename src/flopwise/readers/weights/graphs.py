@@ -137,7 +137,8 @@ def stored_in_graph(graph: Graph) -> StoredTensors:
             kind = kinds.get(name)
             role = kind if kind is not None and kind in STORED else tensor.role
             facts: dict[str, Any] = {"layer": use.layer, "op": use.op, "slot": use.slot, "role": role}
-            tensors.append(replace(tensor, name=name, zero_point=use.zero_point, scale=use.scale, **facts))
+            facts |= {"zero_point": use.zero_point or tensor.zero_point, "scale": use.scale or tensor.scale}
+            tensors.append(replace(tensor, name=name, **facts))
     if not tensors and graph.format == "caffe":
         raise InputError(f"{graph.source}: describes a net without its weights; give its .caffemodel")
     source = graph.source if isinstance(graph.source, str) else graph.name

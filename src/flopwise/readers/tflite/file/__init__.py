@@ -1,0 +1,1 @@
+"""The file: flatbuffers, and what the schema calls their fields."""

@@ -1,0 +1,1 @@
+"""The builtin operators of TensorFlow Lite as operators of the house."""
