@@ -69,8 +69,9 @@ class TraceComparison:
     #: The layers in their order, then the remainder.
     changes: tuple[Change, ...]
     notes: tuple[str, ...] = ()
-    #: How ``print(comparison)`` looks; provided by the floor that knows the reports.
+    #: How ``print(comparison)`` looks, and how a notebook shows it; provided by the floor that knows the reports.
     renderer: Callable[[TraceComparison], str] | None = field(default=None, repr=False, compare=False)
+    html_renderer: Callable[[TraceComparison], str] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         sums = sum(c.before_ns for c in self.changes), sum(c.after_ns for c in self.changes)
@@ -79,6 +80,10 @@ class TraceComparison:
 
     def __str__(self) -> str:
         return repr(self) if self.renderer is None else self.renderer(self)
+
+    def _repr_html_(self) -> str | None:
+        """The comparison in HTML for a notebook; None leaves it to ``repr``."""
+        return self.html_renderer(self) if self.html_renderer else None
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON schema ``flopwise.trace-comparison/1``: times are integers in nanoseconds."""

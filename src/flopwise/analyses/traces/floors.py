@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from flopwise.analyses.timing.bound import physical_bound
-from flopwise.analyses.timing.device import Device, arithmetic
-from flopwise.analyses.timing.roofline import assumptions, roofline
+from flopwise.analyses.timing.device import LEVELS, Device, arithmetic
+from flopwise.analyses.timing.roofline import assumptions, fastest, roofline
 from flopwise.analyses.traces.trace import Layer, Recording
 from flopwise.profiles.profile import Profile
 
@@ -46,9 +46,11 @@ def with_floors(recording: Recording, device: Device, profile: Profile | None) -
 
 
 def _noted(recording: Recording, device: Device, work: Mapping[tuple[str, ...], int]) -> Recording:
-    """The recording with a note on what the floors rest on."""
+    """The recording with a note on what the floors rest on, and the device's figures for it."""
     notes = [f"{device.name}: {text}" for text in assumptions(work, device)]
-    return replace(recording, notes=(*recording.notes, *notes))
+    used = [peak for dtypes, macs in work.items() if macs and (peak := fastest(device, dtypes)) is not None]
+    memory = [peak for peak in device.peaks if peak.what in LEVELS]
+    return replace(recording, notes=(*recording.notes, *notes), peaks=(*dict.fromkeys(used), *memory))
 
 
 def _as_stored(recording: Recording, profile: Profile) -> bool:

@@ -74,6 +74,8 @@ class Landing:
     runs: Mapping[Place, int] = field(default_factory=dict)
     #: The events; empty where the trace has no times of day.
     works: Sequence[Work] = ()
+    #: Its first instant; None where the trace has no times of day.
+    start_ns: int | None = None
 
     @property
     def gaps_ns(self) -> int:
@@ -103,7 +105,9 @@ def land(step: Step) -> Landing:
             kernels[work.place, work.name] += time
     busy, wall = sum(map(union, spans)), union(span for lane in spans for span in lane)
     window = step.end_ns - step.start_ns
-    return Landing(step.name, dict(times), dict(launches), dict(kernels), busy, wall, window, step.runs, step.works)
+    return Landing(
+        step.name, dict(times), dict(launches), dict(kernels), busy, wall, window, step.runs, step.works, step.start_ns
+    )
 
 
 def _inside(work: Work, step: Step) -> Span:

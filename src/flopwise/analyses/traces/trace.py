@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from flopwise.analyses.timing.device import Peak
 from flopwise.analyses.traces.land import Landing, Place
 from flopwise.errors import InputError, ModelError, did_you_mean
 from flopwise.profiles.profile import Profile
@@ -82,6 +83,8 @@ class Recording:
     memory_bytes: int = 0
     #: The element type that most of the products' time was spent on; "" where the trace does not say.
     dtype: str = ""
+    #: Figures of the device that the least times rest on, and of its memory; () where it is not known.
+    peaks: tuple[Peak, ...] = ()
     #: Puts the same events on a profile with backward passes; None where no layer of the trace has one.
     trained: Callable[[Profile], Recording] | None = field(default=None, repr=False, compare=False)
 
@@ -152,6 +155,8 @@ class StepTime(NamedTuple):
     window_ns: int
     busy_ns: int
     wall_ns: int
+    #: Its first instant on the clock of the timeline; None where the trace has no times of day.
+    start_ns: int | None = None
 
 
 class Moment(NamedTuple):
@@ -208,8 +213,11 @@ class Trace:
     times: tuple[StepTime, ...] = ()
     #: The events of the step, in the order of their start; () where the trace has no times of day.
     timeline: tuple[Moment, ...] = field(default=(), repr=False)
-    #: How ``print(trace)`` looks; provided by the floor that knows the reports.
+    #: Figures of the device that the least times rest on, and of its memory; () where it is not known.
+    peaks: tuple[Peak, ...] = field(default=(), repr=False)
+    #: How ``print(trace)`` looks, and how a notebook shows it; provided by the floor that knows the reports.
     renderer: Callable[[Trace], str] | None = field(default=None, repr=False, compare=False)
+    html_renderer: Callable[[Trace], str] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         parts = self.rows_ns + self.segments_ns + self.remainder_ns
@@ -218,6 +226,10 @@ class Trace:
 
     def __str__(self) -> str:
         return repr(self) if self.renderer is None else self.renderer(self)
+
+    def _repr_html_(self) -> str | None:
+        """The trace in HTML for a notebook; None leaves it to ``repr``."""
+        return self.html_renderer(self) if self.html_renderer else None
 
     @property
     def rows_ns(self) -> int:
@@ -316,7 +328,10 @@ def trace_of(
         notes=(*recording.notes, *_missing(recording)),
         kernels=_kernels(recording, chosen),
         timeline=tuple(_timeline(recording, chosen)),
-        times=tuple(StepTime(each.name, each.window_ns, each.busy_ns, each.wall_ns) for each in landings),
+        times=tuple(
+            StepTime(each.name, each.window_ns, each.busy_ns, each.wall_ns, each.start_ns) for each in landings
+        ),
+        peaks=recording.peaks,
     )
 
 

@@ -46,7 +46,7 @@ LEAST = 0.95
 @options.columns_of(TRACE_COLUMNS)
 @options.sorting()
 @options.top("Show the N slowest lines; the rest becomes one line.")
-@writes("sheet", "content", "timeline")
+@writes("sheet", "content", "timeline", "trace", "traces")
 def command(
     model: str, file: str | None, other: str | None, fail_on: str | None, strict: bool, output: Output, **settings: Any
 ) -> int:

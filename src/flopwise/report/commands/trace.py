@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
 
+from flopwise.analyses.traces.lines import Item, Part, common_module, layer_items, time_of, timed
 from flopwise.analyses.traces.trace import BACKWARD, FORWARD, Segment, TimedRow, Trace
 from flopwise.errors import InputError, counted, entry
 from flopwise.report.formats.format import Format
@@ -21,46 +21,17 @@ MICRO = 1e3
 #: Grouping -> what a line is.
 NOUNS = {"layer": "layer", "op": "operator", "module": "module", "kernel": "kernel", "step": "step"}
 
-Part: TypeAlias = "TimedRow | Segment"
-
-
-class Item(NamedTuple):
-    """A line: the times of one layer, or of several together."""
-
-    name: str
-    op: str
-    parts: tuple[Part, ...]
-    trace: Trace
-
-    def of(self, phase: str) -> tuple[Part, ...]:
-        """Its times in one phase."""
-        return tuple(part for part in self.parts if part.phase == phase)
-
-    @property
-    def time_ns(self) -> int:
-        """Its time in both phases."""
-        return _time(self.parts)
-
-
-def _time(parts: Iterable[Part]) -> int:
-    return sum(part.time_ns or 0 for part in parts)
-
-
-def _timed(parts: Iterable[Part]) -> list[Part]:
-    """The parts that have work of their own: a row within a segment is counted there."""
-    return [part for part in parts if part.time_ns is not None]
-
 
 def _microseconds(phase: str = "") -> Callable[[Item], Value]:
     def value(item: Item) -> Value:
         parts = item.of(phase) if phase else item.parts
-        return _time(parts) / MICRO if _timed(parts) else ""
+        return time_of(parts) / MICRO if timed(parts) else ""
 
     return value
 
 
 def _launches(item: Item) -> Value:
-    return sum(part.launches for part in item.parts) if _timed(item.parts) else ""
+    return sum(part.launches for part in item.parts) if timed(item.parts) else ""
 
 
 def _median(item: Item) -> Value:
@@ -75,24 +46,24 @@ def _spread(item: Item) -> Value:
 
 
 def _share(item: Item) -> Value:
-    if not _timed(item.parts):
+    if not timed(item.parts):
         return ""
     return 100 * item.time_ns / item.trace.covered_ns if item.trace.covered_ns else 0.0
 
 
 def _rate(figure: Callable[[Part], int | None]) -> Callable[[Item], Value]:
     def value(item: Item) -> Value:
-        parts = [part for part in _timed(item.parts) if figure(part) is not None]
-        time, work = _time(parts), sum(figure(part) or 0 for part in parts)
+        parts = [part for part in timed(item.parts) if figure(part) is not None]
+        time, work = time_of(parts), sum(figure(part) or 0 for part in parts)
         return work / time if time and work else ""
 
     return value
 
 
 def _over(item: Item) -> Value:
-    parts = [part for part in _timed(item.parts) if isinstance(part, TimedRow) and part.floor_ns]
+    parts = [part for part in timed(item.parts) if isinstance(part, TimedRow) and part.floor_ns]
     floor = sum(part.floor_ns or 0 for part in parts)
-    return _time(parts) / floor if floor and _time(parts) else ""
+    return time_of(parts) / floor if floor and time_of(parts) else ""
 
 
 def _status(item: Item) -> Value:
@@ -105,7 +76,7 @@ def _bytes(part: Part) -> int | None:
 
 
 def _flops(item: Item) -> Value:
-    return total_of(part.flops for part in _timed(item.parts))
+    return total_of(part.flops for part in timed(item.parts))
 
 
 _COLUMNS: tuple[Field[Item], ...] = (
@@ -189,7 +160,12 @@ def trace_report(
             Sheet.of(fields, first, lambda item: _mark(item, bool(hidden) and item is first[-1]), **_frame(trace, look))
         ]
 
-    return Report(sheet, trace.to_dict, {"timeline": (trace,)})
+    return Report(sheet, trace.to_dict, {"timeline": (trace,), "trace": (trace, _all(trace))})
+
+
+def _all(trace: Trace) -> Sheet:
+    """All columns of all layers."""
+    return Sheet.of(list(COLUMNS.values()), layer_items(trace), **_frame(trace, Look()))
 
 
 def _default(trace: Trace, by: str) -> list[str]:
@@ -208,7 +184,7 @@ def _mark(item: Item, rest: bool) -> Mark:
 def _items(trace: Trace, by: str, depth: int | None) -> list[Item]:
     """The lines, in the order of execution."""
     if by == "layer":
-        return _layers(trace)
+        return layer_items(trace)
     groups: dict[str, list[Part]] = {}
     around = {row.name: row for row in trace.rows}
     parts: tuple[Part, ...] = (*trace.rows, *trace.segments)
@@ -217,26 +193,10 @@ def _items(trace: Trace, by: str, depth: int | None) -> list[Item]:
         if by == "op":
             names = ["+".join(dict.fromkeys(row.op for row in rows))]
         else:
-            names = list(_modules(_common([row.module for row in rows]), depth))
+            names = list(_modules(common_module(row.module for row in rows), depth))
         for name in names:
             groups.setdefault(name, []).append(part)
     return [Item(name or trace.model or "trace", "", tuple(parts), trace) for name, parts in groups.items()]
-
-
-def _layers(trace: Trace) -> list[Item]:
-    """A line for each layer and for each segment, which stands before its first layer."""
-    segments: dict[str, list[Segment]] = {}
-    for segment in trace.segments:
-        segments.setdefault(segment.layers[0], []).append(segment)
-    layers: dict[tuple[int, str], list[Part]] = {}
-    phases = len({row.phase for row in trace.rows}) or 1
-    for number, row in enumerate(trace.rows):
-        for segment in segments.pop(row.name, ()):
-            layers.setdefault((number // phases, segment.name), []).append(segment)
-        layers.setdefault((number // phases, row.name), []).append(row)
-    ops = {row.name: row.op for row in trace.rows}
-    ops |= {one.name: "+".join(dict.fromkeys(ops[name] for name in one.layers)) for one in trace.segments}
-    return [Item(name, ops.get(name, ""), tuple(parts), trace) for (_, name), parts in layers.items()]
 
 
 def _modules(path: str, depth: int | None) -> Iterator[str]:
@@ -246,17 +206,6 @@ def _modules(path: str, depth: int | None) -> Iterator[str]:
     for length in range(1, len(parts) + 1):
         if depth is None or length <= depth:
             yield ".".join(parts[:length])
-
-
-def _common(paths: Sequence[str]) -> str:
-    """The innermost module around several paths."""
-    parts = [path.split(".") for path in paths]
-    same: list[str] = []
-    for names in zip(*parts, strict=False):
-        if len(set(names)) > 1:
-            break
-        same.append(names[0])
-    return ".".join(same)
 
 
 def _frame(trace: Trace, look: Look) -> Json:

@@ -14,8 +14,11 @@ from flopwise.report.sheet import Audience
 
 #: What a format can write. Of a "sheet" (columns and lines, which nearly every report has) and of "content" (the plain
 #: values of a JSON schema) it writes any; a "profile", its "layers", a "comparison", a "bound", a request to a
-#: language model ("llm"), a data set of models ("zoo") or a recorded step ("timeline") it draws in a way of its own.
-Kind: TypeAlias = Literal["sheet", "content", "profile", "layers", "comparison", "bound", "llm", "zoo", "timeline"]
+#: language model ("llm"), a data set of models ("zoo"), a "trace", two "traces" or the events of one ("timeline") it
+#: draws in a way of its own.
+Kind: TypeAlias = Literal[
+    "sheet", "content", "profile", "layers", "comparison", "bound", "llm", "zoo", "trace", "traces", "timeline"
+]
 
 
 class Format(NamedTuple):
@@ -59,7 +62,7 @@ TABLE = (
     Format(
         "html",
         (".html", ".htm"),
-        ("profile", "comparison", "bound", "llm", "zoo"),
+        ("profile", "comparison", "bound", "llm", "zoo", "trace", "traces"),
         "document",
         several=False,
         module="flopwise.report.html.pages",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from flopwise.report.formats.json import Json
@@ -9,6 +10,7 @@ from flopwise.report.html.page import Layout, page
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound
+    from flopwise.analyses.timing.device import Peak
     from flopwise.report.sheet.sheet import Sheet
     from flopwise.report.sheet.values import Look
 
@@ -52,15 +54,20 @@ def page_data(bound: Bound) -> Json:
 
 
 def roofs(bound: Bound) -> list[Json]:
-    """The lines of the roofline: arithmetic by the types in use, and every level of memory, the best of a kind."""
+    """The lines of the roofline of a bound."""
     used = {peak.dtype for peak in bound.physical.peaks if peak.dtype}
+    return roof_lines(bound.device.peaks, used, bound.threads)
+
+
+def roof_lines(peaks: Iterable[Peak], used: Collection[str], threads: int | None = None) -> list[Json]:
+    """The lines of a roofline: arithmetic by the types in use, and every level of memory, the best of a kind."""
     best: dict[tuple[str, str], Json] = {}
-    for peak in bound.device.peaks:
+    for peak in peaks:
         compute = peak.unit == "FLOP/s"
         if not peak.dense or (peak.dtype not in used if compute else peak.what not in _NAMES):
             continue
         label = str(peak.dtype) if compute else _NAMES[peak.what]
-        value = peak.scaled(bound.threads)
+        value = peak.scaled(threads)
         roof = {"label": label, "value": value, "unit": peak.unit, "kind": peak.kind}
         key = (label, "measured" if peak.kind == "measured" else "")
         if key not in best or best[key]["value"] < value:

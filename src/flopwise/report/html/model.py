@@ -34,7 +34,7 @@ LAYOUT = Layout(
         "graph": "Graph",
         "layers": "Layers",
     },
-    scripts="base summary operators treemap flame where depth memory intensity table layers graph start",
+    scripts="base modules summary operators treemap flame where depth memory intensity table layers graph start",
     graph=True,
     controls=True,
 )
@@ -76,7 +76,9 @@ def page_data(profile: Profile) -> Json:
     edges = _edges(profile.graph, nodes)
     makers = _makers(edges, len(nodes))
     alike = Layers([_likeness(node, row) for node, row in zip(nodes, rows, strict=True)], makers)
-    modules, owners = groups(text(profile.graph.name or "model"), nodes, names, alike)
+    modules, owners = groups(
+        text(profile.graph.name or "model"), [node.scope for node in nodes], [node.op for node in nodes], names, alike
+    )
     shapes, ops = Index(), Index()
     layers = {
         "name": names,

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from flopwise.graph import Module, Node
+from flopwise.graph import Module
 
 #: The longest name of a run that is made of the names of its first and last part.
 SHORT = 16
@@ -64,7 +64,11 @@ class Group(NamedTuple):
 
 
 def groups(
-    name: str, nodes: Sequence[Node], names: Sequence[str], layers: Layers | None = None
+    name: str,
+    scopes: Sequence[Sequence[Module]],
+    ops: Sequence[str],
+    names: Sequence[str],
+    layers: Layers | None = None,
 ) -> tuple[list[Group], list[int]]:
     """The modules, the model itself first and each after the one around it; and the module of each layer, by index.
 
@@ -73,12 +77,13 @@ def groups(
 
     Args:
         name: of the model.
-        nodes: the layers.
+        scopes: for each layer the modules around it, the outermost first.
+        ops: the operator of each layer.
         names: what each layer is called.
         layers: what makes layers alike; None: nothing repeats.
     """
     root = Part(name)
-    paths = [tuple(module for module in node.scope if module.path) for node in nodes]
+    paths = [tuple(module for module in scope if module.path) for scope in scopes]
     if not any(paths):
         paths = _prefixes(names)
     for index, path in enumerate(paths):
@@ -88,11 +93,11 @@ def groups(
                 around.modules[module.path] = Part(_short(module.path), module.kind)
                 around.parts.append(around.modules[module.path])
             around = around.modules[module.path]
-        around.parts.append(Part(names[index], nodes[index].op, layer=index))
+        around.parts.append(Part(names[index], ops[index], layer=index))
     if layers is not None:
         fold(root, layers)
     tree: list[Group] = []
-    owners = [0] * len(nodes)
+    owners = [0] * len(names)
     pending: list[tuple[Part, int | None]] = [(root, None)]
     while pending:
         part, parent = pending.pop()

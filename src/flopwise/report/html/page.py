@@ -26,6 +26,9 @@ from flopwise._version import __version__
 #: What could end the script element that holds the JSON, or start a comment in it.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
+#: Scripts that several kinds of pages draw with.
+SHARED = ("modules", "flame", "roofline", "waterfall", "table")
+
 _D3 = 'Charts with <a href="https://d3js.org">d3</a> (ISC)'
 _DAGRE = 'graph layout with <a href="https://github.com/dagrejs/dagre">dagre</a> (MIT)'
 
@@ -38,7 +41,7 @@ class Layout:
     folder: str
     #: Id of a section -> its link in the bar; the first link of the keyboard skips to the last of them.
     sections: Mapping[str, str]
-    #: Names of the scripts in its folder, after those of every page; "table" is the table of layers that pages share.
+    #: Names of the scripts in its folder, after those of every page, and of those in SHARED.
     scripts: str
     #: Its own style sheets, after ``page.css``.
     styles: Sequence[str] = ()
@@ -50,7 +53,7 @@ class Layout:
     def all_scripts(self) -> tuple[str, ...]:
         """Names of all scripts in the order in which they run; the last one marks the page as ready."""
         dagre = ("vendor/dagre.min.js",) if self.graph else ()
-        own = (f"{name}.js" if name == "table" else f"{self.folder}/{name}.js" for name in self.scripts.split())
+        own = (f"{name}.js" if name in SHARED else f"{self.folder}/{name}.js" for name in self.scripts.split())
         return ("vendor/d3.min.js", *dagre, "common.js", "theme.js", *own, "ready.js")
 
 

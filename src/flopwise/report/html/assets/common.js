@@ -51,6 +51,13 @@ const flopwise = (() => {
     if (share === null || Number.isNaN(share)) return "?";
     return share > 0 && share < 0.05 ? "<0.1 %" : `${share.toFixed(1)} %`;
   }
+  // Three significant digits in the unit that suits.
+  function time(nanoseconds) {
+    if (nanoseconds === null || nanoseconds === undefined) return "?";
+    const [size, unit] = nanoseconds >= 1e9 ? [1e9, "s"] : nanoseconds >= 1e6 ? [1e6, "ms"] : nanoseconds >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+    const value = nanoseconds / size;
+    return `${value >= 100 ? Math.round(value) : Number(value.toPrecision(3))} ${unit}`;
+  }
   const sum = (values) => values.reduce((total, value) => total + (typeof value === "string" && !digits.test(value) ? 0n : BigInt(value ?? 0)), 0n);
 
   // Figures added up as a cell shows it; figures in symbols are not added here.
@@ -152,5 +159,5 @@ const flopwise = (() => {
     notes.querySelector("ul").append(...remarks.map((remark) => make("li", {}, remark)));
   }
 
-  return { cue, grid, introduce, said, data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, sum, added, series, onSeries, noun, counted, cut, choose, tip, untip, sized, svg };
+  return { cue, grid, introduce, said, data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, time, sum, added, series, onSeries, noun, counted, cut, choose, tip, untip, sized, svg };
 })();

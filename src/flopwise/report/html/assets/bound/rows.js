@@ -1,8 +1,8 @@
 "use strict";
 // The table: a line for each layer, sorted by a click on a title.
 (() => {
-  const { data, count, make, on, choose, human, state } = flopwise;
-  const { rows, taken, time } = flopwise.bound;
+  const { data, count, make, on, choose, human, state, time } = flopwise;
+  const { rows } = flopwise.roofed;
   const columns = [
     { title: "layer", key: "name", text: (i) => rows.name[i] },
     { title: "operator", key: "op", text: (i) => rows.op[i] },

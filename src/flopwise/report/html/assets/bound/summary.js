@@ -1,16 +1,8 @@
 "use strict";
-// What the page is about, its figures and its notes; how times are written, and which colour an operator has.
-flopwise.bound = (() => {
-  const { data, make, count } = flopwise;
+// What the page is about, its figures and its notes; and which colour an operator has.
+flopwise.roofed = (() => {
+  const { data, count } = flopwise;
   const rows = data.layers;
-
-  // Three significant digits in the unit that suits.
-  function time(nanoseconds) {
-    if (nanoseconds === null || nanoseconds === undefined) return "?";
-    const [size, unit] = nanoseconds >= 1e9 ? [1e9, "s"] : nanoseconds >= 1e6 ? [1e6, "ms"] : nanoseconds >= 1e3 ? [1e3, "µs"] : [1, "ns"];
-    const value = nanoseconds / size;
-    return `${value >= 100 ? Math.round(value) : Number(value.toPrecision(3))} ${unit}`;
-  }
 
   // The time that a dot and a line stand for: measured alone, else the roofline.
   const taken = d3.range(count).map((i) => rows.time[i] ?? rows.roofline[i]);
@@ -19,5 +11,6 @@ flopwise.bound = (() => {
   const shade = (op) => shades.get(op) ?? flopwise.series(-1);
 
   flopwise.introduce(data.model, data.device, data.summary, data.notes);
-  return { rows, taken, totals, shades, shade, time };
+  document.getElementById("waterfall-sub").textContent = data.measured ? "From the physical floor to the measured time: what each operator takes beyond its own floor, weights from beyond the caches, and the rest." : "From the physical floor to the rooflines of all layers added up, an estimate of a run in which nothing is fused.";
+  return { rows, taken, shades, shade, says: (i) => rows.roof[i] };
 })();

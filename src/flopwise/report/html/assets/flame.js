@@ -1,13 +1,13 @@
 "use strict";
 // Modules as an icicle: each row is a level, width is the measure, the order is that of execution; one click or Enter
 // goes into a module. Arrows move through it.
-flopwise.flame = (box, root, go) => {
+flopwise.flame = (box, root, go, which = () => flopwise.state.measure) => {
   const { data, groups, partsOf, number, percent, cut, measures, human } = flopwise;
   const LEAST = 0.6, LETTER = 7.4, LOW = 24, TALL = 58;
   let at = ""; // the cell that Tab reaches
 
   function cells() {
-    const sums = flopwise.groupSums(), values = flopwise.folded(), whole = sums[root()].value || 0;
+    const sums = flopwise.groupSums(which()), values = flopwise.folded(which()), whole = sums[root()].value || 0;
     const list = [];
     function visit(part, from, level, parent) {
       const alone = part.group !== undefined && part.group !== root() ? flopwise.single(part.group) : -1;
@@ -31,7 +31,7 @@ flopwise.flame = (box, root, go) => {
   }
 
   return function draw(width, height) {
-    const whole = flopwise.total(), measure = flopwise.state.measure;
+    const measure = which(), whole = flopwise.total(measure);
     const all = cells();
     const shown = all.filter((cell) => cell.size * width >= LEAST);
     const levels = (d3.max(shown, (cell) => cell.level) ?? 0) + 1;

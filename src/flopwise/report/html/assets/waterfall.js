@@ -1,11 +1,9 @@
 "use strict";
-// The waterfall: from the physical floor, step by step, to the measured time.
+// The waterfall: from one time, step by step, to another.
 (() => {
-  const { data, tip, untip, sized, svg, cut } = flopwise;
-  const { time } = flopwise.bound;
+  const { data, tip, untip, sized, svg, cut, time } = flopwise;
   const box = document.getElementById("waterfall-plot");
   const steps = data.waterfall;
-  document.getElementById("waterfall-sub").textContent = data.measured ? "From the physical floor to the measured time: what each operator takes beyond its own floor, weights from beyond the caches, and the rest." : "From the physical floor to the rooflines of all layers added up, an estimate of a run in which nothing is fused.";
 
   function draw(width) {
     const line = 26, label = Math.min(260, width * 0.34), margin = { top: 6, right: 84 };

@@ -1,8 +1,9 @@
 "use strict";
-// The roofline: roofs of arithmetic and of each level of memory, and a dot for each layer that computes.
+// The roofline: roofs of arithmetic and of each level of memory, and a dot for each layer that computes. The page has
+// put its layers into flopwise.roofed before: names, operators, FLOPs, bytes, the time taken, and what else a tip says.
 (() => {
-  const { data, count, grid, on, choose, tip, untip, sized, svg, human, state } = flopwise;
-  const { rows, taken, shades, shade, time } = flopwise.bound;
+  const { data, count, grid, on, choose, tip, untip, sized, svg, human, state, time } = flopwise;
+  const { rows, taken, shades, shade, says } = flopwise.roofed;
   const box = document.getElementById("roofline-plot");
   const dots = d3.range(count).filter((i) => rows.flops[i] > 0 && rows.bytes[i] > 0 && taken[i] > 0).map((i) => ({ i, x: rows.flops[i] / rows.bytes[i], y: rows.flops[i] / (taken[i] * 1e-9) }));
   const compute = data.roofs.filter((roof) => roof.unit === "FLOP/s");
@@ -40,7 +41,7 @@
     }
     const marks = inside.selectAll("circle").data([...dots].sort((a, b) => taken[b.i] - taken[a.i])).join("circle")
       .attr("class", "dot").attr("cx", (dot) => x(dot.x)).attr("cy", (dot) => y(dot.y)).attr("r", (dot) => radius(taken[dot.i])).attr("fill", (dot) => shade(rows.op[dot.i]))
-      .on("pointermove", (event, dot) => tip(event, rows.name[dot.i], rows.op[dot.i], `${time(taken[dot.i])}, ${human(Math.round(dot.y), "FLOP/s")}, ${Number(dot.x.toPrecision(3))} FLOP per byte`, rows.roof[dot.i]))
+      .on("pointermove", (event, dot) => tip(event, rows.name[dot.i], rows.op[dot.i], `${time(taken[dot.i])}, ${human(Math.round(dot.y), "FLOP/s")}, ${Number(dot.x.toPrecision(3))} FLOP per byte`, says(dot.i)))
       .on("pointerleave", untip).on("click", (event, dot) => choose(dot.i, "roofline"));
     marks.classed("on", (dot) => dot.i === state.chosen);
     const legend = chart.append("g");
