@@ -56,7 +56,9 @@ def test_two_profiles(run: Run, files: list[Path]) -> None:
         (("--phase", "backward"), "no layer has time in a backward pass of step run"),
         (("--fail-on", "time>5%"), "--fail-on compares two traces: give the other one as well"),
         (("{other}", "--strict"), "--strict is of one trace"),
-        (("{other}", "--by", "op"), "two traces are compared layer by layer: leave out --by"),
+        (("{other}", "--by", "step"), "two traces are compared by layer, op, module, kernel, not by step"),
+        (("{other}", "--by", "op", "--depth", "1"), "depth is of modules, not of lines by op"),
+        (("{other}", "--sort", "time"), "two traces have columns of their own, the largest difference first"),
         (("{other}", "--fail-on", "speed>5%"), "unknown figure 'speed'"),
     ],
 )

@@ -77,7 +77,7 @@ def trace(
 
         recording = with_floors(recording, chosen, counted)
     name = "" if counted is None else counted.graph.name or counted.graph.source
-    return replace(trace_of(recording, name, format.name, step, phase), renderer=as_text)
+    return replace(trace_of(recording, name, format.name, step, phase), renderer=as_text, html_renderer=as_html)
 
 
 @checked
@@ -96,7 +96,7 @@ def compare_traces(before: Trace, after: Trace) -> TraceComparison:
     """
     from flopwise.analyses.traces.comparison import compare_traces as compared
 
-    return replace(compared(before, after), renderer=as_text_of_both)
+    return replace(compared(before, after), renderer=as_text_of_both, html_renderer=as_html_of_both)
 
 
 def _counted(model: object, reading: Mapping[str, Any], progress: Callable[[str], None]) -> Profile | None:
@@ -148,3 +148,17 @@ def as_text_of_both(result: TraceComparison) -> str:
     from flopwise.report.report import as_text as written
 
     return written(trace_comparison_report(result))
+
+
+def as_html(result: Trace) -> str:
+    """A trace as a notebook shows it."""
+    from flopwise.report.viewers.notebook import trace_html
+
+    return trace_html(result)
+
+
+def as_html_of_both(result: TraceComparison) -> str:
+    """Two traces as a notebook shows them."""
+    from flopwise.report.viewers.notebook import traces_html
+
+    return traces_html(result)

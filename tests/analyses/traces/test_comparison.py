@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from flopwise.analyses.traces.comparison import breaks, compare_traces, spread
+from flopwise.analyses.traces.comparison import breaks, compare_traces, grouped, spread
 from flopwise.analyses.traces.land import Place, Step, Work, land
 from flopwise.analyses.traces.trace import Layer, Matched, Recording, Trace, trace_of
 from flopwise.errors import InputError
@@ -106,3 +106,39 @@ def test_what_cannot_be_compared() -> None:
 def test_spread_is_that_of_the_middle_half() -> None:
     assert spread([1, 100, 101, 102, 103, 104, 9999]) == pytest.approx(2, abs=1)
     assert spread([]) == 0
+
+
+@pytest.mark.parametrize("by", ["layer", "op", "kernel"])
+def test_groups_add_up_to_the_whole(by: str) -> None:
+    rng = random.Random(3)
+    for _ in range(50):
+        sides = []
+        for _ in range(2):
+            places = [*rng.sample(ROWS, 3), Place((0, 1)), Place(name="copies")]
+            made = trace([(p, rng.randint(1, 99)) for p in places], noise=9, seed=rng.randrange(99))
+            sides.append(made)
+        found = compare_traces(*sides)
+        changes = grouped(found, by)
+        assert sum(c.before_ns for c in changes) == sides[0].covered_ns
+        assert sum(c.more_ns for c in changes) == sides[1].covered_ns - sides[0].covered_ns
+
+
+def test_a_module_has_the_spread_of_its_own_steps() -> None:
+    """Two layers whose times vary against each other: each by itself is unsure, the module of both is not."""
+
+    def side(first: int) -> Trace:
+        layers = (Layer("m.a", "Conv", module="m.a"), Layer("m.b", "Conv", module="m.b"))
+        landings = []
+        for number in range(9):
+            times = first + 40 * number, 1000 - 40 * number
+            works = [Work(ROWS[0], "t", 0, times[0]), Work(ROWS[1], "t", times[0], sum(times))]
+            landings.append(land(Step(f"run {number}", 0, sum(times), works)))
+        return trace_of(Recording("", layers, tuple(landings), Matched()), "net", "onnxruntime")
+
+    found = compare_traces(side(500), side(520))
+    assert [c.verdict for c in found.changes if c.layers] == ["same", "same"]
+    modules = {c.name: c for c in grouped(found, "module")}
+    assert set(modules) == {"net", "m", "m.a", "m.b"}
+    assert (modules["m"].verdict, modules["m"].spread_ns, modules["m"].more_ns) == ("slower", 0, 20)
+    assert "m.a" not in {c.name for c in grouped(found, "module", 1)}
+    assert [(c.name, c.verdict) for c in grouped(found, "op") if c.layers] == [("Conv", "slower")]

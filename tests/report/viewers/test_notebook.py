@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 from tests.report.graphs import NASTY
 from tests.report.html.test_page import HOSTILE, Elements, chain
@@ -47,3 +49,21 @@ def test_a_comparison_shows_the_differences() -> None:
     assert compared._repr_html_() == html
     assert "parameters 64 128 64 100.0 " in " ".join(text_of(html).split())
     assert "<script" not in html
+
+
+def test_traces_show_where_the_time_went(tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    layers = [
+        {"name": f"{HOSTILE}{number}", "timeMs": 4, "averageMs": 2, "medianMs": 2, "percentage": 2}
+        for number in range(50)
+    ]
+    path.write_text(json.dumps([{"count": 2}, *layers]))
+    trace = flopwise.trace(None, path)
+    html = trace._repr_html_()
+    assert html is not None
+    assert {tag for tag, _ in Elements(html).found} <= {"div", "span", "b", "table", "tr", "th", "td"}
+    assert "trace 100,000 µs" in " ".join(text_of(html).split())
+    assert html.count("<tr>") == 1 + 12 + 1 + 1
+    both = flopwise.compare_traces(trace, trace)._repr_html_()
+    assert both is not None
+    assert "same 50 layers" in " ".join(text_of(both).split())

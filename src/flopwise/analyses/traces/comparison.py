@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from flopwise.analyses.compare.conditions import SIGNS
 from flopwise.analyses.quantities import quantity
+from flopwise.analyses.traces.lines import common_module, modules_around
 from flopwise.analyses.traces.trace import Segment, TimedRow, Trace
 from flopwise.errors import InputError, did_you_mean
 
@@ -44,6 +46,23 @@ class Change:
     spread_ns: int
     #: The median over the steps of the second trace less that of the first.
     medians_ns: int
+    #: The times in all steps of the first trace, and of the second; () of the remainder.
+    times_ns: tuple[Sequence[int], Sequence[int]] = ((), ())
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        op: str,
+        phase: str,
+        layers: tuple[str, ...],
+        times: Sequence[int],
+        steps: Sequence[Sequence[int]],
+    ) -> Change:
+        """A change between the times that two traces show, with their times in all steps."""
+        medians = [round(statistics.median(own or (time,))) for own, time in zip(steps, times, strict=True)]
+        doubt = sum(map(spread, steps))
+        return cls(name, op, phase, layers, times[0], times[1], doubt, medians[1] - medians[0], (steps[0], steps[1]))
 
     @property
     def more_ns(self) -> int:
@@ -181,16 +200,66 @@ def _change(group: _Group, sides: Sequence[Sequence[TimedRow | Segment]]) -> Cha
     """The times of a group in both traces."""
     layers = frozenset(group.layers)
     times: list[int] = []
-    medians: list[int] = []
-    doubt = 0
+    steps: list[list[int]] = []
     for parts in sides:
         own = [p for p in parts if (p.layers[0] if isinstance(p, Segment) else p.name) in layers]
-        steps = [sum(each) for each in zip(*(part.times_ns for part in own if part.time_ns is not None), strict=False)]
+        steps.append(_together([part.times_ns for part in own if part.time_ns is not None]))
         times.append(sum(part.time_ns or 0 for part in own))
-        medians.append(round(statistics.median(steps or times[-1:])))
-        doubt += spread(steps)
     name = group.layers[0] if len(group.layers) == 1 else f"{group.layers[0]}+{len(group.layers) - 1}"
-    return Change(name, group.op, group.phase, group.layers, times[0], times[1], doubt, medians[1] - medians[0])
+    return Change.of(name, group.op, group.phase, group.layers, times, steps)
+
+
+def _together(times: Sequence[Sequence[int]]) -> list[int]:
+    """Times in steps, added up step by step."""
+    return [sum(step) for step in zip(*times, strict=False)]
+
+
+def grouped(comparison: TraceComparison, by: str, depth: int | None = None) -> list[Change]:
+    """The changes of several layers together, both passes in one.
+
+    Args:
+        comparison: the traces.
+        by: "layer": as they are; "op"; "module": those of a module and of the modules inside it; or "kernel".
+        depth: how many levels of modules.
+    """
+    if by == "layer":
+        return list(comparison.changes)
+    if by == "kernel":
+        return [*_of_kernels(comparison.before, comparison.after), *(c for c in comparison.changes if c.name == "gaps")]
+    rows = {row.name: row for trace in (comparison.after, comparison.before) for row in trace.rows}
+    groups: dict[str, list[Change]] = {}
+    for change in comparison.changes:
+        own = [rows[name] for name in change.layers]
+        names = ["+".join(dict.fromkeys(row.op for row in own))]
+        if by == "module":
+            names = list(modules_around(common_module(row.module for row in own), depth))
+        for name in names if own else ():
+            groups.setdefault(name, []).append(change)
+    found = [
+        Change.of(
+            name or comparison.before.model or "trace",
+            "",
+            "",
+            tuple(layer for change in changes for layer in change.layers),
+            [sum(change.before_ns for change in changes), sum(change.after_ns for change in changes)],
+            [_together([c.times_ns[side] for c in changes if c.times_ns[side]]) for side in (0, 1)],
+        )
+        for name, changes in groups.items()
+    ]
+    return [*found, *(change for change in comparison.changes if not change.layers)]
+
+
+def _of_kernels(before: Trace, after: Trace) -> Iterator[Change]:
+    """The changes of kernels, or of what engines call their operators."""
+    shown: list[Counter[str]] = []
+    for trace in (before, after):
+        shown.append(Counter())
+        for (_, _, kernel), time in trace.kernels.items():
+            shown[-1][kernel] += time
+    for kernel in dict.fromkeys([*shown[0], *shown[1]]):
+        if shown[0][kernel] or shown[1][kernel]:
+            times = [trace.kernel_times.get(kernel, ()) for trace in (before, after)]
+            yield Change.of(kernel, "", "", (), [own[kernel] for own in shown], times)
 
 
 def spread(times: Sequence[int]) -> int:

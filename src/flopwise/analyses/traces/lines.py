@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from flopwise.analyses.traces.trace import Segment, TimedRow, Trace
@@ -66,3 +66,12 @@ def common_module(paths: Iterable[str]) -> str:
             break
         same.append(names[0])
     return ".".join(same)
+
+
+def modules_around(path: str, depth: int | None) -> Iterator[str]:
+    """A module and those around it, the whole model first."""
+    yield ""
+    parts = path.split(".") if path else []
+    for length in range(1, len(parts) + 1):
+        if depth is None or length <= depth:
+            yield ".".join(parts[:length])

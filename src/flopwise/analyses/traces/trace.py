@@ -173,6 +173,8 @@ class Moment(NamedTuple):
     end_ns: int
     #: Arithmetic of the row or the segment, all its kernels together; None where it is not known.
     flops: int | None
+    #: The position of the layer; None for a segment and for the remainder.
+    layer: int | None = None
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,8 @@ class Trace:
     notes: tuple[str, ...] = ()
     #: Time by where it landed (a row, a segment, a name of the remainder), phase and kernel.
     kernels: Mapping[tuple[str, str, str], int] = field(default_factory=dict, repr=False)
+    #: Kernel -> its time in each step of the trace.
+    kernel_times: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
     #: Covered and wall time, and the gaps, of each step of the trace.
     times: tuple[StepTime, ...] = ()
     #: The events of the step, in the order of their start; () where the trace has no times of day.
@@ -327,6 +331,7 @@ def trace_of(
         matched=recording.matched,
         notes=(*recording.notes, *_missing(recording)),
         kernels=_kernels(recording, chosen),
+        kernel_times=_kernel_times(landings),
         timeline=tuple(_timeline(recording, chosen)),
         times=tuple(
             StepTime(each.name, each.window_ns, each.busy_ns, each.wall_ns, each.start_ns) for each in landings
@@ -358,6 +363,7 @@ def _timeline(recording: Recording, chosen: Sequence[Landing]) -> Iterator[Momen
             work.start_ns,
             work.end_ns,
             None if None in flops or not flops else sum(each or 0 for each in flops),
+            work.place.layers[0] if len(parts) == 1 else None,
         )
 
 
@@ -369,6 +375,17 @@ def _kernels(recording: Recording, chosen: Sequence[Landing]) -> dict[tuple[str,
             label = _label(place, names) if names else place.name
             times[label, place.phase if names else "", kernel] += time
     return dict(times)
+
+
+def _kernel_times(landings: Sequence[Landing]) -> dict[str, tuple[int, ...]]:
+    steps: list[Counter[str]] = []
+    for landing in landings:
+        steps.append(Counter())
+        for (_, kernel), time in landing.kernels.items():
+            steps[-1][kernel] += time
+    return {
+        kernel: tuple(step[kernel] for step in steps) for kernel in dict.fromkeys(k for step in steps for k in step)
+    }
 
 
 def _label(place: Place, names: Sequence[str]) -> str:

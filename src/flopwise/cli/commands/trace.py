@@ -76,14 +76,14 @@ def command(
             )
             for name in traced
         ]
+    by = "module" if settings["depth"] is not None and settings["by"] == "layer" else settings["by"]
     if len(traces) == 2:
         if strict:
             raise InputError("--strict is of one trace: leave OTHER out")
-        return _compare(traces, fail_on, output, settings)
+        return _compare(traces, fail_on, output, by, settings)
     if fail_on is not None:
         raise InputError("--fail-on compares two traces: give the other one as well")
     (trace,) = traces
-    by = "module" if settings["depth"] is not None and settings["by"] == "layer" else settings["by"]
     output.write(trace_report(trace, by, *(settings[key] for key in ("columns", "sort", "top", "depth"))))
     unnamed = trace.remainder.get("unmatched", 0)
     return NO if strict and trace.busy_ns and unnamed > (1 - LEAST) * trace.busy_ns else 0
@@ -104,18 +104,18 @@ def is_trace(path: str) -> bool:
     return True
 
 
-def _compare(traces: list[Trace], fail_on: str | None, output: Output, settings: dict[str, Any]) -> int:
+def _compare(traces: list[Trace], fail_on: str | None, output: Output, by: str, settings: dict[str, Any]) -> int:
     """Show two traces side by side."""
     import flopwise
     from flopwise.analyses.traces.comparison import breaks
     from flopwise.report.commands.trace_comparison import breaks_text, trace_comparison_report
 
-    given = [key for key in ("columns", "sort", "depth") if settings[key]]
-    if given or settings["by"] != "layer":
-        raise InputError(f"two traces are compared layer by layer: leave out --{given[0] if given else 'by'}")
+    given = [key for key in ("columns", "sort") if settings[key]]
+    if given:
+        raise InputError(f"two traces have columns of their own, the largest difference first: leave out --{given[0]}")
     comparison = flopwise.compare_traces(*traces)
     broken = [] if fail_on is None else breaks(comparison, fail_on)
-    output.write(trace_comparison_report(comparison, settings["top"]))
+    output.write(trace_comparison_report(comparison, settings["top"], by, settings["depth"]))
     for line in breaks_text(broken):
         say(line, prefix="")
     return NO if broken else 0

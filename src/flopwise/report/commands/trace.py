@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from flopwise.analyses.traces.lines import Item, Part, common_module, layer_items, time_of, timed
+from flopwise.analyses.traces.lines import Item, Part, common_module, layer_items, modules_around, time_of, timed
 from flopwise.analyses.traces.trace import BACKWARD, FORWARD, Segment, TimedRow, Trace
 from flopwise.errors import InputError, counted, entry
 from flopwise.report.formats.format import Format
@@ -193,19 +193,10 @@ def _items(trace: Trace, by: str, depth: int | None) -> list[Item]:
         if by == "op":
             names = ["+".join(dict.fromkeys(row.op for row in rows))]
         else:
-            names = list(_modules(common_module(row.module for row in rows), depth))
+            names = list(modules_around(common_module(row.module for row in rows), depth))
         for name in names:
             groups.setdefault(name, []).append(part)
     return [Item(name or trace.model or "trace", "", tuple(parts), trace) for name, parts in groups.items()]
-
-
-def _modules(path: str, depth: int | None) -> Iterator[str]:
-    """A module and those around it, the whole model first."""
-    yield ""
-    parts = path.split(".") if path else []
-    for length in range(1, len(parts) + 1):
-        if depth is None or length <= depth:
-            yield ".".join(parts[:length])
 
 
 def _frame(trace: Trace, look: Look) -> Json:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from flopwise.analyses.traces.comparison import Break, Change, TraceComparison
+from flopwise.analyses.traces.comparison import Break, Change, TraceComparison, grouped
 from flopwise.analyses.traces.trace import Trace
-from flopwise.errors import counted
-from flopwise.report.commands.trace import MICRO
+from flopwise.errors import InputError, counted
+from flopwise.report.commands.trace import MICRO, NOUNS
 from flopwise.report.formats.format import Format
+from flopwise.report.formats.json import Json
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Field, Figure, Head, Sheet
 from flopwise.report.sheet.values import Look, Value, by_size, percent, ratio
@@ -30,7 +31,7 @@ COLUMNS: tuple[Field[Change], ...] = (
     Field(Head("spread", "± µs", "ratio", 4), lambda c: c.spread_ns / MICRO, "spread of the steps of both traces"),
     Field(
         Head("verdict", "verdict", "text", 1),
-        lambda c: c.verdict if c.layers else "",
+        lambda c: c.verdict if any(c.times_ns) else "",
         "same: within the spread of the steps",
     ),
 )
@@ -39,31 +40,51 @@ COLUMNS: tuple[Field[Change], ...] = (
 NO_TOTAL = ("name", "op", "phase", "spread", "verdict")
 
 
-def trace_comparison_report(comparison: TraceComparison, top: int | None = None) -> Report:
+def trace_comparison_report(
+    comparison: TraceComparison, top: int | None = None, by: str = "layer", depth: int | None = None
+) -> Report:
     """Two traces as a table; its JSON always holds all layers.
 
     Args:
         comparison: what to write.
-        top: how many layers to show, those that differ most; the rest becomes one line.
+        top: how many lines to show, those that differ most; the rest becomes one line.
+        by: one line for each "layer", "op", "module" or "kernel".
+        depth: with modules: how many levels.
+
+    Raises:
+        InputError: the grouping is unknown, or has no levels.
     """
+    if by not in NOUNS or by == "step":
+        raise InputError(f"two traces are compared by {', '.join(key for key in NOUNS if key != 'step')}, not by {by}")
+    if by != "module" and depth is not None:
+        raise InputError(f"depth is of modules, not of lines by {by}")
 
     def sheet(format: Format, look: Look) -> list[Sheet]:
-        changes = sorted(comparison.changes, key=lambda change: by_size(abs(change.more_ns)))
+        changes = sorted(grouped(comparison, by, depth), key=lambda change: by_size(abs(change.more_ns)))
         first, hidden = changes[:top], changes[top:] if top else []
         if hidden:
-            first.append(_together(hidden, f"{look.glyphs.cut} {counted(len(hidden), 'more layer')}"))
+            rest = f"{look.glyphs.cut} {counted(len(hidden), f'more {NOUNS[by]}')}"
+            seen = {layer for change in first for layer in change.layers}  # modules hold each other
+            first.append(_together([change for change in hidden if not seen.intersection(change.layers)], rest))
         total = _together(comparison.changes, "Total")
         keys = NO_TOTAL if format.data else (*NO_TOTAL[1:],)
         columns = [replace(c, total="" if c.head.key in keys else c.value(total)) for c in COLUMNS]
-        frame = {
-            "about": look.texts(filter(None, [comparison.before.model, *map(_about, _sides(comparison))])),
-            "summary": tuple(_summary(comparison)),
-            "notes": look.texts(comparison.notes),
-            "skip_empty": True,
-        }
+        if not format.data:
+            columns[0] = replace(columns[0], head=columns[0].head._replace(title=NOUNS[by]))
+        frame = _frame(comparison, look)
         return [Sheet.of(columns, first, lambda c: "rest" if hidden and c is first[-1] else "", **frame)]
 
-    return Report(sheet, comparison.to_dict)
+    return Report(sheet, comparison.to_dict, {"traces": (comparison, Sheet((), (), **_frame(comparison, Look())))})
+
+
+def _frame(comparison: TraceComparison, look: Look) -> Json:
+    """The parts of a sheet above and below its lines."""
+    return {
+        "about": look.texts(filter(None, [comparison.before.model, *map(_about, _sides(comparison))])),
+        "summary": tuple(_summary(comparison)),
+        "notes": look.texts(comparison.notes),
+        "skip_empty": True,
+    }
 
 
 def _sides(comparison: TraceComparison) -> tuple[Trace, Trace]:

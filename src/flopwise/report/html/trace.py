@@ -55,10 +55,10 @@ def page_data(trace: Trace, sheet: Sheet) -> Json:
     items, remainder = layer_items(trace), list(trace.remainder)
     names = [text(name) for name in (*(item.name for item in items), *remainder)]
     rows = {row.name: row for row in trace.rows}
-    paths = [*(_path(item, rows) for item in items), *(() for _ in remainder)]
+    paths = [_path(item, rows) for item in items]
     ops = Index()
     op = [ops.number_of(text(name)) for name in (*(item.op for item in items), *("no layer" for _ in remainder))]
-    modules, owners = groups(text(trace.model or "trace"), paths, [ops.values[at] for at in op], names)
+    modules, owners = groups(text(trace.model or "trace"), paths, [item.op for item in items], names[: len(items)])
     others: list[Value] = ["" for _ in remainder]
     forward = [_forward(item) for item in items]
     columns = {
@@ -81,7 +81,7 @@ def page_data(trace: Trace, sheet: Sheet) -> Json:
         "layers": {
             "name": names,
             "op": op,
-            "group": owners,
+            "group": [*owners, *(-1 for _ in remainder)],
             "time": [*(number(item.time_ns) if _has_time(item) else "" for item in items), *trace.remainder.values()],
             "flops": [*(_flops(item) for item in items), *others],
             "remainder": [*(0 for _ in items), *(1 for _ in remainder)],
@@ -109,13 +109,11 @@ def _path(item: Item, rows: dict[str, TimedRow]) -> tuple[Module, ...]:
     return tuple(Module(".".join(parts[:length]), "") for length in range(1, len(parts) + 1) if parts[0])
 
 
-def _value(value: Value) -> Value:
-    """A value of a cell; of a float no more digits than anybody reads."""
+def _value(value: Value) -> str | int | float | None:
+    """A value of a cell, of a float no more digits than anybody reads."""
     if isinstance(value, float):
-        value = float(f"{value:.7g}")
-    elif isinstance(value, int) and value > EXACT:
-        value = str(value)
-    return value
+        return float(f"{value:.7g}")
+    return value if value is None or (isinstance(value, int) and value <= EXACT) else str(value)
 
 
 def _has_time(item: Item) -> bool:
@@ -124,7 +122,7 @@ def _has_time(item: Item) -> bool:
 
 def _flops(item: Item) -> Value:
     """The known FLOPs of a line; those of a row within a segment count there."""
-    return number(sum(part.flops or 0 for part in item.parts if part.time_ns is not None))
+    return _value(sum(part.flops or 0 for part in item.parts if part.time_ns is not None))
 
 
 def _forward(item: Item) -> TimedRow | None:
@@ -152,6 +150,13 @@ def _events(trace: Trace, items: Sequence[Item], remainder: Sequence[str]) -> Js
     }
 
 
+def _rows(trace: Trace, items: Sequence[Item]) -> list[int]:
+    """For each layer of the trace its line; names alone need not be unique."""
+    lines = {id(part): at for at, item in enumerate(items) for part in item.parts}
+    passes = len({row.phase for row in trace.rows}) or 1
+    return [lines[id(row)] for row in trace.rows[::passes]]
+
+
 def _most(trace: Trace, places: dict[tuple[str, str], int], kernels: Index) -> dict[int, list[int]]:
     """For each layer the kernels that took most of its time: kernel, nanoseconds, kernel, nanoseconds ..."""
     times: dict[int, Counter[str]] = {}
@@ -174,6 +179,7 @@ def _timeline(trace: Trace, items: Sequence[Item], places: dict[tuple[str, str],
     shown = sorted(longest[:MOST])
     events = [trace.timeline[at] for at in shown]
     passes = {part.phase for item in items for part in item.parts}
+    lines = _rows(trace, items)
     lanes = Index()
     starts = [0, *(later.start_ns - earlier.start_ns for earlier, later in pairwise(events))]
     starts[0] = events[0].start_ns - first
@@ -183,7 +189,12 @@ def _timeline(trace: Trace, items: Sequence[Item], places: dict[tuple[str, str],
         "start": starts,
         "time": [_length(event) for event in events],
         "lane": [lanes.number_of(text(event.lane)) for event in events],
-        "place": [places.get(_where(event, passes), -1) for event in events],
+        "place": [
+            places.get(_where(event, passes), -1)
+            if event.layer is None or event.phase not in passes
+            else 2 * lines[event.layer] + (event.phase == BACKWARD)
+            for event in events
+        ],
         "kernel": [kernels.number_of(text(event.kernel)) for event in events],
         "lanes": lanes.values,
         "path": [at for at, place in enumerate(shown) if place in on_path],

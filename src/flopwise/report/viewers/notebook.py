@@ -1,4 +1,4 @@
-"""Profiles and comparisons as small HTML tables for notebooks: no scripts, no style sheet, every text escaped."""
+"""Profiles, comparisons and traces as small HTML tables for notebooks: no scripts, no styles, every text escaped."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flopwise.report.commands.compare import comparison_report
+from flopwise.report.commands.trace import trace_report
+from flopwise.report.commands.trace_comparison import trace_comparison_report
 from flopwise.report.formats.format import FORMATS
 from flopwise.report.sheet.listing import Choice, listing
 from flopwise.report.sheet.sheet import Figure, Sheet, is_gap
@@ -14,7 +16,10 @@ from flopwise.report.sheet.values import Look
 
 if TYPE_CHECKING:
     from flopwise.analyses.compare.comparison import Comparison
+    from flopwise.analyses.traces.comparison import TraceComparison
+    from flopwise.analyses.traces.trace import Trace
     from flopwise.profiles.profile import Profile
+    from flopwise.report.report import Report
 
 #: So many layers are shown, those that cost most, where there are more than LONG.
 TOP, LONG = 12, 30
@@ -32,6 +37,23 @@ def profile_html(profile: Profile) -> str:
 def comparison_html(comparison: Comparison) -> str:
     """The totals of the models side by side, with the differences from the first."""
     return "".join(map(_block, comparison_report(comparison, "total").sheets(FORMATS["markdown"], _LOOK)))
+
+
+def trace_html(trace: Trace) -> str:
+    """Where the time of a step went, and its slowest layers."""
+    return _timed(trace_report(trace, top=TOP if len(trace.rows) > LONG else None))
+
+
+def traces_html(comparison: TraceComparison) -> str:
+    """Two traces as a whole, and the layers that differ most."""
+    return _timed(trace_comparison_report(comparison, TOP if len(comparison.changes) > LONG else None))
+
+
+def _timed(report: Report) -> str:
+    """A report of times, whose figures have two parts: what was measured, and what that is of the whole."""
+    (sheet,) = report.sheets(FORMATS["markdown"], Look())
+    summary = (f._replace(short=", ".join(filter(None, (f.exact, f.short)))) for f in sheet.summary)
+    return _block(sheet.for_people()._replace(summary=tuple(summary)))
 
 
 def _block(sheet: Sheet) -> str:

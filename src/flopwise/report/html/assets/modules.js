@@ -32,7 +32,7 @@ Object.assign(flopwise, (() => {
       groups[at].last = layer;
       groups[at].size++;
     }
-    groups[data.layers.group[layer]].parts.push({ layer, first: layer });
+    groups[data.layers.group[layer]]?.parts.push({ layer, first: layer });
   }
   groups.forEach((group) => { if (group.parent >= 0) groups[group.parent].parts.push({ group: group.index, first: group.first }); });
   groups.forEach((group) => group.parts.sort((a, b) => a.first - b.first));

@@ -20,10 +20,12 @@
     const made = { key, title: () => title, kind: "num", value: of, text, foot: SUMS.includes(key) ? (layers) => cellText(total(key, layers), kind) : null };
     return key === "share" ? { ...made, title: () => "% of the trace", kind: "num meter", fill: meter, foot: (layers) => `${cellText(total(key, layers), kind)} %` } : made;
   });
+  // With one pass, or one step, these say nothing else than the time does.
+  const same = [...(N.backward.some(number) ? [] : ["forward"]), ...(data.steps.name.length > 1 ? [] : ["median"])];
   const order = ["name", "op", "time", "share", "forward", "backward", "median", "spread", "launches", "flops", "gflops", "gbytes", "time/floor", "status"];
   const columns = [
     { key: "index", title: () => "#", kind: "num muted", value: (i) => i, text: (i) => String(i + 1), first: "ascending" },
-    ...order.flatMap((key) => all.filter((column) => column.key === key)),
+    ...order.flatMap((key) => all.filter((column) => column.key === key && !same.includes(key))),
   ];
   const texts = d3.range(count).map((i) => `${L.name[i]}\n${opOf(i)}\n${paths[i]}\n${(L.inside[i] || []).join(" ")}`.toLowerCase());
   const filters = flopwise.filters(texts, () => table.again());

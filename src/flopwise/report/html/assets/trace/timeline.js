@@ -143,9 +143,9 @@
         bar(item, a, Math.max(b - a - (b - a > 4 ? 1 : 0), 1), y, kind);
         at++;
       } else {
-        const pixel = Math.floor(from);
-        bar(item, pixel, 1, y, kind);
-        const next = Math.max(at + 1, after(level, view[0] + (pixel + 1) / k, at + 1));
+        const [first, last] = [Math.floor(from), Math.floor(to)];
+        bar(item, first, last - first + 1, y, kind);
+        const next = Math.max(at + 1, after(level, view[0] + (last + 1) / k, at + 1));
         if (counts && kind === "event") hidden += next - at - 1;
         at = next;
       }
@@ -169,12 +169,14 @@
     context.fillStyle = colours.accent;
     context.fillRect((view[0] / whole) * width, 0, Math.max(((view[1] - view[0]) / whole) * width, 3), 4);
     const ticks = d3.ticks(view[0], view[1], Math.max(2, Math.floor(width / 110)));
+    const [size, unit] = view[1] >= 1e9 ? [1e9, "s"] : view[1] >= 1e6 ? [1e6, "ms"] : view[1] >= 1e3 ? [1e3, "µs"] : [1, "ns"];
+    const places = Math.max(0, Math.ceil(-Math.log10((ticks[1] - ticks[0]) / size || 1) - 1e-9));
     for (const tick of ticks) {
       const x = (tick - view[0]) * k;
       context.fillStyle = colours.line;
       context.fillRect(Math.round(x), 10, 1, bottom);
       context.fillStyle = colours.muted;
-      if (x < width - 40) context.fillText(time(tick), x + 4, 17);
+      if (x < width - 40) context.fillText(`${(tick / size).toFixed(places)} ${unit}`, x + 4, 17);
     }
     drawn = 0;
     hidden = 0;
