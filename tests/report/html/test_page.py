@@ -20,7 +20,7 @@ from flopwise.conventions import CONVENTIONS
 from flopwise.graph import Body, Graph, Module, Node, Tensor
 from flopwise.report.commands.profile import render
 from flopwise.report.html.model import EXACT, page_data
-from flopwise.report.html.modules import MOST, groups
+from flopwise.report.html.modules import MOST, Group, groups
 
 HOSTILE = '</script><img src=x onerror="document.title=1">'
 
@@ -187,16 +187,20 @@ def test_edges_carry_shapes_between_layers() -> None:
     assert edges == [(-1, 0, shape), (0, 1, shape), (1, -1, shape)]
 
 
+def grouped(graph: Graph, names: list[str]) -> tuple[list[Group], list[int]]:
+    return groups("m", [node.scope for node in graph.nodes], [node.op for node in graph.nodes], names)
+
+
 def test_modules_are_a_tree_and_layers_know_theirs() -> None:
     graph = chain(["a", "b", "c"], paths=["net.one", "net.two", ""])
-    found, owners = groups("m", graph.nodes, ["a", "b", "c"])
+    found, owners = grouped(graph, ["a", "b", "c"])
     assert [(g.name, g.parent) for g in found] == [("m", None), ("net", 0), ("one", 1), ("two", 1)]
     assert owners == [2, 3, 0]
 
 
 def test_names_with_paths_stand_in_for_modules() -> None:
     graph = chain(["x", "y", "z"])
-    found, owners = groups("m", graph.nodes, ["conv1", "inception_3a/1x1", "inception_3a/3x3"])
+    found, owners = grouped(graph, ["conv1", "inception_3a/1x1", "inception_3a/3x3"])
     assert [(g.name, g.parent) for g in found] == [("m", None), ("inception_3a", 0)]
     assert owners == [0, 1, 1]
 
@@ -204,7 +208,7 @@ def test_names_with_paths_stand_in_for_modules() -> None:
 @pytest.mark.parametrize("many", [MOST, MOST + 1, 1000, 5000])
 def test_no_module_has_too_many_parts(many: int) -> None:
     names = [f"layer_{i}" for i in range(many)]
-    found, owners = groups("m", chain(names).nodes, names)
+    found, owners = grouped(chain(names), names)
     parts = [owners.count(i) + sum(g.parent == i for g in found) for i in range(len(found))]
     assert max(parts) <= MOST
     assert [i for i in owners if i < 0] == []
