@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from flopwise.operators.tables import OPERATORS
     from flopwise.profiles.profile import Profile
     from flopwise.readers.inputs import Value
-    from flopwise.readers.options import CaffeOptions, OnnxOptions, TorchOptions
+    from flopwise.readers.options import CaffeOptions, JaxOptions, OnnxOptions, TorchOptions
     from flopwise.report.commands.profile import render
     from flopwise.rows import Row, Sum
 
@@ -62,6 +62,7 @@ __all__ = [
     "Gradient",
     "Graph",
     "InputError",
+    "JaxOptions",
     "ModelError",
     "Module",
     "Node",
@@ -102,7 +103,7 @@ __all__ = [
 #: Name -> the file that holds it.
 _HOMES = {
     **dict.fromkeys(("CONVENTIONS", "Convention"), "conventions"),
-    **dict.fromkeys(("CaffeOptions", "OnnxOptions", "TorchOptions"), "readers.options"),
+    **dict.fromkeys(("CaffeOptions", "JaxOptions", "OnnxOptions", "TorchOptions"), "readers.options"),
     **dict.fromkeys(("FlopwiseError", "InputError", "ModelError", "ShapeError"), "errors"),
     **dict.fromkeys(("Graph", "Module", "Node", "Tensor"), "graph"),
     **dict.fromkeys(("Row", "Sum"), "rows"),

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 import flopwise
-from flopwise import CaffeOptions, InputError, OnnxOptions, TorchOptions
+from flopwise import CaffeOptions, InputError, JaxOptions, OnnxOptions, TorchOptions
 from flopwise.readers.options import OWNERS, Keywords, options_of
 
 MODEL = "examples/tiny_resnet.onnx"
 
 
 def test_every_field_is_a_keyword() -> None:
-    names = [f.name for kind in (OnnxOptions, TorchOptions, CaffeOptions) for f in fields(kind)]
+    names = [f.name for kind in (OnnxOptions, TorchOptions, CaffeOptions, JaxOptions) for f in fields(kind)]
     assert set(names) == Keywords.__annotations__.keys() == OWNERS.keys()
-    assert {name for name in names if names.count(name) > 1} == {"past", "new"}, "others belong to one format"
+    assert {name for name in names if names.count(name) > 1} == {"past", "new", "trips", "arguments"}, "others: of one"
 
 
 def test_keywords_win_over_the_object() -> None:

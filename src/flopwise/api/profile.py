@@ -17,7 +17,7 @@ from flopwise.profiles.count import profile_graph
 from flopwise.profiles.notes import Masked
 from flopwise.profiles.profile import Profile
 from flopwise.readers.formats import format_of
-from flopwise.readers.options import Keywords, Options, TorchOptions, is_given, options_of
+from flopwise.readers.options import JaxOptions, Keywords, Options, TorchOptions, is_given, options_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -74,6 +74,8 @@ def profile(
     if (optimizer is not None or backward_rules) and not train:
         raise InputError("an optimizer and rules for gradients are for a training step: train=True, or --train")
     chosen = conventions.get(convention)
+    if train and format_of(model).options is JaxOptions:
+        raise InputError("the training step of a JAX function is a function: give jax.value_and_grad of its loss")
     if train and format_of(model).options is TorchOptions:
         own = options_of(TorchOptions, options, keywords)
         options, keywords = replace(own, mode=own.mode or "train", grad=True), {}

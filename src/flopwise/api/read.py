@@ -49,7 +49,8 @@ def read(
     Args:
         model: path of an ONNX file, its bytes, an open binary file, or an ``onnx.ModelProto``; path of a Caffe net
             (.prototxt, .caffemodel); a ``torch.nn.Module``, which is afterwards as it was, the name of a callable that
-            makes one (``package.module:callable``, ``file.py:callable``), an exported program or a TorchScript file;
+            makes one (``package.module:callable``, ``file.py:callable``), an exported program or a TorchScript file; a
+            function of JAX's, a module of flax, haiku or equinox, a jaxpr, or its name in a file that imports JAX;
             path of a file with weights and no graph (.safetensors, its index, .gguf, .npz, .npy, a checkpoint of
             PyTorch's), whose operations stay unknown; a ``config.json``, a directory with one, or ``hf:org/name`` of a
             language model. In place of a path, a URL: only the ranges that are needed come over the network. A Graph is
@@ -59,14 +60,16 @@ def read(
             carries its elements, which may decide shapes; a list of shapes or arrays is a sequence, None an empty
             optional. For a module: a shape, a tensor, or a sequence of them (positional arguments), a mapping (keyword
             arguments), a pair of a sequence and a mapping, or such texts; None for a Hugging Face model, whose inputs
-            follow from its configuration.
+            follow from its configuration. For a function of JAX's the same, with trees of arrays or of
+            ``jax.ShapeDtypeStruct`` for arguments.
         dims: values of symbolic dimensions by name.
         batch_size: first dimension of the inputs whose first dimension is the batch.
-        options: what only one format takes: ``flopwise.OnnxOptions``, ``flopwise.TorchOptions`` or
-            ``flopwise.CaffeOptions``.
+        options: what only one format takes: ``flopwise.OnnxOptions``, ``flopwise.TorchOptions``,
+            ``flopwise.JaxOptions`` or ``flopwise.CaffeOptions``.
         progress: called with the name of each step.
-        keywords: the fields of these options by name: ``trips`` of ONNX models; ``mode``, ``grad``, ``arguments``,
-            ``past``, ``new`` and ``trust_code`` of PyTorch models; ``phase``, ``stages``, ``level`` and ``weights`` of
+        keywords: the fields of these options by name: ``trips`` of ONNX models and of JAX functions; ``mode``,
+            ``grad``, ``arguments``, ``past``, ``new`` and ``trust_code`` of PyTorch models; ``arguments`` and
+            ``per_device`` of JAX functions; ``phase``, ``stages``, ``level`` and ``weights`` of
             Caffe nets.
 
     Raises:

@@ -53,12 +53,14 @@ shows = Group("What to show")
 output = Group("Output")
 onnx = Group("ONNX")
 pytorch = Group("PyTorch")
+jax = Group("JAX")
 caffe = Group("Caffe")
 language = Group("Language models")
 
 #: The titles of the groups in the order of a help text: those of the command itself first.
 GROUPS = tuple(
-    group.title for group in (option, devices, training, inputs, counts, shows, output, onnx, pytorch, caffe, language)
+    group.title
+    for group in (option, devices, training, inputs, counts, shows, output, onnx, pytorch, jax, caffe, language)
 )
 
 
@@ -89,6 +91,10 @@ class Command(click.Command):
                     [
                         ("model.onnx", f"a file or its URL: {', '.join(dict.fromkeys(files))}"),
                         ("torchvision.models:resnet50", "a callable that makes a PyTorch module; file.py:callable too"),
+                        (
+                            "net.py:forward",
+                            "a function of JAX's, in a file that imports JAX; jax:net.py:forward too",
+                        ),
                         ("config.json", "a language model: its configuration, its folder, or hf:org/name"),
                         ("model.safetensors", f"a file with weights alone: {', '.join(dict.fromkeys(stored))}"),
                         ("models/", "a directory: every model in it"),

@@ -7,7 +7,20 @@ from typing import Any, TypeVar
 
 import click
 
-from flopwise.cli.command import Choice, Group, caffe, counts, inputs, language, onnx, option, output, pytorch, shows
+from flopwise.cli.command import (
+    Choice,
+    Group,
+    caffe,
+    counts,
+    inputs,
+    jax,
+    language,
+    onnx,
+    option,
+    output,
+    pytorch,
+    shows,
+)
 from flopwise.cli.completion import COLUMN, COLUMNS, CONVENTION, Name
 from flopwise.cli.places import Model, Read, Store, Written, WrittenFolder
 from flopwise.report.formats.format import FIGURES
@@ -145,6 +158,9 @@ _PYTORCH = all_of(
         help="Let PyTorch load a program from a file, which runs its code: TorchScript, custom operators.",
     ),
 )
+_JAX = all_of(
+    jax("--per-device", is_flag=True, help="What all devices of a mesh run counts once, as on each of them."),
+)
 _CAFFE = all_of(
     caffe("--phase", type=Choice(["TEST", "TRAIN"], case_sensitive=False), help="Phase of the net."),
     caffe("--stage", "stages", metavar="NAME", multiple=True, help="A stage that is on. Repeatable."),
@@ -177,7 +193,7 @@ _LANGUAGE = all_of(
     ),
     language("--new", type=_Tokens(1), metavar="N", help="Tokens fed now; with --past: 1."),
 )
-_FORMATS = all_of(_DIM, _TRIP, _ONNX, _PYTORCH, _LANGUAGE, _CAFFE)
+_FORMATS = all_of(_DIM, _TRIP, _ONNX, _PYTORCH, _JAX, _LANGUAGE, _CAFFE)
 
 #: What fixes the input shapes, and what a format of models needs besides.
 shapes = all_of(_INPUT, _BATCH, _FORMATS)

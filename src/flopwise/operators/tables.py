@@ -67,6 +67,7 @@ HOMES: Mapping[str, str] = {
     "tflite": "tflite.operators",
     "tflite, recurrent": "tflite.recurrent",
     "tflite, of other libraries": "tflite.custom",
+    "lax": "lax",
     "programs": "program",
 }
 
@@ -145,6 +146,7 @@ _ROOMS = (
     ("aten", "aten"),
     ("quantized", "aten"),
     ("tflite", "tflite"),
+    ("lax", "lax"),
 )
 
 _ROWS = _Rows()

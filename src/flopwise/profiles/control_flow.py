@@ -60,7 +60,7 @@ def _left_out(rows: Sequence[Row], names: dict[int, str]) -> tuple[set[tuple[int
             count, flops = costs.get(part, (0, 0))
             costs[part] = count + (row.count or 0) * runs, flops + (row.flops or 0) * runs
         costliest = max(costs, key=lambda part: costs[part])
-        left_out |= {(owner, part) for part in ("then_branch", "else_branch") if part != costliest}
+        left_out |= {(owner, part) for part in costs if part != costliest}
         shown = ", ".join(f"{part} {count:,}" for part, (count, _) in costs.items())
         notes.append(f"{names[owner]!r} takes one of its branches, and the most expensive counts: {shown}")
     return left_out, notes[::-1]

@@ -6,6 +6,7 @@ To add a format, write a ``Format`` (docs/contributing/adding.md) and give it a 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,8 +16,8 @@ from flopwise.graph import Graph
 from flopwise.readers.caffe.format import CAFFE
 from flopwise.readers.format import Format, ends_in
 from flopwise.readers.onnx.format import ONNX
-from flopwise.readers.options import options_of
-from flopwise.readers.source.location import naming
+from flopwise.readers.options import JaxOptions, options_of
+from flopwise.readers.source.location import is_callable, naming
 from flopwise.readers.tflite.format import TFLITE
 from flopwise.readers.torch.format import TORCH
 from flopwise.readers.torch.language.format import GGUF_MODEL, LANGUAGE
@@ -26,6 +27,30 @@ if TYPE_CHECKING:
     from flopwise.readers.weights.tensor import StoredTensors
 
 T = TypeVar("T")
+
+
+def _is_jax(model: object) -> bool:
+    """True for what is JAX's: objects where somebody has imported it, and names of callables."""
+    if isinstance(model, str):
+        if not (model.startswith("jax:") or is_callable(model)):
+            return False
+    elif "jax" not in sys.modules:
+        return False
+    from flopwise.readers.jax.kinds import is_name, is_object
+
+    return is_name(model) if isinstance(model, str) else is_object(model)
+
+
+def _read_jax(*arguments: Any) -> Graph:
+    from flopwise.readers.jax.read import read_jax
+
+    return read_jax(*arguments)
+
+
+#: Stands here, so that no other model waits for a file of it.
+JAX = Format(
+    "jax", "JAX functions", _read_jax, matches=_is_jax, takes=("inputs", "dims", "batch_size"), options=JaxOptions
+)
 
 #: Every format of flopwise's own. The first that matches reads a model; the weights of a directory are sought in this
 #: order.
@@ -40,6 +65,7 @@ FORMATS: tuple[Format, ...] = (
     TFLITE,
     weights.CHECKPOINT,
     LANGUAGE,
+    JAX,
     TORCH,
     CAFFE,
     ONNX,

@@ -93,6 +93,20 @@ class CaffeOptions(Options):
     weights: str | os.PathLike[str] | None = None
 
 
+@dataclass(frozen=True)
+class JaxOptions(Options):
+    """Options of JAX functions."""
+
+    models: ClassVar[str] = "JAX functions"
+
+    #: How often loops run, by name, where the program does not say.
+    trips: Mapping[str, int] | None = None
+    #: Keyword arguments of a callable that makes the function (``package.module:callable``), as texts.
+    arguments: Mapping[str, str] | None = None
+    #: Whether what all devices of a mesh run counts once, as on each of them.
+    per_device: bool = False
+
+
 class Keywords(TypedDict, total=False):
     """The options of all formats as keywords of ``flopwise.read`` and its kin; see the classes above."""
 
@@ -107,13 +121,14 @@ class Keywords(TypedDict, total=False):
     past: int | str | None
     new: int | str | None
     trust_code: bool
+    per_device: bool
     phase: str | None
     stages: Collection[str]
     level: int | None
     weights: str | os.PathLike[str] | None
 
 
-_KINDS: tuple[type[Options], ...] = (OnnxOptions, TorchOptions, CaffeOptions, TfliteOptions)
+_KINDS: tuple[type[Options], ...] = (OnnxOptions, TorchOptions, CaffeOptions, TfliteOptions, JaxOptions)
 
 #: Keyword -> the options that it belongs to; a state of tokens is one of ONNX models and of PyTorch modules.
 OWNERS: dict[str, tuple[type[Options], ...]] = {

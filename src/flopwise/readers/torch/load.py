@@ -45,7 +45,7 @@ def made(model: str, arguments: Mapping[str, str] | None = None, in_memory: bool
         import torch
     except ImportError:
         raise ModelError(f"{model}: {_NEEDS}") from None
-    thing = _looked_up(model)
+    thing = looked_up(model)
     if isinstance(thing, torch.nn.Module):
         return thing
     if not callable(thing):
@@ -92,13 +92,13 @@ def _hollow_parameters() -> Iterator[None]:
 
 
 def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -> Any:
-    values = _arguments(model, arguments)
+    values = argument_values(model, arguments)
     make = thing
     if isinstance(thing, type) and "config" in values and hasattr(thing, "from_config"):
         make = thing.from_config
     from flopwise.readers.torch.runs.building import constructed
 
-    with _model_errors(model, "it made the module"), _silent():
+    with model_errors(model, "it made the module"), silent():
         try:
             return constructed(make, lambda: repaired(lambda: make(**values)), device)
         except TypeError as error:
@@ -126,7 +126,7 @@ def _argument_hint(make: Any, strange: str, message: str) -> str:
     return did_you_mean(strange, names) or (f"; it has {', '.join(dict.fromkeys(names))}" if names else "")
 
 
-def _arguments(model: str, texts: Mapping[str, str]) -> dict[str, Any]:
+def argument_values(model: str, texts: Mapping[str, str]) -> dict[str, Any]:
     """The values that texts stand for."""
     values: dict[str, Any] = {}
     for name, text in texts.items():
@@ -134,9 +134,9 @@ def _arguments(model: str, texts: Mapping[str, str]) -> dict[str, Any]:
             continue
         if is_callable(text):
             inner = {n.partition(".")[2]: t for n, t in texts.items() if n.startswith(f"{name}.")}
-            maker = _looked_up(text)
-            with _model_errors(model, f"it made {name}"):
-                values_inside = _arguments(model, inner)
+            maker = looked_up(text)
+            with model_errors(model, f"it made {name}"):
+                values_inside = argument_values(model, inner)
                 values[name] = repaired(lambda: maker(**values_inside)) if callable(maker) else maker  # noqa: B023 - called at once
         else:
             values[name] = _value(text)
@@ -158,7 +158,7 @@ def _value(text: str) -> Any:
     return text
 
 
-def _looked_up(model: str) -> Any:
+def looked_up(model: str) -> Any:
     """The object that a name stands for.
 
     Raises:
@@ -167,7 +167,7 @@ def _looked_up(model: str) -> Any:
     where, _, name = model.rpartition(":")
     module = _file(where) if where.endswith(".py") else _module(model, where)
     if where in CATALOGUES and isinstance(getattr(module, name, None), (type(None), ModuleType)):
-        with _model_errors(model, "it was looked up"), _silent():
+        with model_errors(model, "it was looked up"), silent():
             return maker_of(where, name)
     thing: Any = module
     for part in name.split("."):
@@ -185,7 +185,7 @@ def _module(model: str, where: str) -> Any:
     """A module by its name; the current folder is only looked into for what is nowhere else."""
     top, here = where.partition(".")[0], os.getcwd()
     in_folder = not _is_importable(top) and PathFinder.find_spec(top, [here]) is not None
-    with _model_errors(model, "it was imported"), _silent(), _beside(here) if in_folder else contextlib.nullcontext():
+    with model_errors(model, "it was imported"), silent(), _beside(here) if in_folder else contextlib.nullcontext():
         try:
             return repaired(lambda: importlib.import_module(where))
         except ModuleNotFoundError as error:
@@ -220,7 +220,7 @@ def _nearest(where: str, missing: str, here: str) -> str:
 
 def _has(model: str, thing: Any, part: str) -> bool:
     """True if an object has an attribute; asking for it may import more."""
-    with _model_errors(model, "it was imported"), _silent():
+    with model_errors(model, "it was imported"), silent():
         return bool(repaired(lambda: hasattr(thing, part)))
 
 
@@ -236,7 +236,7 @@ def _file(path: str) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with _model_errors(path, "it was imported"), _beside(os.path.dirname(os.path.abspath(path))):
+    with model_errors(path, "it was imported"), _beside(os.path.dirname(os.path.abspath(path))):
         spec.loader.exec_module(module)
     _IMPORTED.clear()
     _IMPORTED[version] = module
@@ -261,7 +261,7 @@ def _beside(folder: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _model_errors(model: str, doing: str) -> Iterator[None]:
+def model_errors(model: str, doing: str) -> Iterator[None]:
     """Whatever the user's code raises becomes a ModelError of one line, with the place where it was raised."""
     try:
         with user_code(model, doing):
@@ -276,7 +276,7 @@ def _model_errors(model: str, doing: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _silent() -> Iterator[None]:
+def silent() -> Iterator[None]:
     import warnings
 
     with warnings.catch_warnings():
@@ -305,7 +305,7 @@ def loaded(path: str | os.PathLike[str], trust_code: bool = False) -> Any:
         import torch
     except ImportError:
         raise ModelError(f"{name}: {_NEEDS}") from None
-    with _model_errors(name, "it was loaded"), _silent():
+    with model_errors(name, "it was loaded"), silent():
         if not trust_code and is_exported(inside):
             from flopwise.readers.torch.program.exported import load
 

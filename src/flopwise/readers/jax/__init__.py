@@ -1,0 +1,1 @@
+"""Functions of JAX: their jaxpr, primitive by primitive, on abstract values."""

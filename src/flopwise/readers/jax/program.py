@@ -1,0 +1,243 @@
+"""What a function of JAX's is given as: a function, a module, a pair of init and apply, a traced program, a name."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from flopwise.errors import InputError, ModelError, with_article
+from flopwise.readers.jax.arguments import Call
+from flopwise.readers.jax.kinds import PREFIX
+from flopwise.readers.options import JaxOptions
+from flopwise.readers.torch.load import argument_values, looked_up, model_errors
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function that can be traced."""
+
+    name: str
+    source: str
+    #: Called with the prepared arguments.
+    function: Callable[..., Any] = lambda: None
+    #: The parameters that a user gives, and those of them that have no default.
+    names: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    #: What stands before the arguments of the user: the weights, and a key of random numbers.
+    prepared: Callable[[Call], Call] = lambda call: call
+    before: tuple[str, ...] = ()
+    #: The name of the key of random numbers that is handed over unasked.
+    key: str = ""
+    jaxpr: Any = None
+    #: Whether it takes any number of arguments.
+    open_ended: bool = False
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """The parameters of the function that is traced."""
+        return (*self.before, *self.names)
+
+
+def program_of(model: object, options: JaxOptions) -> Program:
+    """The function that a model stands for.
+
+    Args:
+        model: as in ``flopwise.readers.jax.read.read_jax``.
+        options: the arguments of a callable. One that needs none is called: it may make what is to be traced.
+
+    Raises:
+        ModelError: there is no such callable, or it is nothing that can be traced.
+        InputError: there are arguments for what is not a callable by name.
+    """
+    if not isinstance(model, str):
+        if options.arguments:
+            raise InputError("arguments are for a model that is given as package.module:callable")
+        return _of_object(model, _source(model))
+    name = model.removeprefix(PREFIX)
+    thing = looked_up(name)
+    if options.arguments or isinstance(thing, type) or _makes(thing):
+        with model_errors(name, "it made the function"):
+            made = thing(**argument_values(name, options.arguments or {}))
+        if isinstance(made, tuple) and made and callable(made[0]) and not hasattr(made, "_fields"):
+            return _with(made[0], made[1:], name)
+        if _is_program(made):
+            return _of_object(made, name)
+        if options.arguments:
+            what = with_article(type(made).__name__)
+            raise ModelError(f"{name}: returned {what}, not a function of JAX's, nor one with its arguments")
+    if not _is_program(thing):
+        raise ModelError(f"{name}: is {with_article(type(thing).__name__)}, not a function of JAX's")
+    return _of_object(thing, name)
+
+
+def _is_program(thing: Any) -> bool:
+    return callable(thing) or _jaxpr(thing) is not None or _is_transformed(thing)
+
+
+def _makes(thing: Any) -> bool:
+    """True for a plain function that needs no arguments: it makes what is to be traced."""
+    return inspect.isfunction(thing) and not _parameters(thing)[1]
+
+
+def _with(function: Any, arguments: tuple[Any, ...], source: str) -> Program:
+    """A function with its arguments, both from a callable by name."""
+    from dataclasses import replace
+
+    program = _of_object(function, source)
+    given = Call(arguments, {})
+    prepared = program.prepared
+    return replace(
+        program, required=(), prepared=lambda call: prepared(given if not call.args and not call.kwargs else call)
+    )
+
+
+def _source(model: object) -> str:
+    inner = model
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    home = inner if hasattr(inner, "__qualname__") else type(inner)
+    return f"{getattr(home, '__module__', '')}.{getattr(home, '__qualname__', '')}".replace("<locals>.", "").lstrip(".")
+
+
+def _of_object(model: Any, source: str) -> Program:
+    name = source.rpartition(":")[2].rpartition(".")[2]
+    jaxpr = _jaxpr(model)
+    if jaxpr is not None:
+        return Program(name, source, jaxpr=jaxpr)
+    if _is_transformed(model):
+        return _of_transformed(model, name, source)
+    if _is_linen(model):
+        return _of_linen(model, type(model).__name__, source)
+    if _is_pytree_module(model):
+        return _of_module(model, type(model).__name__, source)
+    if not callable(model):
+        raise ModelError(f"{source}: is {with_article(type(model).__name__)}, not a function of JAX's")
+    names, required = _parameters(model)
+    return Program(name, source, model, names, required, open_ended=not names or _takes_any(model))
+
+
+def _jaxpr(model: Any) -> Any:
+    """The closed jaxpr that a traced program is or holds; None for anything else."""
+    inner = getattr(model, "jaxpr", None)
+    if inner is None or isinstance(model, type):
+        return None
+    return model if hasattr(inner, "eqns") and hasattr(model, "consts") else inner if hasattr(inner, "consts") else None
+
+
+def _is_transformed(model: Any) -> bool:
+    return (
+        isinstance(model, tuple) and callable(getattr(model, "init", None)) and callable(getattr(model, "apply", None))
+    )
+
+
+def _bases(model: Any) -> set[tuple[str, str]]:
+    return {(base.__module__, base.__name__) for base in type(model).__mro__}
+
+
+def _is_linen(model: Any) -> bool:
+    return ("flax.linen.module", "Module") in _bases(model)
+
+
+def _is_pytree_module(model: Any) -> bool:
+    return any(name == "Module" and module.startswith(("equinox", "flax.nnx")) for module, name in _bases(model))
+
+
+def _parameters(function: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The parameters of a function, and those that have no default."""
+    try:
+        parameters = [
+            p
+            for p in inspect.signature(function).parameters.values()
+            if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        return (), ()
+    return tuple(p.name for p in parameters), tuple(p.name for p in parameters if p.default is p.empty)
+
+
+def _takes_any(function: Any) -> bool:
+    """True for a function of any number of arguments."""
+    try:
+        return any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return True
+
+
+def _key() -> Any:
+    """A key of random numbers, of which nobody knows the elements."""
+    return jax.eval_shape(lambda: jax.random.key(0))
+
+
+def _of_linen(module: Any, name: str, source: str) -> Program:
+    """A module of flax.linen: its variables are those that init makes, of which only the shapes are worked out."""
+    import flax
+
+    names, required = _parameters(module.__call__)
+
+    def prepared(call: Call) -> Call:
+        arrays, restored = _split(call)
+
+        def start(key: Any, arrays: Any) -> Any:
+            again = restored(arrays)
+            return module.init({"params": key, "dropout": key}, *again.args, **again.kwargs)
+
+        variables = jax.eval_shape(start, _key(), arrays)
+        return Call((variables, _key(), *call.args), call.kwargs)
+
+    def applied(variables: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any) -> Any:
+        others = [collection for collection in variables if collection != "params"]
+        try:
+            return module.apply(variables, *args, rngs={"dropout": key}, **kwargs)
+        except flax.errors.ModifyScopeVariableError:
+            return module.apply(variables, *args, rngs={"dropout": key}, mutable=others, **kwargs)
+
+    return Program(name, source, applied, names, required, prepared, ("variables", "dropout key"), "dropout key")
+
+
+def _split(call: Call) -> tuple[list[Any], Callable[[Any], Call]]:
+    """The arrays of a call, and what makes the call of as many others."""
+    from flopwise.readers.jax.arguments import leaves_of
+
+    leaves, restored = leaves_of(call, ())
+    return [leaf.spec for leaf in leaves], restored
+
+
+def _of_transformed(model: Any, name: str, source: str) -> Program:
+    """A pair of init and apply, as haiku.transform makes it."""
+    names, required = _parameters(model.apply)
+    with_state = "State" in type(model).__name__
+    before = ("params", "state", "rng") if with_state else ("params", "rng")
+    own = tuple(name for name in names[len(before) :] if name not in ("args", "kwargs"))
+    needed = tuple(name for name in own if name in required)
+
+    def prepared(call: Call) -> Call:
+        arrays, restored = _split(call)
+
+        def start(key: Any, arrays: Any) -> Any:
+            again = restored(arrays)
+            return model.init(key, *again.args, **again.kwargs)
+
+        made = jax.eval_shape(start, _key(), arrays)
+        variables = made if with_state else (made,)
+        return Call((*variables, _key(), *call.args), call.kwargs)
+
+    return Program(name, source, model.apply, own, needed, prepared, before, "rng")
+
+
+def _of_module(module: Any, name: str, source: str) -> Program:
+    """A module that is a tree of arrays, of equinox or flax.nnx."""
+    names, required = _parameters(module.__call__)
+    return Program(
+        name,
+        source,
+        lambda model, *args, **kwargs: model(*args, **kwargs),
+        names,
+        required,
+        lambda call: Call((module, *call.args), call.kwargs),
+        ("model",),
+    )
