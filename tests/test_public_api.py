@@ -24,6 +24,7 @@ NAMES = {
     "Gradient",
     "Graph",
     "InputError",
+    "JaxOptions",
     "ModelError",
     "Module",
     "Node",
