@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
@@ -28,6 +29,9 @@ BLOCK = 1 << 22
 ARRAYS = ("traceEvents", "Layers")
 
 _SPACE = " \t\r\n"
+
+#: The first character of an event, or the end of the array, behind what stands between two events.
+_ELEMENT = re.compile(f"[^{_SPACE},]")
 
 # Times since 1970 in microseconds have 19 digits, three more than a float has: numbers with a fraction stay text.
 _decode = json.JSONDecoder(parse_float=str, strict=False).raw_decode
@@ -129,12 +133,15 @@ class Scan:
     def _elements(self) -> Iterator[Json]:
         """The events from here to the end of their array."""
         while True:
-            character = self._next()
-            if character == "]":
-                return
-            if character == ",":
+            found = _ELEMENT.search(self._text, self._at)
+            self._at = found.start() if found else len(self._text)
+            if found is None:
+                if not self._more():
+                    raise self._cut()
                 continue
-            self._at -= 1
+            if found[0] == "]":
+                self._at += 1
+                return
             event = self._value()
             if not isinstance(event, dict):
                 raise ModelError(f"{self.name}: event {self._count + 1:,} is no object")

@@ -205,6 +205,35 @@ def test_of_many_steps_some_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert trace.notes == ("one of every 4 steps is reported: there are many",)
 
 
+@pytest.mark.parametrize("order", ["as Kineto's", "marks last", "kernels first"])
+def test_a_large_trace_is_folded_and_no_kept_step_changes(
+    order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step's kernels run on into the next one, and a thread of another process is at work beside them."""
+    marks, operators, kernels = [], [], []
+    for step in range(64):
+        marks.append(_event("user_annotation", f"ProfilerStep#{step}", 1000 * step, 1000 * step + 999))
+        for place in range(9):
+            start, number = 1000 * step + 100 * place, 9 * step + place
+            operators.append(_event("cpu_op", "aten::relu", start, start + 50, **{"Input Dims": [[8 + place]]}))
+            operators.append(_event("cpu_op", "other", start + 7 * step, start + 7 * step + 9, 2))
+            run = _event("kernel", f"k{place}", start + 700, start + 700 + 3 * place + step, 9, correlation=number)
+            kernels += [_event("cuda_runtime", "cudaLaunchKernel", start + 1, start + 2, correlation=number), run]
+    events = [*marks, *operators, *kernels]
+    if order == "marks last":
+        events = [*operators, *kernels, *marks]
+    elif order == "kernels first":
+        events = [*kernels[::-1], *operators, *marks]
+    whole = {time.name: time for time in _recorded(tmp_path / "t.json", *events).times}
+    monkeypatch.setattr("flopwise.analyses.traces.kineto.records.HELD", 300)
+    folded = _recorded(tmp_path / "t.json", *events)
+    assert len(whole) == 64
+    assert 3 <= len(folded.steps) <= 16
+    assert folded.notes == (f"one of every {64 // len(folded.steps)} steps is reported: there are many",)
+    assert all(time == whole[time.name] for time in folded.times)
+    assert {row.launches for row in folded.rows} == {len(folded.steps)}
+
+
 @sample
 def test_v100_training_of_resnet50() -> None:
     """Each row has its time, and 0.99 of the kernels' time is on a row or named."""

@@ -66,9 +66,11 @@ def _placed(records: Records, threads: Mapping[str, Thread], profile: Profile | 
     seen = placed = kept = 0
     stride = 1
     dtypes: Counter[str] = Counter()
-    for number, window in enumerate(windows):
-        if number % stride:
+    reported = [number for number, window in enumerate(windows) if records.steps.keeps(window.name)]
+    for position, number in enumerate(reported):
+        if position % stride:
             continue
+        window = windows[number]
         places = places_of(window, threads, model)
         times = kernels.times(number) if records.kernels else {o: o.end - o.start for o in places}
         for operator, time in times.items():
@@ -95,6 +97,7 @@ def _placed(records: Records, threads: Mapping[str, Thread], profile: Profile | 
     rows = {number for landing in landings for place in landing.times for number in place.layers}
     of = len(model.layers)
     notes = [note] if note else []
+    stride *= records.steps.stride
     if stride > 1:
         notes.append(f"one of every {stride} steps is reported: there are many")
     if kernels.lost:

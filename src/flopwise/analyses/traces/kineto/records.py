@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
+from flopwise.analyses.traces.kineto.selection import MARK, Numbers, Selection
 from flopwise.analyses.traces.scan import Json, Scan, nanoseconds
 from flopwise.errors import ModelError
 
 #: A shape as the profiler saw it; None where it says none.
 Extents: TypeAlias = "tuple[int, ...] | None"
+
+#: Events that are held; of more, those of every second, fourth ... step.
+HELD = 150_000
 
 #: Category of an event -> what it is. Those of 2021 have capital letters.
 _KINDS = {
@@ -26,7 +32,7 @@ _KINDS = {
 LABEL = "flopwise::"
 
 #: Beginnings of the names of events that are no operators but stand around some; old files call them operators.
-_ANNOTATIONS = (LABEL, "ProfilerStep", "Optimizer.", "enumerate(DataLoader)", "DistributedDataParallel.", "[", "##")
+_ANNOTATIONS = (LABEL, MARK, "Optimizer.", "enumerate(DataLoader)", "DistributedDataParallel.", "[", "##")
 
 
 class Arguments(NamedTuple):
@@ -110,10 +116,14 @@ class Calls:
         starts, ends = self.starts, self.ends
         if all(a < b or (a == b and c >= d) for a, b, c, d in zip(starts, starts[1:], ends, ends[1:], strict=False)):
             return
-        order = sorted(range(len(starts)), key=lambda place: (starts[place], -ends[place]))
+        self.take(sorted(range(len(starts)), key=lambda place: (starts[place], -ends[place])))
+
+    def take(self, places: Iterable[int]) -> None:
+        """Keep the calls at these positions, in this order."""
+        order = array("q", places)
         for column in self.__slots__:
             values = getattr(self, column)
-            setattr(self, column, array(values.typecode, (values[place] for place in order)))
+            setattr(self, column, array(values.typecode, map(values.__getitem__, order)))
 
 
 class Launch(NamedTuple):
@@ -153,6 +163,62 @@ class Records:
     memory_bytes: int = 0
     #: Whether operators have the shapes of their inputs.
     shaped: bool = False
+    #: The steps that are kept.
+    steps: Selection = field(default_factory=Selection)
+    #: Events that are held, and how many may be before those of some steps are dropped.
+    held: int = 0
+    limit: int = 0
+    #: Calls of the driver that were dropped, and how many of the others were there before the last were.
+    _dropped: Numbers = field(default_factory=Numbers)
+    _old: int = 0
+
+    def add_kernel(self, kernel: Kernel) -> None:
+        """Record a kernel, unless the call that started it was dropped."""
+        if kernel.correlation is None or kernel.correlation not in self._dropped:
+            self.kernels.append(kernel)
+            self.held += 1
+
+    def fold(self) -> None:
+        """Drop events of steps until half of the limit is left, or three steps."""
+        while True:
+            self.steps.bound()
+            self._drop_calls()
+            self._drop_kernels()
+            # Each kernel with its call: those whose kernels are not known yet count when they are.
+            self.held = sum(len(calls.kinds) for calls in self.calls.values()) + 2 * len(self.kernels)
+            if self.held <= HELD // 2 or not self.steps.coarsen():
+                break
+        self.limit = max(HELD, 2 * self.held)
+
+    def _drop_calls(self) -> None:
+        marks = {n for n, kind in enumerate(self.kinds) if kind.annotation and kind.name.startswith(MARK)}
+        dropped = self.steps.dropped
+        for calls in self.calls.values():
+            columns = enumerate(zip(calls.starts, calls.ends, calls.kinds, strict=True))
+            calls.take(n for n, (start, end, kind) in columns if kind in marks or dropped(start, end) < 0)
+
+    def _drop_kernels(self) -> None:
+        """Drop kernels and the calls that started them, but for the last kernel of each step: the next begins there.
+
+        A call whose kernel is not known yet stays until the next time, as the two are near each other in a file.
+        """
+        kept: list[Kernel] = []
+        last: dict[int, Kernel] = {}
+        for kernel in self.kernels:
+            launch = None if kernel.correlation is None else self.launches.get(kernel.correlation)
+            start = kernel.start if launch is None else launch.start
+            step = -1 if launch is None and kernel.correlation is not None else self.steps.dropped(start, start)
+            if step < 0:
+                kept.append(kernel)
+            elif step not in last or kernel.end > last[step].end:
+                last[step] = kernel
+        self.kernels = [*kept, *last.values()]
+        started = {kernel.correlation for kernel in self.kernels}
+        for correlation, launch in list(islice(self.launches.items(), self._old)):
+            if correlation not in started and self.steps.dropped(launch.start, launch.start) >= 0:
+                self._dropped.add(correlation)
+                del self.launches[correlation]
+        self._old = len(self.launches)
 
 
 def records_of(scan: Scan) -> Records:
@@ -161,14 +227,18 @@ def records_of(scan: Scan) -> Records:
     Raises:
         ModelError: the file is damaged, or an event has no time.
     """
-    records = Records(scan.name)
+    records = Records(scan.name, limit=HELD)
     kinds: dict[tuple[str, str], int] = {}
     used: set[str] = set()
     for number, event in enumerate(scan.events(), 1):
         try:
             _add(event, records, kinds, used)
+            if records.held > records.limit:
+                records.fold()
         except (AttributeError, OverflowError, TypeError, ValueError) as error:
             raise ModelError(f"{scan.name}: damaged: event {number:,} ({event.get('name')!r}): {error}") from error
+    if records.held > HELD:
+        records.fold()
     devices = _devices(scan.head.get("deviceProperties"), used)
     records.devices, records.memory_bytes = tuple(devices), next(iter(devices.values()), 0)
     return records
@@ -185,6 +255,8 @@ def _add(event: Json, records: Records, kinds: dict[tuple[str, str], int], used:
     thread = sys.intern(f"{event.get('pid')}/{event.get('tid')}")
     if kind in ("operator", "annotation"):
         annotation = kind == "annotation" or name.startswith(_ANNOTATIONS)
+        if not annotation and records.steps.dropped(start, end) >= 0:
+            return
         shapes = () if annotation else more.get("Input Dims") or more.get("Input dims") or ()
         values = () if annotation else more.get("Concrete Inputs") or ()
         types = () if annotation else more.get("Input type") or ()
@@ -200,15 +272,20 @@ def _add(event: Json, records: Records, kinds: dict[tuple[str, str], int], used:
             calls = records.calls[thread] = Calls()
         sequence = more.get("Sequence number")
         calls.add(start, end, number, sequence if isinstance(sequence, int) else -1)
+        records.held += 1
+        if annotation and name.startswith(MARK):
+            records.steps.add(name, start, end)
     elif kind == "launch":
-        if "correlation" in more:
-            records.launches[more["correlation"]] = Launch(name, thread, start)
+        correlation = _number(more.get("correlation"))
+        if correlation is not None:
+            records.launches[correlation] = Launch(name, thread, start)
+            records.held += 1
     else:
         used.add(str(more.get("device", event.get("pid"))))
         lane = sys.intern(
             f"device {more.get('device', event.get('pid'))}, stream {more.get('stream', event.get('tid'))}"
         )
-        records.kernels.append(Kernel(name, lane, start, end, _number(more.get("correlation")), kind == "copy"))
+        records.add_kernel(Kernel(name, lane, start, end, _number(more.get("correlation")), kind == "copy"))
 
 
 def _shape(value: Any) -> Any:

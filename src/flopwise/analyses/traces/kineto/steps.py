@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from flopwise.analyses.traces.kineto.records import Calls, Kind, Records
+from flopwise.analyses.traces.kineto.selection import MARK
 from flopwise.analyses.traces.kineto.threads import Thread
-
-MARK = "ProfilerStep"
 
 
 class Window(NamedTuple):
