@@ -46,6 +46,9 @@ DTYPES = {
 _BY_TENSORS = frozenset(("Gemm", "MatMul"))
 
 
+#: Arguments of an operator that compiled code calls with the place of its result behind them.
+_BEFORE_RESULT = {"mm": 2, "bmm": 2, "addmm": 5, "baddbmm": 5}
+
 #: Fused kernels of whole attentions and encoder layers, whose weights are their matrices.
 ENCODERS = frozenset(("_native_multi_head_attention", "_transformer_encoder_layer_fwd"))
 
@@ -76,7 +79,7 @@ def work_of(name: str, arguments: Arguments) -> Work:
     if base in ENCODERS:
         macs = _encoder(arguments)
         return Work(base, macs, product=macs is not None)
-    args = _arguments(arguments)
+    args = _arguments(arguments)[: _BEFORE_RESULT.get(base)]
     try:
         given, named = _bound(LOWERINGS.get(base), args)
         lowered, _ = lower(f"{space}.{bare}", tuple(given), named, ())

@@ -23,6 +23,9 @@ _COMPILER = re.compile(
     r"TorchDynamo|Torch-Compiled Region|CompiledFunction|AOTDispatcher|Pregraph ?[Bb]ytecode|Inductor|Runtime Wrapper"
 )
 _COMPILED = re.compile(r"triton_|graph_\d+_|cpp_fused_|## Call CompiledFxGraph")
+#: What begins the name of the annotation around compiled code.
+CALL = "## Call CompiledFxGraph"
+
 _COMMUNICATION = re.compile(r"nccl|rccl|gloo|c10d|record_param_comms", re.IGNORECASE)
 _GRAPHS = re.compile(r"(cuda|hip|cu)GraphLaunch")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
-from flopwise.analyses.traces.kineto import names
+from flopwise.analyses.traces.kineto import fused, names
 from flopwise.analyses.traces.kineto.counts import ENCODERS, Work, work_of
 from flopwise.analyses.traces.kineto.records import LABEL, Operator
 from flopwise.analyses.traces.kineto.steps import Window
@@ -21,7 +21,7 @@ def token_of(operator: Operator, modules: Container[str] = ()) -> Token:
     path = operator.label.removeprefix(LABEL)
     tensors = operator.arguments.tensors
     module = path if operator.label and (path in modules or not tensors) else None
-    return token(operator.base, work.op, tensors, work.product, module)
+    return token(operator.base, work.op, tensors, work.macs or -1 if work.product else 0, module)
 
 
 class Model:
@@ -70,6 +70,9 @@ class Model:
             return {
                 o: named[o] if o in named and named[o].layers else Place(name=_remainder(o, loss)) for o in operators
             }
+        compiled = [o for o in operators if fused.listed(o.name)]
+        if compiled:
+            return self._compiled(compiled, operators, rows, loss)
         macs = sum(work_of(o.name, o.arguments).macs or 0 for o in operators)
         if not macs or macs != sum(self.layers[row].macs or 0 for row in rows):
             return {o: Place(name=_remainder(o, loss)) for o in operators}
@@ -78,6 +81,21 @@ class Model:
         segments = [Place(part, FORWARD) for part in parts]
         places = dict(zip(inside, segments if len(segments) > 1 else segments * len(inside), strict=True))
         return {o: places.get(o) or Place(name=_remainder(o, loss)) for o in operators}
+
+    def _compiled(
+        self, kernels: Sequence[Operator], operators: Sequence[Operator], rows: tuple[int, ...], loss: bool
+    ) -> Mapping[Operator, Place]:
+        """The places of kernels that a compiler made of rows, by the operators in their names."""
+        texts = [fused.listed(kernel.name) or "" for kernel in kernels]
+        places = {o: Place(name=_remainder(o, loss)) for o in operators}
+        for kernel, text, part in zip(
+            kernels, texts, fused.parts(texts, [self.tokens[row] for row in rows]), strict=True
+        ):
+            if part:
+                places[kernel] = Place(tuple(rows[place] for place in part), FORWARD)
+            elif fused.is_layout(text):
+                places[kernel] = Place(name=names.LAYOUT)
+        return places
 
     def _under(self, module: str, rows: tuple[int, ...]) -> tuple[int, ...]:
         """The rows in a module and in those below it."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from flopwise.analyses.traces.kineto import names
+from flopwise.analyses.traces.kineto import fused, names
 from flopwise.analyses.traces.kineto.counts import DTYPES
 from flopwise.analyses.traces.kineto.places import Listed, Model, places_of, token_of, unplaced
 from flopwise.analyses.traces.kineto.records import LABEL, Kernel, Launch, Operator, Records, records_of
@@ -100,6 +100,11 @@ def _placed(records: Records, threads: Mapping[str, Thread], profile: Profile | 
     stride *= records.steps.stride
     if stride > 1:
         notes.append(f"one of every {stride} steps is reported: there are many")
+    if not records.kernels and _hides_kernels(records):
+        notes.append(
+            "kernels of compiled code leave no event: torch._inductor.config.cpp.enable_kernel_profile = True, set"
+            " before compiling, makes them leave one"
+        )
     if kernels.lost:
         notes.append(f"{counted(kernels.lost, 'kernel')} with no call that started them: named by their own names")
     return Recording(
@@ -111,6 +116,12 @@ def _placed(records: Records, threads: Mapping[str, Thread], profile: Profile | 
         records.memory_bytes,
         dtypes.most_common(1)[0][0] if dtypes else "",
     )
+
+
+def _hides_kernels(records: Records) -> bool:
+    """True where compiled code was called and none of its kernels has an event."""
+    called = [kind.name for kind in records.kinds]
+    return any(name.startswith(names.CALL) for name in called) and not any(map(fused.listed, called))
 
 
 def _is_product(operator: Operator, place: Place, model: Model | Listed) -> bool:
@@ -127,10 +138,15 @@ def _step(window: Window, threads: Mapping[str, Thread], places: Mapping[Operato
         for o in (*_around(thread.innermost(window.start)), *thread.between(window.start, window.end)):
             if o.unit in places:
                 continue
-            name = names.context_of(o.name) if o.annotation else o.context or unplaced(o, window)
+            name = _named(o) if o.annotation else o.context or unplaced(o, window)
             if name:
                 works.append(Work(Place(name=name), o.thread, o.start, o.end, 0, o.name))
     return Step(window.name, window.start, window.end, works)
+
+
+def _named(annotation: Operator) -> str:
+    """The name of the time under an annotation that no operator in it has: kernels of compiled code leave no event."""
+    return names.COMPILED if annotation.name.startswith(names.CALL) else names.context_of(annotation.name)
 
 
 def _around(operator: Operator | None) -> Iterator[Operator]:

@@ -17,7 +17,7 @@ from flopwise.errors import ModelError
 Extents: TypeAlias = "tuple[int, ...] | None"
 
 #: Events that are held; of more, those of every second, fourth ... step.
-HELD = 150_000
+HELD = 100_000
 
 #: Category of an event -> what it is. Those of 2021 have capital letters.
 _KINDS = {

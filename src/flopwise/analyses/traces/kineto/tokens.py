@@ -2,7 +2,7 @@
 
 Nothing is run. What a profiler saw and what a profile counts are two sequences of operators; the cheapest way to turn
 one into the other pairs those that are the same. A pair is of the same operator, and of the same shapes where both have
-any; a product only pairs with one of exactly its shapes.
+any; a product only pairs with one of exactly its shapes, or, under another name, of exactly its multiply-adds.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ _SYNONYMS: dict[str, frozenset[str]] = {
     "multiply": frozenset(("mul",)),
     "subtract": frozenset(("sub",)),
     "matmul": frozenset(("mm", "bmm", "linear")),
+    "linear": frozenset(("addmm", "mm")),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), frozenset(("convolution",))),
+    "scaled_dot_product_attention": frozenset(
+        f"_scaled_dot_product_{kind}_attention" for kind in ("flash", "efficient", "cudnn")
+    )
+    | {"_scaled_dot_product_flash_attention_for_cpu"},
     "setitem": frozenset(("copy", "fill", "index_put")),
 }
 
@@ -50,16 +56,21 @@ class Token(NamedTuple):
     op: str
     #: Shapes of its tensors: axes of one element in front left out, and what has no axes.
     shapes: tuple[Extents, ...]
-    #: Whether it computes products: convolutions, matrix products, attention.
-    product: bool
+    #: Multiply-adds of convolutions, matrix products, attention; 0 of what computes none, -1 for an unknown number.
+    macs: int
     #: Dotted path of the module that it ran in; None where that is not known.
     module: str | None = None
 
+    @property
+    def product(self) -> bool:
+        """True for what computes products."""
+        return self.macs != 0
 
-def token(name: str, op: str, shapes: Sequence[Extents], product: bool, module: str | None) -> Token:
+
+def token(name: str, op: str, shapes: Sequence[Extents], macs: int, module: str | None) -> Token:
     """A token with shapes that can be compared."""
     bare = (_without_leading_ones(shape) for shape in shapes if shape)
-    return Token(name, _PRODUCTS.get(op, op), tuple(filter(None, bare)), product, module)
+    return Token(name, _PRODUCTS.get(op, op), tuple(filter(None, bare)), macs, module)
 
 
 def tokens_of(profile: Profile) -> list[Token]:
@@ -74,7 +85,7 @@ def tokens_of(profile: Profile) -> list[Token]:
             for each in (t.items or (t,))
             if each.shape is not None
         ]
-        tokens.append(token(name, row.node.op, shapes, bool(row.macs), row.node.module))
+        tokens.append(token(name, row.node.op, shapes, row.macs or 0, row.node.module))
     return tokens
 
 
@@ -109,8 +120,8 @@ def _gain(seen: Token, row: Token, shapes: bool) -> int:
     one, other = (_without_vectors(each.shapes) for each in (seen, row))
     if one == other:
         return 6
-    if seen.product:
-        return 0
+    if seen.product:  # a compiler calls other operators on operands in another order
+        return 5 if seen.name != row.name and seen.macs == row.macs else 0
     largest, own = (max(each, key=lambda shape: (math.prod(shape), shape)) for each in (one, other))
     if largest == own:
         return 4

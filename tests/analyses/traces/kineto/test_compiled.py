@@ -1,0 +1,60 @@
+"""Traces of compiled code: kernels made of several operators, on the rows that their names and neighbours tell."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+import flopwise
+from flopwise.analyses.traces.kineto.fused import is_layout, listed, parts
+from flopwise.analyses.traces.kineto.tokens import Token
+
+pytest.importorskip("torch")
+
+from tests.analyses.traces.kineto import recording
+
+#: Four steps of ``recording.Net`` under ``torch.compile`` with ``torch._inductor.config.cpp.enable_kernel_profile``.
+COMPILED = Path(__file__).parent / "compiled.json.gz"
+SIZES = (4, 3, 64, 64)
+
+
+def test_fused_kernels_are_segments_between_their_products() -> None:
+    trace = flopwise.trace(recording.Net().eval(), COMPILED, SIZES, step="all")
+    assert trace.matched == (11, 11, 1.0)
+    assert [row.name for row in trace.rows if row.status == "matched"] == ["stem.0", "body.0", "head"]
+    assert [segment.layers for segment in trace.segments] == [
+        ("stem.1", "stem.2"),
+        ("body.1", "body.2", "mean", "add", "adaptive_avg_pool2d", "flatten"),
+    ]
+    assert [segment.launches for segment in trace.segments] == [4, 4]
+    assert set(trace.remainder) == {"gaps", "compiler", "compiled kernels", "layout"}
+    assert not trace.notes
+
+
+def test_kernels_without_events_are_named_and_the_note_says_how_to_see_them(tmp_path: Path) -> None:
+    content = json.loads(gzip.decompress(COMPILED.read_bytes()))
+    content["traceEvents"] = [event for event in content["traceEvents"] if "_fused_" not in event["name"]]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(content))
+    whole = flopwise.trace(recording.Net().eval(), COMPILED, SIZES, step="all")
+    trace = flopwise.trace(recording.Net().eval(), path, SIZES, step="all")
+    hidden = trace.remainder["compiled kernels"] - whole.remainder["compiled kernels"]
+    assert hidden == whole.segments_ns + whole.remainder["layout"]
+    assert trace.covered_ns == whole.covered_ns
+    (note,) = trace.notes
+    assert "enable_kernel_profile" in note
+
+
+def test_names_of_kernels_tell_their_rows() -> None:
+    rows = [Token(name, "", (), macs) for name, macs in (("view", 0), ("gelu", 0), ("softmax", 0), ("linear", 9))]
+    assert parts(["erf_mul", "_softmax_div"], rows) == [[0, 1], [2]]
+    assert parts(["_softmax_erf"], rows) == [[0, 1, 2]]
+    assert parts(["addmm_cos"], rows) == [[0, 1, 2, 3]]
+    assert parts(["cos"], rows) == [[]]
+    assert is_layout("convolution")
+    assert not is_layout("convolution_relu")
+    assert listed("triton_poi_fused_add_cos_sin_0") == "add_cos_sin"
+    assert listed("aten::mm") is None
