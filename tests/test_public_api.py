@@ -25,6 +25,7 @@ NAMES = {
     "Graph",
     "InputError",
     "JaxOptions",
+    "Meter",
     "ModelError",
     "Module",
     "Node",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flopwise.api.compare import compare
     from flopwise.api.formula import formula
     from flopwise.api.llm import llm
+    from flopwise.api.meter import Meter
     from flopwise.api.profile import profile
     from flopwise.api.read import read
     from flopwise.api.shapes import write_shapes
@@ -63,6 +64,7 @@ __all__ = [
     "Graph",
     "InputError",
     "JaxOptions",
+    "Meter",
     "ModelError",
     "Module",
     "Node",
@@ -126,6 +128,7 @@ _HOMES = {
     "Trace": "analyses.traces.trace",
     "Value": "readers.inputs",
     "Weights": "analyses.weights.result",
+    "Meter": "api.meter",
     "limits": "_limits",
     "render": "report.commands.profile",
 }

@@ -91,6 +91,9 @@ class Row:
     backward: int | None = None
     #: Canonical operations of the forward pass that a fused kernel executes once more on the way back.
     recomputed: Counts | None = None
+    #: Canonical operations of the forward pass that checkpoints execute once more on the way back: in
+    #: ``backward_counts`` too.
+    checkpointed: Counts | None = None
     #: Bytes of activations that the layer is the first to keep for the backward pass.
     saved_bytes: int | None = None
     #: Why there is no count of the backward pass.

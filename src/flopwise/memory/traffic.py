@@ -8,6 +8,7 @@ from typing import NamedTuple
 from flopwise.graph import Node, Tensor
 from flopwise.memory.experts import GROUPED
 from flopwise.operators.inputs import unpacked
+from flopwise.operators.size import smaller
 from flopwise.operators.tables import row
 
 _TORCH = (
@@ -115,13 +116,13 @@ def traffic(node: Node) -> Traffic:
         return Traffic(None, written)
     if "picks quantized" in effects:
         return Traffic(picked_bytes(node, source) + others, written)
-    return Traffic(min(source_bytes, written) + others, written)
+    return Traffic(smaller(source_bytes, written) + others, written)
 
 
 def picked_bytes(node: Node, source: Tensor) -> int:
     """Bytes of a tensor, packed or not, that an operator reads which picks as many elements of it as it writes."""
     elements = unpacked(node, row(node.op).inputs).get(source.name, source.numel)
-    return min(source.nbytes, -(-node.output().numel * source.nbytes // elements)) if elements else 0
+    return smaller(source.nbytes, -(-node.output().numel * source.nbytes // elements)) if elements else 0
 
 
 def _total_bytes(tensors: Iterable[Tensor]) -> int | None:
@@ -151,5 +152,5 @@ def _of_experts(node: Node, tensors: Iterable[Tensor]) -> int | None:
         return _total_bytes(tensors)
     stacks = [t for t in tensors if len(t.dims) > 1 and t.dims[0] == experts and t.name != node.input(0).name]
     others = sum(t.nbytes for t in tensors if not any(t is stack for stack in stacks))
-    touched: int = sum(t.nbytes // experts for t in stacks) * min(experts, routed) if experts else 0
+    touched: int = sum(t.nbytes // experts for t in stacks) * smaller(experts, routed) if experts else 0
     return others + touched

@@ -150,6 +150,25 @@ def test_sequences_in_a_row_attend_to_themselves_alone(module: Any, borders: lis
     assert profile.total("macs") == H * pairs * 2 * D
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("module", [Varlen(), Jagged()], ids=["varlen", "jagged"])
+def test_the_gradient_of_sequences_in_a_row_is_that_of_each_alone(module: Any) -> None:
+    pytest.importorskip("torch.nn.attention.varlen")
+    q, k, v, borders = _in_a_row(torch.tensor([0, 3, 8], dtype=torch.int32))
+    together = flopwise.profile(module, [*(x.requires_grad_() for x in (q, k, v)), borders], train=True)
+    alone = [
+        flopwise.profile(Plain(), [torch.rand(1, H, n, D, requires_grad=True) for _ in range(3)], train=True)
+        for n in (3, 5)
+    ]
+    for figure in ("backward_macs", "backward_flops"):
+        assert together.total(figure) == sum(profile.total(figure) for profile in alone)
+
+
+class Plain(nn.Module):
+    def forward(self, q: Any, k: Any, v: Any) -> Any:
+        return scaled_dot_product_attention(q, k, v)
+
+
 def test_a_window_leaves_fewer_pairs_of_sequences_in_a_row() -> None:
     pytest.importorskip("torch.nn.attention.varlen")
     given = _in_a_row(torch.tensor([0, 3, 8], dtype=torch.int32))

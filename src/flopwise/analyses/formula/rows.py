@@ -35,8 +35,12 @@ FIGURES = (
 )
 CLASSES = ("counts", "view", "backward_counts")
 
+#: What of ``backward_counts`` or beside it is computed once more: it follows from figures that are compared.
+AGAIN = ("recomputed", "checkpointed")
+
 #: All of them.
 _FIGURES = operator.attrgetter(*FIGURES, *CLASSES)
+_WITH_AGAIN = operator.attrgetter(*FIGURES, *CLASSES, *AGAIN)
 
 #: The note of a row for which no expression was found.
 NO_FORMULA = "its cost follows no formula that was found"
@@ -73,14 +77,14 @@ def termed(rows: Sequence[Row]) -> list[Row]:
         for key in FIGURES:
             held = getattr(row, key)
             figures[key] = None if held is None else term(held)
-        for key in CLASSES:
+        for key in (*CLASSES, *AGAIN):
             classes = getattr(row, key)
             figures[key] = None if classes is None else Counts(*[cast(int, term(c)) for c in classes])
         return figures
 
     made = []
     for row in rows:
-        shared = tuple(map(id, _FIGURES(row)))
+        shared = tuple(map(id, _WITH_AGAIN(row)))
         if shared not in known:
             known[shared] = of(row)
         made.append(replace(row, **known[shared]))

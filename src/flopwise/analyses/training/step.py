@@ -108,6 +108,7 @@ def _trained_row(
         backward_counts=counts,
         backward=_convention_count(row, wrt, counts, repeated, convention),
         recomputed=kernel_again * row.times,
+        checkpointed=(row.counts or Counts()) * (repeated * row.times),
         saved_bytes=saved,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 from flopwise.errors import ShapeError
@@ -26,7 +27,7 @@ def ragged_attention(node: Node) -> Counts:
     Raises:
         ShapeError: the lengths of the sequences are not known.
     """
-    return _ragged(node, lambda queries, keys: queries * keys)
+    return _ragged(node, operator.mul)
 
 
 def needed_ragged_attention(node: Node) -> Counts:
@@ -37,17 +38,30 @@ def needed_ragged_attention(node: Node) -> Counts:
 
 
 def _ragged(node: Node, pairs_of: Callable[[int, int], int]) -> Counts:
+    pairs = pairs_in_a_row(node, pairs_of)
+    heads, groups = node.attrs["heads"]
+    query, key, value = (node.input(place) for place in range(3))
+    widths = extent(node, query, -1) + extent(node, value, -1)
+    counts = Counts(mac=pairs * widths, mul=query.numel + key.numel * (heads // groups))
+    return counts + SOFTMAX * pairs
+
+
+def pairs_in_a_row(node: Node, pairs_of: Callable[[int, int], int] = operator.mul) -> int:
+    """Pairs of queries and keys of a ``ragged_attention``, of all heads. A single sequence is as long as its row.
+
+    Raises:
+        ShapeError: the lengths of the sequences are not known.
+    """
     lengths = node.attrs.get("lengths")
     if not lengths:
         raise ShapeError(
             f"{node.op} {node.name!r}: the lengths of its sequences are data, which do not follow from constants"
         )
-    query, key, value = (node.input(place) for place in range(3))
-    heads, groups = node.attrs["heads"]
-    pairs: int = heads * sum(pairs_of(queries, keys) for queries, keys in zip(*lengths, strict=True))
-    widths = extent(node, query, -1) + extent(node, value, -1)
-    counts = Counts(mac=pairs * widths, mul=query.numel + key.numel * (heads // groups))
-    return counts + SOFTMAX * pairs
+    rows = [extent(node, node.input(place), 0) for place in range(2)]
+    if [[int(row)] for row in rows] == [list(each) for each in lengths]:
+        lengths = [[row] for row in rows]
+    pairs: int = node.attrs["heads"][0] * sum(pairs_of(queries, keys) for queries, keys in zip(*lengths, strict=True))
+    return pairs
 
 
 def norm(p: float) -> tuple[Counts, Counts]:
@@ -330,7 +344,11 @@ OPERATORS: dict[str, Operator] = {
     "aten::flex_attention": by(
         attention, gradient=gradient.by("attention:attention", "attention:keeps"), needed=needed_attention
     ),
-    "aten::ragged_attention": by(ragged_attention, needed=needed_ragged_attention),
+    "aten::ragged_attention": by(
+        ragged_attention,
+        gradient=gradient.by("attention:ragged", "attention:keeps_in_a_row", again="attention:recomputed_in_a_row"),
+        needed=needed_ragged_attention,
+    ),
     "aten::linalg_solve": by(solve),
     "aten::linalg_inv": Operator(
         solve,

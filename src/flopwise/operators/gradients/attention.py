@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from flopwise.graph import Node, Tensor
 from flopwise.graph.dtypes import BITS
+from flopwise.operators.aten.linear import pairs_in_a_row
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
 from flopwise.operators.gradient import Wrt
@@ -113,3 +114,36 @@ def keeps(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
 def rotary(node: Node, wrt: Wrt) -> Counts:
     """R × (2 mul + 1 add), R the number of rotated elements: each pair is turned back."""
     return forward.rotary_embedding(node)
+
+
+def ragged(node: Node, wrt: Wrt) -> Counts:
+    """P = Hq × the sum of S × T over the sequences. dV: P × dv mac (PᵀG). For Q or K: P × dv mac (GVᵀ) + P × (2 mul +
+    2 add) (softmax); dQ: P × d mac + numel(Q) mul; dK: P × d mac + numel(K) × Hq / Hk mul.
+    """
+    query, key, value = (node.input(place) for place in range(3))
+    pairs, (heads, groups) = pairs_in_a_row(node), node.attrs["heads"]
+    through_values, through_keys = pairs * extent(node, value, -1), pairs * extent(node, query, -1)
+    counts = Counts(mac=through_values) if 2 in wrt else Counts()
+    if wrt & {0, 1}:
+        counts += Counts(mac=through_values) + Counts(mul=2, add=2) * pairs
+    if 0 in wrt:
+        counts += Counts(mac=through_keys, mul=query.numel)
+    if 1 in wrt:
+        counts += Counts(mac=through_keys, mul=key.numel * (heads // groups))
+    return counts
+
+
+def keeps_in_a_row(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
+    """Q, K, V and Y, and one number for each query and head."""
+    yield from [node.input(place) for place in range(3)]
+    yield node.output()
+    yield 4 * (node.input(0).numel // extent(node, node.input(0), -1))
+
+
+def recomputed_in_a_row(node: Node) -> Counts:
+    """P × d mac + P × (1 add + 1 exp) + numel(Q) mul, where borders are arguments: that kernel is fused."""
+    if len(node.input(0).dims) != 3:
+        return Counts()
+    pairs = pairs_in_a_row(node)
+    width = extent(node, node.input(0), -1)
+    return Counts(mac=pairs * width, mul=node.input(0).numel, add=pairs, exp=pairs)

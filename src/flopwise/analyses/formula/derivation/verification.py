@@ -20,7 +20,7 @@ from flopwise.analyses.formula.rows import (
     unknown_row,
     with_figures,
 )
-from flopwise.analyses.formula.terms.polynomial import Term
+from flopwise.analyses.formula.terms.polynomial import Term, add_up
 from flopwise.graph import Graph
 from flopwise.operators.counts import Counts
 from flopwise.rows import Row
@@ -230,9 +230,22 @@ def _fitted(row: Row, alike: Sequence[Row], explainer: Explainer) -> Row:
 
     held = {key: [getattr(r, key) for r in alike] for key in (*FIGURES, *CLASSES)}
     made: dict[str, Any] = {key: right(getattr(row, key), held[key]) for key in FIGURES}
+    if made["saved_bytes"] is None and None not in held["saved_bytes"]:
+        made["saved_bytes"] = _saved(alike, shapes, explainer)
     for key in CLASSES:
         columns = [] if None in held[key] else list(zip(*held[key], strict=True))
         own = getattr(row, key) or [None] * len(columns)
         counts = [right(count, column) for count, column in zip(own, columns, strict=False)]
         made[key] = Counts(*[cast(int, count) for count in counts]) if counts and None not in counts else None
     return with_figures(row, made, lost=any(made[key] is None and None not in held[key] for key in made))
+
+
+def _saved(alike: Sequence[Row], shapes: Sequence[Sequence[Term]], explainer: Explainer) -> Term | None:
+    """The bytes that a row keeps as the sum of all that it recorded, each fitted by itself; None where they are not."""
+    recorded = [[nbytes for _, nbytes in row.node.attrs.get("saved", ())] for row in alike]
+    if any(row.saved_bytes != sum(each) for row, each in zip(alike, recorded, strict=True)):
+        return None
+    if len({len(each) for each in recorded}) != 1:
+        return None
+    terms = [explainer.fit(column, shapes) for column in zip(*recorded, strict=True)]
+    return None if None in terms else add_up([one for one in terms if one is not None])

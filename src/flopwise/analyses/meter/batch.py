@@ -1,0 +1,142 @@
+"""A batch as a module is called with it: its tensors by name, a key of their shapes, its tokens."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flopwise.errors import InputError
+from flopwise.readers.inputs import Value
+from flopwise.readers.torch.inputs.containers import ATOMS, tensors_inside
+from flopwise.readers.torch.inputs.making import position_name
+
+#: Inputs of whole numbers that are no tokens.
+_NO_TOKENS = ("mask", "position", "label", "type", "target", "cu_seq", "max_")
+
+#: Inputs with the borders of sequences in a row, and plain numbers that follow from the sizes of a batch.
+BORDERS, NUMBERS = "cu_seq", ("max_seq", "max_length", "num_items")
+
+#: Names of inputs that are remembered.
+REMEMBERED = 1 << 10
+
+
+def called_with(batch: Any) -> tuple[list[Any], dict[str, Any]]:
+    """The positional and the named arguments that a batch stands for: a tensor, a sequence, a mapping, or a pair."""
+    if isinstance(batch, Mapping):
+        return [], dict(batch)
+    if isinstance(batch, Tensor):
+        return [batch], {}
+    if isinstance(batch, tuple) and len(batch) == 2 and isinstance(batch[1], Mapping):
+        return list(batch[0]), dict(batch[1])
+    if isinstance(batch, (list, tuple)):
+        return list(batch), {}
+    raise InputError(
+        f"a batch is a tensor, a sequence of arguments, a mapping, or a pair of both, not {type(batch).__name__}"
+    )
+
+
+def named(args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str]) -> list[tuple[str, Any]]:
+    """Each argument under the name of its parameter."""
+    return [*((position_name(names, i), value) for i, value in enumerate(args)), *kwargs.items()]
+
+
+def leaves(arguments: Sequence[tuple[str, Any]]) -> dict[str, Tensor]:
+    """The tensors of a batch by name, in order."""
+    return {name: tensor for argument, value in arguments for name, tensor in tensors_inside(value, argument)}
+
+
+def replaced(value: Any, name: str, make: Callable[[str, Any], Any]) -> Any:
+    """An argument with others in place of the tensors and plain values in it, as ``flopwise.read`` takes it.
+
+    Args:
+        value: the argument.
+        name: its name.
+        make: gives what stands in place of a tensor or value, by its name.
+
+    Raises:
+        InputError: it holds tensors in an object of another kind.
+    """
+    if isinstance(value, Tensor):
+        return make(name, value)
+    if type(value) is dict:
+        return {key: replaced(part, f"{name}.{key}", make) for key, part in value.items()}
+    if type(value) in (list, tuple) and any(True for _ in tensors_inside(value)):
+        return type(value)([replaced(part, f"{name}.{place}", make) for place, part in enumerate(value)])
+    if any(True for _ in tensors_inside(value)):
+        raise InputError(f"input {name!r} holds tensors in an object of type {type(value).__name__}")
+    return make(name, Value(value))
+
+
+def key_of(value: Any, name: str = "") -> Hashable:
+    """What the cost of an argument follows from: the shapes and types of its tensors, its plain values, and what the
+    elements of masks, positions and borders say.
+    """
+    if isinstance(value, Tensor):
+        fact = said_by(name, value) if steers(name) else None
+        return (value.shape, value.dtype) if fact is None else (value.shape, value.dtype, fact)
+    if isinstance(value, Mapping):
+        return tuple([(key, key_of(part, key)) for key, part in value.items()])
+    if isinstance(value, (list, tuple)):
+        return tuple([key_of(part) for part in value])
+    if isinstance(value, ATOMS):
+        return value
+    return type(value), key_of(vars(value)) if hasattr(value, "__dict__") else id(value)
+
+
+@functools.lru_cache(REMEMBERED)
+def steers(name: str) -> bool:
+    """True if the elements of an input of this name say what runs: a mask, positions, borders of sequences."""
+    return "mask" in name or name.endswith("position_ids") or name.startswith(BORDERS)
+
+
+def said_by(name: str, tensor: Tensor) -> Any:
+    """The fact that the elements of an input state about the cost; None where they are not at hand, or are no facts.
+
+    Of a mask whether it has holes, of positions whether several sequences lie in a row, of borders the lengths. A
+    tensor on another device than the CPU is not read, because the device would have to be waited for.
+    """
+    if tensor.device.type != "cpu" or tensor.is_floating_point() or tensor.is_complex():
+        return None
+    if name.startswith(BORDERS):
+        return tuple([end - start for start, end in itertools.pairwise(tensor.tolist())])
+    if "mask" in name:
+        return not bool(tensor.all())
+    return tensor.dim() > 0 and tensor.shape[-1] > 1 and bool((tensor[..., 1:] - tensor[..., :-1] != 1).any())
+
+
+def saying(name: str, fact: bool, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """A mask or positions of which ``said_by`` is a given fact."""
+    if "mask" in name:
+        tensor = torch.ones(*shape, dtype=dtype)
+        tensor[..., :1] = 0 if fact else 1
+        return tensor
+    places = torch.arange(shape[-1], dtype=dtype)
+    return (places % max(shape[-1] // 2, 1) if fact else places).expand(*shape).contiguous()
+
+
+def tokens_of(tensors: Mapping[str, Tensor]) -> int | None:
+    """Places of the sequences in a batch; None where no input holds tokens."""
+    for name, tensor in tensors.items():
+        if name.endswith("inputs_embeds") and tensor.dim() == 3:
+            return tensor.shape[0] * tensor.shape[1]
+        whole = tensor.dtype in (torch.int64, torch.int32, torch.int16)
+        if whole and tensor.dim() in (1, 2) and not any(word in name for word in _NO_TOKENS):
+            return tensor.numel() if tensor.dim() == 2 or len(tensors) == 1 or "id" in name else None
+    return None
+
+
+def samples_of(tensors: Mapping[str, Tensor]) -> int:
+    """The size of the first axis of the first tensor that has one."""
+    return next((tensor.shape[0] for tensor in tensors.values() if tensor.dim()), 1)
+
+
+def plain(arguments: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Hashable]]:
+    """The arguments without a tensor inside: other values of them are another program."""
+    for name, value in arguments:
+        if not any(True for _ in tensors_inside(value)) and not name.startswith(NUMBERS):
+            yield name, key_of(value)

@@ -1,0 +1,281 @@
+"""The costs of batches that differ in the sizes of their tensors alone: by a formula where one holds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flopwise.analyses.formula.derivation.derive import derive
+from flopwise.analyses.formula.following.followed import Followed
+from flopwise.analyses.formula.following.program import followed
+from flopwise.analyses.formula.points import Point
+from flopwise.analyses.formula.subject import Request, Subject
+from flopwise.analyses.formula.terms.polynomial import Term, symbol
+from flopwise.analyses.meter import kept
+from flopwise.analyses.meter.axes import Axes, Shapes, axes_of
+from flopwise.analyses.meter.batch import BORDERS, NUMBERS, leaves, named, plain, replaced, said_by, saying, steers
+from flopwise.analyses.meter.cost import How
+from flopwise.analyses.meter.program import Program
+from flopwise.analyses.meter.totals import Totals, totals_of
+from flopwise.errors import FlopwiseError, InputError
+from flopwise.graph import Graph
+from flopwise.readers.inputs import InputSpec, Value
+from flopwise.readers.torch.capture.tensors import DTYPES
+from flopwise.readers.torch.inputs.making import position_name
+from flopwise.readers.torch.read import REST, UNTIL_ELEMENTS
+
+#: Formulas that are derived for one model, at most: for each set of inputs, for masks with and without holes, for
+#: sizes of 1, which programs treat on their own.
+MOST_FORMULAS = 12
+
+#: How often axes that changed against expectation are opened.
+MOST_EXAMPLES = 4
+
+_PROFILED = "each new shape is counted by a profile"
+
+#: What the elements of a batch say beside its shapes, by input.
+Facts = Mapping[str, Any]
+
+
+class Form:
+    """The costs of batches that differ in the sizes of their tensors alone."""
+
+    def __init__(self, program: Program, call: tuple[list[Any], dict[str, Any]]) -> None:
+        """
+        Args:
+            program: the model.
+            call: the arguments of a batch, of which no tensor is kept.
+        """
+        self.program = program
+        #: The arguments with tensors without memory in place of the batch's; None where there are no formulas.
+        self.call: tuple[list[Any], dict[str, Any]] | None = None
+        self.examples: list[Shapes] = []
+        self.axes: Axes | None = None
+        #: What a batch says beside its sizes, and which symbols are 1 -> its formula; None where there is none.
+        self.ways: dict[Hashable, Totals | None] = {}
+        #: The facts of the last batch whose elements were at hand.
+        self.facts: Facts = {}
+        try:
+            args = [replaced(value, position_name(program.names, i), _stand_in) for i, value in enumerate(call[0])]
+            self.call = args, {name: replaced(value, name, _stand_in) for name, value in call[1].items()}
+        except InputError as error:
+            program.remark(f"no formula ({error}): {_PROFILED}")
+
+    def figures(self, batch: Any, tensors: Mapping[str, Tensor]) -> tuple[dict[str, int], How, bool]:
+        """The figures of a batch, where they come from, and whether they are exact.
+
+        Args:
+            batch: as the model is called with it.
+            tensors: in it, by name.
+
+        Raises:
+            ModelError: the model fails with it.
+        """
+        said = {name: said_by(name, tensor) for name, tensor in tensors.items() if steers(name)}
+        self.facts = {name: self.facts.get(name) if fact is None else fact for name, fact in said.items()}
+        shapes = {name: tuple(t.shape) for name, t in tensors.items() if not name.startswith(BORDERS)}
+        point = self.point(shapes) if self.call is not None else None
+        found = self.by_formula(batch, point) if point else None
+        if found is not None:
+            return found[0], "formula", found[1]
+        figures, exact = self.program.profiled(batch)
+        return figures, "profile", exact
+
+    def point(self, shapes: Shapes) -> dict[str, int] | None:
+        """The size of each symbol; None where the sizes do not fit what is open."""
+        point = None if self.axes is None else self.axes.point(shapes)
+        if point is None and len(self.examples) < MOST_EXAMPLES:
+            self.examples.append(shapes)
+            self.program.progress("trying which sizes of the inputs may change")
+            self.axes = axes_of(self.examples, self.takes)
+            self.ways.clear()
+            point = self.axes.point(shapes)
+        return point
+
+    def by_formula(self, batch: Any, point: Point) -> tuple[dict[str, int], bool] | None:
+        """The figures by a formula, and whether they are exact; None where none holds."""
+        lengths = [fact for name, fact in self.facts.items() if name.startswith(BORDERS)]
+        row = next((name for name, size in point.items() if lengths and sum(lengths[0] or ()) == size), None)
+        if lengths and (row is None or len({*lengths}) > 1):
+            return None
+        way = Way(
+            {name: fact for name, fact in self.facts.items() if not name.startswith(BORDERS)},
+            {name: size for name, size in point.items() if size > 1},
+            {name: size for name, size in point.items() if size <= 1},
+            row,
+            lengths[0] if lengths else (),
+        )
+        if way.key not in self.ways:
+            self.ways[way.key] = self.formula(batch, way)
+        totals = self.ways[way.key]
+        figures = None if totals is None else way.figures(totals)
+        if totals is None or figures is None:
+            if totals is not None:
+                listed = ", ".join(f"{name} = {size}" for name, size in point.items())
+                self.program.remark(f"the formula does not hold for {listed}: {_PROFILED}")
+            return None
+        return figures, totals.exact
+
+    def formula(self, batch: Any, way: Way) -> Totals | None:
+        """The formula of a way, compared with the profile of a batch that takes it; None where there is none."""
+        program = self.program
+        if not way.free:
+            return None
+        if program.formulas >= MOST_FORMULAS:
+            program.remark(f"more than {MOST_FORMULAS} formulas would be needed: {_PROFILED}")
+            return None
+        program.formulas += 1
+        subject = self.subject(way)
+        digest = self.digest(subject, way)
+        truth, _ = program.profiled(batch)
+        totals = kept.load(digest) if program.keeps else None
+        if totals is not None and _agree(way.figures(totals), truth):
+            program.progress("the formula was derived before, and gives the profile of this batch")
+            return totals
+        try:
+            totals = self.derived(subject)
+        except FlopwiseError as error:
+            program.remark(f"no formula ({error}): {_PROFILED}")
+            return None
+        figures = way.figures(totals)
+        if figures is not None and not _agree(figures, truth):
+            program.remark(f"the formula is not what the profile of a batch says: {_PROFILED}")
+            return None
+        if program.keeps:
+            kept.keep(digest, totals)
+        return totals
+
+    def derived(self, subject: Subject) -> Totals:
+        """The formula of a subject.
+
+        Raises:
+            InputError: there is none.
+            ModelError: the model fails.
+        """
+        token = UNTIL_ELEMENTS.set(True)
+        try:
+            formula = derive(subject, self.program.counting, self.program.progress)
+        finally:
+            UNTIL_ELEMENTS.reset(token)
+        if any(row.node.op == REST for row in formula.rows):
+            raise InputError("the elements of tensors decide what runs")
+        return totals_of(formula)
+
+    def digest(self, subject: Subject, way: Way) -> str:
+        """What a formula is kept under: the model, the inputs, and the way."""
+        assert self.call is not None
+        arguments = named(*self.call, self.program.names)
+        types = [(name, t.dtype, t.requires_grad) for name, t in leaves(arguments).items()]
+        shapes = [(name, *map(str, dims)) for name, _, dims in subject.shapes]
+        parts = (kept.structure(self.program.model), self.program.train, types, shapes, [*plain(arguments)], way.key)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    def subject(self, way: Way) -> Subject:
+        """The model with open sizes, from which the formula of a way is derived."""
+        assert self.axes is not None
+        axes = self.axes
+        terms: dict[str, Term] = {**way.fixed, **{name: symbol(name) for name in way.free}}
+        shapes = [
+            (
+                name,
+                None,
+                tuple([terms[axes.symbols[name, i]] if (name, i) in axes.symbols else n for i, n in enumerate(shape)]),
+            )
+            for name, shape in axes.example.items()
+        ]
+
+        def graph_at(sizes: Point) -> Graph:
+            point = {**way.fixed, **sizes}
+            return self.program.graph(self.inputs(axes.shapes(point), way.facts, point[way.row] if way.row else 0))
+
+        def follow(own: Request) -> Followed:
+            return followed(lambda: graph_at(own.point), own)
+
+        return Subject([*way.free], graph_at, follow, way.free, [*filter(_is_open, shapes)], runs=True)
+
+    def inputs(self, shapes: Shapes, facts: Facts, row: int) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments with tensors of these shapes.
+
+        Args:
+            shapes: of the tensors.
+            facts: what they say beside their sizes.
+            row: tokens in a row, which are one sequence.
+        """
+        assert self.call is not None
+
+        def make(name: str, value: Any) -> Any:
+            if not isinstance(value, Tensor):
+                return Value(row) if row and name.startswith(NUMBERS) else value
+            if name.startswith(BORDERS):
+                return torch.tensor([0, row], dtype=value.dtype)
+            if not value.dim():
+                return value
+            if facts.get(name) is not None:
+                return saying(name, facts[name], shapes[name], value.dtype)
+            if value.requires_grad or value.dtype not in DTYPES:
+                return torch.empty(*shapes[name], dtype=value.dtype, device="meta", requires_grad=value.requires_grad)
+            return InputSpec(name, tuple(shapes[name]), DTYPES[value.dtype])
+
+        args, kwargs = self.call
+        made = {name: replaced(value, name, make) for name, value in named(args, kwargs, self.program.names)}
+        return [*made.values()][: len(args)], {name: made[name] for name in kwargs}
+
+    def takes(self, shapes: Shapes) -> bool:
+        """True if the model takes inputs of these shapes."""
+        row = max((size for shape in shapes.values() for size in shape), default=1)
+        token = UNTIL_ELEMENTS.set(True)
+        try:
+            self.program.graph(self.inputs(shapes, self.facts, row))
+        except FlopwiseError:
+            return False
+        finally:
+            UNTIL_ELEMENTS.reset(token)
+        return True
+
+
+@dataclass(frozen=True)
+class Way:
+    """The way that a program takes with a batch, and the sizes of it."""
+
+    #: What the elements of its tensors say.
+    facts: Facts
+    #: The sizes of the symbols, and those of them that stay as they are because programs treat 1 on its own.
+    free: Mapping[str, int]
+    fixed: Mapping[str, int]
+    #: The symbol of the tokens in a row, if borders say where sequences end, and the lengths of these.
+    row: str | None
+    lengths: Sequence[int]
+
+    @property
+    def key(self) -> Hashable:
+        """What batches of one formula have in common."""
+        return tuple(self.facts.items()), tuple(self.fixed.items()), self.row
+
+    def figures(self, totals: Totals) -> dict[str, int] | None:
+        """The figures of the batch by a formula; None where it does not hold."""
+        if self.row is None:
+            return totals.at(self.free)
+        return totals.of_lengths(self.free, self.row, self.lengths)
+
+
+def _agree(figures: Mapping[str, int] | None, truth: Mapping[str, int]) -> bool:
+    """True if figures are those of a profile."""
+    return figures is not None and all(truth[name] == figure for name, figure in figures.items())
+
+
+def _is_open(shape: tuple[str, None, tuple[Term, ...]]) -> bool:
+    return any(not isinstance(size, int) for size in shape[2])
+
+
+def _stand_in(name: str, value: Any) -> Any:
+    """What is kept of an argument: of a tensor its shape and type, of a single number its value."""
+    if not isinstance(value, Tensor):
+        return value.value
+    if not value.dim():
+        return value.detach().cpu()
+    return torch.empty(value.shape, dtype=value.dtype, device="meta", requires_grad=value.requires_grad)

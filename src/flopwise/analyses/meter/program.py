@@ -1,0 +1,69 @@
+"""A model as the meter asks it: its graph and its profile for a batch, and remarks on what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from flopwise.analyses.formula.rows import Counting
+from flopwise.analyses.meter.batch import called_with, replaced
+from flopwise.analyses.meter.cost import exact_of, figures_of_profile
+from flopwise.conventions import get
+from flopwise.errors import InputError
+from flopwise.graph import Graph
+from flopwise.readers.inputs import Value
+from flopwise.readers.torch.inputs.arguments import parameters_of
+from flopwise.readers.torch.read import read_torch
+
+
+@dataclass
+class Program:
+    """A model whose batches are counted."""
+
+    model: nn.Module
+    #: Whether a batch costs a backward pass, too.
+    train: bool
+    #: Whether formulas are kept on disk, and taken from there.
+    keeps: bool
+    #: Called with each step of a derivation, and with each note.
+    progress: Callable[[str], None]
+    notes: list[str] = field(default_factory=list)
+    #: How many formulas were derived.
+    formulas: int = 0
+
+    def __post_init__(self) -> None:
+        self.counting = Counting(get("flops"), train=self.train)
+        #: The parameters of ``forward``.
+        self.names = parameters_of(self.model)
+
+    def graph(self, inputs: Any) -> Graph:
+        """The model's graph on some inputs."""
+        return read_torch(self.model, inputs, mode="train" if self.train else "eval", grad=self.train)
+
+    def profiled(self, batch: Any) -> tuple[dict[str, int], bool]:
+        """The figures of a batch from a profile, and whether they are exact.
+
+        Raises:
+            ModelError: the model fails with it.
+        """
+        args, kwargs = called_with(batch)
+        inputs = [_as_it_is(value) for value in args], {name: _as_it_is(value) for name, value in kwargs.items()}
+        profile = self.counting.profile(self.graph(inputs))
+        return figures_of_profile(profile), exact_of(profile)
+
+    def remark(self, note: str) -> None:
+        """Add a note, once."""
+        if note not in self.notes:
+            self.notes.append(note)
+            self.progress(note)
+
+
+def _as_it_is(value: Any) -> Any:
+    """An argument in which no list of whole numbers is taken for a shape."""
+    try:
+        return replaced(value, "", lambda name, part: part)
+    except InputError:
+        return Value(value)

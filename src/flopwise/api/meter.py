@@ -1,0 +1,221 @@
+"""``flopwise.Meter``: the exact cost of each batch of a training loop."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flopwise._arguments import checked
+from flopwise._kinds import described
+from flopwise.errors import InputError
+from flopwise.readers.torch.kinds import is_module
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from flopwise.analyses.meter.cost import Cost
+    from flopwise.analyses.meter.rates import Rates
+    from flopwise.analyses.timing.device import Device
+
+#: Shapes of batches that are remembered, at most.
+REMEMBERED = 1 << 16
+
+
+class Meter:
+    """The exact cost of the batches of a PyTorch model, from their shapes.
+
+    The first batch derives the model's formula, which takes seconds and is kept on disk; each further one costs
+    microseconds. Where no formula holds, a batch is profiled, once for each new shape; ``Cost.how`` and ``notes`` say
+    so. ``with meter:`` counts each call of the model, and adds them up.
+    """
+
+    @checked
+    def __init__(
+        self,
+        model: object,
+        example_inputs: Any = None,
+        *,
+        train: bool = True,
+        device: str | None = None,
+        dtype: str | None = None,
+        devices: int = 1,
+        keep: bool = True,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        """
+        Args:
+            model: the module, perhaps compiled or spread over devices; its frozen parts are those of now.
+            example_inputs: a batch as the model is called with it: a tensor, a sequence of arguments, a mapping, or a
+                pair of both; None: the first batch is the example.
+            train: whether a batch costs a forward and a backward pass, as in ``flopwise.profile(train=True)``.
+            device: the device whose peak rates are shares of, by a name of ``flopwise devices``; None: the one that
+                holds the model.
+            dtype: the element type of its products, such as "bfloat16"; None: autocast's, else the weights'.
+            devices: how many devices work on one batch together (tensor and pipeline parallelism). Ranks that have
+                batches of their own (DDP, FSDP) count these.
+            keep: whether formulas are kept in the user's data folder, and taken from there.
+            progress: called with each step of a derivation, and with each note; None: lines on a terminal.
+
+        Raises:
+            InputError: the model is no module, or the device is unknown.
+            ModelError: the model fails with the example.
+        """
+        if not is_module(model):
+            raise InputError(f"Meter(model=...): expected a module of PyTorch, not {described(model)}")
+        from flopwise.analyses.meter.counting import Counter
+        from flopwise.analyses.meter.program import Program
+        from flopwise.analyses.meter.rates import device_named
+
+        self.model: nn.Module = model  # type: ignore[assignment]
+        self.devices = devices
+        self._dtype = dtype
+        self._device = None if device is None else device_named(device)
+        self._program = Program(_written(self.model), train, keep, _shown if progress is None else progress)
+        self._counter = Counter(self._program)
+        self._known: dict[Any, Cost] = {}
+        self._restore: Callable[[], None] | None = None
+        self._busy = False
+        #: The cost of the last ``step``, or of all calls in the last ``with`` block; None before the first.
+        self.cost: Cost | None = None
+        #: The element type of the products in the last call, where nobody gave one.
+        self._seen_dtype: str | None = None
+        if example_inputs is not None:
+            self.step(example_inputs)
+            self.cost = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks: for which batches no formula holds and why, and what is not known of the device."""
+        return tuple(self._program.notes)
+
+    def step(self, batch: Any) -> Cost:
+        """The cost of a batch.
+
+        Args:
+            batch: as the model is called with it. Its shapes are read, and on the CPU the elements of masks,
+                ``position_ids`` and ``cu_seqlens``.
+
+        Raises:
+            ModelError: the model fails with it.
+            InputError: it is no batch.
+        """
+        self.cost = cost = self._cost(batch)
+        return cost
+
+    def _cost(self, batch: Any) -> Cost:
+        from flopwise.analyses.meter.batch import called_with, key_of, named
+
+        key = tuple([(name, key_of(value, name)) for name, value in named(*called_with(batch), self._program.names)])
+        cost = self._known.get(key)
+        if cost is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._busy = True
+            try:
+                cost = self._known[key] = self._counter.cost(batch)
+            finally:
+                self._busy = False
+        return cost
+
+    def __enter__(self) -> Meter:
+        """Begin to count the calls of the model; calls without gradients (evaluation) are left out where it trains."""
+        if self._restore is not None:
+            raise InputError("the meter counts already: its with block is open")
+        self.cost = None
+        self._restore = _watched(self.model, self._called)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Stop counting; ``cost`` is that of all calls."""
+        if self._restore is not None:
+            self._restore()
+            self._restore = None
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        import torch
+
+        if self._busy or (self._program.train and not torch.is_grad_enabled()):
+            return
+        cost = self._cost((args, kwargs))
+        self.cost = cost if self.cost is None else self.cost + cost
+        if self._dtype is None:
+            self._seen_dtype = self._autocast()
+
+    def _autocast(self) -> str | None:
+        """The element type of autocast where it is on."""
+        import torch
+
+        kind = next((p.device.type for p in self.model.parameters()), "cpu")
+        return str(torch.get_autocast_dtype(kind)).removeprefix("torch.") if torch.is_autocast_enabled(kind) else None
+
+    @property
+    def device(self) -> Device:
+        """The device whose peak rates are shares of."""
+        from flopwise.analyses.meter.rates import running_on
+
+        if self._device is None:
+            self._device = running_on(self.model)
+        return self._device
+
+    @property
+    def dtype(self) -> str:
+        """The element type of the model's products."""
+        from flopwise.analyses.meter.rates import arithmetic_of
+
+        if self._dtype is not None:
+            return self._dtype
+        return self._seen_dtype or arithmetic_of(self.model)
+
+    def rates(self, seconds: float, cost: Cost | None = None) -> Rates:
+        """What was reached: FLOP/s, shares of the device's rated dense peak (MFU, HFU), tokens per second.
+
+        Args:
+            seconds: that it took.
+            cost: of what ran; None: that of the last step or ``with`` block.
+
+        Raises:
+            InputError: nothing was counted, or it took no time.
+        """
+        from flopwise.analyses.meter.rates import rates_of
+
+        cost = cost or self.cost
+        if cost is None:
+            raise InputError("nothing was counted yet")
+        if not seconds > 0:
+            raise InputError(f"rates(seconds={seconds}): give the seconds that it took")
+        peak = self.device.rated(self.dtype)
+        if peak is None:
+            self._program.remark(f"no peak for {self.dtype} on {self.device.name!r}: no MFU; give device=")
+        return rates_of(cost, seconds, peak, self.devices)
+
+
+def _shown(step: str) -> None:
+    """A line on the terminal; nothing where standard error is none."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(f"flopwise: {step}", file=sys.stderr)
+
+
+def _written(model: Any) -> Any:
+    """A module as it was written, without what ``torch.compile`` puts around it."""
+    while "_orig_mod" in vars(model).get("_modules", {}):
+        model = model._orig_mod
+    return model
+
+
+def _watched(model: nn.Module, called: Callable[[tuple[Any, ...], dict[str, Any]], None]) -> Callable[[], None]:
+    """Have each call of a module told; returns what ends it.
+
+    A module that compiled itself (``model.compile()``) would have hooks compiled with it: its compiled call is wrapped.
+    """
+    compiled: Any = vars(model).get("_compiled_call_impl")
+    if compiled is None:
+        handle = model.register_forward_pre_hook(lambda _, args, kwargs: called(args, kwargs), with_kwargs=True)
+        return handle.remove
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        called(args, kwargs)
+        return compiled(*args, **kwargs)
+
+    vars(model)["_compiled_call_impl"] = call
+    return lambda: vars(model).__setitem__("_compiled_call_impl", compiled)

@@ -1,0 +1,224 @@
+"""The meter beside the profile of the very batch: language models, packed rows, images of changing size, LoRA."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn.functional import cross_entropy, scaled_dot_product_attention  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+import flopwise  # noqa: E402
+from flopwise.operators.counts import FLOPS  # noqa: E402
+
+VOCABULARY, WIDTH, HEADS = 97, 32, 4
+
+
+class Block(nn.Module):
+    def __init__(self, packed: bool) -> None:
+        super().__init__()
+        self.packed = packed
+        self.norm = nn.LayerNorm(WIDTH)
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
+        self.out = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Any, borders: Any = None, mask: Any = None) -> Any:
+        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS)).unbind(-3)
+        if self.packed:
+            from torch.nn.attention.varlen import varlen_attn
+
+            y = varlen_attn(q, k, v, borders, borders, 64, 64, window_size=(-1, 0)).flatten(-2)
+        else:
+            heads = [part.transpose(-2, -3) for part in (q, k, v)]
+            y = scaled_dot_product_attention(*heads, is_causal=mask is None, attn_mask=mask)
+            y = y.transpose(-2, -3).flatten(-2)
+        return x + self.out(y)
+
+
+class Language(nn.Module):
+    """A small language model, of sequences beside each other or in a row."""
+
+    def __init__(self, packed: bool = False, checkpointed: bool = False) -> None:
+        super().__init__()
+        self.checkpointed = checkpointed
+        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
+        self.blocks = nn.ModuleList([Block(packed) for _ in range(2)])
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, input_ids: Any, labels: Any, cu_seqlens: Any = None, attention_mask: Any = None) -> Any:
+        x = self.embedding(input_ids)
+        mask = None
+        if attention_mask is not None and not attention_mask.all():
+            mask = attention_mask[:, None, None].bool()
+        for block in self.blocks:
+            if self.checkpointed:
+                x = checkpoint(block, x, cu_seqlens, mask, use_reentrant=False)
+            else:
+                x = block(x, cu_seqlens, mask)
+        return cross_entropy(self.head(x).flatten(0, -2), labels.flatten())
+
+
+class LoRA(nn.Module):
+    """A linear layer that is frozen, and two small ones that are not."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear.requires_grad_(False)
+        self.down = nn.Linear(linear.in_features, 2, bias=False)
+        self.up = nn.Linear(2, linear.out_features, bias=False)
+
+    def forward(self, x: Any) -> Any:
+        return self.linear(x) + self.up(self.down(x))
+
+
+def lora() -> nn.Module:
+    model = Language().requires_grad_(False)
+    for block in model.blocks:
+        block.qkv = LoRA(block.qkv)
+    return model
+
+
+class Detector(nn.Module):
+    """Maps of two strides, as detectors have them before their boxes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.SiLU())
+        self.deep = nn.Sequential(nn.Conv2d(8, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.SiLU())
+        self.heads = nn.ModuleList([nn.Conv2d(8, 5, 1), nn.Conv2d(16, 5, 1)])
+
+    def forward(self, x: Any) -> Any:
+        fine = self.stem(x)
+        return [self.heads[0](fine), self.heads[1](self.deep(fine))]
+
+
+def ids(chance: random.Random, masked: bool = False) -> dict[str, Any]:
+    shape = chance.randint(2, 5), chance.randint(3, 40)
+    batch = {name: torch.randint(VOCABULARY, shape) for name in ("input_ids", "labels")}
+    if masked:
+        batch["attention_mask"] = torch.ones(shape, dtype=torch.int64)
+        batch["attention_mask"][0, 0] = chance.randint(0, 1)
+    return batch
+
+
+def packed(chance: random.Random) -> dict[str, Any]:
+    lengths = [chance.randint(1, 30) for _ in range(chance.randint(1, 5))]
+    borders = torch.tensor([0, *lengths]).cumsum(0).to(torch.int32)
+    rows = {name: torch.randint(VOCABULARY, (sum(lengths),)) for name in ("input_ids", "labels")}
+    return {**rows, "cu_seqlens": borders}
+
+
+def image(chance: random.Random) -> Any:
+    return torch.rand(chance.randint(2, 4), 3, chance.randint(9, 60), chance.randint(9, 60))
+
+
+CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[random.Random], Any]]] = {
+    "language model": (Language, ids),
+    "masks with holes": (Language, lambda chance: ids(chance, masked=True)),
+    "checkpoints": (lambda: Language(checkpointed=True), ids),
+    "LoRA": (lora, ids),
+    "sequences in a row": (lambda: Language(packed=True), packed),
+    "images of changing size": (Detector, image),
+}
+
+
+@pytest.fixture(autouse=True)
+def _a_store_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FLOPWISE_STORE", str(tmp_path / "times.sqlite"))
+
+
+def expected(model: nn.Module, batch: Any) -> dict[str, int | None]:
+    """The figures of a profile of the very batch."""
+    profile = flopwise.profile(model, batch, train=True)
+    again = sum(row.checkpointed.dot(FLOPS) for row in profile.rows if row.checkpointed is not None)
+    kernel = sum(row.recomputed.dot(FLOPS) for row in profile.rows if row.recomputed is not None)
+    forward, backward = profile.total("flops"), profile.total("backward_flops") - again
+    return {
+        "flops": forward + backward,
+        "forward_flops": forward,
+        "recomputed_flops": again + kernel,
+        "hardware_flops": forward + backward + again + kernel,
+        "bytes": profile.sum.read_bytes + profile.sum.written_bytes,
+    }
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_step_costs_what_the_profile_of_its_batch_says(case: str) -> None:
+    pytest.importorskip("torch.nn.attention.varlen")
+    build, batch = CASES[case]
+    model, chance = build(), random.Random(case)
+    meter = flopwise.Meter(model, batch(chance), keep=False)
+    for _ in range(6):
+        inputs = batch(chance)
+        cost = meter.step(inputs)
+        assert (cost.how, cost.exact) == ("formula", True)
+        assert {name: getattr(cost, name) for name in expected(model, inputs)} == expected(model, inputs)
+    assert meter.notes == ()
+
+
+def test_calls_inside_a_with_block_add_up_and_those_without_gradients_do_not_count() -> None:
+    model, chance = Detector(), random.Random(1)
+    images = [image(chance) for _ in range(3)]
+    meter = flopwise.Meter(model, images[0], keep=False)
+    with meter:
+        for one in images[:2]:
+            sum(part.sum() for part in model(one)).backward()
+        with torch.no_grad():
+            model(images[2])
+    total = meter.step(images[0]) + meter.step(images[1])
+    with meter:
+        model(images[0])
+        model(images[1])
+    assert meter.cost == total
+    assert total.batches == 2
+    assert total.samples == sum(len(one) for one in images[:2])
+    assert not model._forward_pre_hooks
+
+
+def test_a_formula_is_kept_and_believed_where_it_gives_the_profile(tmp_path: Path) -> None:
+    steps: list[str] = []
+    flopwise.Meter(Detector(), torch.rand(2, 3, 20, 24))
+    (kept,) = (tmp_path / "meters").iterdir()
+    flopwise.Meter(Detector(), torch.rand(3, 3, 18, 30), progress=steps.append)
+    assert "the formula was derived before, and gives the profile of this batch" in steps
+    kept.write_text(kept.read_text().replace('"guards"', '"wards"'))
+    cost = flopwise.Meter(Detector(), torch.rand(3, 3, 18, 30)).step(torch.rand(2, 3, 30, 30))
+    assert cost.how == "formula"
+
+
+class OfElements(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: Any) -> Any:
+        return self.linear(x[x.sum(1) > 0])
+
+
+def test_where_elements_decide_each_new_shape_is_profiled() -> None:
+    model = OfElements()
+    meter = flopwise.Meter(model, torch.ones(3, 8), keep=False)
+    batch = torch.ones(5, 8)
+    assert meter.step(batch).how == "profile"
+    assert meter.step(batch).flops == expected(model, batch)["flops"]
+    assert "each new shape is counted by a profile" in meter.notes[0]
+
+
+def test_rates_name_their_device() -> None:
+    meter = flopwise.Meter(Detector(), torch.rand(2, 3, 20, 24), device="H100 SXM", dtype="bfloat16", keep=False)
+    cost = meter.step(torch.rand(4, 3, 40, 40))
+    rates = meter.rates(0.5)
+    assert rates.mfu == pytest.approx(cost.flops / 0.5 / 989.4e12, rel=1e-3)  # dense, of NVIDIA's datasheet
+    assert rates.samples_per_s == 8
+    assert rates.tokens_per_s is None
+    with pytest.raises(flopwise.InputError, match="unknown device 'H1000'"):
+        flopwise.Meter(Detector(), device="H1000")
+    with pytest.raises(flopwise.InputError, match="expected a module of PyTorch"):
+        flopwise.Meter("model.onnx")
