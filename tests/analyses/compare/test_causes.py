@@ -42,6 +42,7 @@ def _check(graph: Graph) -> None:
         found = why(first, other)
         assert sum(cause.difference for cause in found.causes) == found.difference
         assert found.difference == found.totals[1] - found.totals[0]
+        assert found.printed_difference == other.sum.count - first.sum.count
         assert all(cause.difference or cause.unknown for cause in found.causes)
         sizes = [(-abs(cause.difference), not cause.unknown) for cause in found.causes]
         assert sizes == sorted(sizes)
@@ -87,6 +88,17 @@ def test_units_are_converted() -> None:
         ("ReLU", "counted by flops alone", 13, -22_528),
     ]
     assert found.causes[-1].what == "biases of linear layers"
+    factor = found.factor_of_two
+    assert factor is not None
+    assert (factor.layers, factor.counts, factor.unknown) == (16, (2 * 1_859_904, 1_859_904), False)
+    back = why(found.other, found.first)
+    assert back.factor_of_two is not None
+    assert back.factor_of_two.counts == (1_859_904, 2 * 1_859_904)
+    text = as_text(difference_report((found.other, found.first)))
+    assert text.index("factor of two") < text.index("batch norm")
+    assert "exceed 100 %" not in text
+    opposite = [flopwise.profile(EXAMPLES / "tiny_resnet.onnx", convention=name) for name in ("onnx-tool", "flops")]
+    assert "note: some causes work against others, so shares" in as_text(difference_report(opposite))
 
 
 def test_what_cannot_be_counted_is_no_zero_and_has_no_difference() -> None:

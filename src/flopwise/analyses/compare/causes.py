@@ -86,6 +86,32 @@ class Difference:
     causes: tuple[Cause, ...]
 
     @property
+    def factor_of_two(self) -> Cause | None:
+        """The cause that one convention counts FLOPs and the other MACs, in their own units; None where both count one.
+
+        With it the causes add up to the difference of the two numbers as they are printed.
+        """
+        units = self.first.convention.unit, self.other.convention.unit
+        if units[0] == units[1]:
+            return None
+        flops, macs = (self.first, self.other) if units[0] == self.unit else (self.other, self.first)
+        rows = [row for row in macs.rows if row.count]
+        return Cause(
+            "factor of two",
+            f"{flops.convention.name} counts FLOPs, {macs.convention.name} MACs: 1 MAC = 2 FLOP",
+            len({id(row.node) for row in rows}),
+            self.first.sum.count if macs is self.first else self.totals[1],
+            self.other.sum.count if macs is self.other else self.totals[0],
+            tuple((row.name, row.node.op) for row in rows),
+            (bool(macs.sum.unknown),) * 2,
+        )
+
+    @property
+    def printed_difference(self) -> int:
+        """The difference of the two numbers as they are printed, each in its own unit."""
+        return self.difference + (self.factor_of_two.difference if self.factor_of_two else 0)
+
+    @property
     def difference(self) -> int:
         """How much more the other convention counts, on what both can count: the sum over the causes."""
         return self.totals[1] - self.totals[0]
@@ -107,6 +133,7 @@ class Difference:
             "unit": self.unit,
             "totals": list(self.totals),
             "difference": self.difference if self.exact else None,
+            "factor_of_two": self.factor_of_two.difference if self.factor_of_two else None,
             "causes": [
                 {
                     "layers": cause.what,

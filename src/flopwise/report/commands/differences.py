@@ -60,14 +60,15 @@ def _content(profiles: Sequence[Profile], by: str) -> Json:
 
 
 def cause_sheet(difference: Difference, look: Look, above: tuple[str, ...] = ()) -> Sheet:
-    """The causes of the difference between two conventions, the largest first.
+    """The causes of the difference between the two numbers that are printed: a factor of two first, then the largest.
 
     Args:
         difference: what to write.
         look: how it should look.
         above: what the figures are about.
     """
-    (first, other), whole = difference.names, difference.difference if difference.exact else None
+    (first, other), whole = difference.names, difference.printed_difference if difference.exact else None
+    causes = _causes(difference)
     gap = Head("difference", f"{other} − {first}", "number", 1)
     columns: list[Field[Cause]] = [
         Field(Head("name", "cause", "text", 0, prose=True), lambda c: look.text(c.what), total="Total"),
@@ -81,14 +82,27 @@ def cause_sheet(difference: Difference, look: Look, above: tuple[str, ...] = ())
     columns = columns if whole else [column for column in columns if column.head.key != "percent"]
     sheet = Sheet.of(
         columns,
-        difference.causes,
+        causes,
         lambda cause: "unknown" if cause.unknown else "",
         about=above,
         summary=tuple(_totals(difference, look)),
-        notes=look.texts(_notes((difference.first, difference.other))),
+        notes=look.texts([*_signs(difference), *_notes((difference.first, difference.other))]),
         complete=True,
     )
-    return sheet if difference.causes else sheet._replace(lines=(_same(difference),), total=None)
+    return sheet if causes else sheet._replace(lines=(_same(difference),), total=None)
+
+
+def _causes(difference: Difference) -> tuple[Cause, ...]:
+    """The causes with the factor of two, which stands first."""
+    first = difference.factor_of_two
+    return (first, *difference.causes) if first else difference.causes
+
+
+def _signs(difference: Difference) -> list[str]:
+    """A note where causes work against each other, so that one of them is more than the whole difference."""
+    gaps = [cause.difference for cause in _causes(difference)]
+    opposite = difference.exact and difference.printed_difference and min(gaps) < 0 < max(gaps)
+    return ["some causes work against others, so shares of the difference exceed 100 %"] if opposite else []
 
 
 def _same(difference: Difference) -> Line:
@@ -120,7 +134,8 @@ def _totals(difference: Difference, look: Look) -> Iterator[Figure]:
         if unit != difference.unit:
             own = own._replace(short=f"{own.short} = {human(total, difference.unit)} (1 MAC = 2 FLOP)")
         yield own
-    yield figure("difference", difference.difference if difference.exact else None, difference.unit, look)
+    unit = "" if difference.factor_of_two else difference.unit
+    yield figure("difference", difference.printed_difference if difference.exact else None, unit, look)
 
 
 def _data_sheet(differences: Sequence[Difference]) -> Sheet:
@@ -128,7 +143,7 @@ def _data_sheet(differences: Sequence[Difference]) -> Sheet:
     lines = (
         (*d.names, d.unit, c.what, c.why, c.layers, *_counts(c), None if c.unknown else c.difference)
         for d in differences
-        for c in d.causes
+        for c in _causes(d)
     )
     keys = ("first", "other", "unit", "layers", "reason", "number", "first_count", "other_count", "difference")
     return data_sheet(keys, keys[:5], lines)
