@@ -136,7 +136,7 @@ def _device(device: str | Device | None, recording: Recording) -> Device | None:
 
 def as_text(result: Trace) -> str:
     """A trace as a table."""
-    from flopwise.report.commands.trace import trace_report
+    from flopwise.report.commands.trace.report import trace_report
     from flopwise.report.report import as_text as written
 
     return written(trace_report(result))
@@ -144,7 +144,7 @@ def as_text(result: Trace) -> str:
 
 def as_text_of_both(result: TraceComparison) -> str:
     """Two traces as a table."""
-    from flopwise.report.commands.trace_comparison import trace_comparison_report
+    from flopwise.report.commands.trace.comparison import trace_comparison_report
     from flopwise.report.report import as_text as written
 
     return written(trace_comparison_report(result))

@@ -14,7 +14,7 @@ import flopwise
 from flopwise.analyses.traces.comparison import TraceComparison, grouped
 from flopwise.analyses.traces.land import Place, Step, Work, land
 from flopwise.analyses.traces.trace import Layer, Matched, Recording, trace_of
-from flopwise.report.commands.trace_comparison import trace_comparison_report
+from flopwise.report.commands.trace.comparison import trace_comparison_report
 from flopwise.report.html.traces import waterfall
 from flopwise.report.report import as_text
 

@@ -47,6 +47,7 @@ LEAST = 0.95
 @options.sorting()
 @options.top("Show the N slowest lines; the rest becomes one line.")
 @writes("sheet", "content", "timeline", "trace", "traces")
+@options.figures("the slowest layers, the timeline and the roofline reached, or the largest differences")
 def command(
     model: str, file: str | None, other: str | None, fail_on: str | None, strict: bool, output: Output, **settings: Any
 ) -> int:
@@ -58,7 +59,7 @@ def command(
     trace is shown beside the first, layer by layer.
     """
     import flopwise
-    from flopwise.report.commands.trace import trace_report
+    from flopwise.report.commands.trace.report import trace_report
 
     models.refuse_directory(model, "trace takes one model")
     files = [name for name in (model, file, other) if name is not None]
@@ -66,6 +67,10 @@ def command(
     traced = files if alone else files[1:]
     keys = ("step", "phase", "device", "beside")
     reading = {key: value for key, value in reading_of(settings).items() if value or not alone}
+    if settings["figures"] is not None:
+        from flopwise.report.drawings import prepare
+
+        prepare(settings["figures"])
     with Progress() as progress:
         traces = [
             flopwise.trace(
@@ -84,6 +89,10 @@ def command(
     if fail_on is not None:
         raise InputError("--fail-on compares two traces: give the other one as well")
     (trace,) = traces
+    if settings["figures"] is not None:
+        from flopwise.report.commands.trace.figures import draw
+
+        draw(trace, settings["figures"], settings["figure_format"])
     output.write(trace_report(trace, by, *(settings[key] for key in ("columns", "sort", "top", "depth"))))
     unnamed = trace.remainder.get("unmatched", 0)
     return NO if strict and trace.busy_ns and unnamed > (1 - LEAST) * trace.busy_ns else 0
@@ -108,13 +117,17 @@ def _compare(traces: list[Trace], fail_on: str | None, output: Output, by: str, 
     """Show two traces side by side."""
     import flopwise
     from flopwise.analyses.traces.comparison import breaks
-    from flopwise.report.commands.trace_comparison import breaks_text, trace_comparison_report
+    from flopwise.report.commands.trace.comparison import breaks_text, trace_comparison_report
 
     given = [key for key in ("columns", "sort") if settings[key]]
     if given:
         raise InputError(f"two traces have columns of their own, the largest difference first: leave out --{given[0]}")
     comparison = flopwise.compare_traces(*traces)
     broken = [] if fail_on is None else breaks(comparison, fail_on)
+    if settings["figures"] is not None:
+        from flopwise.report.commands.trace.figures import draw_both
+
+        draw_both(comparison, settings["figures"], settings["figure_format"])
     output.write(trace_comparison_report(comparison, settings["top"], by, settings["depth"]))
     for line in breaks_text(broken):
         say(line, prefix="")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise.errors import InputError
 from flopwise.report.drawings import as_bytes, require_matplotlib, styled
@@ -48,20 +49,29 @@ def figure(bound: Bound, format: str) -> bytes:
 
         drawn = Figure(figsize=(11, 4.4), layout="constrained")
         left, right = drawn.subplots(1, 2, width_ratios=(1.1, 1))
-        _roofline(bound, left)
+        draw_roofline(left, _dots(bound), roofs(bound))
         _waterfall(bound, right)
         model, device = shorten(model_name(bound.profile, Look()), 60), shorten(bound.device.name, 40)
         drawn.suptitle(f"{model} · {device}", fontsize=9)
         return as_bytes(drawn, format)
 
 
-def _roofline(bound: Bound, axes: Axes) -> None:
-    """Roofs, and a dot for each layer that computes; its area is its time."""
+class Dot(NamedTuple):
+    """A layer that computes, in a roofline."""
+
+    op: str
+    flops_per_byte: float
+    flops_per_second: float
+    #: Its area.
+    ns: float
+
+
+def draw_roofline(axes: Axes, dots: Sequence[Dot], lines: Sequence[Json]) -> None:
+    """Roofs (``report.html.bound.roof_lines``), and a dot for each layer that computes; its area is its time."""
     axes.set_xscale("log")
     axes.set_yscale("log")
-    dots = _dots(bound, axes)
+    _scatter(dots, axes)
     low, high = axes.get_xlim()
-    lines = roofs(bound)
     fastest = max((roof["value"] for roof in lines if roof["unit"] == "FLOP/s"), default=None)
     for roof in lines:
         style: Json = {"linewidth": 0.9, "linestyle": "-" if roof["kind"] == "measured" else "--"}
@@ -82,14 +92,19 @@ def _roofline(bound: Bound, axes: Axes) -> None:
         axes.legend(loc="lower right", fontsize=6.5, frameon=False)
 
 
-def _dots(bound: Bound, axes: Axes) -> int:
-    """Draw a dot for each layer that computes, coloured by its operator; the number of dots."""
-    dots: list[tuple[str, float, float, float]] = []  # operator, FLOP per byte, FLOP/s and time
+def _dots(bound: Bound) -> list[Dot]:
+    """A dot for each layer that computes."""
+    dots = []
     for row in bound.rows:
         flops, nbytes, time = row.work.flops, row.work.nbytes, row.engine_ns
         time = row.roofline_ns if time is None else time
         if flops and nbytes and time:
-            dots.append((row.op, flops / nbytes, 1e9 * flops / time, time))
+            dots.append(Dot(row.op, flops / nbytes, 1e9 * flops / time, time))
+    return dots
+
+
+def _scatter(dots: Sequence[Dot], axes: Axes) -> None:
+    """Draw dots, coloured by their operators."""
     totals: dict[str, float] = {}
     for op, *_, time in dots:
         totals[op] = totals.get(op, 0.0) + time
@@ -102,7 +117,6 @@ def _dots(bound: Bound, axes: Axes) -> int:
         if part:
             _, x, y, times = zip(*part, strict=True)
             axes.scatter(x, y, s=[4 + 120 * t / largest for t in times], c=colour, label=shorten(label, 28), **style)
-    return len(dots)
 
 
 def _waterfall(bound: Bound, axes: Axes) -> None:

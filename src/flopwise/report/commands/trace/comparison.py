@@ -8,7 +8,7 @@ from dataclasses import replace
 from flopwise.analyses.traces.comparison import Break, Change, TraceComparison, grouped
 from flopwise.analyses.traces.trace import Trace
 from flopwise.errors import InputError, counted
-from flopwise.report.commands.trace import MICRO, NOUNS
+from flopwise.report.commands.trace.report import MICRO, NOUNS
 from flopwise.report.formats.format import Format
 from flopwise.report.formats.json import Json
 from flopwise.report.report import Report
