@@ -11,6 +11,7 @@ from flopwise.analyses.advice.figures import Place, of_profile, total
 from flopwise.analyses.advice.rule import Rule
 from flopwise.analyses.advice.rules import rules as own_rules
 from flopwise.analyses.advice.subject import Subject
+from flopwise.analyses.advice.units import unit_of
 from flopwise.analyses.timing.device import Device
 from flopwise.api.bench import check_runnable, file_of
 from flopwise.api.bound import engine_options, measured_device
@@ -71,7 +72,8 @@ def advise(
         environment["device"] = place.device.name
     progress("looking for what to change")
     if optimization is None:
-        found = suggestions_of(Subject(counted), chosen, place)
+        unit = None if place is None else unit_of(place.device, None)
+        found = suggestions_of(Subject(counted, unit), chosen, place)
         notes = [_convention(place)]
     else:
         environment |= {"engine": "onnxruntime", "level": optimization, "threads": threads or 1}
@@ -117,10 +119,9 @@ def _executed(
         progress("optimising with onnxruntime")
         with executed(path, counted, options) as (subject, names):
             whole = total(of_profile(subject.profile, place).values())
-            same = [rule for rule in chosen if rule.exactness == "same"]
-            other = [rule for rule in chosen if rule.exactness == "other"]
-            found = suggestions_of(subject, same, place, names, whole)
-            found += suggestions_of(Subject(counted), other, place, whole=whole)
+            found = suggestions_of(subject, [r for r in chosen if r.of_executed], place, names, whole)
+            own = Subject(counted, unit_of(place.device, level))
+            found += suggestions_of(own, [r for r in chosen if not r.of_executed], place, whole=whole)
     return sorted(found, key=lambda each: -each.share)
 
 

@@ -14,7 +14,7 @@ FAULTS = {f"{fault.family.name}: {fault.name}": fault for fault in faults()}
 def test_found_with_its_saving(fault: Fault) -> None:
     advice = flopwise.advise(fault.model(), keep_network=True)
     (found,) = advice.suggestions
-    assert (found.rule.name, found.layers) == (fault.rule, fault.layers)
+    assert (found.rule.name, found.place) == (fault.rule, fault.layers)
     assert (found.saved.macs, found.saved.nbytes) == (fault.macs, fault.nbytes)
 
 

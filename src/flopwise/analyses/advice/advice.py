@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from flopwise.analyses.advice.figures import Figures, Place, of_nodes, of_profile, total
 from flopwise.analyses.advice.rule import Change, Exactness, Rule
 from flopwise.analyses.advice.subject import Subject
-from flopwise.errors import counted
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.roofline import Roof
@@ -21,31 +20,27 @@ LEAST = 0.001
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A change that is worth making, at one place or at several that are alike."""
+    """A change that is worth making, or several of one rule together."""
 
     rule: Rule
-    #: What to change, and why, with its figure; of several places, that of the first.
+    #: Why, with its figure; of several changes, that of the one that saves most.
     text: str
-    #: For each place the names of the layers that go.
-    places: tuple[tuple[str, ...], ...]
-    #: What all places together save.
+    #: Names of the layers that go; of several changes, of that one.
+    place: tuple[str, ...]
     saved: Figures
     #: The figures of the whole model.
     whole: Figures
     #: Measured share of the time of the piece that goes; None where nothing was measured.
     measured_share: float | None = None
-    #: What was found, for whoever carries it out; the first place leads.
-    changes: tuple[Change, ...] = field(default=(), repr=False)
+    #: What was found, for whoever carries it out; None for several.
+    change: Change | None = field(default=None, repr=False)
+    #: How many changes it is.
+    number: int = 1
 
     @property
     def kind(self) -> Exactness:
         """Whether the result stays the same."""
         return self.rule.exactness
-
-    @property
-    def layers(self) -> tuple[str, ...]:
-        """Names of all layers that go."""
-        return tuple(dict.fromkeys(name for place in self.places for name in place))
 
     @property
     def time_share(self) -> float | None:
@@ -104,7 +99,7 @@ class Advice:
 def _plain(each: Suggestion) -> dict[str, Any]:
     return {
         "rule": each.rule.name,
-        "layers": list(each.layers),
+        "layers": list(each.place),
         "kind": each.kind,
         "macs_saved": each.saved.macs,
         "bytes_saved": each.saved.nbytes,
@@ -123,7 +118,7 @@ def suggestions_of(
     names: Mapping[int, Sequence[str]] | None = None,
     whole: Figures | None = None,
 ) -> list[Suggestion]:
-    """What rules find in a model, places that are alike as one, what saves most first; small things included.
+    """What rules find in a model, each place by itself, what saves most first; small things included.
 
     Args:
         subject: the model.
@@ -135,30 +130,20 @@ def suggestions_of(
     each_figure = of_profile(subject.profile, place)
     roofs = _roofs(subject, place)
     whole = total(each_figure.values()) if whole is None else whole
-    groups: dict[tuple[str, int, int], list[tuple[Change, tuple[str, ...], Figures]]] = {}
-    by_name = {rule.name: rule for rule in rules}
     layers = {id(row.node): row.name for row in subject.profile.rows}
+    found = []
     for rule in rules:
         for change in rule.find(subject):
-            gone = total(each_figure.get(position, Figures()) for position in change.positions)
+            gone = of_nodes(change.before, place)
+            if not change.before:
+                gone = total(each_figure.get(position, Figures()) for position in change.positions)
             saved = gone - of_nodes(change.after, place)
-            if not _saves(saved, place) or not all(rule.applies(roofs[p]) for p in change.positions if p in roofs):
+            binding = [roofs[p] for p in change.positions if p in roofs] or ["unknown"]
+            if not _saves(saved, place) or not all(map(rule.applies, binding)):
                 continue
             nodes = [(p, subject.nodes[p]) for p in change.positions]
             own = [name for p, n in nodes for name in (names or {}).get(p) or (layers.get(id(n), n.name),)]
-            alike = groups.setdefault((rule.name, saved.macs, saved.nbytes), [])
-            alike.append((change, tuple(dict.fromkeys(own)), saved))
-    found = [
-        Suggestion(
-            by_name[name],
-            alike[0][0].text,
-            tuple(place for _, place, _ in alike),
-            total(saved for _, _, saved in alike),
-            whole,
-            changes=tuple(change for change, _, _ in alike),
-        )
-        for (name, _, _), alike in groups.items()
-    ]
+            found.append(Suggestion(rule, change.text, tuple(dict.fromkeys(own)), saved, whole, change=change))
     return sorted(found, key=lambda each: -each.share)
 
 
@@ -178,10 +163,24 @@ def _saves(saved: Figures, place: Place | None) -> bool:
     return saved.ns > 0 if place is not None else saved.macs > 0 or (saved.nbytes > 0 and saved.macs >= 0)
 
 
+def by_rule(found: Sequence[Suggestion]) -> list[Suggestion]:
+    """The suggestions of each rule together, what saves most first."""
+    groups: dict[str, list[Suggestion]] = {}
+    for each in found:
+        groups.setdefault(each.rule.name, []).append(each)
+    together = []
+    for group in groups.values():
+        first, measured = group[0], [each.measured_share for each in group if each.measured_share is not None]
+        share = measured[0] if measured else None
+        saved = total(each.saved for each in group)
+        change = first.change if len(group) == 1 else None
+        text, place, whole = first.text, first.place, first.whole
+        together.append(Suggestion(first.rule, text, place, saved, whole, share, change, len(group)))
+    return sorted(together, key=lambda each: -each.share)
+
+
 def worth(found: Sequence[Suggestion], least: float = LEAST) -> tuple[list[Suggestion], list[str]]:
-    """The suggestions that save at least a share of the whole, and a note on the others."""
-    kept = [each for each in found if each.share >= least]
-    left = len(found) - len(kept)
-    are = "is" if left == 1 else "are"
-    note = f"{counted(left, 'suggestion')} that would save less than {100 * least:g} % of the whole {are} left out"
-    return kept, [note] if left else []
+    """The suggestions of rules that save at least a share of the whole, and a note on the others."""
+    small = {each.rule.name for each in by_rule(found) if each.share < least}
+    note = f"each saves less than {100 * least:g} % of the whole, and is left out: {', '.join(sorted(small))}"
+    return [each for each in found if each.rule.name not in small], [note] if small else []

@@ -28,8 +28,11 @@ class Change:
     after: tuple[Node, ...] = ()
     #: Result of an operator that goes -> the tensor that holds the same.
     same: Mapping[str, str] = field(default_factory=dict)
-    #: Of the operators that go, those whose results become stored tensors, because nothing in them varies.
+    #: Whether the results of the operators that go become stored tensors, because nothing in them varies.
     stored: bool = False
+    #: The operators that go as the engine executes them, where that is more than the model says (padding); () for
+    #: those of the model.
+    before: tuple[Node, ...] = ()
 
 
 def everywhere(roof: Roof) -> bool:
@@ -50,3 +53,10 @@ class Rule:
     find: Callable[[Subject], Iterable[Change]]
     #: Whether it helps operators that are bound by this roof on the device.
     applies: Callable[[Roof], bool] = everywhere
+    #: Whether it is asked about the graph that an engine executes, where there is one; None: for the same result.
+    executed: bool | None = None
+
+    @property
+    def of_executed(self) -> bool:
+        """True where it is asked about the graph that an engine executes."""
+        return self.exactness == "same" if self.executed is None else self.executed

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from flopwise.analyses.advice.units import Unit
 from flopwise.graph import STORED, Node, Tensor
 from flopwise.operators.folding import Folding, fold
 from flopwise.operators.tables import row as operator
@@ -33,8 +34,10 @@ def bare(op: str) -> str:
 class Subject:
     """The main graph of a model; what runs in bodies of control flow is left alone."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, unit: Unit | None = None) -> None:
         self.profile = profile
+        #: What channels are padded to; None where nobody knows.
+        self.unit = unit
         self.graph = profile.graph
         self.nodes: Sequence[Node] = profile.graph.nodes
         self.outputs = frozenset(t.name for t in self.graph.outputs)

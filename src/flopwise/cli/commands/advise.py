@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 @option("--threads", type=click.IntRange(1), metavar="N", help="Cores of a CPU in use; default: all, with --level 1.")
 @option("--keep-network", is_flag=True, help="Only changes after which the result is the same.")
 @option("--rules", is_flag=True, help="List the rules with their sources, and look at no model.")
+@options.by("rule", "place", help="One line for each rule or place.")
 @options.columns_of(ADVISE_COLUMNS)
 @options.top("Show the N changes that save most.")
 @writes("sheet", "content")
@@ -62,6 +63,6 @@ def command(model: str | None, rules: bool, output: Output, **settings: Any) -> 
     def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
         arguments = {**reading, "dims": dims, **{key: settings[key] for key in keys}}
         advice = flopwise.advise(path, optimization=level, progress=step, **arguments)
-        return advise_report(advice, settings["columns"], settings["top"]), True
+        return advise_report(advice, settings["by"], settings["columns"], settings["top"]), True
 
     return run_each(model, work, output, dims=reading["dims"])

@@ -11,15 +11,24 @@ from flopwise.analyses.advice.rule import Rule
 
 #: The files of the rules, in the order in which they are listed.
 NAMES = (
-    "dead_work",
-    "repeated_work",
-    "constant_work",
-    "cast_pairs",
-    "layout",
-    "normalization",
-    "batch_norm",
-    "one_hot",
-    "upsampling",
+    "same.dead_work",
+    "same.repeated_work",
+    "same.constant_work",
+    "same.cast_pairs",
+    "same.layout",
+    "same.normalization",
+    "same.batch_norm",
+    "same.one_hot",
+    "same.upsampling",
+    "other.two_kernels",
+    "other.asymmetric_kernels",
+    "other.separable",
+    "other.reduction",
+    "other.global_pooling",
+    "other.equal_channels",
+    "other.groups",
+    "other.element_wise",
+    "other.channel_unit",
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flopwise.analyses.advice.advice import Advice, Suggestion
+from flopwise.analyses.advice.advice import Advice, Suggestion, by_rule
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
 from flopwise.report.sheet.listing import model_name
@@ -16,9 +16,8 @@ KINDS = {"same": "same result", "other": "other network"}
 
 
 def _place(each: Suggestion) -> str:
-    first = each.places[0]
-    more = f" +{len(first) - 1}" if len(first) > 1 else ""
-    return f"{first[0]}{more}" + (f" ×{len(each.places)}" if len(each.places) > 1 else "")
+    more = f" +{len(each.place) - 1}" if len(each.place) > 1 else ""
+    return f"{each.place[0]}{more}" + (f" ×{each.number}" if each.number > 1 else "")
 
 
 def _percent(share: float | None) -> Value:
@@ -49,11 +48,14 @@ COLUMNS: dict[str, Field[Suggestion]] = {
 }
 
 
-def advise_report(advice: Advice, columns: Sequence[str] | None = None, top: int | None = None) -> Report:
-    """Advice as a table, what saves most first; its JSON always holds all of it.
+def advise_report(
+    advice: Advice, by: str = "rule", columns: Sequence[str] | None = None, top: int | None = None
+) -> Report:
+    """Advice as a table, what saves most first; its JSON always holds each place.
 
     Args:
         advice: what to write.
+        by: one line for each "rule" or "place".
         columns: keys of columns; None for those that people read, and all for programs.
         top: how many lines to show.
 
@@ -74,8 +76,9 @@ def advise_report(advice: Advice, columns: Sequence[str] | None = None, top: int
         return [field for key, field in COLUMNS.items() if key not in ({"time"} if format.data else left)]
 
     def sheet(format: Format, look: Look) -> Sheet:
-        lines = advice.suggestions[:top]
-        hidden = len(advice.suggestions) - len(lines)
+        every = advice.suggestions if by == "place" else by_rule(advice.suggestions)
+        lines = every[:top]
+        hidden = len(every) - len(lines)
         notes = [*([f"{hidden} more: leave --top out"] if hidden else []), *advice.notes]
         overlap = ["what saves overlaps: figures of several lines do not add up"] if len(lines) > 1 else []
         return Sheet.of(

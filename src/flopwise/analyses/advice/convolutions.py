@@ -1,0 +1,86 @@
+"""Convolutions as rules of advice take them apart, and put others in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from flopwise.analyses.advice.subject import Subject
+from flopwise.graph import Node, Tensor
+
+
+class Convolution(NamedTuple):
+    """A convolution over two axes without dilation, whose weights are stored."""
+
+    position: int
+    node: Node
+    #: Channels of the input and of the result.
+    taken: int
+    made: int
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    groups: int
+
+    @property
+    def source(self) -> Tensor:
+        """What it is applied to."""
+        return self.node.input(0)
+
+    @property
+    def result(self) -> Tensor:
+        """What it makes."""
+        return self.node.output()
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Height and width of its result."""
+        height, width = self.result.dims[2:]
+        return int(height), int(width)
+
+
+def convolutions(subject: Subject) -> Iterator[Convolution]:
+    """The convolutions over two axes."""
+    for position, node in subject.live("Conv"):
+        kernel = node.input(1)
+        if len(kernel.dims) != 4 or not subject.stored(kernel) or set(node.attrs.get("dilations") or (1,)) != {1}:
+            continue
+        if len(node.output().dims) != 4:
+            continue
+        strides = tuple(node.attrs.get("strides") or (1, 1))
+        groups = int(node.attrs.get("group") or 1)
+        made, each, height, width = (int(extent) for extent in kernel.dims)
+        yield Convolution(position, node, each * groups, made, (height, width), strides, groups)
+
+
+def convolution(
+    source: Tensor,
+    name: str,
+    channels: int,
+    kernel: Sequence[int],
+    grid: Sequence[int],
+    groups: int = 1,
+    result: Tensor | None = None,
+) -> Node:
+    """A convolution that makes a grid of channels.
+
+    Args:
+        source: what it is applied to.
+        name: of the operator; its result and its weights are named after it.
+        channels: of the result.
+        kernel: height and width.
+        grid: height and width of the result; strides and padding follow.
+        groups: of channels.
+        result: the tensor that it makes; None for a new one.
+    """
+    batch, taken, height, width = (int(extent) for extent in source.dims)
+    strides = [max(1, -(-height // grid[0])), max(1, -(-width // grid[1]))]
+    pads = [max(0, (g - 1) * s + k - e) for g, s, k, e in zip(grid, strides, kernel, (height, width), strict=True)]
+    weight = Tensor(f"{name}.weight", (channels, taken // groups, *kernel), source.dtype, "weight")
+    made = result or Tensor(f"{name}.result", (batch, channels, *grid), source.dtype)
+    attributes = {
+        "kernel_shape": list(kernel),
+        "strides": strides,
+        "pads": [p // 2 for p in pads] + [p - p // 2 for p in pads],
+        "group": groups,
+    }
+    return Node("Conv", name, (source, weight), (made,), attributes)

@@ -1,0 +1,1 @@
+"""Changes that make another network, which is to be trained again."""

@@ -1,0 +1,49 @@
+"""Element-wise operators that take passes of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from flopwise.analyses.advice.rule import Change, Rule
+from flopwise.analyses.advice.subject import Subject, bare
+from flopwise.operators.tables import row
+
+if TYPE_CHECKING:
+    from flopwise.analyses.timing.roofline import Roof
+
+#: The paper measures what goes with ReLU and shortcut: 20 % of a bottleneck. Below half of that it is no advice.
+LEAST = 0.1
+
+#: Element-wise operators that are neither activations nor shortcuts.
+OTHERS = frozenset({"BatchNormalization", "Cast"})
+
+
+def find(subject: Subject) -> Iterator[Change]:
+    """Activations and sums of tensors, all together, where they move a tenth of a convolutional network's bytes."""
+    products = {each.node.op: 0 for each in subject.profile.rows}
+    for each in subject.profile.rows:
+        products[each.node.op] += each.macs or 0
+    if not products or bare(max(products, key=lambda op: products[op])) != "Conv":
+        return
+    rows = {id(each.node): (each.read_bytes or 0) + (each.written_bytes or 0) for each in subject.profile.rows}
+    positions = tuple(p for p, node in subject.live() if row(node.op).in_place and node.op not in OTHERS)
+    moved, whole = sum(rows.get(id(subject.nodes[p]), 0) for p in positions), sum(rows.values())
+    if whole and moved >= LEAST * whole:
+        yield Change(positions, f"{len(positions)} element-wise passes move {moved / whole:.0%} of all bytes")
+
+
+def applies(roof: Roof) -> bool:
+    """True where bytes bind, or nothing does."""
+    return roof in ("memory", "none")
+
+
+RULE = Rule(
+    name="element-wise",
+    about="Leave out activations and shortcuts where they cost passes of their own (G4).",
+    exactness="other",
+    source="Ma et al., ShuffleNet V2, 2018, guideline G4 and table 4",
+    find=find,
+    applies=applies,
+    executed=True,
+)

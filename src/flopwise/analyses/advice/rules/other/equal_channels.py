@@ -1,0 +1,50 @@
+"""1x1 convolutions from few channels to many, or the reverse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from flopwise.analyses.advice.convolutions import convolution, convolutions
+from flopwise.analyses.advice.rule import Change, Rule
+from flopwise.analyses.advice.subject import Subject
+from flopwise.graph import Tensor
+
+if TYPE_CHECKING:
+    from flopwise.analyses.timing.roofline import Roof
+
+#: Ratio of channels from which the paper measured a clear loss.
+UNEQUAL = 6
+
+
+def find(subject: Subject) -> Iterator[Change]:
+    """1x1 convolutions whose channels differ by six times and more, against one of equal channels and as many products.
+
+    Bytes of h·w·(c1 + c2) + c1·c2 are least for a product c1·c2 where c1 = c2.
+    """
+    for each in convolutions(subject):
+        most, least = max(each.taken, each.made), min(each.taken, each.made)
+        if each.kernel != (1, 1) or each.groups != 1 or most < UNEQUAL * least:
+            continue
+        equal = math.isqrt(most * least)
+        batch, _, *grid = each.source.dims
+        source = Tensor(f"{each.node.name}.source", (batch, equal, *grid), each.source.dtype)
+        after = convolution(source, each.node.name, equal, (1, 1), each.grid)
+        text = f"{each.taken} to {each.made} channels: {equal} to {equal} are as many products and fewer bytes"
+        yield Change((each.position,), text, (after,))
+
+
+def applies(roof: Roof) -> bool:
+    """True where bytes bind: where arithmetic does, the same products take the same time."""
+    return roof == "memory"
+
+
+RULE = Rule(
+    name="equal-channels",
+    about="Give a 1x1 convolution as many channels before as behind (G1), where memory binds it.",
+    exactness="other",
+    source="Ma et al., ShuffleNet V2, 2018, guideline G1 and table 1; does not hold on a CPU that arithmetic binds",
+    find=find,
+    applies=applies,
+)

@@ -1,0 +1,1 @@
+"""Changes after which the result is the same, up to rounding."""

@@ -1,0 +1,39 @@
+"""How many channels engines and devices compute at a time: what is no multiple is padded."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flopwise.analyses.timing.device import Device
+from flopwise.analyses.traces.executed.names import BLOCK
+from flopwise.graph.dtypes import BITS
+
+
+class Unit(NamedTuple):
+    """What channels are padded to."""
+
+    #: So many elements; 0 where ``nbytes`` says it.
+    elements: int
+    #: So many bytes of each row of a matrix.
+    nbytes: int
+    source: str
+
+    def of(self, dtype: str | None) -> int:
+        """Elements of a type."""
+        return self.elements or max(1, 8 * self.nbytes // BITS.get(dtype or "float32", 32))
+
+
+#: What onnxruntime keeps convolutions in at level all.
+BLOCKS = Unit(BLOCK, 0, "onnxruntime's NCHWc layout: blocks of 16 channels with AVX-512")
+
+#: What tensor cores take without padding.
+TENSOR_CORES = Unit(0, 16, "NVIDIA, Matrix Multiplication Background User's Guide: multiples of 16 bytes")
+
+
+def unit_of(device: Device | None, level: str | None) -> Unit | None:
+    """The unit of an engine at a level, or of a device; None where none is known."""
+    if device is None:
+        return None
+    if level == "all" and device.kind == "cpu":
+        return BLOCKS
+    return TENSOR_CORES if device.kind == "gpu" and device.vendor.lower().startswith("nvidia") else None

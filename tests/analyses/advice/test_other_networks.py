@@ -1,0 +1,104 @@
+"""Rules that ask for another network: what they save by hand, and silence where their condition does not hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto
+from tests.analyses.advice.planted import Network
+
+import flopwise
+from flopwise.analyses.advice.advice import Suggestion
+
+#: channels in, channels out, kernel, grid, groups.
+Sizes = tuple[int, int, tuple[int, int], int, int]
+
+
+def conv(taken: int, made: int, kernel: tuple[int, int], grid: int, groups: int) -> onnx.ModelProto:
+    """One convolution that keeps the grid."""
+    net = Network(inputs={"x": (TensorProto.FLOAT, (1, taken, grid, grid))})
+    pads = [kernel[0] // 2, kernel[1] // 2] * 2
+    net.add("Conv", f"x {net.weight('w', made, taken // groups, *kernel)}", "y", pads=pads, group=groups)
+    return net.model()
+
+
+#: Rule -> a convolution that it is about, the multiply-adds that it saves, and one that it is silent about.
+CONVOLUTIONS: dict[str, tuple[Sizes, int, Sizes]] = {
+    "two-kernels": ((32, 32, (5, 5), 30, 1), 900 * 7 * 32 * 32, (16, 32, (3, 3), 30, 1)),
+    "asymmetric-kernels": ((32, 32, (7, 7), 14, 1), 196 * 35 * 32 * 32, (32, 32, (7, 7), 30, 1)),
+    "separable": ((16, 32, (3, 3), 30, 1), 900 * (9 * 16 * 32 - 9 * 16 - 16 * 32), (16, 16, (3, 3), 30, 16)),
+    "reduction": ((256, 256, (3, 3), 7, 1), 49 * (9 * 256 * 256 - 2 * 64 * 256 - 9 * 64 * 64), (64, 64, (3, 3), 7, 1)),
+}
+
+#: The same for rules that speak where memory binds, with the bytes that they save.
+BOUND_BY_MEMORY: dict[str, tuple[Sizes, int, Sizes]] = {
+    "equal-channels": ((16, 256, (1, 1), 14, 1), 4 * 196 * (16 + 256 - 2 * 64), (64, 64, (1, 1), 14, 1)),
+    "groups": ((64, 64, (1, 1), 14, 4), 4 * (196 * (128 - 64) + 64 * 16 - 32 * 32), (64, 64, (1, 1), 14, 1)),
+}
+
+
+@pytest.mark.parametrize("rule", CONVOLUTIONS)
+def test_convolutions(rule: str) -> None:
+    sizes, saved, other = CONVOLUTIONS[rule]
+    found = {each.rule.name: each for each in flopwise.advise(conv(*sizes)).suggestions}
+    assert found[rule].saved.macs == saved
+    assert found[rule].place == ("y",)
+    assert rule not in {each.rule.name for each in flopwise.advise(conv(*other)).suggestions}
+    assert not flopwise.advise(conv(*sizes), keep_network=True).suggestions
+
+
+@pytest.mark.parametrize("rule", BOUND_BY_MEMORY)
+def test_where_memory_binds(rule: str) -> None:
+    sizes, saved, other = BOUND_BY_MEMORY[rule]
+    found = {each.rule.name: each for each in flopwise.advise(conv(*sizes), device="h100").suggestions}
+    assert (found[rule].saved.macs, found[rule].saved.nbytes) == (0, saved)
+    for model, device in ((conv(*other), "h100"), (conv(*sizes), None)):  # the second: nobody knows what binds
+        assert rule not in {each.rule.name for each in flopwise.advise(model, device=device).suggestions}
+    wide = (512, 4096, (1, 1), 128, 1) if rule == "equal-channels" else (2048, 2048, (3, 3), 64, 2)
+    assert rule not in {each.rule.name for each in flopwise.advise(conv(*wide), device="h100").suggestions}
+
+
+def test_padding_of_channels(tmp_path: Path) -> None:
+    """In tensor cores of 4 floats 9 channels are computed as 12; at level all, in blocks of 16, 65 are as 80."""
+    (found,) = _about("channel-unit", flopwise.advise(conv(256, 9, (11, 11), 64, 1), device="h100"))
+    assert found.saved.macs == 4096 * 121 * 256 * (12 - 8)
+    path = tmp_path / "model.onnx"
+    onnx.save(conv(64, 65, (3, 3), 32, 1), path)
+    (found,) = _about("channel-unit", flopwise.advise(path, device="epyc-7742", optimization="all"))
+    assert found.saved.macs == 1024 * 9 * 64 * (80 - 64)
+
+
+def _about(rule: str, advice: flopwise.Advice) -> list[Suggestion]:
+    return [each for each in advice.suggestions if each.rule.name == rule]
+
+
+def test_global_pooling() -> None:
+    net = Network(inputs={"x": (TensorProto.FLOAT, (1, 32, 6, 6))})
+    net.add("Flatten", "x", "f")
+    net.add("Dropout", "f", "d")
+    net.add("Gemm", f"d {net.weight('w', 1152, 10)} {net.weight('b', 10)}", "y")
+    (found,) = flopwise.advise(net.model()).suggestions
+    assert (found.rule.name, found.saved.macs) == ("global-pooling", 1152 * 10 - 32 * 10)
+    assert found.place == ("f", "d", "y")
+
+
+def test_element_wise_passes_of_a_convolutional_network(tmp_path: Path) -> None:
+    net = Network(inputs={"x": (TensorProto.FLOAT, (1, 64, 56, 56))})
+    net.add("Conv", f"x {net.weight('v', 64, 64, 1, 1)}", "s")
+    net.add("Conv", f"s {net.weight('w', 64, 64, 3, 3)}", "c", pads=[1, 1, 1, 1])
+    net.add("Add", "c s", "a")
+    net.add("Relu", "a", "y")
+    model = net.model()
+    found = {e.rule.name: e for e in flopwise.advise(model, device="h100").suggestions}
+    assert found["element-wise"].saved.nbytes == 5 * 4 * 64 * 56 * 56
+    onnx.save(model, tmp_path / "model.onnx")  # where they are fused into the convolution
+    assert not _about("element-wise", flopwise.advise(tmp_path / "model.onnx", device="h100", optimization="all"))
+
+
+def test_silent_about_what_is_no_network_of_convolutions() -> None:
+    net = Network(inputs={"x": (TensorProto.FLOAT, (16, 64))})
+    net.add("MatMul", f"x {net.weight('w', 64, 64)}", "h")
+    net.add("Relu", "h", "y")
+    assert not flopwise.advise(net.model(), device="h100").suggestions
