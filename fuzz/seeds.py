@@ -79,6 +79,13 @@ def prototxts() -> list[bytes]:
     ]
 
 
+def tflites() -> list[bytes]:
+    """TensorFlow Lite models: a small network in two types, and a loop."""
+    from tests.tflite_models import convolution, loop
+
+    return [convolution().bytes(), convolution("int8").bytes(), loop(5)]
+
+
 def safetensors() -> list[bytes]:
     """A file of two tensors."""
     header = {

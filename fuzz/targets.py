@@ -105,6 +105,20 @@ def _alone() -> Iterator[None]:
         _started = None
 
 
+def _tflite_damaged(data: bytes) -> None:
+    """As ``_onnx_damaged``, of a TensorFlow Lite model as the file has it and for another batch."""
+    import flopwise
+    from flopwise.readers.tflite.read import read_tflite
+
+    began, most = time.process_time(), _memory()
+    for batch_size in (None, 2):
+        with _alone(), contextlib.suppress(ModelError, InputError):
+            flopwise.profile(read_tflite(data, batch_size=batch_size)).to_dict()
+    seconds, more = time.process_time() - began, _memory() - most
+    if seconds > 2 * LONGEST or more > LARGEST:
+        raise AssertionError(f"takes {seconds:.2f} s and {more >> 20} MB")
+
+
 def _onnx_weights(data: bytes) -> None:
     import flopwise
 
@@ -233,6 +247,8 @@ TARGETS: dict[str, Target] = {
     "onnx_damaged": Target(_onnx_damaged, seeds.published_models),
     "onnx_weights": Target(_onnx_weights, seeds.onnx_models),
     "prototxt": Target(_read("net.prototxt"), seeds.prototxts),
+    "tflite": Target(_tflite_damaged, seeds.tflites),
+    "tflite_weights": Target(_read("m.tflite", weights=True), seeds.tflites),
     "caffemodel": Target(_read("net.caffemodel"), seeds.onnx_models),
     "hdf5": Target(_read("net.caffemodel.h5"), seeds.hdf5s),
     "safetensors": Target(_read("m.safetensors", weights=True), seeds.safetensors),

@@ -180,3 +180,35 @@ def convolution(dtype: str = "float32", activation: int = 3) -> Net:
     g.add("FULLY_CONNECTED", [z, dense, -1], [out], {0: ("int8", 0)})
     g.inputs, g.outputs = [x], [out]
     return net
+
+
+def _counting(net: Net, limit: int | None, width: int = 4) -> tuple[Subgraph, Subgraph]:
+    """The subgraphs of a loop that counts to a limit and doubles a vector; without one the caller's vector decides."""
+    cond, body = net.subgraph(), net.subgraph()
+    count, vector = cond.tensor((), "int32", name="count"), cond.tensor((1, width), name="vector")
+    flag = cond.tensor((), "bool", name="flag")
+    if limit is None:
+        axes, sum_ = cond.tensor((2,), "int32", [0, 1]), cond.tensor((), name="sum")
+        cond.add("SUM", [vector, axes], [sum_], {0: ("bool", False)})
+        cond.add("LESS", [sum_, cond.tensor((), data=[9.0])], [flag], {})
+    else:
+        cond.add("LESS", [count, cond.tensor((), "int32", [limit])], [flag], {})
+    cond.inputs, cond.outputs = [count, vector], [flag]
+    count, vector = body.tensor((), "int32", name="count"), body.tensor((1, width), name="vector")
+    more, twice = body.tensor((), "int32", name="more"), body.tensor((1, width), name="twice")
+    body.add("ADD", [count, body.tensor((), "int32", [1])], [more], {})
+    body.add("MUL", [vector, body.tensor((), data=[2.0])], [twice], {})
+    body.inputs, body.outputs = [count, vector], [more, twice]
+    return cond, body
+
+
+def loop(limit: int | None) -> bytes:
+    """A model that doubles a vector in a loop; see ``_counting``."""
+    net = Net()
+    g = net.main
+    _counting(net, limit)
+    x, y, end = g.tensor((1, 4), name="x"), g.tensor((1, 4), name="y"), g.tensor((), "int32", name="end")
+    start = g.tensor((), "int32", np.int32(0), name="start")
+    g.add("WHILE", [start, x], [end, y], {0: ("int32", 1), 1: ("int32", 2)})
+    g.inputs, g.outputs = [x], [y]
+    return net.bytes()

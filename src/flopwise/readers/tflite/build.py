@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from flopwise.errors import ModelError
 from flopwise.graph import Body, Module, StoredTensor, Tensor
 from flopwise.graph import Node as GraphNode
 from flopwise.graph.names import FreshNames, primed
@@ -20,9 +19,6 @@ from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import in_storage
 from flopwise.sizes.scope import Scope
 
-#: Operators of a graph, at most: what subgraphs grow to that run each other.
-_MOST = 1_000_000
-
 #: The tensor of a name in the program; None for one that is left out.
 _Lookup = Callable[[str], "Tensor | None"]
 
@@ -30,14 +26,13 @@ _Lookup = Callable[[str], "Tensor | None"]
 class Builder:
     """Nodes and stored tensors, subgraph by subgraph."""
 
-    def __init__(self, source: str, storage: SourceStorage, prefix: str = "") -> None:
+    def __init__(self, storage: SourceStorage, prefix: str = "") -> None:
         """
         Args:
-            source: what to call the file in messages.
             storage: the file.
             prefix: what stands before all names.
         """
-        self.source, self.storage, self.prefix = source, storage, prefix
+        self.storage, self.prefix = storage, prefix
         self.nodes: list[GraphNode] = []
         self.weights: dict[str, StoredTensor] = {}
         self.names = FreshNames(form=primed)
@@ -81,8 +76,6 @@ class Builder:
         self, node: Node, graph: Graph, scope: Scope, tensor: _Lookup, within: tuple[Body, ...], around: str
     ) -> int:
         """One operator and its parts; its position among the nodes."""
-        if len(self.nodes) > _MOST:
-            raise ModelError(f"{self.source}: its subgraphs run each other in more than {_MOST:,} operators")
         lowered, names = node.lowered, node.given
         if lowered.inputs is not None:
             names = tuple([names[place] if 0 <= place < len(names) else "" for place in lowered.inputs])

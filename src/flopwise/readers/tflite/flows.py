@@ -90,4 +90,4 @@ def _turns(
     return None, [], given
 
 
-FLOWS: dict[str, Flow] = {"If": branches, "Loop": loop, "tflite::CALL": call}
+FLOWS: dict[str, Flow] = {"If": branches, "Loop": loop, "CALL": call}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from flopwise.errors import ModelError
@@ -35,6 +36,9 @@ _KINDS = {
 
 #: Where the elements of a tensor lie that has none.
 _EMPTY = Extent(0, 0)
+
+#: Operators of a graph, at most: what subgraphs grow to that run each other.
+_MOST = 1_000_000
 
 #: Subgraphs in subgraphs, at most.
 _DEPTH = 32
@@ -88,7 +92,8 @@ class Node(NamedTuple):
         return next(filter(None, self.outputs), "")
 
 
-class Graph(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Graph:
     """A subgraph."""
 
     number: int
@@ -98,6 +103,8 @@ class Graph(NamedTuple):
     initializers: Mapping[str, Stored]
     #: The file's tensors by their names in the program.
     tensors: Mapping[str, Tensor]
+    #: Its operators, with those of the subgraphs that they run.
+    operators: int
 
 
 class Programs:
@@ -153,7 +160,11 @@ class Programs:
         starts, ends = (
             tuple([Name(names[place]) for place in side if place >= 0]) for side in (subgraph.inputs, subgraph.outputs)
         )
-        return Graph(number, tuple(nodes), starts, ends, stored, tensors)
+        bodies = [b for node in nodes for b in node.attributes.values.values() if isinstance(b, Graph)]
+        grown = len(nodes) + sum(body.operators for body in bodies)
+        if grown > _MOST:
+            raise self._error(f"its subgraphs run each other in more than {_MOST:,} operators")
+        return Graph(number, tuple(nodes), starts, ends, stored, tensors, grown)
 
     def _node(
         self, operator: Operator, inputs: tuple[str, ...], outputs: tuple[str, ...], tensors: Mapping[str, Tensor]
@@ -165,6 +176,7 @@ class Programs:
         if lowered.inputs is not None and not lowered.as_in_file:
             taken = tuple([inputs[place] if 0 <= place < len(inputs) else "" for place in lowered.inputs])
         domain, _, op = lowered.op.rpartition("::")
+        domain = "" if bodies else domain  # flows go by the bare name
         name = next((one.name for one in results if one is not None), "").partition(";")[0]
         dtypes = tuple([None if one is None else one.dtype for one in results])
         values = {**lowered.attrs, **bodies}

@@ -138,7 +138,7 @@ def _graph(source: Source, opened: list[Opened], inputs: Any, batch_size: int | 
     for one in opened:
         scope, changed, own = _sizes(one, specs, batch_size, trips)
         met |= own
-        builder = Builder(source.name, SourceStorage(source.later()), one.prefix)
+        builder = Builder(SourceStorage(source.later()), one.prefix)
         tensor = builder.main(one.program, scope)
         moved = [_moved(node, len(nodes)) for node in builder.nodes] if nodes else builder.nodes
         nodes += moved
