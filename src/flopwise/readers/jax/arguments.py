@@ -14,6 +14,7 @@ from jax import tree_util
 from flopwise.errors import InputError
 from flopwise.graph import Kind
 from flopwise.readers.inputs import FORM, VALUE, InputSpec, Value, dtype_of, parse
+from flopwise.readers.jax.kinds import is_tree_module
 from flopwise.readers.torch.inputs.dims import Dims
 
 #: Arguments, or parts of them, that hold what is trained, what is stored beside it, and what a step keeps.
@@ -202,7 +203,7 @@ def leaves_of(call: Call, names: Sequence[str]) -> tuple[list[Leaf], Any]:
         if path[0].idx == 0:
             keys[0] = _name(names, int(keys[0]))
         root = call.args[path[1].idx] if path[0].idx == 0 else call.kwargs[keys[0]]
-        leaves.append(_leaf(keys, root, value))
+        leaves.append(_leaf(keys, root, path[2:], value))
 
     def restored(values: Sequence[Any]) -> Call:
         rest = iter(values)
@@ -219,15 +220,15 @@ def _key(key: Any) -> str:
     return str(key)
 
 
-def _leaf(keys: list[str], root: Any, value: Any) -> Leaf:
+def _leaf(keys: list[str], root: Any, path: Sequence[Any], value: Any) -> Leaf:
     kind: Kind = "input"
     for key in keys:
         kind = _KINDS.get(key, kind)
         if kind == "state":
             break
     dtype = value.dtype
-    if kind == "input" and len(keys) > 1 and _is_module(root):
-        kind = "weight" if jax.numpy.issubdtype(dtype, jax.numpy.inexact) else "buffer"
+    if kind == "input" and len(keys) > 1 and is_tree_module(root):
+        kind = "weight" if jax.numpy.issubdtype(dtype, jax.numpy.inexact) and _is_trained(root, path) else "buffer"
     if not jax.numpy.issubdtype(dtype, jax.dtypes.extended):
         dtype = jax_dtype(str(dtype))
     named = keys[1:] if kind in ("weight", "buffer") and len(keys) > 1 else keys
@@ -236,7 +237,20 @@ def _leaf(keys: list[str], root: Any, value: Any) -> Leaf:
     return Leaf(".".join(named), kind, abstract(value.shape, dtype), held)
 
 
-def _is_module(value: Any) -> bool:
-    """True for a module of equinox's or of flax.nnx's, whose arrays are its weights."""
-    kinds = {(base.__module__.partition(".")[0], base.__name__) for base in type(value).__mro__}
-    return ("equinox", "Module") in kinds or ("flax", "Module") in kinds
+def _is_trained(root: Any, path: Sequence[Any]) -> bool:
+    """True unless a path into a module of flax.nnx leads through a variable that is no parameter, as statistics are."""
+    value = root
+    for key in path:
+        name = getattr(key, "name", None)
+        value = getattr(value, name, None) if name else _member(value, key)
+        names = {base.__name__ for base in type(value).__mro__}
+        if "Variable" in names:
+            return "Param" in names
+    return True
+
+
+def _member(value: Any, key: Any) -> Any:
+    try:
+        return value[getattr(key, "idx", getattr(key, "key", None))]
+    except (KeyError, IndexError, TypeError):
+        return None

@@ -66,6 +66,14 @@ def is_object(model: object) -> bool:
     return "torch" not in sys.modules or _uses_jax(model)
 
 
+def is_tree_module(model: object) -> bool:
+    """True for a module of flax.nnx or equinox, which is a tree of arrays."""
+    return any(
+        base.__name__ == "Module" and base.__module__.startswith(("equinox", "flax.nnx"))
+        for base in type(model).__mro__
+    )
+
+
 def _uses_jax(function: object) -> bool:
     """True where a function names something of JAX's, and nothing of PyTorch's."""
     while isinstance(function, (functools.partial, MethodType)):

@@ -12,7 +12,7 @@ import jax
 
 from flopwise.errors import InputError, ModelError, with_article
 from flopwise.readers.jax.arguments import Call
-from flopwise.readers.jax.kinds import PREFIX
+from flopwise.readers.jax.kinds import PREFIX, is_tree_module
 from flopwise.readers.options import JaxOptions
 from flopwise.readers.torch.load import argument_values, looked_up, model_errors
 
@@ -113,7 +113,7 @@ def _of_object(model: Any, source: str) -> Program:
         return _of_transformed(model, name, source)
     if _is_linen(model):
         return _of_linen(model, type(model).__name__, source)
-    if _is_pytree_module(model):
+    if is_tree_module(model):
         return _of_module(model, type(model).__name__, source)
     if not callable(model):
         raise ModelError(f"{source}: is {with_article(type(model).__name__)}, not a function of JAX's")
@@ -141,10 +141,6 @@ def _bases(model: Any) -> set[tuple[str, str]]:
 
 def _is_linen(model: Any) -> bool:
     return ("flax.linen.module", "Module") in _bases(model)
-
-
-def _is_pytree_module(model: Any) -> bool:
-    return any(name == "Module" and module.startswith(("equinox", "flax.nnx")) for module, name in _bases(model))
 
 
 def _parameters(function: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -240,4 +236,5 @@ def _of_module(module: Any, name: str, source: str) -> Program:
         required,
         lambda call: Call((module, *call.args), call.kwargs),
         ("model",),
+        open_ended=not names or _takes_any(module.__call__),
     )

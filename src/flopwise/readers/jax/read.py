@@ -12,10 +12,10 @@ import jax
 
 from flopwise.errors import InputError, ModelError, counted, with_article
 from flopwise.graph import Graph, StoredTensor, Tensor
-from flopwise.readers.jax.arguments import Leaf, leaves_of, settle
+from flopwise.readers.jax.arguments import Leaf, is_array, leaves_of, settle
 from flopwise.readers.jax.program import Program, program_of
-from flopwise.readers.jax.scopes import named
-from flopwise.readers.jax.walk import Place, Walk, tensor_of
+from flopwise.readers.jax.scopes import linen_classes, tree_scopes
+from flopwise.readers.jax.walk import Place, Walk, is_backward, tensor_of
 from flopwise.readers.options import JaxOptions
 from flopwise.readers.torch.load import model_errors
 from flopwise.readers.weights.tensor import in_memory
@@ -71,7 +71,7 @@ class _Reading:
         for leaf, tensor in zip(leaves, arguments, strict=True):
             if leaf.value is not None and tensor.kind in ("weight", "buffer"):
                 self.hold(tensor, leaf.value)
-        changing = _changes(arguments, [tensor_of("", aval) for aval in closed.out_avals])
+        changing = is_backward(closed.jaxpr) or _changes(arguments, [tensor_of("", aval) for aval in closed.out_avals])
         walk = Walk(kinds, self.options.trips or {}, changing, self.options.per_device, self.stored)
         results = walk.run(closed.jaxpr, closed.consts, arguments, Place())
         self.check_trips(walk)
@@ -112,13 +112,17 @@ class _Reading:
         if missing:
             raise InputError(f"{program.source}: {_missing(missing)}")
         kinds: dict[str, str] = {}
-        with errors(program.source), named(kinds):
+        with errors(program.source), linen_classes(kinds):
             call = program.prepared(call)
             leaves, restored = leaves_of(call, program.all_names)
 
             def flat(*arrays: Any) -> Any:
                 again = restored(arrays)
-                return arrays_of(program, program.function(*again.args, **again.kwargs))
+                with tree_scopes((*again.args, *again.kwargs.values()), kinds):
+                    result = arrays_of(program, program.function(*again.args, **again.kwargs))
+                after = filter(is_array, jax.tree_util.tree_leaves(again))  # modules of flax.nnx change in their place
+                before = set(map(id, arrays))
+                return result, [array for array in after if id(array) not in before]
 
             return jax.make_jaxpr(flat)(*[leaf.spec for leaf in leaves]), leaves, kinds
 
@@ -227,7 +231,7 @@ def _apart(tensors: list[Tensor]) -> list[Tensor]:
 
 
 def _changes(arguments: list[Tensor], results: list[Tensor]) -> bool:
-    """True where a function returns a tensor for each of its weights: gradients of them, or new ones."""
+    """True where a function returns a tensor for each of its weights, as new ones."""
     weights = Counter((t.shape, t.dtype) for t in arguments if t.kind == "weight")
     returned = Counter((t.shape, t.dtype) for t in results)
     return bool(weights) and all(returned[key] >= number for key, number in weights.items())

@@ -1,15 +1,20 @@
-"""The classes of modules while a function is traced, and names of steps where a library gives none."""
+"""The modules that run while a function is traced: their classes, and scopes for those whose library gives none."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+import jax
+
+from flopwise.readers.jax.kinds import is_tree_module
 
 
 @contextlib.contextmanager
-def named(kinds: dict[str, str]) -> Iterator[None]:
+def linen_classes(kinds: dict[str, str]) -> Iterator[None]:
     """In the block, the class of each module of flax.linen that is called is added to ``kinds`` by its path."""
     linen: Any = sys.modules.get("flax.linen")
     if linen is None:
@@ -31,3 +36,70 @@ def named(kinds: dict[str, str]) -> Iterator[None]:
 
     with linen.intercept_methods(watched):
         yield
+
+
+@contextlib.contextmanager
+def tree_scopes(roots: Sequence[Any], kinds: dict[str, str]) -> Iterator[None]:
+    """In the block, the modules of flax.nnx and equinox in some arguments run in scopes.
+
+    Args:
+        roots: the arguments.
+        kinds: path of a module -> its class; completed.
+    """
+    paths: dict[int, str] = {}
+    modules: list[Any] = []
+    for root in roots:
+        if is_tree_module(root):
+            _walk(root, type(root).__name__, paths, modules)
+    kinds.update((paths[id(module)], type(module).__name__) for module in modules)
+    around: list[str] = []
+    patched: dict[type, Any] = {}
+    for kind in dict.fromkeys(type(module) for module in modules):
+        if callable(getattr(kind, "__call__", None)):  # noqa: B004 # the method is wanted
+            patched[kind] = vars(kind).get("__call__")
+            kind.__call__ = _scoped(kind.__call__, paths, modules, around)
+    try:
+        yield
+    finally:
+        for kind, own in patched.items():
+            if own is None:
+                del kind.__call__
+            else:
+                kind.__call__ = own
+
+
+def _walk(value: Any, path: str, paths: dict[int, str], modules: list[Any]) -> None:
+    """Take in the modules of a tree of modules, lists and mappings, each where it is met first."""
+    if id(value) in paths:
+        return
+    parts: Mapping[Any, Any] = {}
+    if is_tree_module(value):
+        paths[id(value)] = path
+        modules.append(value)
+        parts = vars(value)
+    elif isinstance(value, Mapping):
+        parts = value
+    elif isinstance(value, list | tuple):
+        parts = dict(enumerate(value))
+    for name, part in parts.items():
+        _walk(part, f"{path}.{name}", paths, modules)
+
+
+def _scoped(
+    original: Callable[..., Any], paths: dict[int, str], modules: list[Any], around: list[str]
+) -> Callable[..., Any]:
+    """A method that runs in the scope of its module; a copy that a transformation made has the path of its class."""
+
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        outer = f"{around[-1]}." if around else ""
+        _walk(self, f"{outer}{type(self).__name__}", paths, modules)
+        path = paths[id(self)]
+        around.append(path)
+        try:
+            with jax.named_scope(path.removeprefix(outer).replace(".", "/")):
+                return original(self, *args, **kwargs)
+        finally:
+            around.pop()
+
+    return call

@@ -36,8 +36,8 @@ CALLS: Mapping[str, str] = {
     "custom_lin": "bwd",
 }
 
-#: Steps of a name stack that stand for what JAX does, not for a module.
-_STEPS = frozenset({"checkpoint", "rematted_computation", "remat"})
+#: Steps of a name stack that stand for what JAX does, not for a module. Those of equinox have the class alone.
+_STEPS = frozenset({"checkpoint", "rematted_computation", "remat", "eqx"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Walk:
         Args:
             kinds: path of a module -> its class.
             trips: how often loops run, by the name of their node.
-            changing: whether the program changes its weights, so that what depends on them alone runs each time.
+            changing: whether the program trains, so that what depends on weights alone runs each time.
             per_device: whether what many devices run counts once.
             stored: the tensor of an array that the program holds.
         """
@@ -262,12 +262,34 @@ def _opened(program: Any) -> tuple[Any, Sequence[Any]]:
     return (program, ()) if hasattr(program, "eqns") else (None, ())
 
 
+def is_backward(program: Any) -> bool:
+    """True where a program computes gradients, which change with each step."""
+    for eqn in program.eqns:
+        if any(getattr(part, "name", "") == "transpose" for part in getattr(eqn.source_info.name_stack, "stack", ())):
+            return True
+        for value in eqn.params.values():
+            inner = [_opened(one)[0] for one in (value if isinstance(value, tuple) else (value,))]
+            if any(is_backward(one) for one in inner if one is not None and hasattr(one, "eqns")):
+                return True
+    return False
+
+
 def _inside(place: Place, eqn: Any) -> Place:
     """The place of an equation: the names that the program gave to the steps around it, without JAX's own."""
     stack = getattr(eqn.source_info.name_stack, "stack", ())
     names = [name for part in stack if type(part).__name__ == "Scope" for name in part.name.split("/")]
-    steps = tuple(name for name in names if name and name not in _STEPS)
-    return Place((*place.stack, *steps), place.within, place.mesh) if steps else place
+    steps: list[str] = []
+    for name in names:
+        module, _, method = name.partition(".")  # flax names methods other than __call__ so
+        if module and module not in _STEPS and not (steps and steps[-1] == f"{module}."):
+            steps.append(f"{module}." if method else module)
+        elif steps and steps[-1] == f"{module}.":
+            steps[-1] = module
+    path = (*place.stack, *(step.rstrip(".") for step in steps))
+    if not steps:
+        return place
+    last = len(path) - 1 - path[::-1].index(path[0])  # what is computed again has its whole path once more
+    return replace(place, stack=path[last:])
 
 
 def _literal(atom: Any) -> Tensor:

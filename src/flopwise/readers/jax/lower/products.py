@@ -14,6 +14,8 @@ def dot_general(equation: Equation) -> Lowered:
     left, right = equation.inputs[:2]
     (left_summed, right_summed), (left_batch, right_batch) = _axes(equation.params["dimension_numbers"])
     ranks = len(left.dims), len(right.dims)
+    if not left_batch and len(left_summed) == 1 and ranks[1] == 1 and left_summed[0] == ranks[0] - 1:
+        return Lowered("MatMul", (left, right))
     if not left_batch and len(left_summed) == 1 and ranks[1] == 2:
         if left_summed[0] == ranks[0] - 1 and right_summed[0] == 0:
             return Lowered("MatMul", (left, right))

@@ -1,0 +1,100 @@
+"""Modules of flax, by init and by tracing: their paths, classes, parameters and buffers."""
+
+import jax
+import optax
+import pytest
+from flax import linen, nnx
+from flax.training.train_state import TrainState
+
+import flopwise
+
+X = jax.ShapeDtypeStruct((4, 8), "float32")
+
+
+class Linen(linen.Module):
+    """Dense layers, one of them computed again, with statistics and a dropout."""
+
+    @linen.compact
+    def __call__(self, x, train=False):
+        x = linen.BatchNorm(use_running_average=not train)(linen.remat(linen.Dense)(16)(x))
+        return linen.Dense(3)(linen.Dropout(0.1, deterministic=not train)(linen.relu(x)))
+
+
+class Tree(nnx.Module):
+    """The same network as a tree of arrays."""
+
+    def __init__(self, rngs):
+        self.up, self.down = nnx.Linear(8, 16, rngs=rngs), nnx.Linear(16, 3, rngs=rngs)
+        self.norm, self.drop = nnx.BatchNorm(16, rngs=rngs), nnx.Dropout(0.1, rngs=rngs)
+
+    def __call__(self, x):
+        return self.down(self.drop(nnx.relu(self.norm(self.up(x)))))
+
+
+def modules(profile):
+    """Figures of the modules that multiply and have no others in them."""
+    figures = {part.name: (part.macs, part.params) for part in profile.by("module") if part.macs}
+    return {name: figure for name, figure in figures.items() if name.count(".") == 1}
+
+
+def test_linen():
+    profile = flopwise.profile(Linen(), (4, 8))
+    assert (profile.sum.macs, profile.sum.params, profile.sum.buffers) == (
+        4 * 8 * 16 + 4 * 16 * 3,
+        8 * 16 + 16 + 32 + 51,
+        32,
+    )
+    assert profile.graph.inputs[0].shape == (4, 8)
+    assert len(profile.graph.inputs) == 1
+    assert modules(profile) == {"Linen.CheckpointDense_0": (512, 144), "Linen.Dense_0": (192, 51)}
+    assert {m.kind for row in profile.rows for m in row.node.scope} >= {"Linen", "BatchNorm", "Dense"}
+    trained = flopwise.profile(Linen(), {"x": (4, 8), "train": flopwise.Value(True)})
+    assert trained.sum.flops > profile.sum.flops
+
+
+def test_nnx():
+    module = nnx.eval_shape(lambda: Tree(nnx.Rngs(0)))
+    module.eval()
+    profile = flopwise.profile(module, (4, 8))
+    assert (profile.sum.macs, profile.sum.params, profile.sum.buffers) == (704, 227, 32)
+    assert modules(profile) == {"Tree.up": (512, 144), "Tree.down": (192, 51)}
+    assert "__call__" in vars(Tree)
+    assert Tree.__call__.__module__ == __name__
+
+
+def steps():
+    """A training step by linen and one by nnx."""
+    net, optimizer = Linen(), optax.adamw(1e-3)
+
+    def state(key):
+        variables = net.init(key, jax.numpy.zeros((1, 8)))
+        return TrainState.create(apply_fn=net.apply, params=variables["params"], tx=optimizer), variables["batch_stats"]
+
+    @jax.jit
+    def by_state(state, batch_stats, x):
+        def loss(params):
+            return state.apply_fn({"params": params, "batch_stats": batch_stats}, x).sum()
+
+        value, grads = jax.value_and_grad(loss)(state.params)
+        return state.apply_gradients(grads=grads), value
+
+    @nnx.jit
+    def by_tree(model, optimizer, x):
+        value, grads = nnx.value_and_grad(lambda model: model(x).sum())(model)
+        optimizer.update(model, grads)
+        return value
+
+    tree = Tree(nnx.Rngs(0))
+    tree.eval()
+    linen_step = by_state, (*jax.eval_shape(state, jax.random.key(0)), X)
+    return [linen_step, (by_tree, (tree, nnx.Optimizer(tree, optimizer, wrt=nnx.Param), X))]
+
+
+@pytest.mark.parametrize(("step", "arguments"), steps(), ids=["linen", "nnx"])
+def test_training_step(step, arguments):
+    profile = flopwise.profile(step, arguments)
+    assert profile.sum.macs == 704 + 512 + 2 * 192  # the first layer's input needs no gradient
+    assert profile.sum.params == 227
+    roots = [row.counts.sqrt for row in profile.rows if row.node.module == "" and row.type == "Sqrt"]
+    assert sum(roots) == 227, "a root for each parameter: nothing is left out"
+    assert {path.partition(".")[0] for path in modules(profile)} <= {"Linen", "Tree"}
