@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,8 @@ class Meter:
         self._busy = False
         #: The cost of the last ``step``, or of all calls in the last ``with`` block; None before the first.
         self.cost: Cost | None = None
+        #: Seconds that formulas and profiles have taken so far.
+        self.seconds = 0.0
         #: The element type of the products in the last call, where nobody gave one.
         self._seen_dtype: str | None = None
         if example_inputs is not None:
@@ -111,11 +114,12 @@ class Meter:
         if cost is None:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
-            self._busy = True
+            self._busy, start = True, time.perf_counter()
             try:
                 cost = self._known[key] = self._counter.cost(batch)
             finally:
                 self._busy = False
+                self.seconds += time.perf_counter() - start
         return cost
 
     def __enter__(self) -> Meter:
@@ -123,7 +127,7 @@ class Meter:
         if self._restore is not None:
             raise InputError("the meter counts already: its with block is open")
         self.cost = None
-        self._restore = _watched(self.model, self._called)
+        self._restore = self.watch(self._add)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -132,15 +136,27 @@ class Meter:
             self._restore()
             self._restore = None
 
-    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def watch(self, called: Callable[[Cost | None], None]) -> Callable[[], None]:
+        """Have each call of the model told with its cost, before it runs; returns what ends that.
+
+        Args:
+            called: is called with None for a call without gradients where the model trains.
+        """
         import torch
 
-        if self._busy or (self._program.train and not torch.is_grad_enabled()):
-            return
-        cost = self._cost((args, kwargs))
-        self.cost = cost if self.cost is None else self.cost + cost
-        if self._dtype is None:
-            self._seen_dtype = self._autocast()
+        def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if self._busy:
+                return
+            counts = torch.is_grad_enabled() or not self._program.train
+            if counts and self._dtype is None:
+                self._seen_dtype = self._autocast()
+            called(self._cost((args, kwargs)) if counts else None)
+
+        return _watched(self.model, call)
+
+    def _add(self, cost: Cost | None) -> None:
+        if cost is not None:
+            self.cost = cost if self.cost is None else self.cost + cost
 
     def _autocast(self) -> str | None:
         """The element type of autocast where it is on."""

@@ -1,0 +1,32 @@
+"""The cost of steps in the trackers of Accelerate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flopwise.api.meter import Meter
+from flopwise.integrations.steps import Steps
+
+
+def attach(accelerator: Any, model: Any, **options: Any) -> Meter:
+    """The meter of a model, whose figures stand in everything that ``accelerator.log`` sends to trackers.
+
+    Args:
+        accelerator: an ``accelerate.Accelerator``.
+        model: what ``accelerator.prepare`` gave.
+        options: of ``flopwise.Meter``.
+    """
+    meter = Meter(model, **options)
+    steps = Steps(meter, accelerator.gradient_accumulation_steps)
+    log, end = accelerator.log, accelerator.end_training
+
+    def logged(values: dict[str, Any], *rest: Any, **named: Any) -> None:
+        log({**values, **steps.figures()}, *rest, **named)
+
+    def ended(*arguments: Any, **named: Any) -> None:
+        steps.stop()
+        end(*arguments, **named)
+
+    accelerator.log, accelerator.end_training = logged, ended
+    steps.start()
+    return meter

@@ -1,0 +1,72 @@
+"""The cost of steps in the loggers of Lightning."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from flopwise.api.meter import Meter
+from flopwise.errors import InputError
+from flopwise.integrations.steps import Steps
+
+#: Lightning has two packages with classes of their own: the one that the program has imported counts.
+_LOADED = next((name for name in ("lightning", "pytorch_lightning") if name in sys.modules), "")
+_NAME = _LOADED or ("lightning" if find_spec("lightning") else "pytorch_lightning")
+_PACKAGE: Any = import_module("lightning.pytorch" if _NAME == "lightning" else _NAME)
+_Callback: Any = _PACKAGE.Callback
+
+
+class FlopsCallback(_Callback):  # type: ignore[misc]
+    """Logs the figures of steps: ``Trainer(callbacks=[FlopsCallback()])``."""
+
+    def __init__(self, module: str | None = None, **options: Any) -> None:
+        """
+        Args:
+            module: the path of the module whose calls are counted; None: the LightningModule where it has a
+                ``forward``, else its only submodule.
+            options: of ``flopwise.Meter``.
+        """
+        self.module = module
+        self.options = options
+        self.steps: Steps | None = None
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Watch the module.
+
+        Raises:
+            InputError: it is not clear which module is meant.
+        """
+        self.steps = Steps(Meter(self._counted(pl_module), **self.options), trainer.accumulate_grad_batches)
+        self.steps.start()
+
+    def _counted(self, pl_module: Any) -> Any:
+        if self.module is not None:
+            return pl_module.get_submodule(self.module)
+        if type(pl_module).forward is not _PACKAGE.LightningModule.forward:
+            return pl_module
+        children = [child for child in pl_module.children() if next(child.parameters(), None) is not None]
+        if len(children) != 1:
+            raise InputError(f"{type(pl_module).__name__} has no forward(): FlopsCallback(module=...) names its model")
+        return children[0]
+
+    def on_train_batch_start(self, *arguments: Any, **named: Any) -> None:
+        """The batch is there."""
+        if self.steps is not None:
+            self.steps.goes_on()
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, *arguments: Any, **named: Any) -> None:
+        """Log the figures where the trainer logs this step."""
+        if self.steps is None:
+            return
+        if trainer._logger_connector.should_update_logs:
+            figures = self.steps.figures()
+            if figures:
+                pl_module.log_dict(figures, on_step=True, on_epoch=False)
+        self.steps.waits()
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Leave the module as it was."""
+        if self.steps is not None:
+            self.steps.stop()

@@ -1,0 +1,60 @@
+"""Twenty steps of a real Lightning ``Trainer``, logged to CSV and read back."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("tests.torch_vision")
+
+
+lightning = pytest.importorskip("lightning.pytorch")
+
+from lightning.pytorch.loggers import CSVLogger  # noqa: E402
+from tests.integrations.nets import RATES, Net, flops  # noqa: E402
+
+from flopwise.integrations.lightning import FlopsCallback  # noqa: E402
+
+
+class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Net()
+
+    def training_step(self, batch: Any, index: int) -> Any:
+        return self.net(batch[0]).square().mean()
+
+    def validation_step(self, batch: Any, index: int) -> None:
+        self.net(batch[0])
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), 0.01)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_twenty_steps(tmp_path: Path) -> None:
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(100, 12)), batch_size=5)
+    trainer = lightning.Trainer(
+        max_steps=20,
+        accelerator="cpu",
+        logger=CSVLogger(str(tmp_path)),
+        log_every_n_steps=5,
+        val_check_interval=10,
+        callbacks=[FlopsCallback(keep=False)],
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(Module(), loader, loader)
+    (log,) = tmp_path.rglob("metrics.csv")
+    lines = [row for row in csv.DictReader(log.open()) if row.get("flops")]
+    assert len(lines) == 4
+    for line in lines:
+        assert float(line["flops"]) == flops(5)
+        assert set(line) >= RATES
+        assert float(line["samples_per_s"]) == pytest.approx(5 / float(line["step_s"]), rel=1e-4)
+        assert 0 < float(line["mfu"]) < 1
