@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from flopwise.analyses.llm.serving.split import Divisible
     from flopwise.analyses.timing.device import Device
     from flopwise.profiles.profile import Profile
+    from flopwise.readers.torch.language.widths import Widths
 
 #: More than the largest clusters have.
 MOST_DEVICES = 1_000_000
@@ -88,6 +89,8 @@ def llm(
     tp: int = 1,
     pp: int = 1,
     ep: int = 1,
+    lora: str | None = None,
+    weights: str | None = None,
     tokens_per_second: float | None = None,
     measured: float | None = None,
 ) -> TrainingStep: ...
@@ -125,8 +128,9 @@ def llm(
         trust_code: whether code that belongs to the model may run, where transformers does not know its type.
         progress: called with the name of each step.
         generate: request: tokens that are generated after the prompt, by a step each; 256. 0: none, and no cache.
-        weights: request: how the weights are stored, by the name of a quantisation whose tools do so ("int8", "fp8",
-            "int4", "awq", "gptq", "nf4", "mxfp4", "q4_k_m" ...); None: as the files or the configuration say.
+        weights: how the weights are stored, of a request or of the frozen base of ``lora``: by the name of a
+            quantisation whose tools do so ("int8", "fp8", "int4", "awq", "gptq", "nf4", "mxfp4", "q4_k_m" ...); None:
+            as the files or the configuration say.
         kv_dtype: request: element type of keys and values in the cache ("bf16", "fp8", "int8" ...); None: as the model
             makes it.
         curve: request: whether cost and memory are also run at other lengths of the context, for a plot.
@@ -152,6 +156,8 @@ def llm(
         pp: stages that share the layers.
         ep: devices that share the experts.
         cp: request: devices that share the tokens of each sequence.
+        lora: training: low-rank adapters, which alone are trained, such as "r=16,targets=q_proj,v_proj"; without
+            targets beside every linear layer but the scores of the vocabulary.
         tokens_per_second: training: tokens that a run trains on each second, on all its devices together, for its MFU.
         measured: training: seconds that a step of a run takes, in place of ``tokens_per_second``.
 
@@ -328,6 +334,8 @@ def _training_step(
     tp: int | None = None,
     pp: int | None = None,
     ep: int | None = None,
+    lora: str | None = None,
+    weights: str | None = None,
     tokens_per_second: float | None = None,
     measured: float | None = None,
 ) -> TrainingStep:
@@ -350,39 +358,60 @@ def _training_step(
     if asked not in (None, count):
         how = "nothing says how they share the step: --fsdp, --dp, --tp, --pp" if sharding is None else f"not {count}"
         raise InputError(f"{device}: these are {asked} devices, {how}")
+    from flopwise.readers.torch.language.adapters import adapted, lora_of
     from flopwise.readers.torch.language.plan import engines_plan
+    from flopwise.readers.torch.language.widths import Widths
 
+    if weights is not None and lora is None:
+        raise InputError(f"weights {weights}: what is trained is not quantised; give lora for a frozen base")
     progress("building the model")
     module = language_module(model, dtype, trust_code)
     sequence = usual_prompt(module) if prompt is None else prompt
     rate = tokens_per_second if measured is None else batch * sequence / measured
+
+    chosen = None if lora is None else lora_of(lora)
+    widths = _widths_of_base(module, model, weights) if chosen is not None else Widths()
 
     def trained(sequences: int, again: bool) -> Profile:
         progress(f"a step of {sequences} × {sequence} tokens")
         return _trained(module, sequences, sequence, optimizer, again)
 
     full = checkpointing == "full"
-    step = trained(batch, full)
     text = isinstance(model, (str, os.PathLike))
-    result = training_step(
-        step,
-        name=type(module).__name__,
-        source=os.fsdecode(model) if text else type(module).__name__,  # type: ignore[arg-type]
-        dtype=str(next(module.parameters()).dtype).removeprefix("torch."),
-        batch=batch,
-        sequence=sequence,
-        optimizer=optimizer,
-        checkpointing=checkpointing,
-        plain=trained(batch, False) if full else None,
-        sharding=sharding,
-        shard=trained(batch // sharding.batches, full) if sharding and sharding.batches > 1 else step,
-        plan=engines_plan(module),
-    )
+    with contextlib.nullcontext(0) if chosen is None else adapted(module, chosen) as layers:
+        step = trained(batch, full)
+        result = training_step(
+            step,
+            name=type(module).__name__,
+            source=os.fsdecode(model) if text else type(module).__name__,  # type: ignore[arg-type]
+            dtype=str(next(module.parameters()).dtype).removeprefix("torch."),
+            batch=batch,
+            sequence=sequence,
+            optimizer=optimizer,
+            checkpointing=checkpointing,
+            plain=trained(batch, False) if full else None,
+            sharding=sharding,
+            shard=trained(batch // sharding.batches, full) if sharding and sharding.batches > 1 else step,
+            plan=engines_plan(module),
+            adapters="" if chosen is None else f"{chosen}{(weights and f', base in {weights}') or ''}",
+            widths=widths.elements,
+        )
+    if chosen is not None:
+        told = f"adapters as peft adds them, beside {layers} layers; the base is frozen"
+        result = replace(result, notes=(told, *widths.notes, *result.notes))
     if where is not None:
         result = replace(result, room=room_of(result, where, count))
         if rate is not None:
             result = replace(result, run=run_of(result, where, rate, count))
     return replace(result, renderer=_training_as_text)
+
+
+def _widths_of_base(module: Any, model: object, weights: str | None) -> Widths:
+    """How the weights of a frozen base are stored: by the name of a quantisation, else as the model says."""
+    from flopwise.readers.torch.language.named import named_widths
+    from flopwise.readers.torch.language.widths import stored_widths
+
+    return stored_widths(module, model) if weights is None else named_widths(module, weights)
 
 
 def _trained(module: Any, batch: int, sequence: int, optimizer: str, again: bool) -> Profile:

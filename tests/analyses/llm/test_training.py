@@ -117,6 +117,29 @@ def test_a_model_without_experts_has_none_to_divide(tmp_path: Path) -> None:
         _step(written(tmp_path, LLAMA), dp=2, ep=2)
 
 
+def test_adapters_beside_a_quantised_base(tmp_path: Path) -> None:
+    plain = _step(written(tmp_path, LLAMA))
+    step = _step(tmp_path, lora="r=4,targets=q_proj,down_proj", weights="nf4", tp=2, fsdp=2)
+    trained = 2 * 4 * (64 + 64 + 96 + 64)
+    assert (step.trained_params, step.params) == (trained, plain.params + trained)
+    assert (step.gradient_bytes, step.state_bytes) == (4 * trained, 2 * 4 * trained + 8 * 4)
+    base = flopwise.llm(tmp_path, prompt=8, generate=0, weights="nf4").weight_bytes
+    assert step.weight_bytes == base + 4 * trained < plain.weight_bytes
+    assert step.backward_flops < plain.backward_flops
+    assert step.rules_of_thumb == {}
+    assert step.rank is not None
+    divided = 2 * 4 * (64 + 96)  # queries' halves of what they make, and the networks' of what they take
+    assert step.rank.trained_params == (trained - divided // 2) // 2
+    content = step.to_dict()
+    assert content["adapters"] == "LoRA of rank 4 on q_proj, down_proj, base in nf4"
+    assert "trained parameters" in str(step)
+    full = _step(tmp_path, lora="r=4", checkpointing="full")
+    assert full.model_flops > _step(tmp_path, lora="r=4").model_flops  # gradients go on to the first layer's input
+    assert 0 < full.recomputed_flops < full.forward_flops
+    with pytest.raises(flopwise.InputError, match="give lora for a frozen base"):
+        _step(tmp_path, weights="nf4")
+
+
 def test_selective_checkpointing_says_that_it_keeps_no_less(tmp_path: Path) -> None:
     model = written(tmp_path, LLAMA)
     none, selective = (

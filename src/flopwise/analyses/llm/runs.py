@@ -10,9 +10,9 @@ from flopwise.analyses.llm.generation import line, on_a_line, summed
 from flopwise.analyses.llm.program import Call, Program, prefill, step
 from flopwise.analyses.llm.serving.memory import Cache, Growth, cache_of
 from flopwise.analyses.llm.step import Step, step_of
+from flopwise.analyses.llm.traffic import stored_bytes
 from flopwise.analyses.needed.latents import absorbed_mla
 from flopwise.conventions.convention import Convention
-from flopwise.operators.folding import fold
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile
 
@@ -178,13 +178,7 @@ class Runs:
 
     def weight_bytes(self, profile: Profile) -> int:
         """Bytes of the stored tensors of a call, in the widths that they are stored in."""
-        widths = self.program.widths
-        if not widths:
-            return profile.total("weight_bytes")
-        folding = fold(profile.graph)
-        tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node) if t.sized}
-        stored = [t for t in tensors.values() if t.kind in ("weight", "buffer")]
-        return round(sum(widths[t.name] * t.numel if t.name in widths else t.nbytes for t in stored))
+        return stored_bytes(profile, self.program.widths)
 
     def curve(self, contexts: Sequence[int], weight_bytes: int) -> tuple[Point, ...]:
         """Cost and memory at several lengths of the prompt."""

@@ -76,6 +76,7 @@ class Rank:
     sharding: Sharding
     stage: int
     params: int
+    trained_params: int
     forward_flops: int
     backward_flops: int
     optimizer_flops: int
@@ -90,43 +91,53 @@ class Rank:
         return self.weight_bytes + self.gradient_bytes + self.state_bytes + self.saved_bytes
 
 
-def rank_of(profile: Profile, sharding: Sharding, plan: Mapping[str, str]) -> Rank:
+def rank_of(
+    profile: Profile, sharding: Sharding, plan: Mapping[str, str], widths: Mapping[str, Fraction] | None = None
+) -> Rank:
     """The rank with the most memory.
 
     Args:
         profile: a training step of one rank's part of the batch.
         sharding: how it is spread.
         plan: module path with ``*`` for numbers -> how its weight is divided ("colwise", "rowwise" ...).
+        widths: bytes of each element of stored tensors, by name, where they are not stored in the program's type.
 
     Raises:
         InputError: something does not divide: heads, experts or layers.
     """
     assert profile.training is not None
     division = Division(profile, plan, sharding.tp, sharding.ep)
-    ranks = [_stage(division, sharding, rows, number) for number, rows in enumerate(stages(profile.rows, sharding.pp))]
+    stretches = enumerate(stages(profile.rows, sharding.pp))
+    ranks = [_stage(division, sharding, rows, number, widths or {}) for number, rows in stretches]
     return max(ranks, key=lambda rank: rank.memory_bytes)
 
 
-def _stage(division: Division, sharding: Sharding, rows: Sequence[Row], number: int) -> Rank:
+def _stage(
+    division: Division, sharding: Sharding, rows: Sequence[Row], number: int, widths: Mapping[str, Fraction]
+) -> Rank:
     """The rank of one stage."""
     training = division.profile.training
     assert training is not None
     optimizer, trained = training.optimizer, {t.name for t in training.weights}
     stored = {t.name: t for row in rows for t in division.folding.stored(row.node)}
     parts = {name: _part(division, sharding, t) for name, t in stored.items()}
-    nbytes = {name: part_of(t.nbytes, parts[name]) for name, t in stored.items()}
+    whole = {name: widths[name] * t.numel if name in widths else t.nbytes for name, t in stored.items()}
+    nbytes = {name: part_of(size, parts[name]) for name, size in whole.items()}
     gradients = [size for name, size in nbytes.items() if name in trained]
-    params = sum(part_of(t.numel, parts[t.name]) for t in stored.values() if t.kind == "weight")
+    numbers = {name: part_of(t.numel, parts[name]) for name, t in stored.items() if t.kind == "weight"}
     update = 0 if training.update is None else training.update.dot(FLOPS)
     saved = sum(part_of(row.saved_bytes or 0, division.row(row)) for row in rows)
     waiting = sharding.pp - number  # of as many micro-batches as there are stages
     return Rank(
         sharding=sharding,
         stage=number,
-        params=params,
+        params=sum(numbers.values()),
+        trained_params=sum(size for name, size in numbers.items() if name in trained),
         forward_flops=sum(part_of(row.flops or 0, division.row(row)) for row in rows),
         backward_flops=sum(part_of(row.backward_flops or 0, division.row(row)) for row in rows),
-        optimizer_flops=update * params // (sum(t.numel for t in training.weights) or 1),
+        optimizer_flops=update
+        * sum(size for name, size in numbers.items() if name in trained)
+        // (sum(t.numel for t in training.weights) or 1),
         weight_bytes=sum(nbytes.values()),
         gradient_bytes=sum(gradients),
         state_bytes=0 if optimizer is None else sum(optimizer.copies * size + optimizer.extra for size in gradients),

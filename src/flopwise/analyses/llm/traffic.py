@@ -109,3 +109,18 @@ def _shares(
         picked = min(one, Fraction(node.output().numel, max(tensor.numel, 1)))
         return picked, picked, picked, one
     return one, one, one, one
+
+
+def stored_bytes(profile: Profile, widths: Mapping[str, Fraction]) -> int:
+    """Bytes of the stored tensors of a call.
+
+    Args:
+        profile: the call.
+        widths: bytes of each element of stored tensors, by name, where they are not stored in the program's type.
+    """
+    if not widths:
+        return profile.total("weight_bytes")
+    folding = fold(profile.graph)
+    tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node) if t.sized}
+    stored = [t for t in tensors.values() if t.kind in ("weight", "buffer")]
+    return round(sum(widths[t.name] * t.numel if t.name in widths else t.nbytes for t in stored))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from flopwise.analyses.llm.sharding import Rank, Sharding, rank_of
+from flopwise.analyses.llm.traffic import stored_bytes
 from flopwise.conventions.papers.language_models import training_flops
 from flopwise.errors import InputError
 from flopwise.memory.attention import is_fused, unfused_attention
@@ -77,6 +79,7 @@ class TrainingStep:
     optimizer: str
     checkpointing: Checkpointing
     params: int
+    trained_params: int
     forward_flops: int
     #: The backward pass, with what is computed once more.
     backward_flops: int
@@ -92,6 +95,8 @@ class TrainingStep:
     run: Run | None = None
     #: None where no device was named, or its memory is not known.
     room: Room | None = None
+    #: What is trained beside a frozen base, and how that is stored, in words; "" where all weights are trained.
+    adapters: str = ""
     exact: bool = True
     notes: tuple[str, ...] = ()
     #: How ``print`` shows it; provided by whoever knows the reports.
@@ -122,7 +127,7 @@ class TrainingStep:
 
     def to_dict(self) -> dict[str, Any]:
         """The step in the JSON schema ``flopwise.llm-train/1``: every number an integer or None."""
-        figures = ("params", "forward_flops", "backward_flops", "optimizer_flops")
+        figures = ("params", "trained_params", "forward_flops", "backward_flops", "optimizer_flops")
         memory = ("weight_bytes", "gradient_bytes", "state_bytes", "saved_bytes", "memory_bytes")
         rank = self.rank
         return {
@@ -132,6 +137,7 @@ class TrainingStep:
             "sequence": self.sequence,
             "optimizer": self.optimizer,
             "checkpointing": self.checkpointing,
+            **({"adapters": self.adapters} if self.adapters else {}),
             **{key: getattr(self, key) for key in (*figures, "recomputed_flops", "model_flops", "flops", *memory)},
             "rank": None
             if rank is None
@@ -186,6 +192,8 @@ def training_step(
     sharding: Sharding | None = None,
     shard: Profile | None = None,
     plan: Mapping[str, str] | None = None,
+    adapters: str = "",
+    widths: Mapping[str, Fraction] | None = None,
 ) -> TrainingStep:
     """The figures of a step from its profile.
 
@@ -202,6 +210,8 @@ def training_step(
         sharding: how the step is spread over devices.
         shard: the profile of one rank's part of the batch.
         plan: how the model's weights are divided, by module path.
+        adapters: what is trained beside a frozen base, in words.
+        widths: bytes of each element of stored tensors, by name, where they are not stored in the program's type.
 
     Raises:
         InputError: checkpointing is selective, and the program has no fused attention.
@@ -229,16 +239,18 @@ def training_step(
         optimizer=optimizer,
         checkpointing=checkpointing,
         params=profile.total("params"),
+        trained_params=sum(t.numel for t in training.weights),
         forward_flops=profile.total("flops"),
         backward_flops=backward,
         recomputed_flops=again,
         optimizer_flops=update,
-        weight_bytes=training.weight_bytes,
+        weight_bytes=stored_bytes(profile, widths or {}),
         gradient_bytes=training.gradient_bytes,
         state_bytes=training.state_bytes or 0,
         saved_bytes=saved,
-        rules_of_thumb=training_flops(profile.graph),
-        rank=None if sharding is None else rank_of(shard or profile, sharding, plan or {}),
+        rules_of_thumb={} if adapters else training_flops(profile.graph),
+        rank=None if sharding is None else rank_of(shard or profile, sharding, plan or {}, widths),
+        adapters=adapters,
         exact=profile.exact and training.exact,
         notes=(*([_SELECTIVE] if checkpointing == "selective" else []), *profile.notes),
     )

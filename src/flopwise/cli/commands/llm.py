@@ -18,7 +18,6 @@ from flopwise.errors import InputError
 #: Options of a request alone.
 _OF_REQUEST = (
     "generate",
-    "weights",
     "kv_dtype",
     "logits",
     "max_batched_tokens",
@@ -109,6 +108,11 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
     show_default=True,
     help="What the backward pass recomputes.",
 )
+@training(
+    "--lora",
+    metavar="SPEC",
+    help="Train low-rank adapters alone: r=16,targets=q_proj,v_proj; with --weights nf4 beside a quantised base.",
+)
 @training("--measured", type=float, metavar="SECONDS", help="Seconds of a step of a run on the device, for MFU.")
 @training("--tokens-per-s", "rate", type=float, metavar="X", help="Tokens per second of a run on the device, for MFU.")
 @options.units
@@ -125,7 +129,7 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
 
     del settings["human"]
     shares = {way: n for way in _WAYS if (n := settings.pop(way)) is not None}
-    trained = {key: settings.pop(key) for key in ("optimizer", "checkpointing")}
+    trained = {key: settings.pop(key) for key in ("optimizer", "checkpointing", "lora")}
     run = {"tokens_per_second": settings.pop("rate"), "measured": settings.pop("measured")}
     if settings.pop("train"):
         _refuse({name: "--" + name.replace("_", "-") for name in _OF_REQUEST}, "is for a request; leave --train out")
@@ -138,7 +142,10 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
         if figures is not None:
             raise InputError("--figures shows a request against its context; leave --train out")
         return _train(model, output, {**settings, **trained}, {**shares, **run})
-    _refuse({"optimizer": "--optimizer", "checkpointing": "--checkpointing"}, "is for a training step: give --train")
+    _refuse(
+        {"optimizer": "--optimizer", "checkpointing": "--checkpointing", "lora": "--lora"},
+        "is for a training step: give --train",
+    )
     _refuse({"rate": "--tokens-per-s", "measured": "--measured"}, "is for a training step: give --train")
     if "fsdp" in shares:
         raise InputError("--fsdp is for a training step: give --train")
@@ -174,7 +181,7 @@ def _train(model: str, output: Output, settings: dict[str, Any], more: dict[str,
     import flopwise
     from flopwise.report.commands.llm.report import training_report
 
-    keys = ("prompt", "batch", "dtype", "device", "optimizer", "checkpointing", "trust_code")
+    keys = ("prompt", "batch", "dtype", "device", "optimizer", "checkpointing", "lora", "weights", "trust_code")
     chosen: dict[str, Any] = {key: settings[key] for key in keys}
     with Progress() as progress:
         result = flopwise.llm(model, train=True, progress=progress, **chosen, **more)

@@ -64,7 +64,18 @@ def engines_plan(module: nn.Module) -> dict[str, str]:
         if way and plan.get(pattern, "").replace("packed_", "") not in ("colwise", "rowwise"):
             plan[pattern] = way
     _divide_vocabulary(module, plan)
+    _divide_adapters(module, plan)
     return plan
+
+
+def _divide_adapters(module: nn.Module, plan: dict[str, str]) -> None:
+    """Divide the half of an adapter that lies on the divided side of its layer."""
+    for path, part in module.named_modules():
+        pattern = re.sub(r"(?<=\.)\d+(?=\.)", "*", path)
+        way = plan.get(pattern, "").replace("packed_", "")
+        half = {"colwise": "lora_B", "rowwise": "lora_A"}.get(way, "")
+        if half and hasattr(part, half):
+            plan[f"{pattern}.{half}"] = plan[pattern]
 
 
 def _way(pattern: str) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: Figure of a step -> what it is called.
 _TITLES = {
     "params": "parameters",
+    "trained_params": "trained parameters",
     "forward_flops": "forward FLOPs",
     "backward_flops": "backward FLOPs",
     "optimizer_flops": "optimizer FLOPs",
@@ -180,9 +181,10 @@ def _training_sheet(result: TrainingStep, look: Look) -> Sheet:
         ways = " × ".join(f"{way} {ranks}" for way, ranks in shares.items() if ranks > 1) or "1"
         heads.append(Head("rank", f"one rank of {rank.sharding.devices:,} ({ways})", "number", 1))
     steps = (result,) if rank is None else (result, rank)
-    lines = tuple(Line((title, *(getattr(step, key) for step in steps))) for key, title in _TITLES.items())
+    titles = {key: title for key, title in _TITLES.items() if result.adapters or key != "trained_params"}
+    lines = tuple(Line((title, *(getattr(step, key) for step in steps))) for key, title in titles.items())
     about = f"{result.source} · {result.name} · {result.dtype} · {result.batch} × {result.sequence:,} tokens"
-    how = f"{result.optimizer}, checkpointing {result.checkpointing}"
+    how = f"{result.optimizer}, checkpointing {result.checkpointing}{result.adapters and f', {result.adapters}'}"
     several = rank is not None and rank.sharding.pp > 1
     notes = [f"the rank with the most memory: stage {rank.stage + 1} of {rank.sharding.pp}"] if rank and several else []
     return Sheet(
