@@ -203,9 +203,9 @@ def test_a_step_fits_its_devices_or_does_not(tmp_path: Path) -> None:
     assert step.rank is not None
     assert step.room is not None
     assert step.run is None
-    assert (step.room.devices, step.room.memory_bytes, step.room.fits) == (8, 80_000_000_000, True)
+    assert (step.room.devices, step.room.memory_bytes, step.room.fits) == (8, 85_520_809_984, True)
     assert step.room.must_fit_bytes == step.rank.memory_bytes
-    assert step.to_dict()["device"]["left_over_bytes"] == 80_000_000_000 - step.rank.memory_bytes
+    assert step.to_dict()["device"]["left_over_bytes"] == 85_520_809_984 - step.rank.memory_bytes
     assert str(step).startswith("fits: 8 x NVIDIA H100 SXM5 80GB, on each ")
     large = {**LLAMA, "hidden_size": 8192, "intermediate_size": 32768, "num_attention_heads": 64, "head_dim": 128}
     big = _step(written(tmp_path, {**large, "num_hidden_layers": 16}), device="h100")
