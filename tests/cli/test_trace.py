@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 
+import flopwise
+
 pytest.importorskip("torch")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -67,6 +69,20 @@ def test_a_device_gives_the_least_times(run: Run) -> None:
     rows = [row for row in json.loads(out)["rows"] if row["op"] == "Conv"]
     assert all(0 < row["floor_ns"] < row["time_ns"] for row in rows)
     assert "the floor assumes" in run("trace", TRACE, "--device", "a100").out
+
+
+def test_the_share_of_the_device_that_products_use(run: Run) -> None:
+    """MFU by hand: the multiply-adds of a training step, at the peak that the note names, over the step's time."""
+    arguments = [*MODEL, "--device", "a100", "-f", "json"]
+    content = json.loads(run("trace", *arguments).out)
+    profile = flopwise.profile(MODEL[0], (16, 3, 32, 32), train=True)
+    products = sum((row.macs or 0) + (row.backward_macs or 0) for row in profile.rows)
+    least = 1e9 * 2 * products / 156e12  # float32 as TF32, which the note says
+    assert content["totals"]["mfu"] == pytest.approx(least / content["trace"]["window_ns"])
+    assert "MFU" in run("trace", *MODEL, "--device", "a100").out
+    steps = run("trace", *MODEL, "--device", "a100", "--by", "step", "-f", "csv").out.splitlines()
+    assert steps[0].split(",")[-1].startswith("mfu")
+    assert json.loads(run("trace", *MODEL, "-f", "json").out)["totals"]["mfu"] is None
 
 
 def test_a_larger_model_is_noted(run: Run, tmp_path: Path) -> None:

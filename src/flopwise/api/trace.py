@@ -32,6 +32,7 @@ def trace(
     phase: str | None = None,
     device: str | Device | None = None,
     beside: str | os.PathLike[str] | None = None,
+    split: str | None = None,
     progress: Callable[[str], None] = lambda step: None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
@@ -51,6 +52,8 @@ def trace(
         phase: only "forward" or "backward"; of a Caffe net also its phase, "TEST" or "TRAIN".
         device: a device of ``flopwise devices``, for the least time of each row; None for the one that the trace names.
         beside: a file that says more of the trace: for TensorRT what ``--exportLayerInfo`` wrote.
+        split: "macs": the time of layers that ran in one event is divided by their multiply-adds, which is an estimate;
+            None: it is not divided.
         progress: as in ``flopwise.read``.
         dims: as in ``flopwise.read``.
         batch_size: as in ``flopwise.read``.
@@ -59,8 +62,10 @@ def trace(
 
     Raises:
         ModelError: the model or the trace cannot be read, or the trace is of another model or other sizes.
-        InputError: the step, the phase or the device is unknown.
+        InputError: the step, the phase, the device or the way to divide is unknown.
     """
+    if split not in (None, "macs"):
+        raise InputError(f"unknown split {split!r}; known: macs")
     sizes: dict[str, Any] = {"inputs": inputs, "dims": dims, "batch_size": batch_size, "options": options}
     reading = {**sizes, **keywords}
     if phase is not None and phase.upper() in ("TEST", "TRAIN"):
@@ -76,6 +81,10 @@ def trace(
         from flopwise.analyses.traces.floors import with_floors
 
         recording = with_floors(recording, chosen, counted)
+    if split is not None:
+        from flopwise.analyses.traces.split import split_by_macs
+
+        recording = split_by_macs(recording)
     name = "" if counted is None else counted.graph.name or counted.graph.source
     return replace(trace_of(recording, name, format.name, step, phase), renderer=as_text, html_renderer=as_html)
 

@@ -8,6 +8,7 @@ import pytest
 
 import flopwise
 from flopwise.analyses.traces.land import Landing, Place, Step, Work, land
+from flopwise.analyses.traces.split import split_by_macs
 from flopwise.analyses.traces.trace import Layer, Matched, Recording, trace_of
 
 LAYERS = tuple(Layer(f"layer{n}", "Conv", 10 * n, 4 * n, 20 * n) for n in range(5))
@@ -69,6 +70,24 @@ def test_a_segment_holds_the_time_of_its_layers() -> None:
     assert (segment.name, segment.time_ns, segment.launches, segment.flops) == ("layer1+1", 6, 2, 30)
     assert trace.remainder == {"gaps": 9, "copies": 1}
     assert segment.flops_per_second == 5e9
+
+
+def test_segments_divided_by_multiply_adds_lose_nothing() -> None:
+    layers = tuple(Layer(f"layer{n}", "Conv", 2 * macs, macs=macs) for n, macs in enumerate((7, 0, 3, 3, 0)))
+    works = [
+        Work(Place((0,)), "", 0, 4),
+        Work(Place((1, 2, 3)), "", 4, 15, launches=2, name="fused"),
+        Work(Place((1, 4)), "", 15, 17),
+    ]
+    recording = Recording("", layers, (land(Step("s", 0, 20, works)),), Matched(5, 5, 1.0))
+    trace = trace_of(split_by_macs(recording), "m", "kineto")
+    assert [(row.status, row.time_ns, row.launches) for row in trace.rows] == [
+        *(("matched", 4, 1), ("estimate", 0, 0), ("estimate", 5, 2), ("estimate", 6, 0), ("segment", None, 0))
+    ]
+    assert [(one.layers, one.time_ns) for one in trace.segments] == [(("layer1", "layer4"), 2)]
+    assert trace.kernels["layer3", "forward", "fused"] == 6
+    assert trace.to_dict()["trace"]["split"] == "macs"
+    assert trace_of(recording, "m", "kineto").split == ""
 
 
 def test_unknown_steps_and_phases_are_one_line() -> None:

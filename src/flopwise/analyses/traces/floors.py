@@ -29,7 +29,11 @@ def with_floors(recording: Recording, device: Device, profile: Profile | None) -
     """
     if profile is None:
         dtypes = arithmetic((recording.dtype or "float32",))
-        layers = [layer._replace(floor_ns=_products(device, dtypes, layer.macs)) for layer in recording.layers]
+        least_ns = [_products(device, dtypes, layer.macs) for layer in recording.layers]
+        layers = [
+            layer._replace(floor_ns=least, peak_ns=least)
+            for layer, least in zip(recording.layers, least_ns, strict=True)
+        ]
         macs = {dtypes: sum(layer.macs or 0 for layer in recording.layers)}
         return _noted(replace(recording, layers=tuple(layers)), device, macs)
     bound = physical_bound(profile, device)
@@ -38,9 +42,10 @@ def with_floors(recording: Recording, device: Device, profile: Profile | None) -
     work: Counter[tuple[str, ...]] = Counter()
     for layer, row, own in zip(recording.layers, bound.rows, profile.rows, strict=True):
         dtypes = row.work.arithmetic if as_stored else arithmetic((recording.dtype,))
-        least = row.physical_ns if as_stored else _products(device, dtypes, row.work.least)
+        peak = _products(device, dtypes, row.work.least)
+        least = row.physical_ns if as_stored else peak
         back = _products(device, dtypes, own.backward_macs)
-        floored.append(layer._replace(floor_ns=least, backward_floor_ns=back))
+        floored.append(layer._replace(floor_ns=least, backward_floor_ns=back, peak_ns=peak))
         work[dtypes] += row.work.least or 0
     return _noted(replace(recording, layers=tuple(floored)), device, work)
 

@@ -13,8 +13,8 @@ from flopwise.analyses.traces.land import Landing, Place
 from flopwise.errors import InputError, ModelError, did_you_mean
 from flopwise.profiles.profile import Profile
 
-#: Where a row's time is: on the row itself, in a segment of several rows, or nowhere in the trace.
-Status: TypeAlias = Literal["matched", "segment", "absent"]
+#: Where a row's time is: on the row itself, in a segment of several rows, estimated from that, or nowhere.
+Status: TypeAlias = Literal["matched", "segment", "estimate", "absent"]
 
 _TOTALS = ("rows_ns", "segments_ns", "remainder_ns", "covered_ns", "busy_ns", "wall_ns")
 _ROW = ("name", "op", "phase", "time_ns", "launches", "flops", "bytes", "floor_ns", "status")
@@ -39,6 +39,8 @@ class Layer(NamedTuple):
     #: The least time of one run on the device, and of its backward pass; None where that is not known.
     floor_ns: float | None = None
     backward_floor_ns: float | None = None
+    #: Time of the products of one run at the device's peak.
+    peak_ns: float | None = None
 
 
 def layers_of(profile: Profile) -> tuple[Layer, ...]:
@@ -85,6 +87,8 @@ class Recording:
     dtype: str = ""
     #: Figures of the device that the least times rest on, and of its memory; () where it is not known.
     peaks: tuple[Peak, ...] = ()
+    #: Places whose times are shares of a segment's.
+    estimates: frozenset[Place] = frozenset()
     #: Puts the same events on a profile with backward passes; None where no layer of the trace has one.
     trained: Callable[[Profile], Recording] | None = field(default=None, repr=False, compare=False)
 
@@ -157,6 +161,13 @@ class StepTime(NamedTuple):
     wall_ns: int
     #: Its first instant on the clock of the timeline; None where the trace has no times of day.
     start_ns: int | None = None
+    #: Time of its products at the device's peak; None where that is not known.
+    peak_ns: float | None = None
+
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOPs utilisation: the share of the step that its products would take at the device's peak."""
+        return self.peak_ns / self.window_ns if self.peak_ns and self.window_ns else None
 
 
 class Moment(NamedTuple):
@@ -219,6 +230,10 @@ class Trace:
     timeline: tuple[Moment, ...] = field(default=(), repr=False)
     #: Figures of the device that the least times rest on, and of its memory; () where it is not known.
     peaks: tuple[Peak, ...] = field(default=(), repr=False)
+    #: Time of the products of the step at the device's peak; None where that is not known.
+    peak_ns: float | None = None
+    #: How the times of segments were divided: "macs", by multiply-adds, which is an estimate; "" where they were not.
+    split: str = ""
     #: How ``print(trace)`` looks, and how a notebook shows it; provided by the floor that knows the reports.
     renderer: Callable[[Trace], str] | None = field(default=None, repr=False, compare=False)
     html_renderer: Callable[[Trace], str] | None = field(default=None, repr=False, compare=False)
@@ -250,6 +265,11 @@ class Trace:
         """Time of no layer."""
         return sum(self.remainder.values())
 
+    @property
+    def mfu(self) -> float | None:
+        """Model FLOPs utilisation: the share of the step that its products would take at the device's peak."""
+        return self.peak_ns / self.window_ns if self.peak_ns and self.window_ns else None
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON schema ``flopwise.trace/1``: times are integers in nanoseconds, what is not known is null."""
         return {
@@ -261,8 +281,9 @@ class Trace:
                 "steps": len(self.steps),
                 "step": self.step,
                 "window_ns": self.window_ns,
+                "split": self.split or None,
             },
-            "totals": {name: getattr(self, name) for name in _TOTALS},
+            "totals": {name: getattr(self, name) for name in _TOTALS} | {"mfu": self.mfu},
             "matched": self.matched._asdict(),
             "rows": [
                 {name: getattr(each, name) for name in _ROW} | {"median_ns": each.median_ns, "spread": each.spread}
@@ -313,6 +334,7 @@ def trace_of(
     phases = tuple(p for p in (FORWARD, BACKWARD) if any(x.layers and x.phase == p for x in times))
     if phase is not None and phase not in phases:
         raise InputError(f"no layer has time in a {phase} pass of step {name}")
+    at_peak = {landing.name: _at_peak(recording, landing) for landing in landings}
     return Trace(
         model=model,
         format=format,
@@ -334,9 +356,12 @@ def trace_of(
         kernel_times=_kernel_times(landings),
         timeline=tuple(_timeline(recording, chosen)),
         times=tuple(
-            StepTime(each.name, each.window_ns, each.busy_ns, each.wall_ns, each.start_ns) for each in landings
+            StepTime(each.name, each.window_ns, each.busy_ns, each.wall_ns, each.start_ns, at_peak[each.name] or None)
+            for each in landings
         ),
         peaks=recording.peaks,
+        peak_ns=sum(at_peak[each.name] for each in chosen) or None,
+        split="macs" if recording.estimates else "",
     )
 
 
@@ -349,6 +374,16 @@ def _missing(recording: Recording) -> list[str]:
         return []
     share = f"{100 * absent / sum(macs):.1f} % of the model's multiply-adds"
     return [f"{share} are of rows that have no time in the trace: it may be of another model"]
+
+
+def _at_peak(recording: Recording, landing: Landing) -> float:
+    """The time of the products of a step at the device's peak; 0.0 where that is not known."""
+    runs = {(n, p.phase): landing.runs.get(p, 1) for p in landing.times for n in p.layers}
+    layers = recording.layers
+    return sum(
+        number * ((layers[n].peak_ns if phase == FORWARD else layers[n].backward_floor_ns) or 0.0)
+        for (n, phase), number in runs.items()
+    )
 
 
 def _timeline(recording: Recording, chosen: Sequence[Landing]) -> Iterator[Moment]:
@@ -427,6 +462,8 @@ def _rows(
             place = Place((number,), phase)
             runs = _runs(chosen, place) or 1
             status: Status = "matched" if place in times else "segment" if (number, phase) in inside else "absent"
+            if place in recording.estimates and place in times:
+                status = "estimate"
             rows.append(
                 TimedRow(
                     layer.name,

@@ -39,6 +39,7 @@ LEAST = 0.95
 @option("--step", default="median", show_default=True, metavar="NAME", help="median, all, or a step (--by step).")
 @option("--device", metavar="NAME", type=DEVICE, help="A device of flopwise devices; default: what the trace names.")
 @option("--beside", type=Read(), metavar="FILE", help="Of TensorRT: the engine's layers (--exportLayerInfo).")
+@option("--split", type=click.Choice(["macs"]), help="Divide segments' time by multiply-adds: an estimate.")
 @option("--fail-on", metavar='"time>5%"', help="Of two traces: exit with 1 when OTHER takes so much more than TRACE.")
 @option("--strict", is_flag=True, help=f"Exit with 1 when less than {100 * LEAST:g} % of the time has a row or a name.")
 @options.by("layer", "op", "module", "kernel", "step", help="One line for each of these.")
@@ -65,7 +66,7 @@ def command(
     files = [name for name in (model, file, other) if name is not None]
     alone = len(files) == 1 or (len(files) == 2 and is_trace(model))
     traced = files if alone else files[1:]
-    keys = ("step", "phase", "device", "beside")
+    keys = ("step", "phase", "device", "beside", "split")
     reading = {key: value for key, value in reading_of(settings).items() if value or not alone}
     if settings["figures"] is not None:
         from flopwise.report.drawings import prepare

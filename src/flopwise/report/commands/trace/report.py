@@ -93,7 +93,11 @@ _COLUMNS: tuple[Field[Item], ...] = (
     Field(Head("gflops", "GFLOP/s", "ratio", 3), _rate(lambda p: p.flops), "arithmetic per second"),
     Field(Head("gbytes", "GB/s", "ratio", 6), _rate(_bytes), "bytes of the operands per second"),
     Field(Head("time/floor", "time/floor", "ratio", 4), _over, "time over the least time on the device"),
-    Field(Head("status", "status", "text", 6), _status, "matched, segment (several layers at once), absent"),
+    Field(
+        Head("status", "status", "text", 6),
+        _status,
+        "matched, segment (several layers at once), estimate (of a segment), absent",
+    ),
 )
 
 COLUMNS: dict[str, Field[Item]] = {column.head.key: column for column in _COLUMNS}
@@ -203,6 +207,8 @@ def _frame(trace: Trace, look: Look) -> Json:
     """The parts of a sheet above and below its lines."""
     steps = f"{trace.step} of {counted(len(trace.steps), 'step')}" if len(trace.steps) > 1 else trace.step
     about = [trace.model or "no model: operators by their shapes", trace.format, trace.device, steps]
+    if trace.split:
+        about.append("segments divided by multiply-adds: an estimate")
     return {
         "about": look.texts(filter(None, about)),
         "summary": tuple(_summary(trace, look)),
@@ -226,6 +232,8 @@ def _summary(trace: Trace, look: Look) -> Iterator[Figure]:
     yield figure("trace", trace.covered_ns)
     if trace.busy_ns != trace.wall_ns:
         yield figure("at work, of the wall", trace.wall_ns)
+    if trace.mfu is not None:
+        yield Figure("MFU", f"{percent(100 * trace.mfu)} %", "of the step at the device's peak")
     matched = trace.matched
     if trace.model:
         share = matched.product_time_share
@@ -241,9 +249,19 @@ def _steps(trace: Trace, look: Look) -> Sheet:
         Head("busy", "busy µs", "ratio", 2),
         Head("wall", "wall µs", "ratio", 3),
         Head("gaps", "gaps %", "percent", 4),
+        Head("mfu", "MFU %", "percent", 5),
     )
     lines = tuple(
-        Line((t.name, t.window_ns / MICRO, t.busy_ns / MICRO, t.wall_ns / MICRO, _gaps(t.window_ns, t.wall_ns)))
+        Line(
+            (
+                t.name,
+                t.window_ns / MICRO,
+                t.busy_ns / MICRO,
+                t.wall_ns / MICRO,
+                _gaps(t.window_ns, t.wall_ns),
+                "" if t.mfu is None else 100 * t.mfu,
+            )
+        )
         for t in trace.times
     )
     return Sheet(heads, lines, **_frame(trace, look))
