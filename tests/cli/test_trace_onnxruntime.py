@@ -59,6 +59,7 @@ def test_two_profiles(run: Run, files: list[Path]) -> None:
         (("{other}", "--by", "step"), "two traces are compared by layer, op, module, kernel, not by step"),
         (("{other}", "--by", "op", "--depth", "1"), "depth is of modules, not of lines by op"),
         (("{other}", "--sort", "time"), "two traces have columns of their own, the largest difference first"),
+        (("{other}", "-f", "perfetto"), "this report cannot be written as perfetto; choose table, markdown, csv, json"),
         (("{other}", "--fail-on", "speed>5%"), "unknown figure 'speed'"),
     ],
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from flopwise.errors import InputError
-from flopwise.report.formats.format import Format, Kind, format_named
+from flopwise.report.formats.format import Format, Kind, format_named, formats_of
 from flopwise.report.sheet.sheet import Head, Line, Sheet
 from flopwise.report.sheet.values import Look, Value
 
@@ -45,9 +45,16 @@ def as_text(report: Report, format: str = "table", look: Look | None = None) -> 
 
 
 def part(report: Report, format: Format, look: Look) -> Part:
-    """One model's report in a format, still a sheet where programs can take several models as one."""
+    """One model's report in a format, still a sheet where programs can take several models as one.
+
+    Raises:
+        InputError: the format writes nothing of what the report has.
+    """
     if format.name in report.own:
         return report.own[format.name](look)
+    if not formats_of(report.kinds, (format,)):
+        names = ", ".join(other.name for other in formats_of(report.kinds))
+        raise InputError(f"this report cannot be written as {format.name}; choose {names}")
     for kind, arguments in report.subjects.items():
         if kind in format.kinds:
             return getattr(format.code, f"render_{kind}")(*arguments, look)  # type: ignore[no-any-return]
