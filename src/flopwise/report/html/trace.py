@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -42,9 +42,9 @@ MOST = 200_000
 KERNELS = 5
 
 
-def render_trace(trace: Trace, sheet: Sheet, look: Look) -> str:
+def render_trace(trace: Trace, sheet: Callable[[], Sheet], look: Look) -> str:
     """The page of a trace and a sheet with a line for each of its layers; the page has a look of its own."""
-    return page(LAYOUT, f"{trace.model or trace.format} – trace – flopwise", page_data(trace, sheet))
+    return page(LAYOUT, f"{trace.model or trace.format} – trace – flopwise", page_data(trace, sheet()))
 
 
 def page_data(trace: Trace, sheet: Sheet) -> Json:

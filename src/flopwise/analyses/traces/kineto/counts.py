@@ -15,7 +15,7 @@ from flopwise.memory.traffic import traffic
 from flopwise.operators.counts import FLOPS
 from flopwise.operators.shapes.calls.of import Of
 from flopwise.operators.shapes.calls.table import RULES
-from flopwise.operators.size import UnresolvedError
+from flopwise.operators.size import UnresolvedError, is_certain
 from flopwise.operators.tables import count, row
 from flopwise.readers.torch.lower.node import Lowered
 from flopwise.readers.torch.lower.operators import LOWERINGS, lower
@@ -94,6 +94,8 @@ def work_of(name: str, arguments: Arguments) -> Work:
     if not arguments.values and lowered.attrs and lowered.op not in _BY_TENSORS:  # strides and axes are not known
         return Work(lowered.op, product=product)
     total = None if moved.read is None or moved.written is None else moved.read + moved.written
+    if total is not None and not is_certain(total):
+        total = None  # not every size was recorded
     if counts is None:
         return Work(lowered.op, bytes=total)
     return Work(lowered.op, counts.mac, counts.dot(FLOPS), total, product)

@@ -164,7 +164,7 @@ def trace_report(
             Sheet.of(fields, first, lambda item: _mark(item, bool(hidden) and item is first[-1]), **_frame(trace, look))
         ]
 
-    return Report(sheet, trace.to_dict, {"timeline": (trace,), "trace": (trace, _all(trace))})
+    return Report(sheet, trace.to_dict, {"timeline": (trace,), "trace": (trace, lambda: _all(trace))})
 
 
 def _all(trace: Trace) -> Sheet:
