@@ -364,6 +364,8 @@ class Graph:
     program: Program = FILE
     #: Whether its nodes are layers of Caffe, which may write into their bottom, and ``Node.origin`` is their type.
     caffe: bool = False
+    #: Tensor -> where the file itself places it in the memory of its activations, in bytes; most files place none.
+    offsets: Mapping[str, int] = field(default_factory=dict)
     #: Names of the tensors whose size the data decide and the file alone states: it may be that of other data.
     stated: frozenset[str] = frozenset()
     #: The user's own rows of operators by name (``flopwise.operators.operator.Operator``), which win over the tables.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from flopwise.errors import InputError, ModelError
-from flopwise.graph import Graph, Tensor
+from flopwise.graph import STORED, Graph, Tensor
 from flopwise.readers.inputs import InputSpec, input_specs
 from flopwise.readers.options import TfliteOptions
 from flopwise.readers.source.location import naming
@@ -135,6 +136,7 @@ def _graph(source: Source, opened: list[Opened], inputs: Any, batch_size: int | 
     weights: dict[str, Any] = {}
     warnings: list[str] = []
     met: dict[str, int | None] = {}
+    offsets: dict[str, int] = {}
     for one in opened:
         scope, changed, own = _sizes(one, specs, batch_size, trips)
         met |= own
@@ -143,6 +145,11 @@ def _graph(source: Source, opened: list[Opened], inputs: Any, batch_size: int | 
         moved = [_moved(node, len(nodes)) for node in builder.nodes] if nodes else builder.nodes
         nodes += moved
         weights |= builder.weights
+        offsets |= {
+            found.name: offset
+            for name, offset in _offline(one, source).items()
+            if (found := tensor(name)) is not None and found.kind not in STORED
+        }
         warnings += [*scope.warnings, *([] if changed else _left_open(one))]
         for side, names in zip(ends, (one.program.inputs, one.program.outputs), strict=True):
             side += [found for name in names if (found := tensor(name.name)) is not None]
@@ -158,7 +165,25 @@ def _graph(source: Source, opened: list[Opened], inputs: Any, batch_size: int | 
         nodes=tuple(nodes),
         weights=weights,
         warnings=tuple(dict.fromkeys(warnings)),
+        offsets=offsets,
     )
+
+
+def _offline(one: Opened, source: Source) -> dict[str, int]:
+    """Where the file places tensors in the arena, by their names in the program.
+
+    Its metadata hold whole numbers of 32 bits: a version, a subgraph, how many follow, and an offset for each tensor of
+    the subgraph, -1 for one that the interpreter places (tflite-micro, docs/memory_management.md).
+    """
+    place = one.model.metadata.get("OfflineMemoryAllocation")
+    if place is None or place.end - place.start < 12 or (place.end - place.start) % 4:
+        return {}
+    count = (place.end - place.start) // 4
+    if count > len(one.program.tensors) + 3:
+        return {}
+    _, subgraph, _, *offsets = struct.unpack(f"<{count}i", source.read(place.start, 4 * count))
+    names = zip(one.program.tensors, offsets, strict=False)
+    return {name: offset for name, offset in names if offset >= 0} if subgraph == 0 else {}
 
 
 def _moved(node: Any, by: int) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from flopwise.errors import InputError
 from flopwise.graph.names import layer_names
 from flopwise.memory.liveness import Buffer, Liveness, liveness
+from flopwise.memory.micro import MicroArena, micro_arena
 from flopwise.memory.plan import ALIGNMENT, Place, Plan, plan_arena
 from flopwise.operators.folding import weight_bytes_by_dtype
 from flopwise.report.formats.json import Json, fields, parts_of, render_content
@@ -35,6 +36,8 @@ class Memory:
     plan: Plan | None
     #: What is not known, and why.
     notes: tuple[str, ...] = ()
+    #: Of a TensorFlow Lite model: the arena of the micro interpreter.
+    micro: MicroArena | None = None
 
     @functools.cached_property
     def layers(self) -> list[str]:
@@ -80,7 +83,13 @@ def memory_of(profile: Profile, inplace: bool = False, alignment: int = ALIGNMEN
     if lives.missing:
         more = f" and {len(lives.missing) - 1} more" if len(lives.missing) > 1 else ""
         notes.append(f"unknown: live bytes, because of the unknown size of {lives.missing[0]!r}{more}")
-    return Memory(profile, lives, plan, tuple(notes))
+    micro = micro_arena(profile.graph)
+    if micro is not None:
+        placed = f"; the file places {micro.offline} tensors itself" if micro.offline else ""
+        notes.append(
+            f"arena of the micro interpreter: by its greedy planner, without its records and scratch of kernels{placed}"
+        )
+    return Memory(profile, lives, plan, tuple(notes), micro)
 
 
 def memory_report(memory: Memory) -> Report:
@@ -130,6 +139,8 @@ def totals(memory: Memory) -> list[tuple[str, str, Value]]:
         ("peak_activation_bytes", "peak activation bytes", memory.lives.peak),
         ("arena_bytes", "arena bytes", plan.size if plan else None),
     ]
+    if memory.micro is not None:
+        rows.append(("micro_arena_bytes", "arena bytes (micro interpreter)", memory.micro.size))
     if training is not None:
         name = training.optimizer.name if training.optimizer else "no optimizer"
         rows += [
@@ -154,6 +165,7 @@ def content(memory: Memory) -> Json:
             "output_bytes": profile.sum.output_bytes,
             "peak_activation_bytes": lives.peak,
             "arena_bytes": plan.size if plan else None,
+            **({} if memory.micro is None else {"micro_arena_bytes": memory.micro.size}),
             "training": None
             if training is None
             else {
