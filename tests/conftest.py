@@ -43,14 +43,22 @@ _GARBAGE = 300
 _before = 0
 
 
+def pytest_collection_finish() -> None:
+    """Set the tests themselves aside: runs of PyTorch modules look through all objects for tensors that escaped."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _no_garbage_is_left() -> Iterator[None]:
-    """Models that files of tests made are gone after some: in thousands of tests they would fill the memory."""
+    """Models that files of tests made are gone after some: they would fill the memory; the rest is set aside."""
     global _before
     yield
     if _resident() > _before + _GARBAGE:
+        gc.unfreeze()
         gc.collect()
         _before = _resident()
+    gc.freeze()
 
 
 def _resident() -> int:

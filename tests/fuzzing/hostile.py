@@ -153,13 +153,16 @@ FILES: dict[str, Callable[[], bytes]] = {
         zipfile.ZIP_DEFLATED,
     ),
     **{
-        f"{name}.npz": lambda method=method, turned=turned: make.zeros(  # type: ignore[misc]
-            "a.npy", 1 << 29, method, make.npy(f"{{'descr': '<f4', 'fortran_order': {turned}, 'shape': (8192, 16384)}}")
+        f"{name}.npz": lambda method=method, turned=turned, rows=rows: make.zeros(  # type: ignore[misc]
+            "a.npy",
+            rows << 16,
+            method,
+            make.npy(f"{{'descr': '<f4', 'fortran_order': {turned}, 'shape': ({rows}, 16384)}}"),
         )
-        for name, method, turned in (
-            ("bzip2", zipfile.ZIP_BZIP2, False),
-            ("lzma", zipfile.ZIP_LZMA, False),
-            ("columns", zipfile.ZIP_DEFLATED, True),
+        for name, method, turned, rows in (  # bzip2 and LZMA pack slowly
+            ("bzip2", zipfile.ZIP_BZIP2, False, 1024),
+            ("lzma", zipfile.ZIP_LZMA, False, 1024),
+            ("columns", zipfile.ZIP_DEFLATED, True, 8192),
         )
     },
     "many.npz": lambda: make.zipped({f"a{i}.npy": b"" for i in range(3000)}),
