@@ -1,20 +1,27 @@
 """How long language models take beyond importing transformers, and how much memory.
 
-    python benchmarks/llm_speed.py [FOLDER]
+    python -m benchmarks.llm_speed [FOLDER]
 
 FOLDER holds the configurations llama3-8b, mixtral-8x7b and deepseek-v3. Each line is a process of its own, best of
 three: seconds of the processor (a busy machine changes them little), seconds by the clock, and the most memory. The
 limits are those of the project: a request to Llama-3-8B 1.5 s beyond importing transformers' model, its formulas in
-three symbols (32 layers) 5 s, DeepSeek-V3 10 s and 600 MB, imports included, as for 64 prompts of 32k on a device.
+three symbols (32 layers) 5 s, DeepSeek-V3 10 s and 600 MB, imports included, as for 64 prompts of 32k on a device; the
+same of gpt-oss-120b, Kimi-K2 and Granite-4.0-H-Tiny (40 layers), whose configurations the tests hold, 10 s.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.analyses.llm.held import MODELS
+from tests.analyses.llm.test_by_hand import HYBRID
+from tests.language_models import written
 
 TIMES = 3
 
@@ -82,6 +89,27 @@ def main() -> None:
             600.0,
         ),
     )
+    layers = ["attention" if n in (5, 15, 25, 35) else "mamba" for n in range(40)]
+    granite = {**HYBRID, "num_hidden_layers": 40, "layer_types": layers}
+    requests = {**{name: MODELS[name] for name in ("gpt-oss-120b", "kimi-k2")}, "granite-4.0-h-tiny": granite}
+    request = ["--prompt", "32768", "-b", "64", "--device", "h100"]
+    with tempfile.TemporaryDirectory() as scratch:
+        paths = {name: str(written(_folder(scratch, name), config)) for name, config in requests.items()}
+        large = (
+            (f"{name}, 64 prompts of 32k on an H100", ["llm", paths[name], *request], None, 10.0, None)
+            for name in paths
+        )
+        _report((*commands, *large))
+
+
+def _folder(scratch: str, name: str) -> Path:
+    folder = Path(scratch) / name
+    folder.mkdir()
+    return folder
+
+
+def _report(commands: Iterable[tuple[str, list[str], Run | None, float | None, float | None]]) -> None:
+    """Print a line for each command: its name and arguments, what is taken off, and the limits in seconds and MB."""
     for name, arguments, less, seconds, megabytes in commands:
         cost = run(["-m", "flopwise", *arguments])
         beyond = cost.processor - (less.processor if less else 0.0)

@@ -15,7 +15,6 @@ from flopwise.analyses.llm.serving.memory import Memory
 from flopwise.analyses.llm.serving.serving import Engine, Serving
 from flopwise.analyses.llm.serving.split import Divisible, divisible
 from flopwise.analyses.llm.serving.verdict import verdict
-from flopwise.analyses.llm.serving.workspace import workspace_of
 from flopwise.analyses.llm.step import Step
 from flopwise.analyses.needed.latents import ABSORB_MLA
 from flopwise.conventions.convention import Convention
@@ -249,7 +248,7 @@ def inference(
     weight_bytes = runs.weight_bytes(first.profile)
     after_prompt, one_more, end = runs.ends(prompt, generate, cache)
     largest = runs.largest_step(prompt, engine.max_batched_tokens)
-    workspace = workspace_of(*largest, last_logits=runs.last_logits)
+    workspace = largest.workspace()
     memory = None
     if cache is not None and workspace is not None:
         memory = Memory(weight_bytes, cache, workspace, engine.block_size, engine.shared_prefix)

@@ -9,6 +9,7 @@ from flopwise.analyses.llm.curve import Point
 from flopwise.analyses.llm.generation import line, on_a_line, summed
 from flopwise.analyses.llm.program import Call, Program, prefill, step
 from flopwise.analyses.llm.serving.memory import Cache, Growth, cache_of
+from flopwise.analyses.llm.serving.workspace import EngineStep
 from flopwise.analyses.llm.step import Step, step_of
 from flopwise.analyses.llm.traffic import stored_bytes
 from flopwise.analyses.needed.latents import absorbed_mla
@@ -129,21 +130,21 @@ class Runs:
             first, second, last = (self.batch * cache.nbytes(prompt + tokens) for tokens in (0, 1, generate))
         return first, second, last
 
-    def largest_step(self, prompt: int, tokens: int) -> tuple[Profile, int]:
-        """A step of so many tokens, as sequences that are no longer than the model was made for, and its tokens; of a
+    def largest_step(self, prompt: int, tokens: int) -> EngineStep:
+        """A step of so many tokens, as sequences that are no longer than the model was made for; of a
         program that goes through its prompt token by token, the whole prompt. Without a cache prompts are not cut."""
         program = self.program
         if program.keeps_state and self._unrolled(prompt):
-            return self.run(prefill(program, prompt)).profile, self.batch * prompt
+            return EngineStep(self.run(prefill(program, prompt)).profile, self.batch * prompt, self.last_logits)
         longest = program.encoder_length or min(tokens, program.longest or tokens)
         if not program.keeps_state:
             tokens, longest = max(tokens, prompt), max(longest, prompt)
         sequences = -(-tokens // longest)
         call = prefill(program, program.encoder_length or -(-tokens // sequences))
         if (call, sequences) == (prefill(program, prompt), self.batch):
-            return self.run(call).profile, tokens
+            return EngineStep(self.run(call).profile, tokens, self.last_logits)
         self.progress(f"a step of {tokens} tokens")
-        return program.profile(call, sequences), tokens
+        return EngineStep(program.profile(call, sequences), tokens, self.last_logits)
 
     def generation(
         self, prompt: int, tokens: int, cache: Cache | None

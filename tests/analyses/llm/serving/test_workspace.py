@@ -11,7 +11,7 @@ from tests.language_models import BIASED_EXPERTS, LLAMA, MIXTURE, UNFUSED, UNFUS
 pytest.importorskip("transformers")
 
 import flopwise
-from flopwise.analyses.llm.serving.workspace import workspace_of
+from flopwise.analyses.llm.serving.workspace import EngineStep
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,9 @@ from flopwise.analyses.llm.serving.workspace import workspace_of
 )
 def test_workspaces_grow_with_the_tokens_of_a_step(tmp_path: Path, config: dict[str, Any]) -> None:
     folder = written(tmp_path, config)
-    small, large = (workspace_of(flopwise.profile(folder, past=0, new=tokens), tokens) for tokens in (64, 128))
+    small, large = (
+        EngineStep(flopwise.profile(folder, past=0, new=tokens), tokens).workspace() for tokens in (64, 128)
+    )
     assert small is not None
     assert large is not None
     assert large.nbytes(0) == pytest.approx(2 * small.nbytes(0), rel=0.001)
@@ -28,7 +30,7 @@ def test_workspaces_grow_with_the_tokens_of_a_step(tmp_path: Path, config: dict[
 
 def test_the_workspace_of_a_small_model_by_hand(tmp_path: Path) -> None:
     tokens = 64
-    workspace = workspace_of(flopwise.profile(written(tmp_path, LLAMA), past=0, new=tokens), tokens)
+    workspace = EngineStep(flopwise.profile(written(tmp_path, LLAMA), past=0, new=tokens), tokens).workspace()
     assert workspace is not None
     hidden, scores = 64 * 2, 320 * 2
     assert workspace.nbytes(1000) == tokens * (8 + hidden) + 1000 * scores

@@ -17,10 +17,9 @@ from flopwise.analyses.llm.serving.communication import Shares, prompt_bytes, st
 from flopwise.analyses.llm.serving.memory import Cache, Growth, Workspace, cache_of
 from flopwise.analyses.llm.serving.pieces import CountedCall, Piece, pieces
 from flopwise.analyses.llm.serving.ways import Split
-from flopwise.analyses.llm.serving.workspace import workspace_of
+from flopwise.analyses.llm.serving.workspace import EngineStep
 from flopwise.errors import InputError
 from flopwise.memory.experts import experts_of
-from flopwise.profiles.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ class Divisible:
     generate: int
     prefill: CountedCall
     decode: CountedCall | None
-    #: The largest step of an engine, and its tokens.
-    largest: tuple[Profile, int]
+    #: The largest step of an engine.
+    largest: EngineStep
     _workspaces: dict[int, Workspace | None] = field(default_factory=dict)
     _layers: dict[int, list[list[Piece]]] = field(default_factory=dict)
     _stretches: dict[tuple[int, int], list[list[Piece]]] = field(default_factory=dict)
@@ -126,9 +125,8 @@ class Divisible:
     def workspace(self, split: Split) -> Workspace | None:
         """The workspace of a device in the largest step; None where the size of an activation is missing."""
         if split.tp not in self._workspaces:
-            profile, tokens = self.largest
-            division = Division(profile, self.plan, split.tp, repeat_heads=True)
-            self._workspaces[split.tp] = workspace_of(profile, tokens, division, self.runs.last_logits)
+            division = Division(self.largest.profile, self.plan, split.tp, repeat_heads=True)
+            self._workspaces[split.tp] = self.largest.workspace(division)
         return self._workspaces[split.tp]
 
     def _stretched(self, split: Split) -> list[list[Piece]]:
@@ -191,14 +189,14 @@ class Divisible:
         return cache_of(one, far, self.growth.tokens, ranks)
 
 
-def divisible(runs: Runs, prompt: int, generate: int, largest: tuple[Profile, int]) -> Divisible:
+def divisible(runs: Runs, prompt: int, generate: int, largest: EngineStep) -> Divisible:
     """A request to a program, run.
 
     Args:
         runs: the program, and its calls.
         prompt: tokens of the prompt of each sequence.
         generate: tokens that are generated after it.
-        largest: the largest step of an engine, and its tokens.
+        largest: the largest step of an engine.
     """
     program, batch = runs.program, runs.batch
 

@@ -209,6 +209,17 @@ def plain_execution() -> Iterator[None]:
             modes._push_mode(suspended.pop())
 
 
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch computes in one thread: what is computed beside stand-ins is small, and waking others takes longer."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _popped() -> list[Any]:
     """The function modes that were in force, the innermost first."""
     modes: Any = torch.overrides

@@ -30,7 +30,7 @@ from flopwise.readers.torch.kinds import is_program_of_file
 from flopwise.readers.torch.runs.calls import Calls, regions
 from flopwise.readers.torch.runs.constructors import constructors
 from flopwise.readers.torch.runs.modules import stored_tensors
-from flopwise.readers.torch.runs.restore import plain_execution, restored
+from flopwise.readers.torch.runs.restore import one_thread, plain_execution, restored
 from flopwise.readers.torch.runs.results import results
 from flopwise.readers.torch.runs.surroundings import Surroundings
 from flopwise.readers.torch.runs.threads import followed
@@ -131,9 +131,10 @@ def _run(
     calls = Calls(modules, recorder, surroundings)
     training = {"eval": False, "train": True, "as-is": None}[mode]
     chance, exact = torch.get_rng_state(), False
+    threads = contextlib.nullcontext() if real else one_thread()
     made: Run | None = None
     try:
-        with restored(model, training, real, surroundings) as elements, plain_execution():
+        with restored(model, training, real, surroundings) as elements, plain_execution(), threads:
             if elements is not None:
                 recorder.before_write, recorder.before_set = elements.before_write, elements.before_set
             try:
