@@ -90,7 +90,7 @@ def test_the_fewest_devices_that_fit(tmp_path: Path) -> None:
     one = served(model, device="h100").serving
     assert one is not None
     assert not served(model, device="h100").splits
-    short = {"device": "h100", "memory_fraction": (one.must_fit_bytes - 1) / 80e9}
+    short = {"device": "h100", "memory_fraction": (one.must_fit_bytes - 1) / (one.device_bytes or 1)}
     two = served(model, **short)
     assert two.serving is not None
     assert (two.serving.fits, two.serving.split.devices, two.serving.fewest) == (False, 1, 2)
