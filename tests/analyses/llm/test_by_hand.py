@@ -120,3 +120,5 @@ def test_a_model_of_state_spaces_and_attention(tmp_path: Path) -> None:
     step = 2 * (products + convolved * 4 + heads * head * state + active)
     again = 2 * convolved * 4  # the program convolves two positions and drops one
     assert result.decode.macs == step + again + attention.executed(1, 513, 513) + active + 100352 * width
+    weights = 2 * (products + active) + attention.executed(1, 513, 513) + active + 100352 * width
+    assert sum(result.decode.products.values()) == weights  # no engine need scan, nor convolve what it drops

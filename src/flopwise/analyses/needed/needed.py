@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from flopwise.analyses.needed.latents import latents
 from flopwise.graph import STORED
-from flopwise.memory.attention import unfused_attention
+from flopwise.memory.attention import is_fused, unfused_attention
+from flopwise.operators.folding import fold
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
+
+#: The number of a layer in the path of a module.
+_LAYER = re.compile(r"(?:^|\.)\d+(?:\.|$)")
 
 
 @dataclass(frozen=True)
@@ -17,7 +22,8 @@ class Needed:
 
     #: Multiply-adds by row; None where they are unknown or a formula.
     macs: tuple[int | None, ...]
-    #: The same, for floors: masks that follow from positions, but are not known, leave no more than a causal one.
+    #: The same, for floors: masks that follow from positions, but are not known, leave no more than a causal one, and
+    #: recurrences are left out.
     least: tuple[int | None, ...]
     #: How ``macs`` becomes less than what the program executes, and how ``least`` becomes less than that.
     rewrites: tuple[str, ...]
@@ -47,9 +53,11 @@ def needed(profile: Profile, last_logits: bool = False) -> Needed:
         macs[logits.place] = (macs[logits.place] or 0) // logits.positions
         rewrites.append("the vocabulary is scored for the last position alone")
     fewer = any(count < (macs[place] or 0) for place, count in causal.items())
-    floors = ("masks that are not known leave no more than causal ones",) if fewer else ()
-    least = macs | causal
-    return Needed(tuple(macs.values()), tuple(least.values()), tuple(dict.fromkeys(rewrites)), floors)
+    floors = ["masks that are not known leave no more than causal ones"] if fewer else []
+    if scanned := _scanned(profile):
+        floors.append("recurrences, which programs scan in chunks, and the convolutions before them take no time")
+    least = macs | causal | dict.fromkeys(scanned, 0)
+    return Needed(tuple(macs.values()), tuple(least.values()), tuple(dict.fromkeys(rewrites)), tuple(floors))
 
 
 def _masked(profile: Profile) -> tuple[dict[int, int], dict[int, int]]:
@@ -64,6 +72,28 @@ def _masked(profile: Profile) -> tuple[dict[int, int], dict[int, int]]:
                 place = rows[id(node)]
                 counts[place] = (_number(profile.rows[place].macs) or 0) * pairs // max(attention.pairs, 1)
     return left, causal
+
+
+def _scanned(profile: Profile) -> list[int]:
+    """The places of the products by which a layer mixes tokens without attention.
+
+    Scans in chunks multiply more than the recurrence that they stand for, the more the longer the chunks are, and the
+    convolutions before them are of positions that nobody uses.
+    """
+    nodes = profile.graph.nodes
+    attention = {n for one in unfused_attention(profile.graph) for n in one.places}
+    modules = {node.module for place, node in enumerate(nodes) if is_fused(node) or place in attention}
+    folding = fold(profile.graph)
+    products = [(place, row) for place, row in enumerate(profile.rows) if row.macs and row.node.module not in modules]
+    scans = [(place, row) for place, row in products if _LAYER.search(row.node.module) and not folding.stored(row.node)]
+    mixers = {row.node.module for _, row in scans}
+    convolutions = [place for place, row in products if row.node.op == "Conv" and _inside(row.node.module, mixers)]
+    return [*(place for place, _ in scans), *convolutions]
+
+
+def _inside(module: str, others: set[str]) -> bool:
+    """True if a module is one of others, or a part of one."""
+    return module in others or module.rpartition(".")[0] in others
 
 
 def _number(count: object) -> int | None:
