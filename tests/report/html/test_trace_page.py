@@ -188,6 +188,19 @@ def test_a_click_chooses_the_layer_under_it(browser: Any, tmp_path: Path, small:
     assert shown.run("return document.activeElement.tagName") == "CANVAS"
 
 
+def test_a_layer_without_time_of_its_own_leads_to_its_segment(browser: Any, tmp_path: Path) -> None:
+    layers = (Layer("conv", "Conv", 10, 10), Layer("norm", "Norm", 5, 5), Layer("relu", "Relu", 1, 1))
+    works = [Work(Place((0, 1)), "s", 0, 60, 1, "fused"), Work(Place((2,)), "s", 60, 90, 1, "relu")]
+    trace = trace_of(Recording("", layers, (land(Step("run", 0, 100, works)),), Matched(3, 3)), "net", "kineto")
+    shown = Page(browser, page(trace), tmp_path)
+    assert shown.column("name") == ["conv+1", "conv", "norm", "relu", "gaps"]
+    assert shown.column("flops") == ["15", "", "", "1", ""]
+    shown.run("flopwise.choose(2)")
+    assert "its time is inconv+1" in shown.run("return document.querySelector('#chosen').textContent")
+    shown.click("#to-timeline")
+    assert "conv+1" in shown.run("return document.querySelector('#event-says').textContent")
+
+
 def test_a_hundred_thousand_events_take_no_more_bars_than_pixels(browser: Any, tmp_path: Path) -> None:
     trace = made(100_000, steps=1)
     text = page(trace)

@@ -76,7 +76,7 @@ def _bytes(part: Part) -> int | None:
 
 
 def _flops(item: Item) -> Value:
-    return total_of(part.flops for part in timed(item.parts))
+    return total_of(part.flops for part in timed(item.parts)) if timed(item.parts) else ""
 
 
 _COLUMNS: tuple[Field[Item], ...] = (

@@ -346,7 +346,8 @@
   press("zoom-fit", () => look(0, whole));
   press("path", (event) => { lit = !lit; subsets = new Map(); event.currentTarget.setAttribute("aria-pressed", String(lit)); again(); });
   flopwise.on("choose", again);
-  flopwise.on("show-timeline", (layer) => {
+  flopwise.on("show-timeline", (chosen) => {
+    const layer = flopwise.lineOf(chosen);
     const track = tracks.find((one) => one.kind === "layer" && one.levels.flat().some((item) => item.what === layer)) || tracks.find((one) => one.kind === "event" && one.levels.flat().some((item) => item.layer === layer));
     section.scrollIntoView();
     canvas.focus({ preventScroll: true });

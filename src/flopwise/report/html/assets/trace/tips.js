@@ -9,7 +9,10 @@ Object.assign(flopwise, (() => {
   const over = (i) => (column("time/floor", i) ? `${Number(column("time/floor", i).toPrecision(3))} times the least time on the device` : "");
   const work = (i) => (number(L.flops[i]) ? human(L.flops[i], "FLOP") : "");
   const segment = (i) => (L.inside[i] ? `${noun(L.inside[i].length, "layer")} in one: ${L.inside[i].slice(0, 4).join(", ")}${L.inside[i].length > 4 ? " …" : ""}` : "");
-  const says = (i) => [`${L.time[i] === "" ? "within a segment" : `${time(L.time[i])} in all, ${share(L.time[i])} of the trace`}`, [work(i), rate(i)].filter(Boolean).join(", "), over(i), segment(i)];
+  // The line that has the time of a layer: its own, or that of its segment.
+  const segments = new Map(Object.entries(L.inside).flatMap(([i, names]) => names.map((name) => [name, Number(i)])));
+  const lineOf = (i) => (L.time[i] === "" ? segments.get(L.name[i]) ?? i : i);
+  const says = (i) => [`${L.time[i] === "" ? `its time is in ${L.name[lineOf(i)]}` : `${time(L.time[i])} in all, ${share(L.time[i])} of the trace`}`, [work(i), rate(i)].filter(Boolean).join(", "), over(i), segment(i)];
 
   function layerTip(event, i) { tip(event, L.name[i], L.remainder[i] ? "no layer" : opOf(i), ...says(i)); }
   function groupTip(event, group) {
@@ -23,7 +26,7 @@ Object.assign(flopwise, (() => {
     if (i < 0) return;
     const most = data.most[i] || [];
     const kernels = d3.range(0, most.length, 2).map((at) => `${flopwise.cut(data.kernels[most[at]], 70)} (${time(most[at + 1])})`).join(", ");
-    const facts = [...data.heads.filter(([key]) => !["name", "op"].includes(key)).map(([key, title, kind]) => [title, flopwise.cellText(column(key, i), kind)]), ["layers", (L.inside[i] || []).join(", ")], ["most time in", kernels]].filter(([, text]) => text !== "" && !unknown(text));
+    const facts = [...data.heads.filter(([key]) => !["name", "op"].includes(key)).map(([key, title, kind]) => [title, flopwise.cellText(column(key, i), kind)]), ["layers", (L.inside[i] || []).join(", ")], ["its time is in", lineOf(i) === i ? "" : L.name[lineOf(i)]], ["most time in", kernels]].filter(([, text]) => text !== "" && !unknown(text));
     box.replaceChildren(
       make("div", { class: "top" },
         make("div", { class: "who" }, L.name[i], make("small", {}, opOf(i))),
@@ -43,5 +46,5 @@ Object.assign(flopwise, (() => {
     if (kind === "ratio") return value >= 100 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toPrecision(3)));
     return flopwise.exact(value);
   }
-  return { layerTip, groupTip, cellText, layerSays: says };
+  return { layerTip, groupTip, cellText, lineOf, layerSays: says };
 })());
