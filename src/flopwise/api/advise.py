@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise._arguments import checked
-from flopwise.analyses.advice.advice import Advice, Suggestion, suggestions_of, worth
+from flopwise.analyses.advice.advice import Advice, Suggestion, by_rule, suggestions_of, worth
 from flopwise.analyses.advice.figures import Place, of_profile, total
 from flopwise.analyses.advice.rule import Rule
 from flopwise.analyses.advice.rules import rules as own_rules
 from flopwise.analyses.advice.subject import Subject
 from flopwise.analyses.advice.units import unit_of
 from flopwise.analyses.timing.device import Device
+from flopwise.api import places
 from flopwise.api.bench import check_runnable, file_of
 from flopwise.api.bound import engine_options, measured_device
 from flopwise.api.profile import profile
 from flopwise.errors import InputError
+from flopwise.errors import counted as counted_places
 from flopwise.readers.options import Keywords
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ def advise(
     threads: int | None = None,
     keep_network: bool = False,
     rules: Sequence[Rule] = (),
+    output: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
@@ -52,6 +56,7 @@ def advise(
         threads: cores of a CPU that are used; None means all, and with an engine one.
         keep_network: whether only changes count after which the result is the same.
         rules: rules of your own, beside those of flopwise.
+        output: an ONNX file to write, with the changes after which the result is the same; the model must be one, too.
         progress: called with the name of each step.
         dims: as in ``flopwise.read``.
         batch_size: as in ``flopwise.read``.
@@ -66,6 +71,8 @@ def advise(
     place = _place(device, optimization, threads)
     if optimization is not None:
         check_runnable(model)
+    if output is not None:
+        places.check({"output=": output}, model, inputs)
     counted = profile(model, inputs, fold=False, progress=progress, **sizes, **keywords)
     environment: dict[str, Any] = {}
     if place is not None:
@@ -81,7 +88,34 @@ def advise(
         found = _executed(model, counted, chosen, place, optimization, keywords, progress)
         notes = [f"the same result: on the graph that onnxruntime executes at level {optimization}", _convention(place)]
     kept, left = worth(found)
+    if output is not None:
+        progress("writing")
+        notes += _write(model, counted, chosen, os.fspath(output))
     return Advice(counted, tuple(kept), environment, (*notes, *left), as_text)
+
+
+def _write(model: object, counted: Profile, chosen: Sequence[Rule], output: str) -> list[str]:
+    """Write the model with the same result, and say what was done.
+
+    Raises:
+        InputError: it is no local ONNX file, or the output cannot be written.
+        ModelError: onnxruntime does not run it.
+    """
+    from flopwise.analyses.advice.rewritten import rewritten
+    from flopwise.writers.atomic import write
+
+    if counted.graph.format != "onnx" or not isinstance(model, str | os.PathLike) or not os.path.isfile(model):
+        raise InputError("a model with the changes is written of a local ONNX file; give the path of one")
+    engine_options("onnxruntime", "off", 1)
+    subject = Subject(counted)
+    same = suggestions_of(subject, [rule for rule in chosen if rule.exactness == "same"])
+    content, done, notes = rewritten(os.fspath(model), subject, same)
+    rules = ", ".join(f"{each.rule.name} {each.number}" for each in by_rule(done)) or "nothing"
+    write(content, output)
+    return [
+        f"{output}: changed at {counted_places(len(done), 'place')} ({rules}); the outputs agree in onnxruntime",
+        *notes,
+    ]
 
 
 def _place(device: str | Device | None, level: str | None, threads: int | None) -> Place | None:
@@ -130,9 +164,7 @@ def _convention(place: Place | None) -> str:
     counts = "bytes: what each operator reads and writes"
     if place is None:
         return f"{counts}; times need --device or --level"
-    return (
-        f"{counts}; times: by the roofline of {place.device.name}, row by row, an estimate; --measure runs the pieces"
-    )
+    return f"{counts}; times: by the roofline of {place.device.name}, row by row, an estimate"
 
 
 def as_text(result: Advice) -> str:

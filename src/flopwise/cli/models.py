@@ -153,26 +153,35 @@ def load_rules(path: str | None) -> Mapping[str, Any] | None:
     """
     if path is None:
         return None
-    import runpy
-
     import click
 
-    try:
-        text_of_file(path)  # a device would be read for ever
-        with user_code(path, "it was executed"):
-            rules = runpy.run_path(path).get("RULES")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except FlopwiseError:
-        raise
-    except Exception as error:  # whatever the user's file raises is the user's to see, on one line
-        raise InputError(f"{path}: failed with {type(error).__name__}: {error}{place_of(error)}") from error
+    rules = executed_file(path).get("RULES")
     if not isinstance(rules, Mapping) or not all(callable(r) or isinstance(r, Operator) for r in rules.values()):
         raise InputError(f'{path}: defines no RULES = {{"MyOp": rule}}, where a rule takes a Node and returns Counts')
     context = click.get_current_context(silent=True)
     if context is not None:
         context.with_resource(using(own_rows(rules)))
     return rules
+
+
+def executed_file(path: str) -> dict[str, Any]:
+    """The names that a Python file of the user defines; it is executed.
+
+    Raises:
+        InputError: the file is not there, or fails.
+    """
+    import runpy
+
+    try:
+        text_of_file(path)  # a device would be read for ever
+        with user_code(path, "it was executed"):
+            return runpy.run_path(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except FlopwiseError:
+        raise
+    except Exception as error:  # whatever the user's file raises is the user's to see, on one line
+        raise InputError(f"{path}: failed with {type(error).__name__}: {error}{place_of(error)}") from error
 
 
 def idle_rules(path: str | None, rules: Mapping[str, Any] | None, operators: Collection[str]) -> list[str]:

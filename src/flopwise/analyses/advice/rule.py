@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from flopwise.graph import Node
 
@@ -33,6 +33,8 @@ class Change:
     #: The operators that go as the engine executes them, where that is more than the model says (padding); () for
     #: those of the model.
     before: tuple[Node, ...] = ()
+    #: The elements of stored tensors that are new in ``after``, from a function that reads those of the model by name.
+    values: Callable[[Callable[[str], Any]], Mapping[str, Any]] | None = None
 
 
 def everywhere(roof: Roof) -> bool:

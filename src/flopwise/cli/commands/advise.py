@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,12 +11,17 @@ from flopwise.cli import models, options
 from flopwise.cli.command import Command, option
 from flopwise.cli.completion import ADVISE_COLUMNS, DEVICE
 from flopwise.cli.output import Output, writes
-from flopwise.cli.places import Model
+from flopwise.cli.places import Model, Read
 from flopwise.cli.run import reading_of, run_each
+from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
+    from flopwise.analyses.advice.rule import Rule
     from flopwise.report.report import Report
+
+#: Ending of -o that asks for a model instead of a report.
+MODEL = ".onnx"
 
 
 @click.command(
@@ -33,36 +38,67 @@ if TYPE_CHECKING:
 @option("--threads", type=click.IntRange(1), metavar="N", help="Cores of a CPU in use; default: all, with --level 1.")
 @option("--keep-network", is_flag=True, help="Only changes after which the result is the same.")
 @option("--rules", is_flag=True, help="List the rules with their sources, and look at no model.")
+@option("--rule", type=Read(), metavar="FILE.py", multiple=True, help="Your own rule: RULE of a file, which is run.")
 @options.by("rule", "place", help="One line for each rule or place.")
 @options.columns_of(ADVISE_COLUMNS)
-@options.top("Show the N changes that save most.")
-@writes("sheet", "content")
-def command(model: str | None, rules: bool, output: Output, **settings: Any) -> int:
+@options.top("Show the N changes that save most, or the first N rules.")
+@writes("sheet", "content", models=(MODEL,))
+def command(model: str | None, rules: bool, output: Output | None, path: str | None = None, **settings: Any) -> int:
     """What to change in MODEL, and what each change saves: multiply-adds, bytes, and time on a device.
 
     "Same result" changes give the same outputs up to rounding; "other network" ones need training. With --level, same
     results are looked for in the graph that onnxruntime executes at that level: what it does by itself is left out.
+    With -o FILE.onnx: write MODEL with the changes of the same result, if its outputs in onnxruntime stay the same.
     """
     import flopwise
     from flopwise.report.commands.advise.report import advise_report
     from flopwise.report.commands.advise.rules import rules_report
 
+    own = own_rules(settings["rule"])
     if rules:
         from flopwise.analyses.advice.rules import rules as all_rules
 
         if model is not None:
             raise InputError("--rules lists the rules and looks at no model: leave MODEL out")
-        output.write(rules_report(all_rules()))
+        if output is None:
+            raise InputError("--rules writes no model: leave -o out")
+        output.write(rules_report((*all_rules(), *own)[: settings["top"]]))
         return 0
     if model is None:
         raise InputError("give a MODEL, or --rules for the list of rules")
     reading = reading_of(settings)
     level = reading.pop("level")
     keys = ("device", "threads", "keep_network")
+    if output is None:
+        models.refuse_directory(model, "a model is written from one model")
+        with Progress() as progress:
+            arguments = {**reading, **{key: settings[key] for key in keys}, "rules": own}
+            advice = flopwise.advise(model, optimization=level, output=path, progress=progress, **arguments)
+        for note in advice.notes:
+            if note.startswith(str(path)) or "left as they are" in note:
+                say(note)
+        return 0
 
     def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
-        arguments = {**reading, "dims": dims, **{key: settings[key] for key in keys}}
+        arguments = {**reading, "dims": dims, **{key: settings[key] for key in keys}, "rules": own}
         advice = flopwise.advise(path, optimization=level, progress=step, **arguments)
         return advise_report(advice, settings["by"], settings["columns"], settings["top"]), True
 
     return run_each(model, work, output, dims=reading["dims"])
+
+
+def own_rules(paths: Sequence[str]) -> list[Rule]:
+    """The user's own rules: the RULE of each Python file, which is executed.
+
+    Raises:
+        InputError: a file is not there, fails, or has no RULE.
+    """
+    from flopwise.analyses.advice.rule import Rule
+
+    rules = []
+    for path in paths:
+        rule = models.executed_file(path).get("RULE")
+        if not isinstance(rule, Rule):
+            raise InputError(f"{path}: defines no RULE = flopwise.analyses.advice.rule.Rule(...)")
+        rules.append(rule)
+    return rules

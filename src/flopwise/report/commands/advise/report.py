@@ -9,7 +9,7 @@ from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
 from flopwise.report.sheet.listing import model_name
 from flopwise.report.sheet.sheet import Field, Head, Sheet
-from flopwise.report.sheet.values import Look, Value, duration
+from flopwise.report.sheet.values import Look, duration
 
 #: In words, whether the result stays the same.
 KINDS = {"same": "same result", "other": "other network"}
@@ -18,10 +18,6 @@ KINDS = {"same": "same result", "other": "other network"}
 def _place(each: Suggestion) -> str:
     more = f" +{len(each.place) - 1}" if len(each.place) > 1 else ""
     return f"{each.place[0]}{more}" + (f" ×{each.number}" if each.number > 1 else "")
-
-
-def _percent(share: float | None) -> Value:
-    return "" if share is None else 100 * share
 
 
 COLUMNS: dict[str, Field[Suggestion]] = {
@@ -36,11 +32,6 @@ COLUMNS: dict[str, Field[Suggestion]] = {
         Field(Head("time", "time", "text", 3), lambda each: duration(each.saved.ns / 1e9), "the same, to be read"),
         Field(
             Head("share", "%", "percent", 1), lambda each: 100 * each.share, "share of the whole: what it is ranked by"
-        ),
-        Field(
-            Head("measured", "measured %", "percent", 2),
-            lambda each: _percent(each.measured_share),
-            "share of the piece's time that was gained when both were run",
         ),
         Field(Head("kind", "kind", "text", 4), lambda each: KINDS[each.kind], "whether the result stays the same"),
         Field(Head("source", "source", "text", 9, prose=True), lambda each: each.rule.source, "who says so"),
@@ -71,8 +62,7 @@ def advise_report(
         if columns:
             return [COLUMNS[key] for key in columns]
         timed = any(each.whole.ns for each in advice.suggestions)
-        measured = any(each.measured_share is not None for each in advice.suggestions)
-        left = {"source", "time_ns", *([] if timed else ["time"]), *([] if measured else ["measured"])}
+        left = {"source", "time_ns", *([] if timed else ["time"])}
         return [field for key, field in COLUMNS.items() if key not in ({"time"} if format.data else left)]
 
     def sheet(format: Format, look: Look) -> Sheet:

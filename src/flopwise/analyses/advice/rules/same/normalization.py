@@ -103,7 +103,8 @@ def _changes(subject: Subject, statistics: _Statistics, quotient: Tensor, divide
         return
     op = "LayerNormalization" if centring else "RMSNormalization"
     attributes = {"axis": -1, "epsilon": statistics.epsilon}
-    after = Node(op, f"{end.name}.norm", (source, *factors), (end,), attributes, version=23)
+    version = 17 if centring else 23  # of the operator set that has it
+    after = Node(op, f"{end.name}.norm", (source, *factors), (end,), attributes, version=version)
     text = f"{len(positions)} passes over {source.numel:,} elements, in place of one {op}"
     yield Change(tuple(sorted(positions)), text, (after,))
 

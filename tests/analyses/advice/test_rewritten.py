@@ -1,0 +1,58 @@
+"""Models with advice carried out: the same outputs in onnxruntime by the test's own run, and nothing left to advise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from tests.analyses.advice.planted import Fault, faults
+
+import flopwise
+
+ort = pytest.importorskip("onnxruntime")
+
+FAULTS = {f"{fault.family.name}: {fault.name}": fault for fault in faults()}
+
+
+def _outputs(path: Path) -> list[np.ndarray]:
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    random = np.random.default_rng(3)
+    feeds = {
+        i.name: random.integers(0, 50, i.shape) if "int64" in i.type else random.standard_normal(i.shape, np.float32)
+        for i in session.get_inputs()
+    }
+    return session.run(None, feeds)
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_outputs_stay(fault: Fault, tmp_path: Path) -> None:
+    before, after = tmp_path / "before.onnx", tmp_path / "after.onnx"
+    onnx.save(fault.model(), before)
+    advice = flopwise.advise(before, keep_network=True, output=after)
+    assert any("changed at 1 place" in note for note in advice.notes)
+    rounding = 1e-2 if fault.rule == "cast-pairs" else 1e-4
+    for one, other in zip(_outputs(before), _outputs(after), strict=True):
+        np.testing.assert_allclose(one, other, rtol=rounding, atol=rounding * np.nanmax(np.abs(one)))
+    assert not flopwise.advise(after, keep_network=True).suggestions
+
+
+def test_a_change_that_is_wrong_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = FAULTS["cnn: batch norm"]
+    before, after = tmp_path / "before.onnx", tmp_path / "after.onnx"
+    onnx.save(fault.model(), before)
+    from flopwise.analyses.advice.rules.same import batch_norm
+
+    folded = batch_norm._folded
+    monkeypatch.setattr(batch_norm, "_folded", lambda *a: {k: 2 * v for k, v in folded(*a).items()})
+    notes = flopwise.advise(before, output=after).notes
+    assert any("batch-norm: 1 place left as they are: an output differs by more" in note for note in notes)
+    assert [node.op_type for node in onnx.load(after).graph.node] == [n.op_type for n in onnx.load(before).graph.node]
+
+
+def test_never_over_the_input(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(FAULTS["mlp: dead"].model(), path)
+    with pytest.raises(flopwise.InputError, match="would overwrite"):
+        flopwise.advise(path, output=path)
