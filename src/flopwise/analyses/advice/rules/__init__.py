@@ -20,6 +20,8 @@ NAMES = (
     "same.batch_norm",
     "same.one_hot",
     "same.upsampling",
+    "same.all_logits",
+    "same.unrolled",
     "other.two_kernels",
     "other.asymmetric_kernels",
     "other.separable",

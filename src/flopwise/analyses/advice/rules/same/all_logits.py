@@ -1,0 +1,37 @@
+"""Scores of the vocabulary for every position, where the next token needs those of the last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flopwise.analyses.advice.rule import Change, Rule
+from flopwise.analyses.advice.subject import Subject
+from flopwise.analyses.needed.needed import logits_of
+from flopwise.graph import Node, Tensor
+
+
+def find(subject: Subject) -> Iterator[Change]:
+    """The product that scores the vocabulary, against one of a single position."""
+    logits = logits_of(subject.profile)
+    if logits is None or logits.positions < 2:
+        return
+    node = subject.profile.rows[logits.place].node
+    position = next(p for p, other in enumerate(subject.nodes) if other is node)
+    source, result = node.input(0), node.output()
+    if len(source.dims) != 3:
+        return
+    batch, _, width = source.dims
+    last = Tensor(f"{source.name}.last", (batch, 1, width), source.dtype)
+    scores = Tensor(result.name, (batch, 1, result.dims[-1]), result.dtype)
+    after = Node(node.op, node.name, (last, *node.inputs[1:]), (scores,), node.attrs, version=node.version)
+    text = f"{logits.positions:,} positions are scored over {int(result.dims[-1]):,} entries; the next token needs one"
+    yield Change((position,), text, (after,))
+
+
+RULE = Rule(
+    name="all-logits",
+    about="Score the vocabulary for the last position alone, where the model generates.",
+    exactness="same",
+    source="arithmetic: of generation; training and perplexity need all positions. transformers: logits_to_keep",
+    find=find,
+)
