@@ -7,7 +7,7 @@ fault costs is written down here by hand: ``n`` elements of ``h``, ``w`` along i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -335,9 +335,9 @@ def _upsampled(mode: str, first: bool) -> Callable[[Network, Family], None]:
     return build
 
 
-def faults() -> Iterator[Fault]:
+def faults(families: Mapping[str, Family] = FAMILIES) -> Iterator[Fault]:
     """The planted faults, five families of them."""
-    for f in FAMILIES.values():
+    for f in families.values():
         n, w, rest = f.n, f.w, f.n // f.w
         yield Fault("dead", f, "dead-work", ("d1", "d2"), 0, 16 * n, _dead, _as_it_is)
         nbytes = 4 * (n + 10 * w + 10 * rest)
@@ -351,7 +351,7 @@ def faults() -> Iterator[Fault]:
         moved = (n + rest) + (2 * n + rest) + (2 * n + 1) + (n + rest) + (2 * rest + 1) + 2 * rest
         moved += (2 * n + rest) + (2 * n + w) + (2 * n + w) + 2  # and the axes of the two means, 8 bytes each
         yield Fault("norm", f, "normalization", spelled, 0, 4 * (moved + 2) - 4 * (2 * n + 2 * w), _norm, _one_norm)
-    t, r, m = (FAMILIES[name] for name in ("transformer", "recurrent", "mlp"))
+    t, r, m = (families[name] for name in ("transformer", "recurrent", "mlp"))
     for f in (t, r, m):
         n, w = f.n, f.w
         yield Fault("repeated product", f, "repeated-work", ("m2",), n * w, 4 * (2 * n + w * w), _products, _product)
@@ -370,7 +370,7 @@ def faults() -> Iterator[Fault]:
         yield Fault("casts around", f, "cast-pairs", gone, 0, 12 * n, _casts_around, _no_casts_around)
     yield Fault("around", t, "layout", ("t1", "r", "g"), 0, 16 * t.n, _around_relu, _relu)
     yield Fault("around", m, "layout", ("t1", "r", "g"), 0, 16 * m.n, _around_relu, _relu)
-    for f in (FAMILIES["cnn"], FAMILIES["decoder"]):
+    for f in (families["cnn"], families["decoder"]):
         n, c = f.n, f.shape[1]
         yield Fault("batch norm", f, "batch-norm", ("conv", "g"), 0, 8 * n + 12 * c, _batch_norm, _conv)
         for mode in ("nearest", "linear"):

@@ -16,16 +16,32 @@ def find(subject: Subject) -> Iterator[Change]:
             continue
         casts, last = chain(subject, node.output(), lambda taker, _: taker.op == "Cast")
         vectors = subject.nodes[casts[-1] if casts else position].output()
-        if last is None or bare(last[1].op) != "MatMul" or last[1].input(0).name != vectors.name:
+        if last is None or bare(last[1].op) not in ("MatMul", "Gemm") or last[1].input(0).name != vectors.name:
             continue
         matrix, end = last[1].input(1), last[1].output()
-        if len(matrix.dims) != 2 or any(last[1].attrs.get(k) for k in ("transA", "transB")):
+        if len(matrix.dims) != 2 or not _is_plain(last[1]):
             continue
         indices, depth = node.input(0), matrix.dims[0]
-        rows = Tensor(f"{end.name}.rows", end.shape, end.dtype)
-        after = Node("Gather", f"{end.name}.gather", (matrix, indices), (end,), {"axis": 0})
+        added = last[1].input(2) if last[1].has_input(2) else None
+        activation = last[1].attrs.get("activation")
+        rows, sums = (Tensor(f"{end.name}.{part}", end.shape, end.dtype) for part in ("rows", "sums"))
+        sums = sums if activation else end
+        rows = rows if added is not None or activation else end
+        after = [Node("Gather", f"{end.name}.gather", (matrix, indices), (rows,), {"axis": 0})]
+        if added is not None:
+            after.append(Node("Add", f"{end.name}.add", (rows, added), (sums,)))
+        if activation:  # that the engine took in
+            after.append(
+                Node(str(activation), f"{end.name}.activation", (sums if added is not None else rows,), (end,))
+            )
         text = f"{indices.numel:,} of {depth:,} rows are picked by {rows.numel * depth:,} multiply-adds"
-        yield Change((position, *casts, last[0]), text, (after,))
+        yield Change((position, *casts, last[0]), text, tuple(after))
+
+
+def _is_plain(product: Node) -> bool:
+    """True where factors are multiplied as they are, and nothing is scaled."""
+    ones = (product.attrs.get(name, 1.0) == 1.0 for name in ("alpha", "beta"))
+    return all(ones) and not any(product.attrs.get(name) for name in ("transA", "transB"))
 
 
 def _is_zero_one(subject: Subject, node: Node) -> bool:
