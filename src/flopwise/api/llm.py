@@ -276,11 +276,28 @@ def _request(
         splits = tuple(placements(*request, count or 1, where, shares))
     best = serving if count is None and ways is None else splits[0]
     notes = (
-        (*plain.notes, *assumptions_of_links(where), *_repeated(result.divisible, best.split.tp))
+        (
+            *plain.notes,
+            *assumptions_of_links(where),
+            *_assumed(best.split, batch),
+            *_repeated(result.divisible, best.split.tp),
+        )
         if splits
         else plain.notes
     )
     return replace(plain, serving=best, splits=splits, notes=notes)
+
+
+def _assumed(split: Split, batch: int) -> Iterator[str]:
+    """Notes on what the figures of a split assume."""
+    if batch % split.dp:
+        most = -(-batch // split.dp)
+        yield f"dp {split.dp}: {batch} sequences do not divide by it; memory and times are of a replica with {most}"
+    if split.pp > 1:
+        yield (
+            f"pp {split.pp}: the prompt passes the stages in pieces, of which the slowest stage is never without one; "
+            "in a step each stage works on another part of the sequences"
+        )
 
 
 def _repeated(request: Divisible, tp: int) -> Iterator[str]:

@@ -98,6 +98,13 @@ def test_the_fewest_devices_that_fit(tmp_path: Path) -> None:
     assert {split.split.devices for split in two.splits} == {2}
 
 
+def test_uneven_replicas_and_pipelines_say_what_they_assume(tmp_path: Path) -> None:
+    notes = served(written(tmp_path, LLAMA), device="h100", dp=3, pp=2, batch=8).notes
+    assert "dp 3: 8 sequences do not divide by it; memory and times are of a replica with 3" in notes
+    assert any(note.startswith("pp 2: the prompt passes the stages in pieces") for note in notes)
+    assert not any(note.startswith(("dp", "pp")) for note in served(tmp_path, device="h100", dp=4, batch=8).notes)
+
+
 def test_devices_without_a_known_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flopwise.analyses.llm.serving.workspace.EngineStep.workspace", lambda *call: None)
     assert served(written(tmp_path, LLAMA), device="h100").serving is None
