@@ -91,10 +91,11 @@ def test_a_larger_model_is_noted(run: Run, tmp_path: Path) -> None:
         f"import sys\nsys.path.insert(0, {str(EXAMPLES)!r})\nimport torch\nfrom classifier import Classifier\n"
         "class Larger(Classifier):\n"
         "    def forward(self, images):\n"
-        "        return super().forward(images) @ torch.zeros(10, 40000)\n"
+        "        return super().forward(images) @ torch.zeros(10, 400000)\n"
     )
     out = run("trace", f"{path}:Larger", *MODEL[1:]).out
     assert "multiply-adds are of rows that have no time in the trace" in out
+    assert run("trace", f"{path}:Larger", *MODEL[1:], "--strict").code == 1
     assert "no time" not in run("trace", *MODEL).out
 
 

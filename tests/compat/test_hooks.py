@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+import flopwise
+from flopwise.analyses.traces.land import Place, Step, Work, land
+from flopwise.analyses.traces.trace import Matched, Recording, Trace, layers_of, trace_of
 from flopwise.errors import FlopwiseError, InputError
 
 torch = pytest.importorskip("torch")
@@ -19,6 +22,16 @@ from tests import torch_tools  # noqa: E402
 from torch import nn  # noqa: E402
 
 from flopwise.compat import calflops, ptflops, thop, torchstat  # noqa: E402
+
+
+def made_up_trace(counted: flopwise.Profile) -> Trace:
+    """A trace in which the rows took 10 µs, 20 µs, 30 µs ..."""
+    works, start = [], 0
+    for number in range(len(counted.rows)):
+        works.append(Work(Place((number,)), "", start, start + 10_000 * (number + 1)))
+        start = works[-1].end_ns
+    landing = land(Step("step", 0, start, works))
+    return trace_of(Recording("CPU", layers_of(counted), (landing,), Matched()), "net", "kineto")
 
 
 class Net(nn.Module):
@@ -311,6 +324,41 @@ def test_torchstat_with_durations_of_a_real_run() -> None:
     assert not any(module._forward_hooks for module in model.modules())
     with pytest.raises(FlopwiseError):
         torchstat.stat(Failing(), (3, 16, 16), 1, True)
+
+
+def test_torchstat_with_durations_of_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    """Shares of the time on each leaf: here as many microseconds as the place of its first row."""
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Sequential(nn.BatchNorm2d(4), nn.ReLU()), nn.Conv2d(4, 4, 3)).eval()
+    trace = made_up_trace(flopwise.profile(model, (1, 3, 16, 16)))
+    torchstat.stat(model, (3, 16, 16), trace=trace)
+    shares = re.findall(r"[\d.]+%", capsys.readouterr().out)
+    assert shares == ["9.99%", "19.98%", "29.97%", "39.96%", "99.90%"]  # torchstat divides by 0.1 µs more than the sum
+    with pytest.raises(InputError, match="give one of the two"):
+        torchstat.stat(model, (3, 16, 16), 1, True, trace)
+    with pytest.raises(InputError, match="no module of ReLU has time in it"):
+        torchstat.stat(nn.ReLU(), (3, 16, 16), trace=trace)
+
+
+def test_calflops_with_the_latency_of_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    """The columns of DeepSpeed: time, its share, and FLOP/s, of a module with all that it holds."""
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Sequential(nn.BatchNorm2d(4), nn.ReLU()), nn.Conv2d(4, 4, 3)).eval()
+    trace = made_up_trace(flopwise.profile(model, (1, 3, 16, 16)))
+    calflops.calculate_flops(model, (1, 3, 16, 16))
+    plain = capsys.readouterr().out.splitlines()
+    calflops.calculate_flops(model, (1, 3, 16, 16), trace=trace)
+    shown = capsys.readouterr().out.splitlines()
+    lines = [line for line in shown if "latency" in line]
+    latencies = [found[1] for line in lines if (found := re.search(r"FLOPs, (.+? latency), ", line))]
+    assert latencies == [
+        *("100 us = 100% latency", "10 us = 10% latency", "50 us = 50% latency"),
+        *("20 us = 20% latency", "30 us = 30% latency", "40 us = 40% latency"),
+    ]
+    units = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}
+    figures = [re.findall(r"([\d.]+) ([KMG]?)FLOPS", line) for line in lines]
+    for time, (work, reached) in zip((100, 10, 50, 20, 30, 40), figures, strict=True):
+        flops, rate = (float(number) * units[unit] for number, unit in (work, reached))
+        assert rate == pytest.approx(1e6 * flops / time, rel=0.01)
+    assert [re.sub(r", [^,]+ latency, [\d.]+ .?FLOPS", "", line) for line in shown] == plain
 
 
 def test_torchstat_refuses() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise._arguments import checked
-from flopwise.compat.hooks import kind_of, trained, watched, with_extra_repr
+from flopwise.compat.hooks import kind_of, recorded, trained, watched, with_extra_repr
 from flopwise.conventions.convention import attempt
 from flopwise.conventions.emulation import modules, patched_functions
 from flopwise.conventions.tools.calflops import RULES
@@ -22,6 +22,8 @@ from flopwise.operators.counts import Counts
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+    from flopwise.analyses.traces.trace import Trace
 
 __all__ = ["calculate_flops", "flops_to_string", "macs_to_string", "params_to_string"]
 
@@ -84,6 +86,7 @@ def calculate_flops(
     output_precision: int = 2,
     output_unit: str | None = None,
     ignore_modules: Sequence[type] | None = None,
+    trace: Trace | None = None,
 ) -> tuple[str | float, str | float, str | float]:
     """FLOPs, MACs and trained parameters of a module.
 
@@ -102,9 +105,12 @@ def calculate_flops(
         output_precision: digits behind the point in texts.
         output_unit: unit in texts: "T", "G", "M", "K".
         ignore_modules: classes whose own functions count for the module around them.
+        trace: a trace of the same module (``flopwise.trace``): the printed module then has the time of each module and
+            the FLOP/s that it reached as well, as DeepSpeed's profiler prints them.
 
     Raises:
-        InputError: no input is given, or both a shape and arguments are, or another mode is asked for.
+        InputError: no input is given, or both a shape and arguments are, another mode is asked for, or the trace is of
+            another module.
         ModelError: the module fails.
     """
     if forward_mode != "forward":
@@ -116,7 +122,8 @@ def calculate_flops(
     flops, macs = figures.of(model).dot(patched_functions.FLOPS), figures.of(model).mac
     params = trained(model)
     if print_results:
-        for line in _lines(model, figures, compute_bp_factor, print_detailed, output_unit, output_precision):
+        times = None if trace is None else recorded(model, trace)
+        for line in _lines(model, figures, compute_bp_factor, print_detailed, output_unit, output_precision, times):
             print(line)
     factor = 1 + compute_bp_factor if include_backPropagation else 1
     numbers = flops * factor, macs * factor, params
@@ -197,9 +204,15 @@ class _Figures:
 
 
 def _lines(
-    model: nn.Module, figures: _Figures, factor: float, detailed: bool, unit: str | None, precision: int
+    model: nn.Module,
+    figures: _Figures,
+    factor: float,
+    detailed: bool,
+    unit: str | None,
+    precision: int,
+    times: Mapping[str, float] | None,
 ) -> Iterator[str]:
-    """The printed lines."""
+    """The printed lines; ``times``: the seconds of each module by its path."""
     total = figures.of(model)
     flops, macs, params = total.dot(patched_functions.FLOPS), total.mac, trained(model)
     yield f"\n{' Calculate Flops Results ':-^99}"
@@ -216,6 +229,8 @@ def _lines(
         yield f"\n{' Detailed Calculated FLOPs Results ':-^98}"
         yield "of each module: params, MACs and FLOPs with their part of the whole\n"
 
+        paths = {module: path for path, module in model.named_modules()}
+
         def words(module: nn.Module, own: str) -> str:
             counts = figures.of(module)
             parts = (
@@ -226,6 +241,13 @@ def _lines(
             texts = [
                 f"{shown(part)} = {_share(part, whole, precision):g}% {what}" for part, whole, what, shown in parts
             ]
+            if times is not None:
+                time, whole_time = (times.get(path, 0.0) for path in (paths[module], ""))
+                texts.append(
+                    f"{_number_to_string(time, None, precision)}s = {_share(time, whole_time, precision):g}% latency"
+                )
+                rate = counts.dot(patched_functions.FLOPS) / time if time else 0.0
+                texts.append(flops_to_string(rate, None, precision))
             return ", ".join([*texts, own] if own else texts)
 
         with with_extra_repr(model, words):
@@ -233,5 +255,5 @@ def _lines(
     yield "-" * 99
 
 
-def _share(part: int, whole: int, precision: int) -> float:
+def _share(part: float, whole: float, precision: int) -> float:
     return round(100 * part / whole, precision) if whole else 0

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flopwise.api.read import read
 from flopwise.conventions.emulation.layer import Layer, bare
+from flopwise.errors import InputError
 from flopwise.graph import Graph, Tensor
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+    from flopwise.analyses.traces.trace import Trace
 
 #: A user's rule: module, positional arguments, result; it adds to an attribute of the module.
 Hook: TypeAlias = Callable[[Any, Any, Any], object]
@@ -27,6 +30,22 @@ def watched(model: nn.Module, args: Iterable[object] = (), kwargs: Mapping[str, 
         ModelError: the module fails.
     """
     return read(model, (list(args), dict(kwargs or {})))
+
+
+def recorded(model: nn.Module, trace: Trace) -> dict[str, float]:
+    """The seconds that each module took in a trace, with those within it, by its path; "" is the model itself.
+
+    Raises:
+        InputError: the trace has no time in a module of this model.
+    """
+    from flopwise.analyses.traces.lines import module_times
+
+    times = {path: time / 1e9 for path, time in module_times(trace).items()}
+    if not any(times.get(path) for path, _ in model.named_modules() if path):
+        raise InputError(
+            f"the trace is of {trace.model or 'no model'}: no module of {type(model).__name__} has time in it"
+        )
+    return times
 
 
 def kind_of(cls: type) -> str:

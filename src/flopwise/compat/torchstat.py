@@ -2,7 +2,8 @@
 
 It takes the same arguments and prints the same text, but the module runs on meta tensors and is afterwards as it was,
 while torchstat leaves buffers in it and replaces the ``__call__`` of its classes. Time is measured where asked for
-(``timed=True``), in one real run; else the column of durations holds question marks. Nothing here needs pandas.
+(``timed=True``), in one real run, or taken from a trace; else the column of durations holds question marks. Nothing
+here needs pandas.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from flopwise._arguments import checked
-from flopwise.compat.hooks import watched
+from flopwise.compat.hooks import recorded, watched
 from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.layer import Layer
 from flopwise.conventions.tools import torchstat as convention
@@ -25,6 +26,8 @@ from flopwise.graph import Graph
 if TYPE_CHECKING:
     from torch import nn
 
+    from flopwise.analyses.traces.trace import Trace
+
 __all__ = ["stat"]
 
 #: Columns of numbers; the others are texts to pandas.
@@ -32,7 +35,13 @@ _NUMERIC = frozenset({"params", "MemRead(B)", "MemWrite(B)", "MemR+W(B)"})
 
 
 @checked
-def stat(model: nn.Module, input_size: Sequence[int], query_granularity: int = 1, timed: bool = False) -> None:
+def stat(
+    model: nn.Module,
+    input_size: Sequence[int],
+    query_granularity: int = 1,
+    timed: bool = False,
+    trace: Trace | None = None,
+) -> None:
     """Prints shapes, parameters, memory, operations and bytes moved of each leaf module, and their sums.
 
     Args:
@@ -40,19 +49,23 @@ def stat(model: nn.Module, input_size: Sequence[int], query_granularity: int = 1
         input_size: channels, height and width of one image.
         query_granularity: 1, for leaf modules; torchstat fails above it.
         timed: whether the module also runs with its weights, on one random image, for the shares of its time.
+        trace: a trace of the same module (``flopwise.trace``), for the shares of its time in place of a run.
 
     Raises:
-        InputError: ``input_size`` has not three numbers, or ``query_granularity`` is above 1.
+        InputError: ``input_size`` has not three numbers, ``query_granularity`` is above 1, times are asked for in both
+            ways, or the trace is of another module.
         ModelError: the module fails, or torchstat would.
     """
     if not isinstance(input_size, (tuple, list)) or len(input_size) != 3:
         raise InputError(f"input_size must be three numbers (channels, height, width), not {input_size!r}")
     if query_granularity > 1:
         raise InputError(f"torchstat fails for a query_granularity above 1, as {query_granularity} is")
+    if timed and trace is not None:
+        raise InputError("times are measured (timed=True) or taken from a trace: give one of the two")
     graph = watched(model, [(1, *input_size)])
     for warning in _unsupported(model, graph):
         print(warning)
-    durations = _durations(model, input_size) if timed else None
+    durations = _durations(model, input_size) if timed else None if trace is None else recorded(model, trace)
     print(_report([_line(path, layer) for path, layer in convention.leaves(graph).items()], durations))
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from flopwise.analyses.traces.trace import Segment, TimedRow, Trace
+from flopwise.analyses.traces.trace import FORWARD, Segment, TimedRow, Trace
 
 Part: TypeAlias = "TimedRow | Segment"
 
@@ -75,3 +76,18 @@ def modules_around(path: str, depth: int | None) -> Iterator[str]:
     for length in range(1, len(parts) + 1):
         if depth is None or length <= depth:
             yield ".".join(parts[:length])
+
+
+def module_times(trace: Trace) -> dict[str, int]:
+    """Path of a module -> the time of the forward pass in it and in those within it, nanoseconds; "" is the model.
+
+    The time of a segment is that of the innermost module around its layers.
+    """
+    modules = {row.name: row.module for row in trace.rows}
+    times: Counter[str] = Counter()
+    for part in (*trace.rows, *trace.segments):
+        if part.phase == FORWARD and part.time_ns is not None:
+            layers = part.layers if isinstance(part, Segment) else (part.name,)
+            for path in modules_around(common_module(modules[name] for name in layers), None):
+                times[path] += part.time_ns
+    return dict(times)

@@ -261,6 +261,12 @@ class Trace:
         return sum(segment.time_ns for segment in self.segments)
 
     @property
+    def unseen(self) -> float:
+        """The share of the model's arithmetic that is of rows without time in the step."""
+        flops = sum(row.flops or 0 for row in self.rows)
+        return sum(row.flops or 0 for row in self.rows if row.status == "absent") / flops if flops else 0.0
+
+    @property
     def remainder_ns(self) -> int:
         """Time of no layer."""
         return sum(self.remainder.values())

@@ -18,7 +18,8 @@ from flopwise.errors import InputError, ModelError
 if TYPE_CHECKING:
     from flopwise.analyses.traces.trace import Trace
 
-#: The share of the covered time, without gaps, that has to be on rows or under a name for --strict.
+#: For --strict: the share of the covered time, without gaps, that has to be on rows or under a name, and that of the
+#: model's arithmetic that has to be on rows with time.
 LEAST = 0.95
 
 
@@ -41,7 +42,11 @@ LEAST = 0.95
 @option("--beside", type=Read(), metavar="FILE", help="Of TensorRT: the engine's layers (--exportLayerInfo).")
 @option("--split", type=click.Choice(["macs"]), help="Divide segments' time by multiply-adds: an estimate.")
 @option("--fail-on", metavar='"time>5%"', help="Of two traces: exit with 1 when OTHER takes so much more than TRACE.")
-@option("--strict", is_flag=True, help=f"Exit with 1 when less than {100 * LEAST:g} % of the time has a row or a name.")
+@option(
+    "--strict",
+    is_flag=True,
+    help=f"Exit with 1 when under {100 * LEAST:g} % of the time has a row or a name, or of the model a time.",
+)
 @options.by("layer", "op", "module", "kernel", "step", help="One line for each of these.")
 @options.depth
 @options.columns_of(TRACE_COLUMNS)
@@ -96,7 +101,7 @@ def command(
         draw(trace, settings["figures"], settings["figure_format"])
     output.write(trace_report(trace, by, *(settings[key] for key in ("columns", "sort", "top", "depth"))))
     unnamed = trace.remainder.get("unmatched", 0)
-    return NO if strict and trace.busy_ns and unnamed > (1 - LEAST) * trace.busy_ns else 0
+    return NO if strict and (unnamed > (1 - LEAST) * trace.busy_ns or trace.unseen > 1 - LEAST) else 0
 
 
 def is_trace(path: str) -> bool:
