@@ -120,6 +120,7 @@ def test_strict_asks_for_names(run: Run, tmp_path: Path) -> None:
         ([TRACE, "--step", "ProfilerStep#9"], "the trace has no step 'ProfilerStep#9'; did you mean"),
         ([TRACE, "-b", "4"], "batch_size= says how to read a model, and there is none"),
         ([TRACE, "-i", "4x3x32x32"], "inputs= says how to read a model, and there is none"),
+        ([*MODEL, "--split", "macs"], "no layers with multiply-adds ran in one event"),
         ([TRACE, "--columns", "tme"], "unknown column 'tme'; did you mean 'time'?"),
         ([TRACE, "--by", "step", "--sort", "time"], "lines by step have columns of their own"),
         ([TRACE, "--by", "step", "--top", "1"], "lines by step are all of them, in their order: leave top out"),

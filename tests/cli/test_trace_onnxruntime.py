@@ -36,6 +36,13 @@ def test_one_profile(run: Run, files: list[Path]) -> None:
     assert "segment" in out
 
 
+def test_segments_divided_where_asked_for(run: Run, files: list[Path]) -> None:
+    content = json.loads(run("trace", *files[::2], "-f", "json", "--split", "macs").out)
+    assert content["trace"]["split"] == "macs"
+    assert all(row["time_ns"] for row in content["rows"] if row["op"] == "Conv")
+    assert "segments divided by multiply-adds: an estimate" in run("trace", *files[::2], "--split", "macs").out
+
+
 def test_two_profiles(run: Run, files: list[Path]) -> None:
     code, out, err = run("trace", *files, "--fail-on", "time<0%")
     assert code == (1 if err else 0)

@@ -85,7 +85,8 @@ def module_times(trace: Trace) -> dict[str, int]:
     """
     modules = {row.name: row.module for row in trace.rows}
     times: Counter[str] = Counter()
-    for part in (*trace.rows, *trace.segments):
+    parts: tuple[Part, ...] = (*trace.rows, *trace.segments)
+    for part in parts:
         if part.phase == FORWARD and part.time_ns is not None:
             layers = part.layers if isinstance(part, Segment) else (part.name,)
             for path in modules_around(common_module(modules[name] for name in layers), None):

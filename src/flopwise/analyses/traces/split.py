@@ -8,15 +8,23 @@ from dataclasses import replace
 
 from flopwise.analyses.traces.land import Landing, Place
 from flopwise.analyses.traces.trace import Recording
+from flopwise.errors import InputError
 
 
 def split_by_macs(recording: Recording) -> Recording:
     """The recording with each segment's time divided in proportion to multiply-adds, in whole nanoseconds.
 
     A segment without multiply-adds stays whole. Its kernels are counted on the layer with the most.
+
+    Raises:
+        InputError: no segment has any.
     """
     places = {p for landing in recording.landings for p in landing.times if len(p.layers) > 1}
     weights = {p: w for p in places if any(w := [recording.layers[n].macs or 0 for n in p.layers])}
+    if not weights:
+        raise InputError(
+            "no layers with multiply-adds ran in one event, so that there is no time to divide: leave split out"
+        )
     landings = tuple(_split(landing, weights) for landing in recording.landings)
     estimates = frozenset(Place((n,), p.phase) for p in weights for n in p.layers)
     return replace(recording, landings=landings, estimates=estimates)

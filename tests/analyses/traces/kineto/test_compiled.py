@@ -12,9 +12,13 @@ import flopwise
 from flopwise.analyses.traces.kineto.fused import is_layout, listed, parts
 from flopwise.analyses.traces.kineto.tokens import Token
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
-from tests.analyses.traces.kineto import recording
+from tests.analyses.traces.kineto import recording  # noqa: E402 - without torch there is nothing to record
+from torch import nn  # noqa: E402
+
+SHARED = Path(__file__).parents[5] / "shared" / "traces"
+sample = pytest.mark.skipif(not SHARED.is_dir(), reason="no recorded traces")
 
 #: Four steps of ``recording.Net`` under ``torch.compile`` with ``torch._inductor.config.cpp.enable_kernel_profile``.
 COMPILED = Path(__file__).parent / "compiled.json.gz"
@@ -46,6 +50,42 @@ def test_kernels_without_events_are_named_and_the_note_says_how_to_see_them(tmp_
     assert trace.covered_ns == whole.covered_ns
     (note,) = trace.notes
     assert "enable_kernel_profile" in note
+
+
+class Block(nn.Module):
+    """A layer of a transformer with its norms written out, as the recording below has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Linear(2048, 2048, bias=False) for _ in range(4))
+        self.gate, self.up = (nn.Linear(2048, 8192, bias=False) for _ in range(2))
+        self.down = nn.Linear(8192, 2048, bias=False)
+        self.first, self.second = (nn.Parameter(torch.ones(2048)) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+            return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * weight
+
+        y = norm(x, self.first)
+        heads = [part(y).view(8, 4096, 16, 128).transpose(1, 2) for part in list(self.parts)[:3]]
+        mixed = nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
+        x = x + self.parts[3](mixed.transpose(1, 2).reshape(8, 4096, 2048))
+        y = norm(x, self.second)
+        result: torch.Tensor = x + self.down(nn.functional.silu(self.gate(y)) * self.up(y))
+        return result
+
+
+@sample
+def test_a_compiled_block_on_a_gpu() -> None:
+    """Recorded by others on an MI300X: the time of every kernel is on rows or on segments of them."""
+    with torch.device("meta"):
+        block, x = Block().to(torch.bfloat16), torch.zeros(8, 4096, 2048, dtype=torch.bfloat16)
+    trace = flopwise.trace(block, SHARED / "kineto_compile_triton.json.gz", x)
+    assert trace.matched.product_time_share == 1.0
+    assert set(trace.remainder) == {"gaps"}
+    assert sum(row.launches for row in trace.rows) + sum(one.launches for one in trace.segments) == 12
+    assert ("silu", "mul:5") in [segment.layers for segment in trace.segments]  # put off behind the next product
+    assert all(row.time_ns for row in trace.rows if row.op in ("Gemm", "Attention"))
 
 
 def test_names_of_kernels_tell_their_rows() -> None:

@@ -41,12 +41,32 @@ def listed(name: str) -> str | None:
     ('_softmax_mul', 'add_mean', None)
     """
     found = _KERNEL.match(name)
-    return found[1] if found else None
+    return found[1].replace("_unsafe_view", "") if found else None
 
 
 def is_layout(operators: str) -> bool:
     """True for a kernel that names nothing but products, which have events of their own."""
     return not _PRODUCTS.sub("", operators).strip("_")
+
+
+def _names(operators: str, row: Token) -> bool:
+    """True where the operators in a kernel's name tell of a row."""
+    return bool(row.name) and any(name in operators for name in (row.name, *_DECOMPOSED.get(row.name, ())))
+
+
+def earlier(operators: str, own: Sequence[Token], before: Sequence[Token]) -> int | None:
+    """The position of the last row before the products that a kernel stands for as well; None where there is none.
+
+    A compiler may put off work of a row until behind the next product, such as an activation until it is multiplied.
+
+    Args:
+        operators: those in the name of the kernel.
+        own: the rows between the products around it that it stands for.
+        before: rows before that no event stands for.
+    """
+    known = {row.name for row in own}
+    late = [n for n, row in enumerate(before) if not row.product and row.name not in known and _names(operators, row)]
+    return late[-1] if late else None
 
 
 def parts(kernels: Sequence[str], rows: Sequence[Token]) -> list[list[int]]:
@@ -62,9 +82,7 @@ def parts(kernels: Sequence[str], rows: Sequence[Token]) -> list[list[int]]:
     waiting: list[int] = []
     now = -1
     for place, row in enumerate(rows):
-        names = (row.name, *_DECOMPOSED.get(row.name, ()))
-        first = max(now, 0)
-        found = next((k for k in range(first, len(kernels)) if row.name and any(n in kernels[k] for n in names)), None)
+        found = next((k for k in range(max(now, 0), len(kernels)) if _names(kernels[k], row)), None)
         if found is not None:
             now = found
             own[now] += waiting

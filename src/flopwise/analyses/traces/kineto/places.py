@@ -46,6 +46,7 @@ class Model:
         pairs = self._aligned[tokens]
         places: dict[Operator, Place] = {}
         gap: list[Operator] = []
+        left: list[int] = []
         before = -1
         for operator, row in zip([*operators, None], [*pairs, len(self.tokens)], strict=True):
             if operator is not None and row is None:
@@ -53,13 +54,18 @@ class Model:
                 continue
             assert row is not None
             after = trains and operator is None
-            places.update(self._gap(gap, tuple(range(before + 1, row)), after))
+            rows = tuple(range(before + 1, row))
+            landed = self._gap(gap, rows, left, after)
+            places.update(landed)
+            left += set(rows) - {place for each in landed.values() for place in each.layers}
             if operator is not None:
                 places[operator] = Place((row,), FORWARD)
             gap, before = [], row
         return places
 
-    def _gap(self, operators: Sequence[Operator], rows: tuple[int, ...], loss: bool) -> Mapping[Operator, Place]:
+    def _gap(
+        self, operators: Sequence[Operator], rows: tuple[int, ...], left: list[int], loss: bool
+    ) -> Mapping[Operator, Place]:
         """The places of operators that are no row's, from the rows between those of their neighbours.
 
         They are a segment where both compute the same number of products: an encoder layer in one kernel, or others.
@@ -72,7 +78,7 @@ class Model:
             }
         compiled = [o for o in operators if fused.listed(o.name)]
         if compiled:
-            return self._compiled(compiled, operators, rows, loss)
+            return self._compiled(compiled, operators, rows, left, loss)
         macs = sum(work_of(o.name, o.arguments).macs or 0 for o in operators)
         if not macs or macs != sum(self.layers[row].macs or 0 for row in rows):
             return {o: Place(name=_remainder(o, loss)) for o in operators}
@@ -83,16 +89,26 @@ class Model:
         return {o: places.get(o) or Place(name=_remainder(o, loss)) for o in operators}
 
     def _compiled(
-        self, kernels: Sequence[Operator], operators: Sequence[Operator], rows: tuple[int, ...], loss: bool
+        self,
+        kernels: Sequence[Operator],
+        operators: Sequence[Operator],
+        rows: tuple[int, ...],
+        left: list[int],
+        loss: bool,
     ) -> Mapping[Operator, Place]:
-        """The places of kernels that a compiler made of rows, by the operators in their names."""
+        """The places of kernels that a compiler made of rows, by the operators in their names.
+
+        ``left``: rows before that no event stands for yet; what these kernels stand for is taken out of it.
+        """
         texts = [fused.listed(kernel.name) or "" for kernel in kernels]
         places = {o: Place(name=_remainder(o, loss)) for o in operators}
         for kernel, text, part in zip(
             kernels, texts, fused.parts(texts, [self.tokens[row] for row in rows]), strict=True
         ):
             if part:
-                places[kernel] = Place(tuple(rows[place] for place in part), FORWARD)
+                own = [rows[place] for place in part]
+                late = fused.earlier(text, [self.tokens[row] for row in own], [self.tokens[row] for row in left])
+                places[kernel] = Place((*([] if late is None else [left.pop(late)]), *own), FORWARD)
             elif fused.is_layout(text):
                 places[kernel] = Place(name=names.LAYOUT)
         return places
