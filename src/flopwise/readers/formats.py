@@ -41,10 +41,14 @@ def _is_jax(model: object) -> bool:
     return is_name(model) if isinstance(model, str) else is_object(model)
 
 
-def _read_jax(*arguments: Any) -> Graph:
+def _read_jax(model: object, *arguments: Any) -> Graph:
+    try:
+        import jax  # noqa: F401 # whether it is there
+    except ImportError:
+        raise ModelError(f"{model}: JAX is needed for that: pip install 'flopwise[jax]'") from None
     from flopwise.readers.jax.read import read_jax
 
-    return read_jax(*arguments)
+    return read_jax(model, *arguments)
 
 
 #: Stands here, so that no other model waits for a file of it.

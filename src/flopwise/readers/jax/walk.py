@@ -21,9 +21,11 @@ from flopwise.readers.jax.lower.trips import Trips, trips_of
 #: Primitives that call another program -> the parameter that holds it. Its operators stand in place of the call.
 CALLS: Mapping[str, str] = {
     "jit": "jaxpr",
+    "pjit": "jaxpr",  # its name before JAX 0.7
     "closed_call": "call_jaxpr",
     "call": "call_jaxpr",
     "remat2": "jaxpr",
+    "checkpoint": "jaxpr",  # its name before JAX 0.8
     "custom_jvp_call": "call_jaxpr",
     "custom_jvp_call_jaxpr": "fun_jaxpr",
     "custom_vjp_call": "call_jaxpr",
