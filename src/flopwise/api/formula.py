@@ -34,7 +34,7 @@ from flopwise.graph import Graph
 from flopwise.operators.own import Rules, own_rows, using
 from flopwise.readers.formats import format_of
 from flopwise.readers.inputs import InputSpec
-from flopwise.readers.options import CaffeOptions, Keywords, OnnxOptions, Options, TorchOptions, options_of
+from flopwise.readers.options import CaffeOptions, JaxOptions, Keywords, OnnxOptions, Options, TorchOptions, options_of
 from flopwise.readers.source.location import is_callable, shown
 
 if TYPE_CHECKING:
@@ -91,6 +91,9 @@ def formula(
         if format.options is CaffeOptions:
             with _naming(model):
                 result = derive(_net(request, options_of(CaffeOptions, options, keywords)), counting, progress)
+        elif format.options is JaxOptions:
+            with _naming(model):
+                result = derive(_function(request, options_of(JaxOptions, options, keywords)), counting, progress)
         elif format.module is not None:
             from flopwise.readers.torch.model import module_of
 
@@ -201,6 +204,28 @@ def _net(request: _Request, options: CaffeOptions) -> Subject:
         guards = Guards()
         with recording(guards):
             graph = net.graph(dict(own.sizes), reached=lambda layer: setattr(guards, "reason", layer))
+        return Followed(graph_at(own.point), graph, guards)
+
+    return Subject(opened.symbols, graph_at, follow, opened.hints, opened.shapes, runs=True)
+
+
+def _function(request: _Request, options: JaxOptions) -> Subject:
+    """A function of JAX's, which is traced with symbolic dimensions."""
+    from flopwise.readers.jax.symbolic import open_inputs_of, traced_with_symbols
+
+    specs, others = open_inputs_of(request.model, request.inputs, options)
+    declared = [_Declared(spec.name, spec.dtype, spec.shape) for spec in specs]
+    opened = request.opened(declared, specs)
+    if not opened.symbols:
+        raise InputError("no size is open; write a name in place of a number, such as -i batchx28x28x1")
+
+    def graph_at(point: Point) -> Graph:
+        return read(request.model, {**{spec.name: spec for spec in opened.at(point)}, **others}, options=options)
+
+    def follow(own: Request) -> Followed:
+        guards = Guards()
+        with recording(guards):
+            graph = traced_with_symbols(request.model, opened.at(own.point), own.sizes, others, options)
         return Followed(graph_at(own.point), graph, guards)
 
     return Subject(opened.symbols, graph_at, follow, opened.hints, opened.shapes, runs=True)

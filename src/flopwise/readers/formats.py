@@ -53,7 +53,13 @@ def _read_jax(model: object, *arguments: Any) -> Graph:
 
 #: Stands here, so that no other model waits for a file of it.
 JAX = Format(
-    "jax", "JAX functions", _read_jax, matches=_is_jax, takes=("inputs", "dims", "batch_size"), options=JaxOptions
+    "jax",
+    "JAX functions",
+    _read_jax,
+    matches=_is_jax,
+    takes=("inputs", "dims", "batch_size"),
+    options=JaxOptions,
+    formulas=True,
 )
 
 #: Every format of flopwise's own. The first that matches reads a model; the weights of a directory are sought in this

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -82,6 +83,27 @@ def settle(
     return Call(tuple(args), kwargs)
 
 
+def open_specs(names: Sequence[str], inputs: Any) -> tuple[list[InputSpec], dict[str, Any]]:
+    """The inputs that are given by shapes, which may have names for sizes, and the other arguments by name."""
+    making = _Making(names, Dims(), None)
+    texts = [inputs] if isinstance(inputs, str) else inputs
+    named: dict[str, Any]
+    if isinstance(texts, list | tuple) and texts and all(isinstance(text, str) for text in texts):
+        named = {}
+        for place, text in enumerate(texts):
+            name, value = making.described(text, place)
+            named[name] = value
+    else:
+        positional, keywords = _parts(inputs, names)
+        named = {**{_name(names, i): value for i, value in enumerate(positional)}, **keywords}
+    specs = [value for value in named.values() if isinstance(value, InputSpec)]
+    shapes = {name: value for name, value in named.items() if is_shape(value)}
+    specs += [InputSpec(name, tuple(shape)) for name, shape in shapes.items()]
+    given = {spec.name for spec in specs}
+    specs = [replace(spec, dtype=spec.dtype or default_type(spec.name)) for spec in specs]
+    return specs, {name: value for name, value in named.items() if name not in given}
+
+
 def _name(names: Sequence[str], place: int) -> str:
     """The parameter at a place, or a name for what takes any number."""
     return names[place] if place < len(names) else f"input{place}"
@@ -120,6 +142,11 @@ class _Making:
 
     def text(self, text: str, place: int) -> tuple[str, Any]:
         """The name and the value of an argument that a text describes."""
+        name, value = self.described(text, place)
+        return name, self.spec(value) if isinstance(value, InputSpec) else value
+
+    def described(self, text: str, place: int) -> tuple[str, Any]:
+        """The name of an argument that a text describes, and its shape or its value."""
         head, colon, rest = text.partition(":")
         if colon and rest.startswith(VALUE):
             try:
@@ -130,7 +157,7 @@ class _Making:
                 ) from None
         names = self.names if head in self.names else [_name(self.names, place)]
         spec = parse(text, names)
-        return spec.name, self.spec(spec)
+        return spec.name, spec
 
     def one(self, name: str, value: Any) -> Any:
         """An argument: a shape becomes an array of it."""
@@ -138,6 +165,8 @@ class _Making:
             return value.value
         if isinstance(value, str):
             return self.text(value if value.startswith(f"{name}:") else f"{name}:{value}", 0)[1]
+        if isinstance(value, InputSpec):
+            return self.spec(value)
         if is_shape(value):
             return self.spec(InputSpec(name, tuple(value)))
         return value
@@ -148,16 +177,23 @@ class _Making:
         Raises:
             InputError: a name in it has no value, or the type is not one of JAX's.
         """
-        extents: list[int] = []
+        extents: list[Any] = []
         for extent in spec.shape:
+            if hasattr(extent, "_sorted_terms"):
+                extents.append(extent)
+                continue
             size = self.dims.find(extent) if isinstance(extent, str) else operator.index(extent)
             if size is None or size < 0:
                 raise InputError(f"input {spec.name!r}: {extent!r} has no size; give --dim {extent}=NUMBER")
             extents.append(size)
         if self.batch is not None and extents:
             extents[0], self.batched = self.batch, True
-        dtype = spec.dtype or ("int32" if spec.name in _WHOLE else "float32")
-        return abstract(extents, jax_dtype(dtype))
+        return abstract(extents, jax_dtype(spec.dtype or default_type(spec.name)))
+
+
+def default_type(name: str) -> str:
+    """The element type of an input of which only the shape is given."""
+    return "int32" if name in _WHOLE else "float32"
 
 
 def jax_dtype(name: str) -> Any:

@@ -73,7 +73,8 @@ class _Reading:
                 self.hold(tensor, leaf.value)
         changing = is_backward(closed.jaxpr) or _changes(arguments, [tensor_of("", aval) for aval in closed.out_avals])
         walk = Walk(kinds, self.options.trips or {}, changing, self.options.per_device, self.stored)
-        results = walk.run(closed.jaxpr, closed.consts, arguments, Place())
+        with errors(program.source):
+            results = walk.run(closed.jaxpr, closed.consts, arguments, Place())
         self.check_trips(walk)
         self.note(walk)
         used = {t.name for node in walk.nodes for t in node.known_inputs} | {t.name for t in results}
@@ -190,6 +191,12 @@ def arrays_of(program: Program, result: Any) -> Any:
     return result
 
 
+_HOME: Any = jax.errors if hasattr(jax.errors, "InconclusiveDimensionOperation") else jax.core
+
+#: What JAX raises where Python compares an open size; it stands in jax.core before JAX 0.8.
+_INCONCLUSIVE: type[Exception] = _HOME.InconclusiveDimensionOperation
+
+
 @contextlib.contextmanager
 def errors(source: str) -> Iterator[None]:
     """What a function raises while it is traced is one line; what asks for elements is said in plain words."""
@@ -207,6 +214,9 @@ def errors(source: str) -> Iterator[None]:
             except asks as error:
                 words = "asks for the elements of an array while it is traced, as under jax.jit"
                 raise ModelError(f"{source}: {words}{place_of(error)}") from error
+            except _INCONCLUSIVE as error:
+                why = " ".join(str(error).split()).partition(". ")[0].partition(" This error")[0]
+                raise ModelError(f"{source}: open sizes decide what runs ({why}){place_of(error)}") from error
     except ModelError as error:
         raise ModelError(" ".join(str(error).split("\n")[0].split())) from error.__cause__
 

@@ -14,7 +14,7 @@ from flopwise.graph import STORED, Body, Kind, Module, Node, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.folding import WRITES
 from flopwise.readers.inputs import dtype_of
-from flopwise.readers.jax.lower.lowered import Equation, Lowered
+from flopwise.readers.jax.lower.lowered import Equation, Lowered, extent_of
 from flopwise.readers.jax.lower.table import lower
 from flopwise.readers.jax.lower.trips import Trips, trips_of
 
@@ -56,13 +56,9 @@ def tensor_of(name: str, aval: Any, kind: Kind = "activation") -> Tensor:
     inner = getattr(aval, "inner_aval", aval)  # of a reference
     dtype = str(getattr(inner, "dtype", "float32"))
     if dtype.startswith("key<"):  # the key of random numbers: two words, or four
-        return Tensor(name, (*map(_extent, inner.shape), 2 if "fry" in dtype else 4), "uint32", kind)
+        return Tensor(name, (*map(extent_of, inner.shape), 2 if "fry" in dtype else 4), "uint32", kind)
     known = dtype_of("bool" if dtype == "float0" else dtype)
-    return Tensor(name, tuple(map(_extent, getattr(inner, "shape", ()))), known if known in BITS else None, kind)
-
-
-def _extent(extent: Any) -> Any:
-    return int(extent) if hasattr(extent, "__index__") and not hasattr(extent, "_to_single_term") else extent
+    return Tensor(name, tuple(map(extent_of, getattr(inner, "shape", ()))), known if known in BITS else None, kind)
 
 
 class Walk:
@@ -170,10 +166,11 @@ class Walk:
 
     def scan(self, eqn: Any, taken: list[Tensor], place: Place) -> list[Tensor]:
         """A scan: its constants are those outside, what is carried and scanned is its own."""
-        node = self._node(eqn, taken, place, Lowered("Scan", tuple(taken), {"length": eqn.params["length"]}))
+        length = extent_of(eqn.params["length"])
+        node = self._node(eqn, taken, place, Lowered("Scan", tuple(taken), {"length": length}))
         constant = eqn.params["num_consts"]
         handed = [*taken[:constant], *[None] * (len(taken) - constant)]
-        self._body(eqn.params["jaxpr"], node, "body", handed, place, Trips(int(eqn.params["length"])))
+        self._body(eqn.params["jaxpr"], node, "body", handed, place, Trips(length))
         return list(node.known_outputs)
 
     def while_(self, eqn: Any, taken: list[Tensor], place: Place) -> list[Tensor]:
@@ -228,7 +225,7 @@ class Walk:
         node = self._node(eqn, taken, place, Lowered(f"lax::{eqn.primitive.name}", tuple(taken)))
         times = taken[0].numel
         if "window_dimensions" in eqn.params:
-            times = node.output().numel * math.prod(map(int, eqn.params["window_dimensions"]))
+            times = node.output().numel * math.prod(map(extent_of, eqn.params["window_dimensions"]))
         own = [None] * len(_opened(eqn.params["jaxpr"])[0].invars)
         self._body(eqn.params["jaxpr"], node, "body", own, place, Trips(times))
         return list(node.known_outputs)

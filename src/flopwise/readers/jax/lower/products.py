@@ -6,7 +6,7 @@ import string
 from collections.abc import Sequence
 
 from flopwise.graph import Tensor
-from flopwise.readers.jax.lower.lowered import Equation, Lowered, Lowering
+from flopwise.readers.jax.lower.lowered import Equation, Lowered, Lowering, extent_of
 
 
 def dot_general(equation: Equation) -> Lowered:
@@ -74,7 +74,7 @@ def convolution(equation: Equation) -> Lowered:
     numbers = params["dimension_numbers"]
     attrs = {name: list(map(int, getattr(numbers, name))) for name in ("lhs_spec", "rhs_spec", "out_spec")}
     attrs |= {name: list(map(int, params[name])) for name in ("window_strides", "lhs_dilation", "rhs_dilation")}
-    attrs["padding"] = [int(pad) for pads in params["padding"] for pad in pads]
+    attrs["padding"] = [extent_of(pad) for pads in params["padding"] for pad in pads]
     groups = {name: int(params[name]) for name in ("feature_group_count", "batch_group_count")}
     return Lowered("lax::conv_general_dilated", equation.inputs, {**attrs, **groups})
 

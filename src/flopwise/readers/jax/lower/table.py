@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flopwise.readers.jax.lower.lowered import Equation, Lowered, Lowering
+from flopwise.readers.jax.lower.lowered import Equation, Lowered, Lowering, extent_of
 from flopwise.readers.jax.lower.products import LOWERINGS as PRODUCTS
 
 #: Primitives that are an operator of ONNX's or PyTorch's, with the same inputs in the same order.
@@ -99,7 +99,7 @@ def top_k(equation: Equation) -> Lowered:
 
 
 def _windows(equation: Equation) -> Lowered:
-    window = list(map(int, equation.params["window_dimensions"]))
+    window = list(map(extent_of, equation.params["window_dimensions"]))
     return Lowered(f"lax::{equation.primitive}", equation.inputs, {"window": window})
 
 
