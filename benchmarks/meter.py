@@ -70,10 +70,12 @@ def both_ids(chance: random.Random) -> dict[str, Any]:
     return {**batch, "labels": torch.randint(3, VOCABULARY, shape)}
 
 
-def images(step: int, most: int) -> Batch:
+def images(step: int, most: int, least: int = 1) -> Batch:
     """Images of random sizes that are multiples of a step."""
     return lambda chance: [
-        torch.rand(chance.randint(1, 4), 3, *(step * chance.randint(1 + 31 // step, most // step) for _ in range(2)))
+        torch.rand(
+            chance.randint(least, 4), 3, *(step * chance.randint(1 + 31 // step, most // step) for _ in range(2))
+        )
     ]
 
 
@@ -179,7 +181,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Batch]] = {
     "rows": (lambda: Language(packed=True), packed),
     "sd3": (sd3, latents(4, states=(-1, 24), pooled=(16,))),
     "yolo-like": (Detector, images(1, 160)),
-    "ssdlite": (lambda: Maps("ssdlite320_mobilenet_v3_large"), images(32, 320)),
+    "ssdlite": (lambda: Maps("ssdlite320_mobilenet_v3_large"), images(32, 320, 2)),
     "retinanet": (lambda: Maps("retinanet_resnet50_fpn"), images(32, 192)),
     "llama-checkpoints": (checkpointed, ids),
     "qwen3": (lambda: language("Qwen3Config", head_dim=16), ids),
