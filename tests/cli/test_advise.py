@@ -42,6 +42,7 @@ def test_rules_are_listed(run: Run) -> None:
         ((), "give a MODEL"),
         ((MODEL, "--rules"), "leave MODEL out"),
         ((MODEL, "--threads", "2"), "needs a device"),
+        ((MODEL, "--show", "500"), "places (--by place)"),
         ((MODEL, "--level", "most"), "unknown level 'most'"),
     ],
 )

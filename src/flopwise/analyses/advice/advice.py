@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flopwise.analyses.advice.figures import Figures, Place, of_nodes, of_profile, total
 from flopwise.analyses.advice.rule import Change, Exactness, Rule
 from flopwise.analyses.advice.subject import Subject
+from flopwise.graph import Node
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.roofline import Roof
@@ -36,6 +37,8 @@ class Suggestion:
     change: Change | None = field(default=None, repr=False)
     #: How many changes it is.
     number: int = 1
+    #: The operators that go; () for several changes.
+    gone: tuple[Node, ...] = field(default=(), repr=False)
 
     @property
     def kind(self) -> Exactness:
@@ -143,7 +146,9 @@ def suggestions_of(
                 continue
             nodes = [(p, subject.nodes[p]) for p in change.positions]
             own = [name for p, n in nodes for name in (names or {}).get(p) or (layers.get(id(n), n.name),)]
-            found.append(Suggestion(rule, change.text, tuple(dict.fromkeys(own)), saved, whole, change=change))
+            operators = tuple(node for _, node in nodes)
+            names_of_layers = tuple(dict.fromkeys(own))
+            found.append(Suggestion(rule, change.text, names_of_layers, saved, whole, change=change, gone=operators))
     return sorted(found, key=lambda each: -each.share)
 
 

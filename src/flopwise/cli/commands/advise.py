@@ -39,6 +39,7 @@ MODEL = ".onnx"
 @option("--keep-network", is_flag=True, help="Only changes after which the result is the same.")
 @option("--rules", is_flag=True, help="List the rules with their sources, and look at no model.")
 @option("--rule", type=Read(), metavar="FILE.py", multiple=True, help="Your own rule: RULE of a file, which is run.")
+@option("--show", type=click.IntRange(1), metavar="N", help="Show the operators of the change in line N of --by place.")
 @options.by("rule", "place", help="One line for each rule or place.")
 @options.columns_of(ADVISE_COLUMNS)
 @options.top("Show the N changes that save most, or the first N rules.")
@@ -51,6 +52,7 @@ def command(model: str | None, rules: bool, output: Output | None, path: str | N
     With -o FILE.onnx: write MODEL with the changes of the same result, if its outputs in onnxruntime stay the same.
     """
     import flopwise
+    from flopwise.report.commands.advise.change import change_report
     from flopwise.report.commands.advise.report import advise_report
     from flopwise.report.commands.advise.rules import rules_report
 
@@ -82,6 +84,8 @@ def command(model: str | None, rules: bool, output: Output | None, path: str | N
     def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
         arguments = {**reading, "dims": dims, **{key: settings[key] for key in keys}, "rules": own}
         advice = flopwise.advise(path, optimization=level, progress=step, **arguments)
+        if settings["show"] is not None:
+            return change_report(advice, settings["show"]), True
         return advise_report(advice, settings["by"], settings["columns"], settings["top"]), True
 
     return run_each(model, work, output, dims=reading["dims"])
