@@ -145,7 +145,7 @@ def _canonical(node: Node, rules: Mapping[str, Rule], shared: dict[int, Canonica
         note,
         left,
         unpacked(node, entry.inputs),
-        *_size(() if node.op == "If" else outputs),  # its branch makes them
+        *_size(() if node.op == "If" or node.fused else outputs),  # its branch, or the operator before, makes them
         any(t.bound for t in node.known_inputs),
         any(t.bound for t in outputs),
     )

@@ -110,7 +110,7 @@ def _fits_winograd(node: Node) -> bool:
     """True for a 3x3 convolution of stride 1 without dilation or groups."""
     if node.op not in ("Conv", "com.microsoft.nchwc::Conv", "com.microsoft::FusedConv") or not node.has_input(1):
         return False
-    shape = node.input(1).shape
+    shape = node.ordered.input(1).shape
     if shape is None or tuple(shape[2:]) != (3, 3):
         return False
     ones = [node.attrs.get(name) or (1, 1) for name in ("strides", "dilations")]
