@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 from tests.analyses.llm.held import MODELS, Held, held
+from tests.analyses.timing.throughputs import QUANTISED
+from tests.language_models import written
 
+import flopwise
 from flopwise.analyses.timing.catalog import find
 
 STATEMENTS = json.loads((Path(__file__).parents[2] / "recorded" / "fits.json").read_text())
@@ -39,3 +42,17 @@ def test_what_runs_fits(memory: dict[tuple[str, str], Held], row: dict[str, Any]
     assert need / 1e9 == pytest.approx(row["needed_gb"], abs=0.05)
     assert have / 1e9 == pytest.approx(row["usable_gb"], abs=0.05)
     assert need <= have if row["runs"] else need + BEYOND > have
+
+
+@pytest.mark.parametrize(
+    "row",
+    [row for row in STATEMENTS if row["count"] == 1 and row["model"] in ("llama3-8b", "gpt-oss-20b")],
+    ids=lambda row: f"{row['model']} {row['device']} {row['context']}",
+)
+def test_the_verdict_on_one_device_is_what_was_said(tmp_path: Path, row: dict[str, Any]) -> None:
+    pytest.importorskip("transformers")
+    quantised = {"quantization_config": QUANTISED[row["stored"]]} if row["stored"] in QUANTISED else {}
+    folder = written(tmp_path, {**MODELS[row["model"]], **quantised})
+    serving = flopwise.llm(folder, prompt=row["context"] - 1, generate=1, device=row["device"]).serving
+    assert serving is not None
+    assert serving.fits is row["runs"]
