@@ -22,6 +22,7 @@ from flopwise.analyses.llm.serving.serving import Engine, served
 from flopwise.analyses.llm.serving.solver import fewest, placement, placements
 from flopwise.analyses.llm.serving.ways import Split
 from flopwise.analyses.llm.sharding import Sharding
+from flopwise.analyses.llm.speculation import Speculation, check_settings, speculation, with_draft
 from flopwise.analyses.llm.training import Checkpointing, TrainingStep, room_of, run_of, training_step
 from flopwise.analyses.needed.latents import REWRITES
 from flopwise.api.language_program import KV_DTYPES, LanguageProgram, language_module, usual_prompt
@@ -66,6 +67,9 @@ def llm(
     ep: int | None = None,
     cp: int | None = None,
     dp: int | None = None,
+    draft: object = None,
+    accept: float = 0.7,
+    draft_tokens: int = 4,
     trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference: ...
@@ -158,6 +162,10 @@ def llm(
         cp: request: devices that share the tokens of each sequence.
         lora: training: low-rank adapters, which alone are trained, such as "r=16,targets=q_proj,v_proj"; without
             targets beside every linear layer but the scores of the vocabulary.
+        draft: request: a draft model, as ``model``, for speculative decoding on one device; in the type of the weights
+            that its own configuration names.
+        accept: request: with ``draft``: the share of its guesses that are accepted.
+        draft_tokens: request: with ``draft``: tokens that it guesses before the model checks them.
         tokens_per_second: training: tokens that a run trains on each second, on all its devices together, for its MFU.
         measured: training: seconds that a step of a run takes, in place of ``tokens_per_second``.
 
@@ -210,6 +218,9 @@ def _request(
     ep: int | None = None,
     cp: int | None = None,
     dp: int | None = None,
+    draft: object = None,
+    accept: float = 0.7,
+    draft_tokens: int = 4,
 ) -> Inference:
     """The cost of a request; see ``llm``."""
     chosen = [
@@ -233,6 +244,10 @@ def _request(
     engine.check()
     if where is None and memory_fraction != Engine().memory_fraction:
         raise InputError(f"memory_fraction {memory_fraction:g}: give the device as well")
+    if draft is not None:
+        check_settings(accept, operator.index(draft_tokens))
+        if ways is not None or count not in (None, 1):
+            raise InputError("draft: speculative decoding is counted on one device")
     progress("building the model")
     cache = kv_dtype.lower() if kv_dtype else None
     module, generate = language_module(model, dtype, trust_code), operator.index(generate)
@@ -251,6 +266,16 @@ def _request(
         engine=engine,
         progress=progress,
     )
+    if draft is not None:
+        progress("the draft model")
+        small = language_module(draft, None, trust_code)
+        guessing = LanguageProgram(small, draft, cache, None, prompt, batch, generate)
+        guess = inference(
+            guessing, prompt=prompt, generate=generate, batch=batch, logits=logits, engine=engine, progress=progress
+        )
+        rounds = speculation(result, guess, accept, operator.index(draft_tokens), where)
+        notes = (*result.notes, *_notes_on_draft(module, small, rounds))
+        result = replace(result, speculation=rounds, memory=with_draft(result.memory, guess.memory), notes=notes)
     serving = served(result, engine, where)
     plain = replace(result, serving=serving, renderer=_as_text, divisible=None)
     if where is None:
@@ -261,7 +286,10 @@ def _request(
         if ways is not None or count not in (None, 1):
             raise InputError(f"{device}: what {result.name} takes of its memory is not known")
         return plain
-    serving = replace(serving, floors=floors_of(bounds))
+    floors = floors_of(bounds)
+    if result.speculation is not None:
+        return replace(plain, serving=replace(serving, floors=result.speculation.floors(floors)))
+    serving = replace(serving, floors=floors)
     assert result.divisible is not None
     if count in (None, 1) and ways is None and (serving.fits or not where.capacity_bytes):
         return replace(plain, serving=serving)
@@ -298,6 +326,18 @@ def _assumed(split: Split, batch: int) -> Iterator[str]:
             f"pp {split.pp}: the prompt passes the stages in pieces, of which the slowest stage is never without one; "
             "in a step each stage works on another part of the sequences"
         )
+
+
+def _notes_on_draft(module: Any, draft: Any, rounds: Speculation) -> Iterator[str]:
+    """Notes on what speculative decoding assumes."""
+    yield (
+        f"{rounds.guesses} guesses of {rounds.source}, each accepted with the probability {rounds.acceptance:g}, "
+        f"independently: {rounds.tokens_per_round:.2f} tokens for each round (Leviathan et al. 2023, equation 1); the "
+        "columns are those of the model alone"
+    )
+    own, other = (one.config.get_text_config(decoder=True).vocab_size for one in (module, draft))
+    if own != other:
+        yield f"the draft's vocabulary has {other:,} entries, the model's {own:,}: guesses need the same tokens"
 
 
 def _repeated(request: Divisible, tp: int) -> Iterator[str]:

@@ -15,6 +15,7 @@ from flopwise.analyses.llm.serving.memory import Memory
 from flopwise.analyses.llm.serving.serving import Engine, Serving
 from flopwise.analyses.llm.serving.split import Divisible, divisible
 from flopwise.analyses.llm.serving.verdict import verdict
+from flopwise.analyses.llm.speculation import Speculation
 from flopwise.analyses.llm.step import Step
 from flopwise.analyses.needed.latents import ABSORB_MLA
 from flopwise.conventions.convention import Convention
@@ -75,6 +76,8 @@ class Inference:
     #: The same request by every split among several devices, the best first.
     splits: tuple[Serving, ...] = ()
     serving: Serving | None = None
+    #: Rounds with a draft model; None without one.
+    speculation: Speculation | None = None
     #: The same on a device; None when none was named.
     device: OnDevice | None = None
     #: How ``print`` shows it; provided by whoever knows the reports.
@@ -186,6 +189,7 @@ class Inference:
             "rule_of_thumb": {"forward_flops": self.rules_of_thumb[0]},
             "rewrites": {name: {"macs": macs, "generate_macs": every} for name, (macs, every) in self.rewrites.items()},
             **({"conventions": self._counted()} if self.conventions else {}),
+            **({} if self.speculation is None else {"speculation": self.speculation.to_dict()}),
             **({} if self.serving is None else {"serving": self.serving.to_dict(), "verdict": verdict(self.serving)}),
             **({"splits": [one.to_dict() for one in self.splits]} if self.splits else {}),
             **({} if self.device is None else {"device": self.device.to_dict()}),

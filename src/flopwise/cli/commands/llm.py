@@ -18,6 +18,9 @@ from flopwise.errors import InputError
 #: Options of a request alone.
 _OF_REQUEST = (
     "generate",
+    "draft",
+    "accept",
+    "draft_tokens",
     "kv_dtype",
     "logits",
     "max_batched_tokens",
@@ -75,6 +78,11 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
     help="Tokens of an engine's step; longer prompts go through in chunks.",
 )
 @option("--block-size", type=int, default=16, show_default=True, metavar="N", help="Tokens of a block of the cache.")
+@option("--draft", metavar="MODEL", type=Read(), help="A draft model, whose guesses MODEL checks several at a time.")
+@option(
+    "--accept", type=float, default=0.7, show_default=True, metavar="X", help="The share of guesses that are accepted."
+)
+@option("--draft-tokens", type=int, default=4, show_default=True, metavar="N", help="Guesses of a round.")
 @option("--shared-prefix", type=int, default=0, metavar="N", help="Tokens at the start that all sequences share.")
 @options.convention("conventions", multiple=True, help="Count each part by this convention, too; may be repeated.")
 @option("--trust-code", is_flag=True, help="Let code that belongs to the model run.")
@@ -147,6 +155,8 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
         "is for a training step: give --train",
     )
     _refuse({"rate": "--tokens-per-s", "measured": "--measured"}, "is for a training step: give --train")
+    if settings["draft"] is None:
+        _refuse({"accept": "--accept", "draft_tokens": "--draft-tokens"}, "is for a draft model: give --draft")
     if "fsdp" in shares:
         raise InputError("--fsdp is for a training step: give --train")
     if figures is not None:

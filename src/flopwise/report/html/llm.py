@@ -80,11 +80,12 @@ def _cards(result: Inference) -> Iterator[tuple[str, str, str]]:
 
 def _times(device: OnDevice, serving: Serving | None) -> Iterator[tuple[str, str, str]]:
     """The same of the least times."""
-    floors, first, then = floors_of(device), f"limited by {device.prefill.roof}", ""
+    floors = floors_of(device) if serving is None or serving.floors is None else serving.floors
+    first, then = f"limited by {device.prefill.roof}", ""
     if device.decode is not None:
         then = f"limited by {device.decode.roof}"
     if serving is not None and serving.split.devices > 1 and serving.floors is not None:
-        floors, first, then = serving.floors, str(serving.split), str(serving.split)
+        first = then = str(serving.split)
     yield "first token after at least", duration(floors.prefill_seconds), first
     if floors.decode_seconds is not None:
         yield "each further token at least", duration(floors.decode_seconds), then

@@ -18,6 +18,7 @@ from flopwise.report.sheet.values import Look, duration
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
     from flopwise.analyses.llm.serving.serving import Serving
+    from flopwise.analyses.llm.speculation import Speculation
     from flopwise.analyses.llm.step import Step
     from flopwise.analyses.llm.training import Room, TrainingStep
     from flopwise.report.sheet.values import Value
@@ -138,8 +139,22 @@ def _request_figures(result: Inference, look: Look) -> Iterator[Figure]:
     yield figure("weights", result.weight_bytes, "B", look)
     if result.decode is not None:
         yield from _cache_figures(result, look)
+    if result.speculation is not None:
+        yield from _draft_figures(result.speculation, look)
     if result.serving is not None:
         yield from _serving_figures(result.serving, result, look)
+
+
+def _draft_figures(rounds: Speculation, look: Look) -> Iterator[Figure]:
+    """The figures of speculative decoding, ready to be shown."""
+    yield figure("draft's weights", rounds.draft_weight_bytes, "B", look)
+    yield figure("draft's cache after the last token", rounds.draft_cache_bytes, "B", look)
+    yield figure(f"MACs of a round: {rounds.guesses} guesses and the check", rounds.macs_per_round, "", look)
+    yield Figure(look.text("tokens of a round, on average"), f"{rounds.tokens_per_round:.2f}", "")
+    if rounds.round_seconds is not None:
+        yield Figure(look.text("a round at least"), duration(rounds.round_seconds), "")
+        token = rounds.round_seconds / rounds.tokens_per_round
+        yield Figure(look.text("a token with the draft at least, on average"), duration(token), "")
 
 
 def _cache_figures(result: Inference, look: Look) -> Iterator[Figure]:
