@@ -8,7 +8,7 @@ from pathlib import Path
 from advice import advice_page
 from engines import engines_page
 from measured import measured_page
-from pages import conventions_page, formats_page, gradients_page, operators_page
+from pages import conventions_page, formats_page, gradients_page, json_page, operators_page
 from published import published_page
 
 HERE = Path(__file__).parent / "reference"
@@ -17,6 +17,7 @@ PAGES = {
     "conventions.md": conventions_page,
     "gradients.md": gradients_page,
     "formats.md": formats_page,
+    "json.md": json_page,
     "published.md": published_page,
     "measured.md": measured_page,
     "engines.md": engines_page,

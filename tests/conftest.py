@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import re
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,6 +37,35 @@ collect_ignore = ["torch_modules.py", "torch_tools.py", "torch_models.py", "torc
 def _bugs_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error that nobody foresaw fails a test of the command line; users get one line."""
     monkeypatch.setenv("FLOPWISE_TRACEBACK", "1")
+
+
+#: Documents of a name and characters of one that are held against their JSON Schema, in each process.
+_DOCUMENTS, _LONGEST = 40, 200_000
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _documents_are_as_their_schema_says() -> Iterator[None]:
+    """Whatever JSON a test writes is held against the published schema."""
+    from flopwise.api.schema import schema
+    from flopwise.report.formats import json as written
+    from flopwise.report.schemas.documents import DOCUMENTS
+
+    validators = pytest.importorskip("jsonschema")
+    seen: Counter[str] = Counter()
+    render = written.render_content
+
+    def render_checked(content: Any, look: Any = None) -> str:
+        text: str = render(content, look)
+        name = str(content.get("schema", "")) if isinstance(content, dict) else ""
+        key = name.removeprefix("flopwise.").removesuffix("/1")
+        if key in DOCUMENTS and seen[key] < _DOCUMENTS and len(text) < _LONGEST:
+            seen[key] += 1
+            validators.validate(json.loads(text), schema(name), validators.Draft202012Validator)
+        return text
+
+    written.render_content = render_checked
+    yield
+    written.render_content = render
 
 
 #: Megabytes of models between two searches for garbage, which take half a second each where PyTorch is loaded.

@@ -102,6 +102,7 @@ CALLS: dict[str, list[list[str]]] = {
     "formula": [[MODEL, "-i", "image:f32:N,3,H,32", "--at", "H=32 N=1,2,3", "--plot", "{beside}/formula.svg"]],
     "explain": [["Conv"], [MODEL, "-c", "fvcore", "-c", "thop"]],
     "conventions": [[]],
+    "schema": [[], ["profile"]],
     "operators": [[]],
     "completion": [["bash"]],
 }

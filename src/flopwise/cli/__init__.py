@@ -50,6 +50,7 @@ COMMANDS: dict[str, str] = {
     "explain": "The formula of an operator, or where two conventions differ on a model.",
     "conventions": "The counting conventions and where they come from.",
     "operators": "The operators that flopwise can count, and their formulas.",
+    "schema": "The JSON Schema of each document that -f json writes.",
     "completion": "The script that lets bash, zsh or fish complete commands, options, conventions and columns.",
 }
 
