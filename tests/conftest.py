@@ -81,6 +81,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Libraries complain at the end of a process about objects that are never collected."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _no_garbage_is_left() -> Iterator[None]:
     """Models that files of tests made are gone after some: they would fill the memory; the rest is set aside."""

@@ -56,6 +56,7 @@ NAMES = {
     "profile",
     "read",
     "render",
+    "schema",
     "sparsity",
     "trace",
     "weights",

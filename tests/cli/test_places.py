@@ -13,7 +13,7 @@ import onnx
 import pytest
 from tests.cli.conftest import EXAMPLES, Run
 
-from flopwise.cli import COMMANDS
+from flopwise.cli import COMMANDS, module_of
 from flopwise.cli.places import Model, Written
 
 #: What a command needs beside the model.
@@ -26,7 +26,7 @@ MORE: dict[str, list[str]] = {
 
 def takes_a_model(name: str) -> bool:
     """Whether an argument of a command is a model of any format, and it writes a report."""
-    command = import_module(f"flopwise.cli.commands.{name}").command
+    command = import_module(module_of(name)).command
     types = [param.type for param in command.params]
     return all(any(isinstance(each, kind) for each in types) for kind in (Model, Written))
 

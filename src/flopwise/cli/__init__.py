@@ -54,6 +54,9 @@ COMMANDS: dict[str, str] = {
     "completion": "The script that lets bash, zsh or fish complete commands, options, conventions and columns.",
 }
 
+#: Those of them that say what flopwise itself knows: their files are in ``commands/reference``.
+REFERENCE = ("devices", "conventions", "operators", "schema", "completion")
+
 
 #: What ``flopwise`` alone prints.
 TOUR = f"""\
@@ -86,6 +89,15 @@ flopwise completion bash completes names.
 _DEFAULTS = ", ".join(f"{name}={default:.15g}" for name, default in _limits.Limits._field_defaults.items())
 
 
+def module_of(command: str) -> str:
+    """The module that holds a command.
+
+    >>> module_of("profile"), module_of("devices")
+    ('flopwise.cli.commands.profile', 'flopwise.cli.commands.reference.devices')
+    """
+    return f"flopwise.cli.commands.{'reference.' if command in REFERENCE else ''}{command}"
+
+
 class _Commands(click.Group):
     """A group that imports a command only when it is used, so that ``--help`` costs nothing."""
 
@@ -96,7 +108,7 @@ class _Commands(click.Group):
         cmd_name = elsewhere.COMMANDS.get(elsewhere.hyphens(cmd_name), cmd_name)
         if cmd_name not in COMMANDS:
             return _extensions.load("commands", cmd_name, click.Command) if cmd_name in _installed_commands() else None
-        command: click.Command = import_module(f"flopwise.cli.commands.{cmd_name}").command
+        command: click.Command = import_module(module_of(cmd_name)).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
