@@ -31,7 +31,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("analyses", "writers"),
     ("report",),
     ("api",),
-    ("__init__", "compat", "integrations"),
+    ("__init__", "agents", "compat", "integrations"),
     ("cli", "pytest_plugin", "__main__"),
 ]
 

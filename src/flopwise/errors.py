@@ -7,6 +7,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+#: With this variable set, an error that nobody foresaw shows where it came from.
+TRACEBACK = "FLOPWISE_TRACEBACK"
+
 
 def printable(text: str) -> str:
     r"""The text with control characters and invisible ones shown as escapes.
@@ -33,6 +36,22 @@ def counted(number: int, thing: str) -> str:
     ('1 layer', '2,000 layers')
     """
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def one_line(error: BaseException) -> str:
+    """The line that an error comes to, whatever raised it; one that nobody foresaw says how to report it."""
+    if isinstance(error, FlopwiseError):
+        text = str(error)
+    elif isinstance(error, SystemExit):
+        text = f"code of the model ended the program with SystemExit({error.code!r})"
+    elif isinstance(error, MemoryError):
+        text = "out of memory"
+    elif isinstance(error, RecursionError):
+        text = "the model is nested too deeply"
+    else:
+        what = f"{type(error).__name__}: {error}"
+        text = f"a bug in flopwise: {what}; {TRACEBACK}=1 shows where, please report it"
+    return printable(" ".join(text.split()))
 
 
 def with_article(word: str) -> str:

@@ -25,7 +25,7 @@ from flopwise.cli.command import GROUPS, Command
 ROOT = Path(__file__).parents[2]
 
 #: Examples that take a while to start, because of what they import.
-NEEDS = {"llm": "transformers", "bench": "onnxruntime", "zoo": "duckdb"}
+NEEDS = {"llm": "transformers", "bench": "onnxruntime", "zoo": "duckdb", "mcp": "mcp_types"}
 
 
 def _commands() -> Iterator[tuple[str, Command]]:
@@ -103,6 +103,11 @@ def test_examples_run(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, n
         line = [sys.executable, "-m", "flopwise", *name.split(), *shlex.split(example)]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
+        return
+    if name == "mcp" and "--tools" not in example:  # it serves until its input ends
+        line = [sys.executable, "-m", "flopwise", "mcp", *example.split()]
+        done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         return
     if name in ("zoo query", "zoo report") and not os.path.exists("zoo"):
         assert run("zoo", "build", "models/", "-o", "zoo").code == 0

@@ -56,7 +56,16 @@ def run(folder: Path, command: Sequence[str], code: int = 0) -> str:
     marks.unlink(missing_ok=True)
     variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "FLOPWISE_TRACEBACK")}
     variables["FLOPWISE_STORE"] = str(folder.parent / "store.sqlite")
-    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     imported = marks.read_text() if marks.exists() else ""
     assert not imported, (imported, done.stderr)
     assert done.returncode == code, done.stderr
@@ -104,6 +113,7 @@ CALLS: dict[str, list[list[str]]] = {
     "conventions": [[]],
     "schema": [[], ["profile"]],
     "operators": [[]],
+    "mcp": [[], ["--tools"]],
     "completion": [["bash"]],
 }
 

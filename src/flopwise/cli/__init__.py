@@ -19,13 +19,10 @@ from flopwise._user_code import command_line
 from flopwise._version import __version__
 from flopwise.cli import elsewhere
 from flopwise.cli.streams import emit, open_closed, say, silence
-from flopwise.errors import FlopwiseError, InputError, did_you_mean
+from flopwise.errors import TRACEBACK, FlopwiseError, InputError, did_you_mean, one_line
 
 #: Exit codes: the answer is "no", and bad usage or unreadable input.
 NO, BAD = 1, 2
-
-#: With this variable set, an error that nobody foresaw shows where it came from.
-TRACEBACK = "FLOPWISE_TRACEBACK"
 
 #: Command -> one line about it. The command itself is ``command`` in the file of that name in ``commands``.
 COMMANDS: dict[str, str] = {
@@ -51,6 +48,7 @@ COMMANDS: dict[str, str] = {
     "conventions": "The counting conventions and where they come from.",
     "operators": "The operators that flopwise can count, and their formulas.",
     "schema": "The JSON Schema of each document that -f json writes.",
+    "mcp": "A server of the Model Context Protocol: agents ask for costs themselves, and nothing is written.",
     "completion": "The script that lets bash, zsh or fish complete commands, options, conventions and columns.",
 }
 
@@ -187,8 +185,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with command_line(), _interrupts():
             result = cli.main(args=argv, prog_name="flopwise", standalone_mode=False)
-    except FlopwiseError as error:
-        return _refuse(str(error))
+    except (FlopwiseError, SystemExit, MemoryError, RecursionError) as error:
+        return _refuse(one_line(error))
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return BAD
@@ -206,20 +204,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the pipe has seen enough
         silence(sys.stdout)
         return 0
-    except SystemExit as error:
-        return _refuse(f"code of the model ended the program with SystemExit({error.code!r})")
-    except MemoryError:
-        return _refuse("out of memory")
-    except RecursionError:
-        return _refuse("the model is nested too deeply")
     except Exception as error:  # 1 is an answer, and no crash may look like one
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF):
             silence(sys.stdout)
             return _refuse(f"standard output cannot be written ({error.strerror})")
         if os.environ.get(TRACEBACK):
             raise
-        what = f"{type(error).__name__}: {error}"
-        return _refuse(f"a bug in flopwise: {what}; {TRACEBACK}=1 shows where, please report it")
+        return _refuse(one_line(error))
     return result if isinstance(result, int) else 0
 
 

@@ -102,6 +102,13 @@ def format_of(model: object) -> Format:
     return own or next((format for format in _extensions.loaded("formats", Format) if format.match(model)), _UNNAMED)
 
 
+def is_model(name: str) -> bool:
+    """True where a name that may be an operator's is a model's: of a file, a URL, a directory or a callable."""
+    if os.path.exists(name) or name.lower().endswith(endings()) or os.sep in name:
+        return True
+    return "::" not in name and any(format.match(name) for format in every_format())
+
+
 def _or_known_names(read: Callable[..., T]) -> Callable[..., T]:
     """A reader whose error for a file of another format lists the endings that are known."""
 

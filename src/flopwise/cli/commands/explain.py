@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -67,7 +66,9 @@ def command(what: str, conventions: tuple[str, ...], every: bool, by: str, outpu
     With a MODEL: why two conventions differ on it, cause by cause, and by how much. Counts of different units are
     converted first.
     """
-    if not _is_model(what):
+    from flopwise.readers.formats import is_model
+
+    if not is_model(what):
         from flopwise.report.commands.explain import operator_report
 
         output.write(operator_report(what, () if every else conventions))
@@ -92,15 +93,6 @@ def _all_from(conventions: tuple[str, ...]) -> tuple[str, ...]:
     if len(conventions) > 1:
         raise InputError("--all compares all conventions with one: give -c once")
     return (*(conventions or ("flops",)), *CONVENTIONS)
-
-
-def _is_model(what: str) -> bool:
-    """True where something that may be an operator is a model: a file, a URL, a directory or a callable."""
-    from flopwise.readers.formats import endings, every_format
-
-    if os.path.exists(what) or what.lower().endswith(endings()) or os.sep in what:
-        return True
-    return "::" not in what and any(format.match(what) for format in every_format())
 
 
 def _profiles(

@@ -51,6 +51,20 @@ def is_callable(model: object) -> bool:
     return where.endswith(".py") or all(part.isidentifier() for part in where.split("."))
 
 
+def is_code(model: str) -> bool:
+    """True where reading a model means running code that its name says: a callable, a Python file.
+
+    The models that libraries have names for are none.
+
+    >>> is_code("net.py:model"), is_code("torch.nn:ReLU"), is_code("timm:resnet50"), is_code("a.onnx")
+    (True, True, False, False)
+    """
+    library, colon, _ = model.partition(":")
+    if colon and library in LIBRARIES and not is_url(model):
+        return False
+    return is_callable(model) or model.startswith("jax:") or ending_of(model).endswith(".py")
+
+
 @contextlib.contextmanager
 def naming(model: str) -> Iterator[None]:
     """Put a model's name before the message of an error that lacks it, and the message on one line."""

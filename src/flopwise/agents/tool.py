@@ -1,0 +1,106 @@
+"""A tool of the server: what it is called with, what it answers, and which lines of a long answer are left out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from flopwise.errors import InputError
+from flopwise.readers.source.location import is_code
+from flopwise.report.formats.json import Json
+from flopwise.report.report import Report, as_text
+
+#: Lines of a list in an answer, unless the caller asks for more.
+LAYERS = 20
+
+#: The name of every tool's argument for that number.
+MOST = "layers"
+
+
+class Lines(NamedTuple):
+    """A list of an answer that is as long as the model has layers."""
+
+    #: Its key in the document.
+    key: str
+    #: What the largest are chosen by, in words.
+    by: str
+    #: The figure of a line; None where it is unknown, which comes before all others.
+    figure: Callable[[Json], float | None]
+
+
+class Tool(NamedTuple):
+    """What an agent can ask for."""
+
+    #: One line about it.
+    about: str
+    #: Argument -> its JSON schema.
+    arguments: Mapping[str, Json]
+    #: The arguments that have no default.
+    required: tuple[str, ...]
+    #: The report for arguments by name.
+    report: Callable[..., Report]
+    #: The arguments that name models.
+    models: tuple[str, ...] = ("model",)
+    #: The list that is cut; None where none is long.
+    lines: Lines | None = None
+
+    @property
+    def schema(self) -> Json:
+        """The JSON schema of all arguments."""
+        number = {"type": "integer", "minimum": 0, "default": LAYERS}
+        about = f"Lines of the answer for single layers: those of the largest {self.lines and self.lines.by}."
+        own = {MOST: {**number, "description": about}} if self.lines else {}
+        return {
+            "type": "object",
+            "properties": {**self.arguments, **own},
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
+
+    def answer(self, arguments: Mapping[str, Any], trust_code: bool) -> Json:
+        """The JSON document of the command for arguments that fit the schema.
+
+        Args:
+            arguments: by name.
+            trust_code: whether models may be code.
+
+        Raises:
+            InputError: one of them is, and may not.
+            FlopwiseError: whatever the command line would say.
+        """
+        if not trust_code:
+            self._refuse_code(arguments)
+        most: int = arguments.get(MOST, LAYERS)
+        chosen = {name: value for name, value in arguments.items() if name != MOST}
+        document: Json = json.loads(as_text(self.report(trust_code, **chosen), "json"))
+        return document if self.lines is None else _cut(document, self.lines, most)
+
+    def _refuse_code(self, arguments: Mapping[str, Any]) -> None:
+        for name in self.models:
+            value = arguments.get(name)
+            for model in [value] if isinstance(value, str) else value or ():
+                if is_code(model):
+                    raise InputError(
+                        f"{model}: is code, which runs only where the server was started with --trust-code"
+                    )
+
+
+def _cut(document: Json, lines: Lines, most: int) -> Json:
+    """The document with the largest lines alone, in the order that they had, and a note of it."""
+    rows: list[Json] = document.get(lines.key, [])
+    if len(rows) <= most:
+        return document
+
+    def size(place: int) -> float:
+        figure = lines.figure(rows[place])
+        return math.inf if figure is None else figure
+
+    kept = sorted(sorted(range(len(rows)), key=size, reverse=True)[:most])
+    note = f"{lines.key}: {most:,} of {len(rows):,}, those of the largest {lines.by}; {MOST}={len(rows)} gives all"
+    return {
+        **document,
+        lines.key: [rows[place] for place in kept],
+        "notes": [*document.get("notes", ()), note],
+    }
