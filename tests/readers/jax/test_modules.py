@@ -50,6 +50,7 @@ def test_linen():
     assert {m.kind for row in profile.rows for m in row.node.scope} >= {"Linen", "BatchNorm", "Dense"}
     trained = flopwise.profile(Linen(), {"x": (4, 8), "train": flopwise.Value(True)})
     assert trained.sum.flops > profile.sum.flops
+    assert trained.sum.macs == profile.sum.macs  # statistics that change are no second pass
 
 
 def test_nnx():

@@ -48,7 +48,12 @@ class Call(NamedTuple):
 
 
 def settle(
-    names: Sequence[str], inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None, source: str
+    names: Sequence[str],
+    inputs: Any,
+    dims: Mapping[str, int] | None,
+    batch_size: int | None,
+    source: str,
+    keywords: frozenset[str] = frozenset(),
 ) -> Call:
     """The arguments of a call, from what a user says of them.
 
@@ -59,6 +64,7 @@ def settle(
         dims: values of names that stand for sizes in shapes.
         batch_size: the first dimension of every input that is given as a shape.
         source: where the function comes from, for messages.
+        keywords: the parameters that are taken by name alone.
 
     Raises:
         InputError: the inputs are not understood, or a size applies to none of them.
@@ -71,7 +77,7 @@ def settle(
         for place, text in enumerate(texts):
             name, value = making.text(text, place)
             kwargs[name] = value
-        while len(args) < len(names) and names[len(args)] in kwargs:
+        while len(args) < len(names) and names[len(args)] in kwargs and names[len(args)] not in keywords:
             args.append(kwargs.pop(names[len(args)]))
     else:
         positional, named = _parts(inputs, names)

@@ -28,6 +28,8 @@ class Program:
     #: The parameters that a user gives, and those of them that have no default.
     names: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
+    #: Those of them that are taken by name alone.
+    keywords: frozenset[str] = frozenset()
     #: What stands before the arguments of the user: the weights, and a key of random numbers.
     prepared: Callable[[Call], Call] = lambda call: call
     before: tuple[str, ...] = ()
@@ -118,7 +120,7 @@ def _of_object(model: Any, source: str) -> Program:
     if not callable(model):
         raise ModelError(f"{source}: is {with_article(type(model).__name__)}, not a function of JAX's")
     names, required = _parameters(model)
-    return Program(name, source, model, names, required, open_ended=not names or _takes_any(model))
+    return Program(name, source, model, names, required, _keywords(model), open_ended=not names or _takes_any(model))
 
 
 def _jaxpr(model: Any) -> Any:
@@ -156,6 +158,15 @@ def _parameters(function: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(p.name for p in parameters), tuple(p.name for p in parameters if p.default is p.empty)
 
 
+def _keywords(function: Any) -> frozenset[str]:
+    """The parameters that a function takes by name alone."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return frozenset()
+    return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+
+
 def _takes_any(function: Any) -> bool:
     """True for a function of any number of arguments."""
     try:
@@ -174,6 +185,7 @@ def _of_linen(module: Any, name: str, source: str) -> Program:
     import flax
 
     names, required = _parameters(module.__call__)
+    changed: list[str] = []
 
     def prepared(call: Call) -> Call:
         arrays, restored = _split(call)
@@ -182,17 +194,27 @@ def _of_linen(module: Any, name: str, source: str) -> Program:
             again = restored(arrays)
             return module.init({"params": key, "dropout": key}, *again.args, **again.kwargs)
 
+        def run(variables: Any, key: Any, arrays: Any) -> Any:
+            again = restored(arrays)
+            return applied(variables, key, *again.args, **again.kwargs)
+
         variables = jax.eval_shape(start, _key(), arrays)
+        changed.clear()
+        others = [collection for collection in variables if collection != "params"]
+        if others:
+            try:
+                jax.eval_shape(run, variables, _key(), arrays)
+            except flax.errors.ModifyScopeVariableError:
+                changed.extend(others)
         return Call((variables, _key(), *call.args), call.kwargs)
 
     def applied(variables: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any) -> Any:
-        others = [collection for collection in variables if collection != "params"]
-        try:
-            return module.apply(variables, *args, rngs={"dropout": key}, **kwargs)
-        except flax.errors.ModifyScopeVariableError:
-            return module.apply(variables, *args, rngs={"dropout": key}, mutable=others, **kwargs)
+        return module.apply(variables, *args, rngs={"dropout": key}, mutable=changed or False, **kwargs)
 
-    return Program(name, source, applied, names, required, prepared, ("variables", "dropout key"), "dropout key")
+    keywords = _keywords(module.__call__)
+    return Program(
+        name, source, applied, names, required, keywords, prepared, ("variables", "dropout key"), "dropout key"
+    )
 
 
 def _split(call: Call) -> tuple[list[Any], Callable[[Any], Call]]:
@@ -222,7 +244,7 @@ def _of_transformed(model: Any, name: str, source: str) -> Program:
         variables = made if with_state else (made,)
         return Call((*variables, _key(), *call.args), call.kwargs)
 
-    return Program(name, source, model.apply, own, needed, prepared, before, "rng")
+    return Program(name, source, model.apply, own, needed, frozenset(), prepared, before, "rng")
 
 
 def _of_module(module: Any, name: str, source: str) -> Program:
@@ -234,6 +256,7 @@ def _of_module(module: Any, name: str, source: str) -> Program:
         lambda model, *args, **kwargs: model(*args, **kwargs),
         names,
         required,
+        _keywords(module.__call__),
         lambda call: Call((module, *call.args), call.kwargs),
         ("model",),
         open_ended=not names or _takes_any(module.__call__),

@@ -103,7 +103,7 @@ class _Reading:
             paths = [str(text) for text in texts] if len(texts) == len(closed.jaxpr.invars) else []
             names = paths or [f"input{i}" for i in range(len(closed.jaxpr.invars))]
             return closed, [Leaf(name, "input", None) for name in names], {}
-        call = settle(program.names, inputs, dims, batch_size, program.source)
+        call = settle(program.names, inputs, dims, batch_size, program.source, program.keywords)
         number = len(call.args) + sum(name not in program.names for name in call.kwargs)
         if number > len(program.names) and not program.open_ended:
             takes = f"{counted(len(program.names), 'argument')} ({', '.join(program.names)})"
@@ -162,7 +162,8 @@ class _Reading:
         """Add what a reader of the figures should know."""
         weights = [t for t in self.captured.values() if t.kind == "weight"]
         if weights:
-            self.notes.append(f"{counted(len(weights), 'array')} that the function closes over count as weights")
+            count = "counts as a weight" if len(weights) == 1 else "count as weights"
+            self.notes.append(f"{counted(len(weights), 'array')} that the function closes over {count}")
         if walk.open_loops:
             self.notes.append(
                 f"the trips of {', '.join(map(repr, walk.open_loops))} depend on the data; "
