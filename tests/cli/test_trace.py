@@ -83,6 +83,9 @@ def test_the_share_of_the_device_that_products_use(run: Run) -> None:
     steps = run("trace", *MODEL, "--device", "a100", "--by", "step", "-f", "csv").out.splitlines()
     assert steps[0].split(",")[-1].startswith("mfu")
     assert json.loads(run("trace", *MODEL, "-f", "json").out)["totals"]["mfu"] is None
+    without = json.loads(run("trace", TRACE, "--device", "a100", "-f", "json").out)  # of backward passes, times alone
+    assert without["totals"]["mfu"] is None
+    assert [note for note in without["notes"] if note.startswith("no MFU")]
 
 
 def test_a_larger_model_is_noted(run: Run, tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ def test_a_round_of_guesses_and_their_check(tmp_path: Path) -> None:
         (SMALL, {"accept": 1.5}, "the share of guesses that are accepted is from 0 to 1"),
         (SMALL, {"draft_tokens": 0}, "draft_tokens 0: must be at least 1"),
         (SMALL, {"device": "2xh100"}, "speculative decoding is counted on one device"),
-        (ENCODERS["bert"], {}, "draft: BertForMaskedLM is no decoder with steps after the prompt"),
-        (ENCODER_DECODER, {}, "is no decoder with steps after the prompt"),
+        (ENCODERS["bert"], {}, "draft: BertForMaskedLM takes no steps after the prompt: give a decoder"),
+        (ENCODER_DECODER, {}, "takes no steps after the prompt"),
     ],
 )
 def test_drafts_that_are_none(tmp_path: Path, config: dict[str, Any], options: dict[str, Any], words: str) -> None:

@@ -129,7 +129,9 @@ def speculation(
     """
     for one in (request, draft):
         if one.decode is None or one.decode.past != one.prompt:
-            raise InputError(f"draft: {one.name} is no decoder with steps after the prompt")
+            raise InputError(
+                f"draft: {one.name} takes no steps after the prompt: give a decoder and tokens to generate"
+            )
     assert request.divisible is not None
     assert draft.decode is not None
     own = request.divisible.runs

@@ -41,6 +41,8 @@ class Layer(NamedTuple):
     backward_floor_ns: float | None = None
     #: Time of the products of one run at the device's peak.
     peak_ns: float | None = None
+    #: Whether it computes products of which the trace does not say how many multiply-adds they have.
+    uncounted: bool = False
 
 
 def layers_of(profile: Profile) -> tuple[Layer, ...]:
@@ -357,7 +359,7 @@ def trace_of(
         busy_ns=sum(landing.busy_ns for landing in chosen),
         wall_ns=sum(landing.wall_ns for landing in chosen),
         matched=recording.matched,
-        notes=(*recording.notes, *_missing(recording)),
+        notes=(*recording.notes, *_missing(recording), *_without_share(recording, chosen)),
         kernels=_kernels(recording, chosen),
         kernel_times=_kernel_times(landings),
         timeline=tuple(_timeline(recording, chosen)),
@@ -386,10 +388,28 @@ def _at_peak(recording: Recording, landing: Landing) -> float:
     """The time of the products of a step at the device's peak; 0.0 where that is not known."""
     runs = {(n, p.phase): landing.runs.get(p, 1) for p in landing.times for n in p.layers}
     layers = recording.layers
+    if any(_is_uncounted(layers[n], phase) for n, phase in runs):
+        return 0.0
     return sum(
         number * ((layers[n].peak_ns if phase == FORWARD else layers[n].backward_floor_ns) or 0.0)
         for (n, phase), number in runs.items()
     )
+
+
+def _is_uncounted(layer: Layer, phase: str) -> bool:
+    """True where a pass of a layer has products, but nothing says how many multiply-adds."""
+    return layer.uncounted or (phase == BACKWARD and layer.peak_ns is not None and layer.backward_floor_ns is None)
+
+
+def _without_share(recording: Recording, chosen: Sequence[Landing]) -> list[str]:
+    """A note where the products of the steps cannot be held against the peak of a device that is known."""
+    places = {(number, place.phase) for landing in chosen for place in landing.times for number in place.layers}
+    if not recording.peaks or not any(_is_uncounted(recording.layers[n], phase) for n, phase in places):
+        return []
+    return [
+        "no MFU: the multiply-adds of some products are not known; without a model, those of backward passes "
+        "and of convolutions whose strides the trace leaves out"
+    ]
 
 
 def _timeline(recording: Recording, chosen: Sequence[Landing]) -> Iterator[Moment]:

@@ -138,7 +138,7 @@ class Listed:
     def layers(self) -> tuple[Layer, ...]:
         """The operators that were seen so far, with the work of one call."""
         return tuple(
-            Layer(name, op, work.flops, work.bytes, None, work.macs)
+            Layer(name, op, work.flops, work.bytes, None, work.macs, uncounted=work.product and work.macs is None)
             for (name, op), work in zip(self._names, self._works, strict=True)
         )
 

@@ -24,7 +24,7 @@
     { key: "after", title: () => "second µs", kind: "num", value: (i) => L.after[i], text: (i) => micro(L.after[i]), foot: sum(L.after, micro) },
     { key: "more", title: () => "more µs", kind: "num", value: (i) => more[i], least: -Infinity, text: (i) => signed(more[i]), mood: way, foot: sum(more, signed) },
     { key: "bar", title: () => "difference", about: "Sort by the size of the difference", kind: "num change", value: (i) => Math.abs(more[i]), fill: meter },
-    { key: "share", title: () => "%", kind: "num", value: (i) => (L.before[i] ? more[i] / L.before[i] : Infinity), least: -Infinity, text: flopwise.share, mood: way },
+    { key: "share", title: () => "%", kind: "num", value: (i) => (L.before[i] ? more[i] / L.before[i] : L.after[i] ? Infinity : 0), least: -Infinity, text: flopwise.share, mood: way },
     { key: "spread", title: () => "± µs", kind: "num", value: (i) => L.spread[i], text: (i) => (L.verdict[i] === "no layer" ? "" : micro(L.spread[i])) },
     words("verdict", "verdict", (i) => L.verdict[i]),
   ];
