@@ -67,6 +67,12 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
         "explain tiny_resnet.onnx -c fvcore -c thop --by layer",
     ),
     ("trace", {"trace": "classifier_trace.json.gz", "step": "all"}, "trace classifier_trace.json.gz --step all"),
+    ("memory", {"model": "tiny_resnet.onnx", "train": True}, "memory tiny_resnet.onnx --train"),
+    (
+        "bound",
+        {"model": "tiny_resnet.onnx", "device": "rtx4090", "batch_size": 2},
+        "bound tiny_resnet.onnx --device rtx4090 -b 2",
+    ),
     ("llm", {"model": "tiny_llama", "prompt": 64, "device": "h100"}, "llm tiny_llama --prompt 64 --device h100"),
     ("llm_train", {"model": "tiny_llama", "prompt": 64, "batch": 2}, "llm tiny_llama --prompt 64 -b 2 --train"),
 ]
@@ -133,6 +139,9 @@ def test_documents_are_those_of_the_command_line(
     assert result.structured_content == json.loads(run(*line.split(), "-f", "json").out)
     assert json.loads(result.content[0].text) == result.structured_content
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+    if described := TOOLS[name].answers:
+        Draft202012Validator(described).validate(result.structured_content)
+        Draft202012Validator(described).validate(called(name, arguments).structured_content)
 
 
 def test_a_long_answer_has_its_largest_layers_and_says_so(folder: Path) -> None:

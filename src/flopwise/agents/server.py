@@ -52,6 +52,7 @@ def server(trust_code: bool = False) -> Server[Any]:
             name=name,
             description=tool.about,
             input_schema=tool.schema,
+            output_schema=tool.answers,
             annotations=types.ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True),
         )
         for name, tool in TOOLS.items()

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from flopwise.api.schema import schema
 from flopwise.errors import InputError
 from flopwise.readers.source.location import is_code
 from flopwise.report.formats.json import Json
@@ -41,6 +42,8 @@ class Tool(NamedTuple):
     required: tuple[str, ...]
     #: The report for arguments by name.
     report: Callable[..., Report]
+    #: The document that it answers with (``flopwise schema``); "" where it is one of several without a schema.
+    document: str = ""
     #: The arguments that name models.
     models: tuple[str, ...] = ("model",)
     #: The list that is cut; None where none is long.
@@ -58,6 +61,15 @@ class Tool(NamedTuple):
             "required": list(self.required),
             "additionalProperties": False,
         }
+
+    @property
+    def answers(self) -> Json | None:
+        """The JSON schema of the document; None where it has none. A document that is cut has notes in any case."""
+        if not self.document:
+            return None
+        written = schema(self.document)
+        notes = {"type": "array", "items": {"type": "string"}, "description": "which lines were left out"}
+        return {**written, "properties": {"notes": notes, **written["properties"]}} if self.lines else written
 
     def answer(self, arguments: Mapping[str, Any], trust_code: bool) -> Json:
         """The JSON document of the command for arguments that fit the schema.

@@ -137,9 +137,20 @@ def _explain(
 def _trace(trust_code: bool, trace: str, model: str | None = None, **settings: Any) -> Report:
     from flopwise.report.commands.trace.report import trace_report
 
-    by = settings.pop("by", "layer")
     reading = settings if model is None else _reading(model, trust_code, settings)
-    return trace_report(flopwise.trace(model, trace, **reading), by)
+    return trace_report(flopwise.trace(model, trace, **reading))
+
+
+def _memory(trust_code: bool, model: str, inplace: bool = False, **settings: Any) -> Report:
+    from flopwise.report.commands.memory import memory_of, memory_report
+
+    return memory_report(memory_of(flopwise.profile(model, **_reading(model, trust_code, settings)), inplace))
+
+
+def _bound(trust_code: bool, model: str, **settings: Any) -> Report:
+    from flopwise.report.commands.bound.report import bound_report
+
+    return bound_report(flopwise.bound(model, **_reading(model, trust_code, settings)))
 
 
 def _widest(line: Json) -> float | None:
@@ -170,6 +181,7 @@ TOOLS: dict[str, Tool] = {
         },
         ("model",),
         _profile,
+        "profile",
         lines=Lines("layers", "count", lambda layer: layer["count"]),
     ),
     "llm": Tool(
@@ -190,6 +202,7 @@ TOOLS: dict[str, Tool] = {
         },
         ("model",),
         _llm,
+        "llm",
     ),
     "llm_train": Tool(
         "A training step of a language model from its configuration alone: FLOPs, memory, what each rank holds, MFU.",
@@ -204,6 +217,7 @@ TOOLS: dict[str, Tool] = {
         },
         ("model",),
         _llm_train,
+        "llm-train",
     ),
     "compare": Tool(
         "Models side by side, or one model in several conventions or batch sizes, with differences to the first.",
@@ -219,6 +233,7 @@ TOOLS: dict[str, Tool] = {
         },
         ("models",),
         _compare,
+        "compare",
         ("models",),
         Lines("layers", "difference of counts", _widest),
     ),
@@ -234,8 +249,8 @@ TOOLS: dict[str, Tool] = {
         },
         ("what",),
         _explain,
-        ("what",),
-        Lines("parts", "difference of counts", _apart),
+        models=("what",),
+        lines=Lines("parts", "difference of counts", _apart),
     ),
     "trace": Tool(
         "Recorded time on the layers of a model: a trace of PyTorch's profiler, onnxruntime or TensorRT.",
@@ -251,6 +266,34 @@ TOOLS: dict[str, Tool] = {
         },
         ("trace",),
         _trace,
+        "trace",
         lines=Lines("rows", "time", lambda row: row["time_ns"]),
+    ),
+    "memory": Tool(
+        "Weights, activations and their peak: which tensors are alive there, layer by layer, with training too.",
+        {
+            "model": _MODEL,
+            **_READING,
+            "train": _truth("Also what the backward pass keeps."),
+            "optimizer": _text("With train: its step and state.", "sgd", "momentum", "adam", "adamw"),
+            "inplace": _truth("Element-wise operators may write over their inputs."),
+        },
+        ("model",),
+        _memory,
+        "memory",
+        lines=Lines("steps", "bytes", lambda step: step["bytes"]),
+    ),
+    "bound": Tool(
+        "The least time a model can take on a device, by arithmetic and memory, layer by layer; nothing runs.",
+        {
+            "model": _MODEL,
+            **_READING,
+            "device": _text("A device of flopwise devices, such as h100 or rtx4090."),
+            "dtype": _text("Type of floating-point products, such as tfloat32; default: the model's own."),
+        },
+        ("model", "device"),
+        _bound,
+        "bound",
+        lines=Lines("rows", "least time", lambda row: row["physical_ns"]),
     ),
 }
