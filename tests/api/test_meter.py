@@ -211,6 +211,13 @@ def test_where_elements_decide_each_new_shape_is_profiled() -> None:
     assert "each new shape is counted by a profile" in meter.notes[0]
 
 
+def test_a_profile_without_a_formula_is_said() -> None:
+    model = torch.nn.Sequential(torch.nn.Flatten(0), torch.nn.Linear(12, 3))
+    meter = flopwise.Meter(model, keep=False)
+    assert meter.step(torch.ones(3, 4)).how == "profile"
+    assert meter.notes == ("no formula where no size above 1 may change: each new shape is counted by a profile",)
+
+
 def test_rates_name_their_device() -> None:
     meter = flopwise.Meter(Detector(), torch.rand(2, 3, 20, 24), device="H100 SXM", dtype="bfloat16", keep=False)
     cost = meter.step(torch.rand(4, 3, 40, 40))
@@ -222,3 +229,9 @@ def test_rates_name_their_device() -> None:
         flopwise.Meter(Detector(), device="H1000")
     with pytest.raises(flopwise.InputError, match="expected a module of PyTorch"):
         flopwise.Meter("model.onnx")
+    with pytest.raises(flopwise.InputError, match="'float61'"):
+        flopwise.Meter(Detector(), dtype="float61")
+    with pytest.raises(flopwise.InputError, match="devices=0"):
+        flopwise.Meter(Detector(), devices=0)
+    assert flopwise.Meter(Detector(), dtype="bf16").dtype == "bfloat16"
+    assert flopwise.Meter(Detector(), dtype="tf32").dtype == "tfloat32"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 
 import pytest
@@ -24,6 +26,22 @@ def test_formats(run: Run) -> None:
     assert len(lines) == 1 + len({each["rule"] for each in content["advice"]})
     places = run("advise", MODEL, "--device", "h100", "--by", "place", "-f", "csv").out.splitlines()
     assert len(places) == 1 + len(content["advice"])
+    untimed = csv.DictReader(io.StringIO(run("advise", MODEL, "-f", "csv").out))
+    assert {line["time_ns"] for line in untimed} == {""}
+
+
+def test_what_the_exporter_met_is_said_and_not_its_steps(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+
+    def export(*arguments: object, **named: object) -> None:
+        raise RuntimeError("\x1b[96mThis is step 1/3\x1b[0m of exporting") from ValueError("a cache is no tensor")
+
+    monkeypatch.setattr(torch.onnx, "export", export)
+    code, _, err = run(
+        "advise", "torch.nn:Linear", "--arg", "in_features=8", "--arg", "out_features=8", "-i", "1x8", "--level", "all"
+    )
+    assert code == 2
+    assert "cannot export the module to ONNX: a cache is no tensor" in err
 
 
 def test_nothing_where_the_engine_does_it(run: Run) -> None:

@@ -260,6 +260,9 @@ def _exported(module: Any, traced: Profile, folder: str) -> str:
             else:
                 torch.onnx.export(module, tuple(arguments.values()), path, dynamo=True, verbose=False)
     except Exception as error:  # the exporter raises whatever it meets
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        cause: BaseException = error
+        while cause.__cause__ is not None:  # what the exporter says of it is about its own steps
+            cause = cause.__cause__
+        first = (str(cause).strip() or type(cause).__name__).splitlines()[0]
         raise InputError(f"PyTorch cannot export the module to ONNX: {first}") from error
     return path

@@ -92,7 +92,7 @@ def bound(
     if record is not None:
         result = with_engine(physical_bound(counted, measured_device(chosen, store), threads or 1), record)
     else:
-        result = physical_bound(counted, measured_device(chosen, store), threads, winograd, _dtype(dtype))
+        result = physical_bound(counted, measured_device(chosen, store), threads, winograd, products_dtype(dtype))
     return replace(result, renderer=as_text, notes=(*result.notes, *filter(None, [note])))
 
 
@@ -201,8 +201,8 @@ def open_store(path: str | os.PathLike[str] | None) -> Store | None:
     return Store(path, create=False)
 
 
-def _dtype(name: str | None) -> str | None:
-    """The canonical name of an element type; TF32 is one of arithmetic alone.
+def products_dtype(name: str | None) -> str | None:
+    """The canonical name of an element type of products; TF32 is one of arithmetic alone.
 
     Raises:
         InputError: there is no such type.

@@ -59,7 +59,7 @@ class Meter:
             progress: called with each step of a derivation, and with each note; None: lines on a terminal.
 
         Raises:
-            InputError: the model is no module, or the device is unknown.
+            InputError: the model is no module, the device or the element type is unknown, or devices is below 1.
             ModelError: the model fails with the example.
         """
         if not is_module(model):
@@ -67,10 +67,13 @@ class Meter:
         from flopwise.analyses.meter.counting import Counter
         from flopwise.analyses.meter.program import Program
         from flopwise.analyses.meter.rates import device_named
+        from flopwise.api.bound import products_dtype
 
         self.model: nn.Module = model  # type: ignore[assignment]
+        if devices < 1:
+            raise InputError(f"Meter(devices={devices}): give at least 1")
         self.devices = devices
-        self._dtype = dtype
+        self._dtype = products_dtype(dtype)
         self._device = None if device is None else device_named(device)
         self._program = Program(_written(self.model), train, keep, _shown if progress is None else progress)
         self._counter = Counter(self._program)
@@ -202,7 +205,7 @@ class Meter:
             raise InputError(f"rates(seconds={seconds}): give the seconds that it took")
         peak = self.device.rated(self.dtype)
         if peak is None:
-            self._program.remark(f"no peak for {self.dtype} on {self.device.name!r}: no MFU; give device=")
+            self._program.remark(f"no peak for {self.dtype} on {self.device.name!r}: no MFU; give device= or dtype=")
         return rates_of(cost, seconds, peak, self.devices)
 
 

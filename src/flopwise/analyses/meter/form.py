@@ -80,6 +80,8 @@ class Form:
         self.facts = {name: self.facts.get(name) if fact is None else fact for name, fact in said.items()}
         shapes = {name: tuple(t.shape) for name, t in tensors.items() if not name.startswith(BORDERS)}
         point = self.point(shapes) if self.call is not None else None
+        if self.call is not None and max((point or {}).values(), default=1) <= 1:
+            self.program.remark(f"no formula where no size above 1 may change: {_PROFILED}")
         found = self.by_formula(batch, point) if point else None
         if found is not None:
             return found[0], "formula", found[1]

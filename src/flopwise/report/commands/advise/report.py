@@ -20,6 +20,14 @@ def _place(each: Suggestion) -> str:
     return f"{each.place[0]}{more}" + (f" ×{each.number}" if each.number > 1 else "")
 
 
+def _nanoseconds(each: Suggestion) -> int | None:
+    return round(each.saved.ns) if each.whole.ns else None
+
+
+def _time(each: Suggestion) -> str | None:
+    return duration(each.saved.ns / 1e9) if each.whole.ns else None
+
+
 COLUMNS: dict[str, Field[Suggestion]] = {
     field.head.key: field
     for field in (
@@ -28,8 +36,8 @@ COLUMNS: dict[str, Field[Suggestion]] = {
         Field(Head("text", "why", "text", 2, prose=True), lambda each: each.text, "why, with its figure"),
         Field(Head("macs", "MACs", "number", 3), lambda each: each.saved.macs, "multiply-adds that it saves"),
         Field(Head("bytes", "bytes", "bytes", 3), lambda each: each.saved.nbytes, "bytes read or written less"),
-        Field(Head("time_ns", "ns", "number", 3), lambda each: round(each.saved.ns), "nanoseconds by the roofline"),
-        Field(Head("time", "time", "text", 3), lambda each: duration(each.saved.ns / 1e9), "the same, to be read"),
+        Field(Head("time_ns", "ns", "number", 3), _nanoseconds, "nanoseconds by the roofline"),
+        Field(Head("time", "time", "text", 3), _time, "the same, to be read"),
         Field(
             Head("share", "%", "percent", 1), lambda each: 100 * each.share, "share of the whole: what it is ranked by"
         ),
