@@ -218,6 +218,10 @@ def test_a_profile_without_a_formula_is_said() -> None:
     assert meter.notes == ("no formula where no size above 1 may change: each new shape is counted by a profile",)
 
 
+def test_a_model_without_operators_costs_nothing() -> None:
+    assert flopwise.Meter(torch.nn.Identity(), keep=False).step(torch.ones(4, 8)).flops == 0
+
+
 def test_rates_name_their_device() -> None:
     meter = flopwise.Meter(Detector(), torch.rand(2, 3, 20, 24), device="H100 SXM", dtype="bfloat16", keep=False)
     cost = meter.step(torch.rand(4, 3, 40, 40))

@@ -96,9 +96,8 @@ def figures_of(row: Row) -> tuple[Any, ...]:
 
 def figures_of_profile(profile: Profile) -> dict[str, int]:
     """The figures of a profile."""
-    return dict(zip(FIGURES, map(sum, zip(*map(figures_of, profile.rows), strict=True)), strict=True)) or dict.fromkeys(
-        FIGURES, 0
-    )
+    rows = [figures_of(row) for row in profile.rows]
+    return {name: sum(row[place] for row in rows) for place, name in enumerate(FIGURES)}
 
 
 def exact_of(profile: Profile) -> bool:

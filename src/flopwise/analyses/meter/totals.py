@@ -109,8 +109,10 @@ def totals_of(formula: Formula) -> Totals:
     """The totals of a formula.
 
     Raises:
-        InputError: it does not hold for every size within its conditions, or a layer has none.
+        InputError: it does not hold for every size within its conditions, a layer has none, or there are no layers.
     """
+    if not formula.rows:
+        raise InputError("the model has no operators")
     if not formula.everywhere:
         raise InputError("the program takes another way at sizes for which no condition speaks")
     trained = any(row.backward_counts is not None for row in formula.rows)
