@@ -20,6 +20,7 @@ import jax.numpy as jnp
 
 def product(x, y, /, scale: float = 2.0, *, train=False): return scale * (x @ y)
 def named(x, *, w): return x @ w
+def several(x, *others): return x @ others[0]
 def unused(x): return x
 def fails(x): raise ValueError("no\\nluck")
 def asks(x): return x if x.sum() > 0 else -x
@@ -49,6 +50,7 @@ def folder(tmp_path, monkeypatch):
         ("net.py:product", ["-i", "2x8", "-i", "bfloat16:8x3", "-i", "train:value:True"], 48),
         ("net.py:named", ["-i", "2x8", "-i", "8x3"], 48),
         ("net.py:named", ["-i", "w:8x3", "-i", "x:2x8"], 48),
+        ("net.py:several", ["-i", "2x8", "-i", "8x3"], 48),
         ("jax:both.py:product", ["-i", "2x8", "-i", "8x3"], 48),
         ("net.py:made", ["-i", "5x8"], 120),
         ("net.py:made", ["-i", "5x4", "--arg", "width=4"], 60),

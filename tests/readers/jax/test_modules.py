@@ -53,6 +53,12 @@ def test_linen():
     assert trained.sum.macs == profile.sum.macs  # statistics that change are no second pass
 
 
+@pytest.mark.parametrize("inputs", [(4, 8), ["4x8"]])
+def test_modules_that_take_any_number_of_arguments(inputs):
+    network = linen.Sequential([linen.Dense(16), linen.relu, linen.Dense(3)])
+    assert flopwise.profile(network, inputs).sum.macs == 704
+
+
 def test_nnx():
     module = nnx.eval_shape(lambda: Tree(nnx.Rngs(0)))
     module.eval()

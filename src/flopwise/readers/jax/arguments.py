@@ -77,8 +77,8 @@ def settle(
         for place, text in enumerate(texts):
             name, value = making.text(text, place)
             kwargs[name] = value
-        while len(args) < len(names) and names[len(args)] in kwargs and names[len(args)] not in keywords:
-            args.append(kwargs.pop(names[len(args)]))
+        while (name := _name(names, len(args))) in kwargs and name not in keywords:
+            args.append(kwargs.pop(name))
     else:
         positional, named = _parts(inputs, names)
         args = [making.one(_name(names, i), value) for i, value in enumerate(positional)]

@@ -211,9 +211,17 @@ def _of_linen(module: Any, name: str, source: str) -> Program:
     def applied(variables: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any) -> Any:
         return module.apply(variables, *args, rngs={"dropout": key}, mutable=changed or False, **kwargs)
 
-    keywords = _keywords(module.__call__)
     return Program(
-        name, source, applied, names, required, keywords, prepared, ("variables", "dropout key"), "dropout key"
+        name,
+        source,
+        applied,
+        names,
+        required,
+        _keywords(module.__call__),
+        prepared,
+        ("variables", "dropout key"),
+        "dropout key",
+        open_ended=_takes_any(module.__call__),
     )
 
 
