@@ -105,3 +105,9 @@ def test_training_step(step, arguments):
     roots = [row.counts.sqrt for row in profile.rows if row.node.module == "" and row.type == "Sqrt"]
     assert sum(roots) == 227, "a root for each parameter: nothing is left out"
     assert {path.partition(".")[0] for path in modules(profile)} <= {"Linen", "Tree"}
+
+
+def test_a_gradient_may_be_a_module():
+    module = nnx.eval_shape(lambda: nnx.Sequential(nnx.Linear(8, 3, rngs=nnx.Rngs(0))))
+    profile = flopwise.profile(jax.grad(lambda module, x: module(x).sum()), (module, X))
+    assert profile.sum.macs == 2 * 4 * 8 * 3

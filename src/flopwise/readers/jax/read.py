@@ -13,6 +13,7 @@ import jax
 from flopwise.errors import InputError, ModelError, counted, with_article
 from flopwise.graph import Graph, StoredTensor, Tensor
 from flopwise.readers.jax.arguments import Leaf, is_array, leaves_of, settle
+from flopwise.readers.jax.kinds import is_tree_module
 from flopwise.readers.jax.program import Program, program_of
 from flopwise.readers.jax.scopes import linen_classes, tree_scopes
 from flopwise.readers.jax.walk import Place, Walk, is_backward, tensor_of
@@ -120,7 +121,9 @@ class _Reading:
             def flat(*arrays: Any) -> Any:
                 again = restored(arrays)
                 with tree_scopes((*again.args, *again.kwargs.values()), kinds):
-                    result = arrays_of(program, program.function(*again.args, **again.kwargs))
+                    result = program.function(*again.args, **again.kwargs)
+                if not (is_tree_module(result) and any(map(is_tree_module, again.args))):  # as gradients of equinox are
+                    arrays_of(program, result)
                 after = filter(is_array, jax.tree_util.tree_leaves(again))  # modules of flax.nnx change in their place
                 before = set(map(id, arrays))
                 return result, [array for array in after if id(array) not in before]
