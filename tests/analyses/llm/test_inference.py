@@ -264,6 +264,8 @@ def test_an_encoder_alone_has_its_prompt_and_no_step(tmp_path: Path, kind: str) 
     assert content["logits"] == "all"
     assert "prefill, 32 tokens" in str(result)
     assert "cache" not in str(result).replace("no cache", "")
+    with pytest.raises(flopwise.InputError, match=r"kv_dtype fp8: .* predicts no next token, so there is no cache"):
+        flopwise.llm(folder, prompt=32, kv_dtype="fp8")
     assert f"at most {2 / result.device.prefill.seconds:,.0f} sequences/s in batches of 2" in content["verdict"]
     assert all(point.decode is None for point in result.curve)
 

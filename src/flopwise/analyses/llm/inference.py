@@ -230,12 +230,14 @@ def inference(
         progress: called with the name of each step.
 
     Raises:
-        InputError: a number is out of range, the shared prefix longer than the prompt, or the model has nothing that a
-            rewrite is for.
+        InputError: a number is out of range, the shared prefix longer than the prompt, an encoder has a type of the
+            cache, or the model has nothing that a rewrite is for.
     """
     for name, number, least in (("batch", batch, 1), ("prompt", prompt, 1), ("generate", generate, 0)):
         if number < least:
             raise InputError(f"{name} {number}: must be at least {least}")
+    if kv_dtype is not None and not program.predicts:
+        raise InputError(f"kv_dtype {kv_dtype}: {program.name} predicts no next token, so there is no cache")
     prompt = program.encoder_length or prompt
     if engine.shared_prefix > prompt:
         raise InputError(f"shared_prefix {engine.shared_prefix}: the prompt has {prompt} tokens")
