@@ -459,7 +459,9 @@ def _training_step(
     if where is not None:
         result = replace(result, room=room_of(result, where, count))
         if rate is not None:
-            result = replace(result, run=run_of(result, where, rate, count))
+            run = run_of(result, where, rate, count)
+            above = "the run is faster than the devices' peak: another type computes, or the rate is wrong"
+            result = replace(result, run=run, notes=((above,) if run.utilisation > 1 else ()) + result.notes)
     return replace(result, renderer=_training_as_text)
 
 

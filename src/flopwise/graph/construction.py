@@ -33,6 +33,9 @@ def record(cls: type[Record]) -> type[Record]:
     return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
+#: New objects from which on it pays to spare them the next search for garbage.
+YOUNG = 10_000
+
 #: Operators from which on memory is handed back between the steps.
 MANY = 5000
 
@@ -50,7 +53,8 @@ def no_search_for_garbage() -> Iterator[None]:
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # else what the user froze would thaw
+        # To ask what the user froze, which would thaw, takes as long as a search among it.
+        if gc.get_count()[0] > YOUNG and not gc.get_freeze_count():
             gc.freeze()
             gc.unfreeze()
         gc.enable()

@@ -1,5 +1,7 @@
 """Modules of flax, by init and by tracing: their paths, classes, parameters and buffers."""
 
+from pathlib import Path
+
 import jax
 import optax
 import pytest
@@ -7,6 +9,7 @@ from flax import linen, nnx
 from flax.training.train_state import TrainState
 
 import flopwise
+from flopwise.errors import InputError
 
 X = jax.ShapeDtypeStruct((4, 8), "float32")
 
@@ -111,3 +114,10 @@ def test_a_gradient_may_be_a_module():
     module = nnx.eval_shape(lambda: nnx.Sequential(nnx.Linear(8, 3, rngs=nnx.Rngs(0))))
     profile = flopwise.profile(jax.grad(lambda module, x: module(x).sum()), (module, X))
     assert profile.sum.macs == 2 * 4 * 8 * 3
+
+
+def test_weights_that_are_shapes_alone(tmp_path: Path) -> None:
+    path = tmp_path / "nets.py"
+    path.write_text("import flax.linen as nn\n\n\ndef net():\n    return nn.Dense(3)\n")
+    with pytest.raises(InputError, match=r"its weights \(2 arrays\) are shapes without elements"):
+        flopwise.weights(f"{path}:net", inputs="1x8")

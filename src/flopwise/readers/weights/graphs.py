@@ -118,7 +118,7 @@ def stored_in_graph(graph: Graph) -> StoredTensors:
     """The stored tensors of a graph, each with the operator that uses it first.
 
     Raises:
-        InputError: it is a Caffe net as text, which has none.
+        InputError: it is a Caffe net as text, or its weights are shapes alone.
         ModelError: many tensors share the same data.
     """
     users = uses(graph)
@@ -142,6 +142,12 @@ def stored_in_graph(graph: Graph) -> StoredTensors:
     if not tensors and graph.format == "caffe":
         raise InputError(f"{graph.source}: describes a net without its weights; give its .caffemodel")
     source = graph.source if isinstance(graph.source, str) else graph.name
+    hollow = [name for name, kind in kinds.items() if kind == "weight" and name not in graph.weights]
+    if hollow and not tensors:
+        raise InputError(
+            f"{source}: its weights ({len(hollow)} arrays) are shapes without elements; give a file that holds them, "
+            "as .npz or .safetensors"
+        )
     _refuse_repeated_data(tensors, source)
     notes = [warning for warning in graph.warnings if NETWORK in warning or HARD_LINK in warning]
     if strings:

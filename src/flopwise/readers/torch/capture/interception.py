@@ -218,4 +218,8 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # PyTorch's 
             return func(*args, **(kwargs or {}))
         with torch._C.DisableTorchFunction():  # PyTorch's own shape rules are written in Python as well
             plan = plan_of(func)
-            return self._interception.ways[plan.way](plan, func, args, kwargs or {})
+            below, self._recorder.below = self._recorder.below, torch.is_grad_enabled() and plan.way != "detach"
+            try:
+                return self._interception.ways[plan.way](plan, func, args, kwargs or {})
+            finally:
+                self._recorder.below = below

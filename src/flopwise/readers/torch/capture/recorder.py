@@ -71,6 +71,8 @@ class Recorder:
         self.saved = SavedStorages(self.stand_ins) if grad and not (real or low) else None
         self._read: list[Tensor] = []
         self.regions_entered = 0
+        #: Whether autograd, which is above the dispatcher, will give a result a gradient that its arguments have.
+        self.below = False
         #: The threads that are recorded, by number.
         self.threads = {threading.get_ident()}
         #: Whether the run is over; a thread that goes on is not recorded any more.
@@ -204,17 +206,18 @@ class Recorder:
             targets: the tensors that it wrote into.
         """
         stand_ins = self.stand_ins
+        grad = self.grad and self.below and any(t.grad for t in tensors_of(*graphed, *named.values()))
         if not targets and isinstance(result, TorchTensor):  # nearly always
             if not stand_ins.is_argument(result):
-                self._append(plan, graphed, named, [stand_ins.result(result, False)])
+                self._append(plan, graphed, named, [stand_ins.result(result, False, grad)])
             return
         parts = list(flat((result,)))
         rewritten, returned = {id(target) for target in targets}, {id(part) for part in parts}
         outputs = []
         for part in parts:
             if id(part) in rewritten or not stand_ins.is_argument(part):
-                outputs.append(stand_ins.result(part, id(part) in rewritten))
-        outputs += [stand_ins.result(target, True) for target in targets if id(target) not in returned]
+                outputs.append(stand_ins.result(part, id(part) in rewritten, grad))
+        outputs += [stand_ins.result(target, True, grad) for target in targets if id(target) not in returned]
         is_setting = not (plan.foreign or tensors_of(*graphed, *named.values()))
         if outputs or not (parts or is_setting):
             self._append(plan, graphed, named, outputs)

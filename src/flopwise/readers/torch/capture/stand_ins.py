@@ -173,14 +173,21 @@ class StandIns:
         """True if a tensor has a graph tensor already, so that an operation handed it back as it was."""
         return "_flopwise" in tensor.__dict__ or id(tensor) in self.graph_tensors
 
-    def result(self, tensor: TorchTensor, inplace: bool) -> ProgramTensor:
-        """A new graph tensor for a result; what is written into a view is written into the tensor behind it."""
+    def result(self, tensor: TorchTensor, inplace: bool, grad: bool = False) -> ProgramTensor:
+        """A new graph tensor for a result; what is written into a view is written into the tensor behind it.
+
+        Args:
+            tensor: the result.
+            inplace: whether it was written into an argument.
+            grad: whether it has a gradient although it does not say so yet.
+        """
         self._count += 1
+        grad = grad and (tensor.is_floating_point() or tensor.is_complex())
         made = ProgramTensor(
             f"t{self._count}",
             shape_of(tensor),
             DTYPES.get(tensor.dtype),
-            grad=self._grad and tensor.requires_grad,
+            grad=self._grad and (grad or tensor.requires_grad),
             contiguous=in_order(tensor),
         )
         if self._grad:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from flopwise.analyses.advice.rule import Change, Rule
 from flopwise.analyses.advice.subject import Subject
-from flopwise.graph import STORED
+from flopwise.graph import STORED, Node
 from flopwise.operators.tables import row
 
 
 def find(subject: Subject) -> Iterator[Change]:
     """Operators that depend on stored tensors alone, up to the result that others take.
 
-    Weights that are dequantised stay packed: to store them unpacked would move more bytes, not fewer.
+    Weights that are dequantised or widened stay as they are: to store the result would move more bytes, not fewer.
     """
     kept: set[str] = set()
     groups: dict[str, list[int]] = {}
@@ -23,7 +23,7 @@ def find(subject: Subject) -> Iterator[Change]:
         if position not in folded or node.within or all(t.kind in STORED for t in node.known_outputs):
             continue
         names = {t.name for t in node.known_inputs}
-        if "dequantizes" in row(node.op).effects or names & kept:
+        if "dequantizes" in row(node.op).effects or names & kept or _widens(node):
             kept.update(t.name for t in node.known_outputs)
             continue
         if "shape query" in row(node.op).effects:
@@ -39,6 +39,17 @@ def find(subject: Subject) -> Iterator[Change]:
         seen.update(new)
         if new:
             yield Change(new, "it depends on stored tensors alone: store the result", stored=True)
+
+
+def _widens(node: Node) -> bool:
+    """True for an operator that gives the elements of its one tensor in a wider type."""
+    inputs, outputs = node.known_inputs, node.known_outputs
+    if len(inputs) != 1 or len(outputs) != 1 or inputs[0].dtype == outputs[0].dtype:
+        return False
+    before, after = inputs[0], outputs[0]
+    if not (before.resolved and after.resolved):
+        return False
+    return before.numel == after.numel and after.nbytes > before.nbytes
 
 
 RULE = Rule(
