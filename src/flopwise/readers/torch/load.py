@@ -107,7 +107,8 @@ def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -
                 texts = " ".join(f"--arg {name}=VALUE" for name in missing)
                 plain = ", ".join(f"{name!r}: 'VALUE'" for name in missing)
                 cure = texts if on_command_line() else f"arguments={{{plain}}}"
-                raise ModelError(f"{model}: needs {' and '.join(map(repr, missing))}: give {cure}") from error
+                other = f"; a function of JAX is given as jax:{model}" if "jax" in sys.modules else ""
+                raise ModelError(f"{model}: needs {' and '.join(map(repr, missing))}: give {cure}{other}") from error
             unexpected = re.search(r"unexpected keyword argument '(\w+)'", str(error))
             if unexpected is None or unexpected[1] not in values:
                 raise
