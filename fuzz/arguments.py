@@ -156,6 +156,7 @@ def subjects() -> tuple[Subject, ...]:
         "devices": {},
         "formula": {"model": module, "inputs": ("N", 4)},
         "limits": {},
+        "schema": {"name": "profile"},
         "llm": {"model": "config.json", "prompt": 4, "generate": 2},
         "render": {"profile": flopwise.profile("m.onnx")},
         "write_shapes": {"model": "m.onnx", "path": "new.onnx"},

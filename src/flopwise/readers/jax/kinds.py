@@ -34,6 +34,8 @@ def is_name(model: object) -> bool:
     if where.partition(".")[0] in PACKAGES:
         return True
     path = where if where.endswith(".py") else _file_of(where)
+    if not os.path.isfile(path):
+        return False
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             names = set(_IMPORTS.findall(file.read()))

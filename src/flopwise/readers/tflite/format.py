@@ -28,6 +28,8 @@ def _matches(model: object) -> bool:
         return bytes(model[4:8]) == b"TFL3"
     if not isinstance(model, (str, os.PathLike)) or ends_in(model, _ENDINGS):
         return ends_in(model, _ENDINGS)
+    if not os.path.isfile(model):  # a pipe or a device would be read for ever
+        return False
     try:
         with open(model, "rb") as file:
             return file.read(8)[4:] == b"TFL3"

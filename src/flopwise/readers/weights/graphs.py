@@ -143,7 +143,7 @@ def stored_in_graph(graph: Graph) -> StoredTensors:
         raise InputError(f"{graph.source}: describes a net without its weights; give its .caffemodel")
     source = graph.source if isinstance(graph.source, str) else graph.name
     hollow = [name for name, kind in kinds.items() if kind == "weight" and name not in graph.weights]
-    if hollow and not tensors:
+    if hollow and not tensors and graph.format == "jax":
         raise InputError(
             f"{source}: its weights ({len(hollow)} arrays) are shapes without elements; give a file that holds them, "
             "as .npz or .safetensors"

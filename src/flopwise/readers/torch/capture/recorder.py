@@ -71,6 +71,8 @@ class Recorder:
         self.saved = SavedStorages(self.stand_ins) if grad and not (real or low) else None
         self._read: list[Tensor] = []
         self.regions_entered = 0
+        #: Whether somebody asks for gradients, and not the program alone.
+        self.trains = False
         #: Whether autograd, which is above the dispatcher, will give a result a gradient that its arguments have.
         self.below = False
         #: The threads that are recorded, by number.
@@ -206,7 +208,7 @@ class Recorder:
             targets: the tensors that it wrote into.
         """
         stand_ins = self.stand_ins
-        grad = self.grad and self.below and any(t.grad for t in tensors_of(*graphed, *named.values()))
+        grad = self.trains and self.below and any(t.grad for t in tensors_of(*graphed, *named.values()))
         if not targets and isinstance(result, TorchTensor):  # nearly always
             if not stand_ins.is_argument(result):
                 self._append(plan, graphed, named, [stand_ins.result(result, False, grad)])

@@ -96,7 +96,7 @@ def run(
     """
     modules = list(model.named_modules())
     low = any(isinstance(m, torch.jit.ScriptModule) for _, m in modules)
-    once = functools.partial(_run, model, modules, arguments, mode, real, attention, keep)
+    once = functools.partial(_run, model, modules, arguments, mode, real, attention, keep, grad)
     try:
         recorded = once(grad, low)
         if low or not recorded.foreign:
@@ -119,14 +119,22 @@ def _run(
     real: bool,
     attention: AttentionKernel | None,
     keep: Callable[[Any], Any],
+    trains: bool,
     grad: bool,
     low: bool,
 ) -> Run:
-    """As ``run``, once; ``low`` says whether the dispatcher records too."""
+    """As ``run``, once.
+
+    Args:
+        model: as there, and so on.
+        trains: whether somebody asks for gradients.
+        grad: whether they are recorded, which the program itself may need.
+        low: whether the dispatcher records too.
+    """
     stored = stored_tensors(modules)
     device = next((p.device for p in model.parameters() if not p.is_meta), torch.device("cpu"))
     recorder = Recorder({key: tensor for key, (_, tensor) in stored.items()}, device, real=real, grad=grad, low=low)
-    recorder.attention = attention
+    recorder.attention, recorder.trains = attention, trains
     surroundings = Surroundings()
     calls = Calls(modules, recorder, surroundings)
     training = {"eval": False, "train": True, "as-is": None}[mode]
