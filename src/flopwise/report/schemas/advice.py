@@ -1,0 +1,46 @@
+"""Advice, and the rules that give it."""
+
+from __future__ import annotations
+
+from flopwise.report.schemas.notation import By, Member
+from flopwise.report.schemas.parts import MODEL, NOTES
+
+ADVICE: dict[str, Member] = {
+    "model": MODEL,
+    "environment": (
+        By("text|integer|number|null", "fact"),
+        "device, engine and level that times are computed for",
+    ),
+    "advice": (
+        [
+            {
+                "rule": ("text", "the rule"),
+                "layers": (["text"], "the place"),
+                "kind": ("text", '"same" result, or "other" network that is to be retrained'),
+                "macs_saved": ("integer", "multiply-accumulates less"),
+                "bytes_saved": ("integer", "bytes less"),
+                "time_saved_ns": ("integer|null", "time less by the roofline of the executed graph"),
+                "time_share": ("number|null", "the same as a share of the whole"),
+                "measured_share": ("number|null", "what was measured (--measure)"),
+                "source": ("text", "where the rule is from"),
+                "text": ("text", "the advice in words"),
+            }
+        ],
+        "what saves most first",
+    ),
+    "notes": NOTES,
+}
+
+ADVICE_RULES: dict[str, Member] = {
+    "rules": (
+        [
+            {
+                "name": ("text", "the rule"),
+                "about": ("text", "the change"),
+                "exactness": ("text", '"same" or "other"'),
+                "source": ("text", "where it is from"),
+            }
+        ],
+        "every rule",
+    )
+}
