@@ -68,8 +68,10 @@ def test_while_that_depends_on_data_is_unknown_until_it_is_said():
     assert not unknown.exact
     assert any("'while' depend on the data" in warning for warning in unknown.graph.warnings)
     assert macs(halves, trips={"while": 6}) == 6 * PRODUCT
-    with pytest.raises(InputError, match=r"no loop is named 'loop'; the loops are: while"):
+    with pytest.raises(InputError, match=r"no loop is named 'loop'; the loops of the model are: 'while"):
         profile(halves, trips={"loop": 6})
+    with pytest.raises(InputError, match="loop 'while' cannot run -6 times"):
+        profile(halves, trips={"while": -6})
 
 
 def test_while_with_a_limit_is_a_bound():

@@ -73,7 +73,11 @@ def test_by_name(folder, capsys, model, options, macs):
         ("net.py:unused", ["-i", "2x"], "is not a dimension"),
         ("net.py:unused", ["-i", "x:float3:2"], "float3"),
         ("net.py:unused", ["-i", "x:value:1+"], "is a Python literal"),
-        ("net.py:unused", ["-i", "2", "--trip", "while=3"], "no loop is named 'while'; the loops are: none"),
+        (
+            "net.py:unused",
+            ["-i", "2", "--trip", "while=3"],
+            "no loop is named 'while'; the loops of the model are: none",
+        ),
         ("net.py:unused", ["-i", "2", "--train"], "give jax.value_and_grad of its loss"),
         ("net.py:unused", ["-i", "2", "--mode", "train"], "mode: only for PyTorch modules"),
         ("net.py:fails", ["-i", "2"], "failed with ValueError: no luck (net.py:"),

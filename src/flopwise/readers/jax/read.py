@@ -17,6 +17,7 @@ from flopwise.readers.jax.kinds import is_tree_module
 from flopwise.readers.jax.program import Program, program_of
 from flopwise.readers.jax.scopes import linen_classes, tree_scopes
 from flopwise.readers.jax.walk import Place, Walk, is_backward, tensor_of
+from flopwise.readers.limits import refuse_unknown_loops
 from flopwise.readers.options import JaxOptions
 from flopwise.readers.torch.load import model_errors
 from flopwise.readers.weights.tensor import in_memory
@@ -76,7 +77,7 @@ class _Reading:
         walk = Walk(kinds, self.options.trips or {}, changing, self.options.per_device, self.stored)
         with errors(program.source):
             results = walk.run(closed.jaxpr, closed.consts, arguments, Place())
-        self.check_trips(walk)
+        refuse_unknown_loops(self.options.trips or {}, [node.name for node in walk.nodes if node.op == "Loop"])
         self.note(walk)
         used = {t.name for node in walk.nodes for t in node.known_inputs} | {t.name for t in results}
         return Graph(
@@ -151,15 +152,6 @@ class _Reading:
         self.weights[tensor.name] = in_memory(
             tensor.name, lambda: numpy.asarray(value), shape, tensor.dtype or "float32"
         )
-
-    def check_trips(self, walk: Walk) -> None:
-        """Raise InputError if trips are given for a loop that is not there."""
-        for name in self.options.trips or {}:
-            if name not in walk.used_trips:
-                loops = [node.name for node in walk.nodes if node.op == "Loop"]
-                raise InputError(
-                    f"{self.program.source}: no loop is named {name!r}; the loops are: {', '.join(loops) or 'none'}"
-                )
 
     def note(self, walk: Walk) -> None:
         """Add what a reader of the figures should know."""

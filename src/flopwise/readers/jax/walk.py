@@ -86,7 +86,6 @@ class Walk:
         self.open_loops: list[str] = []
         self.bounded_loops: list[str] = []
         self.meshes: list[Mapping[str, int]] = []
-        self.used_trips: set[str] = set()
         self._names: Counter[str] = Counter()
         self._settled: set[str] = set()
         self._positions: dict[str, int] = {}
@@ -179,7 +178,6 @@ class Walk:
         params = eqn.params
         trips = trips_of(params, [_integer(tensor) for tensor in taken])
         if node.name in self.trips:
-            self.used_trips.add(node.name)
             trips = Trips(self.trips[node.name])
         if trips.number is None:
             self.open_loops.append(node.name)

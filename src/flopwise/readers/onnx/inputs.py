@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 from flopwise.errors import InputError, UnknownDimensionError, did_you_mean
 from flopwise.graph.dtypes import BITS, is_float
 from flopwise.readers.inputs import LARGEST_DIM, InputSpec, input_specs
+from flopwise.readers.limits import elements
 from flopwise.readers.onnx.file.literal import elements as stored_elements
 from flopwise.readers.onnx.file.model import Graph, Model, Node, OptionalType, SequenceType, TensorType, Type, Value
 from flopwise.readers.onnx.states import states_of
 from flopwise.readers.onnx.suggestions import error_of, written
-from flopwise.readers.onnx.types import bound, concrete, dims_of, elements, is_tensor
+from flopwise.readers.onnx.types import bound, concrete, dims_of, is_tensor
 from flopwise.sizes.facts import Fact, Facts
 from flopwise.sizes.scope import Scope
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from flopwise.readers.limits import elements
 from flopwise.readers.onnx.file.model import Graph, Node
-from flopwise.readers.onnx.types import elements
 from flopwise.sizes.scope import Scope
 
 #: Elements up to which an input may be a setting rather than data.

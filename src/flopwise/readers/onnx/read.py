@@ -17,6 +17,7 @@ from flopwise.graph.construction import MANY, give_back, no_search_for_garbage
 from flopwise.graph.names import FreshNames, primed
 from flopwise.operators.size import Dims
 from flopwise.operators.tables import row
+from flopwise.readers.limits import refuse_unknown_loops
 from flopwise.readers.onnx import inputs as onnx_inputs
 from flopwise.readers.onnx.build.nodes import Builder, with_masks
 from flopwise.readers.onnx.build.scope import SCOPES
@@ -31,7 +32,7 @@ from flopwise.readers.onnx.file.weights import Reopen, check_external, hard_link
 from flopwise.readers.onnx.normalize.names import named
 from flopwise.readers.onnx.normalize.sorting import in_execution_order
 from flopwise.readers.onnx.normalize.versions import settled as settled_versions
-from flopwise.readers.onnx.resolve import refuse_unknown_loops, resolve
+from flopwise.readers.onnx.resolve import resolve
 from flopwise.readers.onnx.states import settled_states
 from flopwise.readers.onnx.suggestions import error_of, has_all, working_sizes
 from flopwise.readers.onnx.types import dtype_of, one_line

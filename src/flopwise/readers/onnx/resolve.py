@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from flopwise.errors import InputError, ModelError
+from flopwise.readers.limits import TOO_MANY, elements, refuse_huge
 from flopwise.readers.onnx.file.literal import elements as stored_elements
 from flopwise.readers.onnx.file.model import CONTROL_FLOW, Graph, Model
-from flopwise.readers.onnx.types import TOO_MANY, concrete, elements, fact_of
+from flopwise.readers.onnx.types import concrete, fact_of
 from flopwise.sizes.facts import ABSENT, Fact, Facts
 from flopwise.sizes.run import Flow, Pass, in_short
 from flopwise.sizes.scope import Scope
@@ -102,17 +102,11 @@ class _Declared(dict[str, Fact]):
 
 def _refuse_huge(graph: Graph, scope: Scope, distinct: Iterable[Fact]) -> None:
     for value in graph.inputs:
-        _refuse_shape(value.name, concrete(value.type))
+        refuse_huge(value.name, concrete(value.type))
     if all(fact.extents is None or elements(fact.extents) < TOO_MANY for fact in distinct):
         return
     for name in (*graph.initializers, *(name for node in graph.nodes for name in node.outputs if name)):
-        _refuse_shape(name, scope.shape(name))
-
-
-def _refuse_shape(name: str, shape: tuple[int, ...] | None) -> None:
-    if shape is not None and elements(shape) >= TOO_MANY:
-        listed = ", ".join(map(str, shape[:8])) + (", ..." if len(shape) > 8 else "")
-        raise ModelError(f"tensor {name!r} of shape ({listed}) has more elements than any memory can hold")
+        refuse_huge(name, scope.shape(name))
 
 
 def _warn_of_contradictions(graph: Graph, declared: _Declared, scope: Scope) -> None:
@@ -136,17 +130,3 @@ def _warn_of_contradictions(graph: Graph, declared: _Declared, scope: Scope) -> 
             "more shapes in the file contradict their operators",
         )
     )
-
-
-def refuse_unknown_loops(trips: Mapping[str, int], met: Mapping[str, int | None]) -> None:
-    """Refuse names of loops that the model does not have.
-
-    Raises:
-        InputError: there is no such loop, or a number of trips makes no sense.
-    """
-    for name, number in trips.items():
-        if name not in met:
-            listed = ", ".join(repr(n) for n in met) or "none"
-            raise InputError(f"no loop is named {name!r}; the loops of the model are: {listed}")
-        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 63:
-            raise InputError(f"loop {name!r} cannot run {number!r} times")

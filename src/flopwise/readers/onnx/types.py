@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from flopwise.operators.size import OPEN
 from flopwise.readers.onnx.file.model import MapType, OptionalType, SequenceType, SparseType, TensorType, Type
 from flopwise.sizes.facts import NOTHING, Fact, Facts
-
-#: No tensor can have as many elements: its bytes could not be addressed.
-TOO_MANY = 1 << 63
 
 #: Longest message, in characters.
 LONGEST_MESSAGE = 600
@@ -83,21 +79,6 @@ def fact_of(facts: Facts, type_: Type | None, symbols: Mapping[str, int] = _NO_S
     if isinstance(type_, MapType):
         return facts.sequence(fact_of(facts, type_.value, symbols).dtype, None)
     return NOTHING
-
-
-def elements(shape: Iterable[int]) -> int:
-    """Number of elements, at most TOO_MANY: a file may claim so many dims that the product itself takes hours."""
-    dims = list(shape)
-    if len(dims) <= 8:
-        return min(math.prod(dims), TOO_MANY)
-    if 0 in dims:
-        return 0
-    product = 1
-    for dim in dims:
-        product *= dim
-        if product >= TOO_MANY:
-            return TOO_MANY
-    return product
 
 
 def one_line(text: str) -> str:

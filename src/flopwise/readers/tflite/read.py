@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import STORED, Graph, Tensor
 from flopwise.readers.inputs import InputSpec, input_specs
+from flopwise.readers.limits import refuse_huge, refuse_unknown_loops
 from flopwise.readers.options import TfliteOptions
 from flopwise.readers.source.location import naming
 from flopwise.readers.source.open import open_source, refuse_other_formats
@@ -23,9 +24,6 @@ from flopwise.readers.tflite.program import LayoutPass, Programs
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.sizes.facts import Fact, Facts
 from flopwise.sizes.scope import Scope
-
-#: Elements that no memory holds.
-_TOO_MANY = 1 << 63
 
 
 class Opened(NamedTuple):
@@ -153,7 +151,7 @@ def _graph(source: Source, opened: list[Opened], inputs: Any, batch_size: int | 
         warnings += [*scope.warnings, *([] if changed else _left_open(one))]
         for side, names in zip(ends, (one.program.inputs, one.program.outputs), strict=True):
             side += [found for name in names if (found := tensor(name.name)) is not None]
-    _refuse_unknown_loops(trips, met)
+    refuse_unknown_loops(trips, met)
     if len(opened) > 1:
         warnings.append(f"the archive holds {len(opened)} models; each is counted once")
     return Graph(
@@ -261,31 +259,5 @@ def _left_open(one: Opened) -> list[str]:
 
 
 def _refuse_huge(graph: Subgraph, scope: Scope) -> None:
-    """Refuse tensors that no memory holds.
-
-    Raises:
-        ModelError: there is one.
-    """
     for name, tensor in graph.tensors.items():
-        shape, product = scope.tensors[name].extents or (), 1
-        for extent in shape:
-            product *= max(extent, 1)
-            if product >= _TOO_MANY:
-                listed = ", ".join(map(str, shape[:8])) + (", ..." if len(shape) > 8 else "")
-                raise ModelError(
-                    f"tensor {tensor.name!r} of shape ({listed}) has more elements than any memory can hold"
-                )
-
-
-def _refuse_unknown_loops(trips: Mapping[str, int], met: Mapping[str, int | None]) -> None:
-    """Refuse names of loops that the model does not have.
-
-    Raises:
-        InputError: there is no such loop, or a number of trips makes no sense.
-    """
-    for name, number in trips.items():
-        if name not in met:
-            listed = ", ".join(repr(n) for n in met) or "none"
-            raise InputError(f"no loop is named {name!r}; the loops of the model are: {listed}")
-        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 63:
-            raise InputError(f"loop {name!r} cannot run {number!r} times")
+        refuse_huge(tensor.name, scope.tensors[name].extents)
