@@ -92,7 +92,7 @@ class _Analysis:
         return self._analyzed().counts
 
     def unsupported_ops(self, module_name: str = "") -> Counter[str]:
-        """How many operators of each kind have no rule and are not ignored.
+        """Number of operators of each kind that have no rule and are not ignored.
 
         Raises:
             RuntimeError: no figure was asked for before.

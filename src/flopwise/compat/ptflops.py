@@ -31,7 +31,7 @@ __all__ = ["FLOPS_BACKEND", "flops_to_string", "get_model_complexity_info", "par
 
 
 class FLOPS_BACKEND(Enum):  # noqa: N801 - the name that programs import
-    """How the MACs are found: by hooks on modules and functions, or where PyTorch dispatches its operators."""
+    """The way in which MACs are found: by hooks on modules and functions, or where PyTorch dispatches its operators."""
 
     PYTORCH = "pytorch"
     ATEN = "aten"

@@ -94,7 +94,7 @@ class Table(NamedTuple):
 
 
 class Display(NamedTuple):
-    """How a tool prints what it counts."""
+    """The way in which a tool prints its counts."""
 
     #: Columns of the class table: label -> the classes that it merges. Empty: flopwise's own classes.
     classes: Mapping[str, Counts] = {}

@@ -39,7 +39,7 @@ class Call(Protocol):
 
     @property
     def inputs(self) -> int:
-        """How many inputs it has, those that are left out included."""
+        """Number of inputs, those that are left out included."""
 
     def has(self, place: int) -> bool:
         """True if an input is given."""

@@ -9,7 +9,7 @@ from flopwise.operators.size import MisfitError, UnresolvedError, written
 
 
 def parts(call: Call) -> list[tuple[str, Any, Any, Any, Any]]:
-    """What becomes of each axis of a STRIDED_SLICE: "part", "dropped" or "new"; extent, start, end and step.
+    """The axes of a STRIDED_SLICE: "part", "dropped" or "new" for each, with extent, start, end and step.
 
     https://www.tensorflow.org/api_docs/python/tf/strided_slice
     """

@@ -58,7 +58,7 @@ def loop(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tupl
 
 @dataclass(slots=True)
 class _Trips:
-    """How often a Loop runs."""
+    """Trips of a Loop."""
 
     #: At most, as its inputs and its condition say; None if nothing limits it.
     most: int | None

@@ -22,7 +22,7 @@ _COMPARED = {"Less": (False, 0), "LessOrEqual": (False, 1), "Greater": (True, 0)
 
 
 def ending(body: Graph, start: Sequence[Fact], most: int | None, scope: Scope) -> int | None:
-    """How often the body of a Loop runs as an expression; None where it follows no size with one.
+    """Trips of a Loop as an expression; None where they follow no size with one.
 
     Args:
         body: its first input is the number of the iteration, its first output whether there is another one.
@@ -104,7 +104,7 @@ class _Body:
         return one[0] + sign * two[0], one[1] + sign * two[1]
 
     def growth(self, name: str, result: str) -> int:
-        """How much more a number that is handed from iteration to iteration is after one.
+        """The growth in one iteration of a number that is handed from iteration to iteration.
 
         Raises:
             UnresolvedError: something else is done with it than adding a number that stays the same.

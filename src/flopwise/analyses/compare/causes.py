@@ -113,7 +113,7 @@ class Difference:
 
     @property
     def difference(self) -> int:
-        """How much more the other convention counts, on what both can count: the sum over the causes."""
+        """The excess of the other convention, on what both can count: the sum over the causes."""
         return self.totals[1] - self.totals[0]
 
     @property
@@ -348,7 +348,7 @@ def _words(reason: _Reason, names: tuple[str, str], members: Sequence[_Pair]) ->
 
 
 def _times(one: int, other: int) -> str:
-    """How many times the other number the one is.
+    """The factor from the other number to the one.
 
     >>> _times(5, 2), _times(2, 8), _times(100001, 100000), _times(2, 50)
     ('2.5 times', '0.25 times', '1.00001 times', '1/25 of')

@@ -31,7 +31,7 @@ TRIALS = 24
 
 @dataclass(slots=True)
 class Scales:
-    """How sizes follow from the symbols' places: ``offset`` + ``step`` × place, or a term in other symbols."""
+    """Sizes by the symbols' places: ``offset`` + ``step`` × place, or a term in other symbols."""
 
     names: Sequence[str]
     steps: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -26,7 +26,7 @@ class Domain:
         return (size - self.offset) // self.step
 
     def conditions(self) -> Iterator[str]:
-        """Which sizes the symbol may have, where not every size is allowed."""
+        """The sizes that the symbol may have, where not every size is allowed."""
         if self.low == self.high:
             yield f"{self.name} = {self.low}"
             return

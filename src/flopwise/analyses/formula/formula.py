@@ -72,7 +72,7 @@ class Formula:
 
     @functools.cached_property
     def expressions(self) -> Expressions:
-        """How terms become expressions of sympy.
+        """The table by which terms become expressions of sympy.
 
         Raises:
             InputError: sympy is not installed.
@@ -379,7 +379,7 @@ class Formula:
 
     @functools.cached_property
     def _names(self) -> dict[str, str]:
-        """How a symbol may be called -> its name."""
+        """Spelling of a symbol -> its name."""
         names = [d.name for d in self.domains]
         written = (*identifiers(names, code=True).items(), *identifiers(names).items())
         return {**{clean: name for name, clean in written}, **{n: n for n in names}}

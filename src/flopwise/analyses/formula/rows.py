@@ -47,7 +47,7 @@ NO_FORMULA = "its cost follows no formula that was found"
 
 
 class Counting(NamedTuple):
-    """How a graph is counted."""
+    """The choices by which a graph is counted."""
 
     convention: Convention
     rules: Rules | None = None

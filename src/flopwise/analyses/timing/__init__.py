@@ -1,1 +1,1 @@
-"""How long a model takes: floors from a device's peaks, floors from an engine's own kernels, and the measured time."""
+"""Times of a model: floors from a device's peaks, floors from an engine's own kernels, and the measured time."""

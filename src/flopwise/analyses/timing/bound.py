@@ -1,4 +1,4 @@
-"""How long a model takes at least: the physical floor of a device, row by row and for the whole model."""
+"""The least time of a model: the physical floor of a device, row by row and for the whole model."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Floor:
 
     @property
     def roof(self) -> Roof:
-        """Which side that is."""
+        """The name of that side."""
         return "memory" if (self.memory_ns or 0.0) > self.compute_ns else "compute"
 
 
@@ -132,7 +132,7 @@ class EngineFloor:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """How long a model takes at least on a device."""
+    """The least time of a model on a device."""
 
     profile: Profile
     device: Device

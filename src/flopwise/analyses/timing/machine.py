@@ -216,7 +216,7 @@ def _caches(root: Path, cores: int) -> tuple[Cache, ...]:
 
 
 def _count(ranges: str) -> int:
-    """How many numbers a list such as 0-3,8 names."""
+    """Number of processors that a list such as 0-3,8 names."""
     total = 0
     for part in ranges.split(","):
         first, _, last = part.partition("-")

@@ -205,7 +205,7 @@ def _share(node: Node, tensor: Tensor) -> int | None:
 
 
 def _chosen_experts(node: Node) -> int:
-    """How many experts each token takes, where a fused mixture of experts chooses them itself; else 0."""
+    """Number of experts that each token takes, where a fused mixture of experts chooses them itself; else 0."""
     return int(node.attrs.get("k", 1)) if "experts" in row(node.op).effects else 0
 
 

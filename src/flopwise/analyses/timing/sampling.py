@@ -41,7 +41,7 @@ class Samples:
 
     @property
     def runs(self) -> int:
-        """How many samples there are."""
+        """Number of samples."""
         return len(self.times) + self.disturbed
 
     @property

@@ -1,1 +1,1 @@
-"""How tools look at a program: as modules with hooks, as patched functions, or as dispatched kernels."""
+"""Views that tools have of a program: as modules with hooks, as patched functions, or as dispatched kernels."""

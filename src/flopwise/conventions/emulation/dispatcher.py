@@ -83,7 +83,7 @@ def _convolution(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
 
 
 def convolutions(node: Node) -> int:
-    """How many convolutions PyTorch makes of one: of complex numbers three of real ones; 1 for any other operator."""
+    """Number of convolutions that PyTorch makes of one: of complex numbers three of real ones; else 1."""
     return 3 if node.op in ("Conv", "ConvTranspose") and takes_or_makes(node) else 1
 
 

@@ -190,7 +190,7 @@ def shared_out(amounts: Iterable[Fraction | int | None]) -> list[int | None]:
 
 
 def places(graph: Graph, kinds: Collection[str] = ()) -> dict[str, int]:
-    """How often a tool visits each module on its way down from the model: once for each path through other modules.
+    """Visits of a tool to each module on its way down from the model: one for each path through other modules.
 
     Names of one module side by side in the same module are one way, because ``nn.Module.children`` leaves out doubles.
 

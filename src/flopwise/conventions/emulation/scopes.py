@@ -48,7 +48,7 @@ def calls(graph: Graph) -> list[Layer]:
 
 
 def folded_norms(graph: Graph) -> int:
-    """How many convolutions stand where batch normalisation was."""
+    """Number of convolutions that stand where batch normalisation was."""
     return sum(_is_folded(node) for node in graph.nodes)
 
 

@@ -9,7 +9,7 @@ from flopwise.operators.size import Dims, UnresolvedError, product
 
 
 def strides(shape: Sequence[int]) -> list[int]:
-    """How far apart neighbours along each axis lie.
+    """Distance between neighbours along each axis, in elements.
 
     >>> strides((2, 3, 4))
     [12, 4, 1]

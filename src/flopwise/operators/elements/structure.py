@@ -27,7 +27,7 @@ def size_of(call: Call, shapes: Sequence[Dims]) -> Elements:
 
 
 def length(call: Call, shapes: Sequence[Dims]) -> Elements:
-    """How many members a sequence has."""
+    """Number of members of a sequence."""
     members, held = call.members(0), call.type(0)
     if held is not None and held.parts is not None:
         return [(held.parts.count,)]

@@ -81,7 +81,7 @@ def _given_heads(past: int, shared: str) -> ShapeRule:
 
 
 def _keys(call: Call, size: int, heads: int) -> tuple[int, int]:
-    """How many keys there are, and the extent of a value in one head."""
+    """Number of keys, and the extent of a value in one head."""
     key = call.ranked(1, 3, 4, 5)
     total = key[2] if len(key) == 4 else key[1]
     if not call.has(2):

@@ -48,7 +48,7 @@ def blocked_conv(call: Call) -> Types:
 
 
 def into_blocks(call: Call) -> Types:
-    """How large a block is no operator says; the weights of the convolutions show it."""
+    """Size of a block: no operator says it; the weights of the convolutions show it."""
     x = call.ranked(0, 4)
     first = channels_first(x) if call.attribute("channels_last", 0) else x
     convolutions = list(call.others("Conv"))

@@ -28,7 +28,7 @@ _FAR = (1 << 31) - 1
 
 
 def sliced(extent: int, start: int, end: int, step: int) -> int:
-    """How many places a slice has: start and end count from the end where they are negative, and stop at the edges.
+    """Number of places in a slice: start and end count from the end where they are negative, and stop at the edges.
 
     >>> sliced(10, 2, -1, 3), sliced(10, -1, -11, -1), sliced(Most(10), 2, 100, 1)
     (3, 10, at most 8)
@@ -176,7 +176,7 @@ def non_zero(call: Call) -> Types:
 
 
 def _set(call: Call, place: int) -> int | None:
-    """How many elements of an input are not 0; None where that is not known."""
+    """Number of elements of an input that are not 0; None where that is not known."""
     try:
         data = call.elements(place)
     except UnresolvedError:

@@ -72,7 +72,7 @@ def scalar(call: Call) -> Types:
 
 
 def blocks(call: Call) -> Types:
-    """How many bytes there are is the type's own; its shape and strides have a number for each axis."""
+    """A type's own number of bytes; shapes and strides with a number for each axis."""
     rank = len(call.ranked(0))
     return [None, call.tensor("int64", (rank,)), call.tensor("int64", (rank,))]
 

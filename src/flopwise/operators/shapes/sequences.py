@@ -36,7 +36,7 @@ class Parts:
 
     @property
     def count(self) -> int:
-        """How many parts there are."""
+        """Number of parts."""
         return -(-self.shape[self.axis] // self.size)
 
     def at(self, place: int) -> Dims:

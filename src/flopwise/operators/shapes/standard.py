@@ -16,7 +16,7 @@ def floats(call: Call) -> Types:
 
 
 def _rows(call: Call) -> int:
-    """How many samples there are: a vector is one."""
+    """Number of samples: a vector is one."""
     shape = call.ranked(0)
     return shape[0] if len(shape) > 1 else 1
 

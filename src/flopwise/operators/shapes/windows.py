@@ -31,7 +31,7 @@ class Windows(Protocol):
 
 
 def windows(call: Windows, extents: Sequence[int], kernel: Sequence[int]) -> Dims:
-    """How many windows fit along each axis; that one fits at all becomes a condition.
+    """Number of windows that fit along each axis; that one fits at all becomes a condition.
 
     https://onnx.ai/onnx/operators/onnx__MaxPool.html
     """
@@ -55,7 +55,7 @@ def windows(call: Windows, extents: Sequence[int], kernel: Sequence[int]) -> Dim
 
 
 def _count(extent: int, reach: int, stride: int, before: int, after: int, up: bool) -> int:
-    """How many windows fit along an axis, see `windows_rounded_up` for its arguments."""
+    """Number of windows that fit along an axis, see `windows_rounded_up` for its arguments."""
     room = extent + before + after - reach
     if type(room) is not int:
         if is_certain(room) and int(room) < 0:
@@ -73,7 +73,7 @@ def _count(extent: int, reach: int, stride: int, before: int, after: int, up: bo
 
 
 def windows_rounded_up(extent: int, reach: int, stride: int, before: int, after: int) -> int:
-    """How many windows a pool lays along an axis when it rounds up: all that start in the image or the padding before.
+    """Number of windows that a pool which rounds up lays along an axis: all that start in the image or the padding.
 
     A window behind these is dropped, so the padding after the image counts only as far as windows that start in it.
 

@@ -255,7 +255,7 @@ def leaves_of(call: Call, names: Sequence[str]) -> tuple[list[Leaf], Any]:
 
 
 def _key(key: Any) -> str:
-    """What a step of a path into a tree is called."""
+    """The name of a step of a path into a tree."""
     for name in ("key", "name", "idx"):
         if hasattr(key, name):
             return str(getattr(key, name))

@@ -1,4 +1,4 @@
-"""What a function of JAX's is given as: a function, a module, a pair of init and apply, a traced program, a name."""
+"""Programs of JAX, given as a function, a module, a pair of init and apply, a traced program, or a name."""
 
 from __future__ import annotations
 

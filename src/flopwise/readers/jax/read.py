@@ -176,7 +176,7 @@ class _Reading:
 
 
 def arrays_of(program: Program, result: Any) -> Any:
-    """What a function returned.
+    """The arrays that a function returned.
 
     Raises:
         ModelError: it is another function, or a module.
@@ -195,7 +195,7 @@ _INCONCLUSIVE: type[Exception] = _HOME.InconclusiveDimensionOperation
 
 @contextlib.contextmanager
 def errors(source: str) -> Iterator[None]:
-    """What a function raises while it is traced is one line; what asks for elements is said in plain words."""
+    """A context in which errors of a traced function become one line; what asks for elements is said in plain words."""
     asks = (
         jax.errors.ConcretizationTypeError,
         jax.errors.TracerArrayConversionError,

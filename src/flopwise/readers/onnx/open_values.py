@@ -1,4 +1,4 @@
-"""Which input it is whose value decides a shape that nobody knows."""
+"""The inputs whose values decide shapes that nobody knows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHORT = {"int64": "i64", "int32": "i32", "float32": "f32"}
 
 
 def remark(graph: Graph, shapes: Scope) -> str:
-    """Which values of inputs the first unresolved shape depends on, and how to give them; "" if on none."""
+    """The values of inputs that the first unresolved shape depends on, and how to give them; "" if on none."""
     lost = next((node for node in graph.nodes if node.inputs and not shapes.sized(node.first_output)), None)
     if lost is None or lost.domain or lost.first_output in shapes.faults:
         return ""

@@ -114,7 +114,7 @@ class Builder:
         return position
 
     def _before(self, result: Tensor | None, label: str) -> Tensor | None:
-        """What an operator hands on to a part of itself."""
+        """The tensor that an operator hands on to a part of itself."""
         return result and replace(result, name=self.names.fresh(f"{result.name}/before {label}"), kind="activation")
 
     def stored(self, name: str, tensor: file.Tensor, kind: Any) -> Tensor:
@@ -171,7 +171,7 @@ class _Tensors(dict[str, "Tensor | None"]):
 
 
 def roles(graph: Graph) -> dict[str, str]:
-    """What the stored tensors of a subgraph are: weights where an operator takes one, else constants."""
+    """Kinds of the stored tensors of a subgraph: weights where an operator takes one, else constants."""
     found: dict[str, str] = {}
     for node in reversed(graph.nodes):
         known = row(node.lowered.op)

@@ -1,4 +1,4 @@
-"""How the bodies of IF, WHILE and CALL are followed: unlike those of ONNX, they take all that they need as inputs."""
+"""Rules for bodies of IF, WHILE and CALL: unlike those of ONNX, they take all that they need as inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator of TensorFlow Lite does beside its own work: fused activations, and what quantisation adds.
+"""Parts of an operator of TensorFlow Lite beside its own work: fused activations, and what quantisation adds.
 
 Each is an operator after it that is fused to it (``Node.fused``), with a row of its own.
 """
@@ -92,7 +92,7 @@ def parts(application: Application, lowered: Lowered) -> list[Part]:
 
 
 def _converted(application: Application) -> Part | None:
-    """What quantisation adds to an operator."""
+    """The operations that quantisation adds to an operator."""
     op, inputs = application.operator.op, application.inputs
     y = next(iter(application.outputs), None)
     if y is None or not inputs:

@@ -42,7 +42,7 @@ def _parameters(library: Any, name: str) -> Sequence[str]:
 
 
 def _torchvision_image(name: str, model: Any) -> tuple[int, ...] | None:
-    """What the presets of the default weights make of an image; detectors and videos have none of one size."""
+    """The size to which presets of the default weights bring an image; detectors and videos have none."""
     library = imported("torchvision.models")
     weights = getattr(library.get_model_weights(name), "DEFAULT", None) if name in library.list_models() else None
     preset = getattr(getattr(weights, "transforms", None), "keywords", {})

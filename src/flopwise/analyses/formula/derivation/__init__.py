@@ -1,1 +1,1 @@
-"""How a formula is derived: a first point, sizes followed from there, figures compared with profiles, other ways."""
+"""Derivation of a formula: a first point, sizes followed from there, figures compared with profiles, other ways."""

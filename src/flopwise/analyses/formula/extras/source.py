@@ -28,7 +28,7 @@ class Way(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """How a language writes a function of whole numbers."""
+    """The notation of a language for functions of whole numbers."""
 
     #: Before all functions.
     head: str

@@ -175,7 +175,7 @@ def _together(one: _Box, other: _Box) -> _Box | None:
 
 
 def _bounds(box: Mapping[str, Domain], lows: Mapping[str, int]) -> Iterator[str]:
-    """Which sizes the symbols have in a region."""
+    """The sizes of the symbols in a region."""
     for name, domain in box.items():
         if domain.low == domain.high:
             yield f"{name} = {domain.low}"

@@ -25,7 +25,7 @@ LEAST = 3
 
 
 class Turn(NamedTuple):
-    """Which turn of which loop an operation ran in."""
+    """The turns of the loops that an operation ran in."""
 
     loop: int
     number: int

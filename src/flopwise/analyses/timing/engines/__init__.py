@@ -28,7 +28,7 @@ class UnsupportedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How an engine runs a model."""
+    """Options of a run in an engine."""
 
     level: str = "all"
     threads: int = 1

@@ -1,4 +1,4 @@
-"""Which rule belongs to which of PyTorch's operators. Parameters of rules are those of the function.
+"""The rules of PyTorch's operators. Parameters of rules are those of the function.
 
 Tensors come as their shapes (``flopwise.operators.shapes.calls.of.Of``), sizes as integers that may
 carry expressions.

@@ -1,4 +1,4 @@
-"""How often a while loop runs, where its condition counts steps."""
+"""Trips of a while loop whose condition counts steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "ne": "ne"}
 
 
 class Trips(NamedTuple):
-    """How often a loop runs; None where it is unknown."""
+    """Trips of a loop; None where they are unknown."""
 
     number: int | None
     #: Whether it may end before.
@@ -103,7 +103,7 @@ class _Loop(NamedTuple):
         return None
 
     def step(self, place: int) -> int | None:
-        """What a trip adds to an integer that is carried."""
+        """The number that a trip adds to an integer that is carried."""
         result, before = self.body.outvars[place], self.body.invars[self.inner + place]
         eqn = next((eqn for eqn in self.body.eqns if any(out is result for out in eqn.outvars)), None)
         if eqn is None or eqn.primitive.name not in ("add", "sub"):

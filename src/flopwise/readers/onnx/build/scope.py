@@ -1,4 +1,4 @@
-"""Which module a node belongs to, from what PyTorch's exporters leave behind.
+"""Modules that nodes belong to, from the names that PyTorch's exporters leave behind.
 
 The exporter on torch.export writes the module path and the classes into each node's metadata; the older TorchScript
 exporter writes the path into the node's name (``/layer1/layer1.0/conv1/Conv``).

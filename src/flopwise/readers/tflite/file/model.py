@@ -24,7 +24,7 @@ class Extent(NamedTuple):
 
 
 class Quantization(NamedTuple):
-    """How a tensor stands for real numbers: scale × (element − zero point)."""
+    """Scales and zero points by which a tensor stands for real numbers: scale × (element − zero point)."""
 
     #: Where the scales lie, how many there are (one, or one for each index along ``axis``), and the first of them.
     scales: Extent

@@ -151,7 +151,7 @@ class Births:
 
 
 def _collections() -> list[int]:
-    """How often the garbage of each generation was collected."""
+    """Number of collections of each generation of garbage."""
     return [generation["collections"] for generation in gc.get_stats()]
 
 

@@ -1,4 +1,4 @@
-"""Which arguments an operator writes into: as its schema says, or where it has none, as PyTorch names functions."""
+"""Arguments that an operator writes into: as its schema says, or where it has none, as PyTorch names functions."""
 
 from __future__ import annotations
 

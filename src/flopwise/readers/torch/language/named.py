@@ -47,7 +47,7 @@ _LAYER = re.compile(r"\.(\d+)\.")
 
 
 def named_widths(module: nn.Module, name: str) -> Widths:
-    """How weights are stored by the tools of a quantisation.
+    """The widths in which the tools of a quantisation store weights.
 
     Names of ggml's types, alone or as mixtures, are those of llama.cpp's ``llama-quantize`` without a matrix of
     importance: tables of embeddings are quantised, vectors and routers in single precision. The others leave

@@ -1,4 +1,4 @@
-"""How serving engines divide a language model's weights among devices: transformers' plan, and what it leaves whole."""
+"""The division of a language model's weights among devices: transformers' plan, and what it leaves whole."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _IN_FEED_FORWARD = re.compile(
 
 
 def engines_plan(module: nn.Module) -> dict[str, str]:
-    """How engines divide the weights by tensor parallelism: module path with ``*`` for numbers -> the way.
+    """The division of weights by tensor parallelism: module path with ``*`` for numbers -> the way.
 
     The ways are those of transformers' ``tp_plan``. Where that repeats on every device what engines divide (attention
     with latents, products of queries, keys and values in one, layers that it does not name), the division of

@@ -17,7 +17,7 @@ _EXPERTS = {"gate_up_proj": ("gate_proj", "up_proj", "w1", "w3"), "down_proj": (
 
 
 class Scheme(NamedTuple):
-    """How a weight is stored: bits of an element, and how many elements share a scale (-1: a row)."""
+    """Storage of a weight: bits of an element, and how many elements share a scale (-1: a row)."""
 
     bits: int
     group: int

@@ -29,7 +29,7 @@ _LFS = b"version https://git-lfs.github.com/spec/"
 
 @dataclass(frozen=True)
 class Widths:
-    """How the weights of a model are stored."""
+    """Storage of a model's weights."""
 
     #: Bytes of each element, scales and zero points among them, by the name of the parameter.
     elements: Mapping[str, Fraction] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Widths:
 
 
 def stored_widths(module: nn.Module, model: object = None) -> Widths:
-    """How the weights are stored: as the files beside the configuration say, else as ``quantization_config`` says.
+    """Storage of the weights: as the files beside the configuration say, else as ``quantization_config`` says.
 
     Args:
         module: the model that transformers built.
