@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from flopwise.analyses import quantities
 from flopwise.report.schemas.notation import By, Kind, Maybe, Member, Open
 from flopwise.report.schemas.parts import (
     CONVENTION,
     COVERAGE,
-    FIGURE_NAMES,
     FIGURES,
     INPUTS,
     MODEL,
@@ -112,7 +112,7 @@ COMPARE: dict[str, Member] = {
     ),
     "totals": (By(_VALUES, "figure"), "the whole models"),
     "operators": (
-        [{"op": ("text", "the operator"), **dict.fromkeys(("layers", *FIGURE_NAMES), (_VALUES, "its figure"))}],
+        [{"op": ("text", "the operator"), **dict.fromkeys(("layers", *quantities.FIGURES), (_VALUES, "its figure"))}],
         "sums by operator",
     ),
     "layers": (
@@ -122,7 +122,7 @@ COMPARE: dict[str, Member] = {
                 "op": ("text", "its operator"),
                 "matched_by": (["text|null"], "how it was found in each model: name, structure, same"),
                 "changed": ("flag", "whether a figure differs"),
-                **dict.fromkeys(FIGURE_NAMES, (_VALUES, "its figure")),
+                **dict.fromkeys(quantities.FIGURES, (_VALUES, "its figure")),
             }
         ],
         "layers side by side",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from flopwise.analyses import quantities
 from flopwise.report.schemas.notation import By, Kind, Maybe, Member, Open
-from flopwise.report.schemas.parts import CONVENTION, FIGURE_NAMES, MODEL, NOTES, PORT
+from flopwise.report.schemas.parts import CONVENTION, MODEL, NOTES, PORT
 
 _FORMULA_FIGURES: dict[str, Member] = dict.fromkeys(
-    (*FIGURE_NAMES, "input_bytes"), ("text|null", "a formula in Python's notation; null where there is none")
+    (*quantities.FIGURES, "input_bytes"), ("text|null", "a formula in Python's notation; null where there is none")
 )
 
 _FORMULA_OPS: Kind = Maybe(By("text|null", "class"))

@@ -79,6 +79,3 @@ TRAINED: dict[str, Member] = {
     "recomputed_macs?": ("integer|null", "multiply-accumulates of what is computed once more for it"),
     "saved_bytes?": ("integer|null", "bytes that are kept for it"),
 }
-
-#: Figures that comparisons and formulas have.
-FIGURE_NAMES = ("count", "macs", "flops", "params", "buffers", "weight_bytes", "activations", "output_bytes")
