@@ -21,6 +21,7 @@ import jax.numpy as jnp
 def product(x, y, /, scale: float = 2.0, *, train=False): return scale * (x @ y)
 def named(x, *, w): return x @ w
 def several(x, *others): return x @ others[0]
+def all_of(*arrays): return arrays[0] @ arrays[1]
 def unused(x): return x
 def fails(x): raise ValueError("no\\nluck")
 def asks(x): return x if x.sum() > 0 else -x
@@ -46,6 +47,7 @@ def folder(tmp_path, monkeypatch):
     ("model", "options", "macs"),
     [
         ("net.py:product", ["-i", "2x8", "-i", "8x3"], 48),
+        ("net.py:all_of", ["-i", "2x8", "-i", "8x3"], 48),
         ("net.py:product", ["-i", "Bx8", "-i", "8x3", "--dim", "B=4"], 96),
         ("net.py:product", ["-i", "2x8", "-i", "bfloat16:8x3", "-i", "train:value:True"], 48),
         ("net.py:named", ["-i", "2x8", "-i", "8x3"], 48),

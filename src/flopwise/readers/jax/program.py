@@ -82,8 +82,8 @@ def _is_program(thing: Any) -> bool:
 
 
 def _makes(thing: Any) -> bool:
-    """True for a plain function that needs no arguments: it makes what is to be traced."""
-    return inspect.isfunction(thing) and not _parameters(thing)[1]
+    """True for a plain function that needs no arguments and takes no number of them: it makes what is to be traced."""
+    return inspect.isfunction(thing) and not _parameters(thing)[1] and not _takes_any(thing)
 
 
 def _with(function: Any, arguments: tuple[Any, ...], source: str) -> Program:
