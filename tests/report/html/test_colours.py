@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from flopwise.report.html.kinds import KINDS
 from flopwise.report.html.page import asset
+from flopwise.report.structure.kinds import KINDS
 
 np = pytest.importorskip("numpy")
 

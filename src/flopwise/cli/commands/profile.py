@@ -49,6 +49,13 @@ VIEWERS = {"--netron": "Netron", "--model-explorer": "Model Explorer"}
 @options.training
 @options.table
 @shows(
+    "--only",
+    metavar="WORD",
+    multiple=True,
+    help="Only layers of an operator, module or kind of work: attention, Conv, 'layer3.*'. Repeatable.",
+)
+@shows("--fold", is_flag=True, help="By module, with modules that repeat as one line: 22 × LlamaDecoderLayer.")
+@shows(
     "--each",
     is_flag=True,
     help="For a directory: the layers of every model, not one line per model; --by and --depth imply it.",
@@ -71,7 +78,6 @@ def command(
     Of a directory: a line for each model in it, and their total; with --each the layers of all.
     """
     from flopwise.report.commands.profile import profile_report
-    from flopwise.report.sheet.listing import Choice
 
     if not settings["train"] and (missing := [key for key in settings["columns"] or () if key in OF_TRAINING]):
         raise InputError(f"the column {missing[0]!r} belongs to a training step: add --train")
@@ -81,9 +87,9 @@ def command(
     _check_overlays(model, overlays)
     if len(sizes) > 1:
         return _in_batches(model, sizes, strict, overlays, output, settings)
-    by = "module" if settings["depth"] is not None and settings["by"] == "layer" else settings["by"]
-    choice = Choice(by, settings["depth"], settings["columns"], settings["sort"], settings["top"])
-    if models.is_collection(model) and not each and by == "layer" and {"sheet", "content"} & set(output.format.kinds):
+    choice = _choice(settings, output)
+    whole = choice.by == "layer" and not choice.only
+    if models.is_collection(model) and not each and whole and {"sheet", "content"} & set(output.format.kinds):
         paths = models.find(model)
         if len(paths) > 1 or format_of(paths[0]).has_graph:  # else it is the directory of one model
             return _in_lines(model, paths, strict, choice, output, settings)
@@ -97,6 +103,26 @@ def command(
     for text, path in attachments:
         write(text, path)
     return code
+
+
+def _choice(settings: Mapping[str, Any], output: Output) -> Choice:
+    """The part of a profile that the options ask for.
+
+    Raises:
+        InputError: an option is of no use with the format or the grouping.
+    """
+    from flopwise.report.sheet.listing import Choice
+
+    by, fold, only = settings["by"], settings["fold"], settings["only"]
+    if fold and by not in ("layer", "module"):
+        raise InputError(f"--fold: shows modules; drop --by {by}")
+    if output.format.name in ("html", "parquet") and (only or fold):
+        option = "--only" if only else "--fold"
+        raise InputError(f"{option}: {output.format.name} has all layers; choose table, json, csv, markdown or latex")
+    if fold and output.format.name == "tree":
+        raise InputError("--fold: a tree has every module; choose table, json, csv, markdown or latex")
+    by = "module" if by == "layer" and (fold or settings["depth"] is not None) else by
+    return Choice(by, settings["depth"], settings["columns"], settings["sort"], settings["top"], only, fold)
 
 
 def _in_lines(
@@ -156,8 +182,8 @@ def _in_batches(
     """
     from flopwise.report.commands.batches import batches_report
 
-    layers = {"--sort": "sort", "--top": "top", "--depth": "depth"}
-    wrong = [name for name, key in layers.items() if settings[key] is not None]
+    layers = {"--sort": "sort", "--top": "top", "--depth": "depth", "--only": "only", "--fold": "fold"}
+    wrong = [name for name, key in layers.items() if settings[key] not in (None, (), False)]
     wrong += ["--by"] if settings["by"] != "layer" else []
     wrong += overlays
     wrong += [] if {"sheet", "content"} & set(output.format.kinds) else [f"-f {output.format.name}"]

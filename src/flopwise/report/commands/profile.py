@@ -35,6 +35,8 @@ def render(
     columns: str | Sequence[str] | None = None,
     sort: str | None = None,
     top: int | None = None,
+    only: Sequence[str] = (),
+    fold: bool = False,
     human: bool = False,
     header: bool = True,
     width: int | None = None,
@@ -53,6 +55,9 @@ def render(
         sort: key of the column to sort by, the largest (and before it the unknown) first; None for the order of
             execution.
         top: how many lines to show, those of the largest count unless ``sort`` says otherwise; the rest is one line.
+        only: words that choose layers: an operator, a layer, the path or class of a module, a kind of work such as
+            "attention", or a pattern such as "layer3.*"; none choose all. Totals stay those of the model.
+        fold: by module, modules that repeat as one line: "22 × LlamaDecoderLayer".
         human: three digits and an SI prefix instead of every digit, where the format is for people.
         header: whether the model and the columns are named above the lines.
         width: cells of the terminal; None when there is none and nothing needs to be shortened.
@@ -62,32 +67,44 @@ def render(
     Raises:
         InputError: the format, the grouping or a column is unknown, or the format is not text.
     """
-    choice, look = Choice(by, depth, columns, sort, top), Look(human, header, width, color, ascii)
+    choice, look = Choice(by, depth, columns, sort, top, only, fold), Look(human, header, width, color, ascii)
     return as_text(profile_report(profile, choice), format, look)
 
 
 def content(profile: Profile, choice: Choice) -> Json:
     """``Profile.to_dict()``: all layers in order of execution, including those that a table would hide.
 
-    Grouped, it also holds "by" and "groups": the figures of each group under the keys of a layer.
+    Of chosen layers, it has those alone, and their sum as "selection"; "totals" are the model's. Grouped, it also holds
+    "by" and "groups": the figures of each group under the keys of a layer.
     """
-    plain = profile.to_dict()
+    part = choice.part_of(profile)
+    plain = part.to_dict()
+    if choice.only:
+        whole = profile.to_dict()
+        plain = {
+            **whole,
+            "layers": plain["layers"],
+            "selection": {"only": list(choice.only), **_sums(part.sum, profile)},
+        }
     if choice.by != "layer":
         plain["by"] = choice.by
-        plain["groups"] = [_group(item, profile) for item in profile.by(choice.by, choice.depth)]
+        plain["groups"] = [_group(*group, profile, choice.fold) for group in choice.groups_of(part)]
     return plain
 
 
-def _group(item: Sum, profile: Profile) -> Json:
-    """The figures of a group; null where all of its layers are unknown, a lower bound where some are."""
+def _group(item: Sum, times: int, profile: Profile, fold: bool) -> Json:
+    """The name of a group, how often what lies below it comes where modules are folded, and its figures."""
+    own = {"name": item.name, "kind": item.kind, "depth": item.depth, **({"times": times} if fold else {})}
+    return {**own, **_sums(item, profile)}
+
+
+def _sums(item: Sum, profile: Profile) -> Json:
+    """The figures of layers together; null where all of them are unknown, a lower bound where some are."""
 
     def figure(key: str) -> Value:
         return cell(COLUMNS[key], item, profile)
 
     return {
-        "name": item.name,
-        "kind": item.kind,
-        "depth": item.depth,
         **{key: figure(key) for key in ("layers", "unknown", "count", "macs", "flops")},
         "ops": None if figure("macs") is None else item.counts.to_dict(),
         **{key: figure(key) for key in ("params", "buffers", "weight_bytes", "activations", "output_bytes")},

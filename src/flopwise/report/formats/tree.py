@@ -11,6 +11,7 @@ from flopwise.report.sheet.columns import COLUMNS, Item, order
 from flopwise.report.sheet.listing import (
     LONG,
     Choice,
+    chosen_of,
     columns_of,
     framed,
     heavy,
@@ -47,8 +48,9 @@ def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
     columns = columns_of(profile, choice, "tree")
     if COLUMNS["name"] not in columns:
         columns = (COLUMNS["name"], *columns)
-    root = _grow(profile, choice.depth)
-    heaviest = heavy(profile.rows)
+    part = choice.part_of(profile)
+    root = _grow(part, choice)
+    heaviest = heavy(part.rows)
 
     lines = [line_of(root.item, columns, profile, heaviest, "", root.name)]
     for indent, branch in _walk(root, profile, choice, look):
@@ -57,16 +59,19 @@ def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
         else:
             label = f"{look.glyphs.cut} {exact(len(branch))} more"
             lines.append(labelled(label, sum_of(branch), columns, profile, "rest")._replace(indent=indent))
+    if choice.only:
+        lines.append(labelled(chosen_of(part, profile), part.sum, columns, profile, "rest"))
     hint = "" if len(lines) <= LONG or choice.top else "to shorten this: --depth 2, --top 5"
     sheet = framed(profile, columns, lines, "tree", hint, bool(choice.columns), look)
     return table.render_sheet(sheet.for_people(), look)
 
 
-def _grow(profile: Profile, depth: int | None) -> _Branch:
+def _grow(profile: Profile, choice: Choice) -> _Branch:
     """The modules, each with its modules and layers in the order in which they run."""
+    depth = choice.depth
     around: list[_Branch] = []
     starts = {id(row): position for position, row in reversed(list(enumerate(profile.rows)))}
-    for item in profile.by("module", depth):
+    for item, _ in choice._replace(by="module").groups_of(profile):
         del around[item.depth :]
         name = relative_path(item.name, around[-1].item.name) if around else item.name or profile.graph.name or "model"
         branch = _Branch(item, name)

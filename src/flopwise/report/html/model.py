@@ -10,14 +10,15 @@ from flopwise.graph.construction import no_search_for_garbage
 from flopwise.graph.names import layer_names
 from flopwise.memory.liveness import Buffer, liveness
 from flopwise.report.formats.json import Json
-from flopwise.report.html.kinds import KINDS, kinds_of
-from flopwise.report.html.modules import Group, Layers, groups
 from flopwise.report.html.page import Layout, page
 from flopwise.report.html.views import Views, views
 from flopwise.report.sheet.columns import COLUMNS, cell
 from flopwise.report.sheet.listing import Choice, model_name
 from flopwise.report.sheet.sheet import is_gap
 from flopwise.report.sheet.values import AtLeast, Look
+from flopwise.report.structure import wiring
+from flopwise.report.structure.kinds import KINDS, kinds_of
+from flopwise.report.structure.modules import Group, Layers, groups
 from flopwise.rows import Row
 
 if TYPE_CHECKING:
@@ -73,9 +74,9 @@ def page_data(profile: Profile) -> Json:
     seen = views(profile)
     nodes, rows = _layers(profile, seen)
     names = _names(profile, nodes)
-    edges = _edges(profile.graph, nodes)
-    makers = _makers(edges, len(nodes))
-    alike = Layers([_likeness(node, row) for node, row in zip(nodes, rows, strict=True)], makers)
+    edges = wiring.edges(profile.graph, nodes)
+    makers = wiring.makers(edges, len(nodes))
+    alike = Layers([wiring.likeness(node, row) for node, row in zip(nodes, rows, strict=True)], makers)
     modules, owners = groups(
         text(profile.graph.name or "model"), [node.scope for node in nodes], [node.op for node in nodes], names, alike
     )
@@ -95,7 +96,7 @@ def page_data(profile: Profile) -> Json:
         "refused": [{"name": name, "why": text(why)} for name, why in seen.refused.items()],
         "layers": layers,
         "groups": [_group(group) for group in modules],
-        "edges": [end for maker, user, shape in edges for end in (maker, user, shapes.number_of(shape))],
+        "edges": [end for maker, user, shape in edges for end in (maker, user, shapes.number_of(_LOOK.shape(shape)))],
         "memory": _memory(profile.graph, nodes),
         "shapes": shapes.values,
         "ops": ops.values,
@@ -254,44 +255,6 @@ def _shared(conventions: Iterable[Json]) -> list[Json]:
         first = firsts.setdefault(tuple(view["counts"]), len(listed))
         listed.append(view if first == len(listed) else {**view, "counts": first})
     return listed
-
-
-def _edges(graph: Graph, nodes: Sequence[Node]) -> list[tuple[int, int, str]]:
-    """From, to and shape of each value that one layer passes to another; -1 is the outside.
-
-    Through an operator that is not a layer, such as one on constants alone, nothing flows.
-    """
-    layer = {id(node): index for index, node in enumerate(nodes)}
-    maker = {t.name: -1 for t in graph.inputs}
-    for node in graph.nodes:
-        if id(node) in layer:
-            maker.update({t.name: layer[id(node)] for t in node.known_outputs})
-    edges: dict[tuple[int, int, str], None] = {}
-    for index, node in enumerate(nodes):
-        for tensor in node.known_inputs:
-            if tensor.name in maker and maker[tensor.name] != index:
-                edges[maker[tensor.name], index, _LOOK.shape(tensor.shape)] = None
-    for tensor in graph.outputs:
-        if maker.get(tensor.name, -1) >= 0:
-            edges[maker[tensor.name], -1, _LOOK.shape(tensor.shape)] = None
-    return list(edges)
-
-
-def _makers(edges: Sequence[tuple[int, int, str]], layers: int) -> list[list[int]]:
-    """For each layer the layers whose results it takes."""
-    makers: list[list[int]] = [[] for _ in range(layers)]
-    for maker, user, _ in edges:
-        if maker >= 0 and user >= 0:
-            makers[user].append(maker)
-    return makers
-
-
-def _likeness(node: Node, row: Row) -> tuple[Any, ...]:
-    """A key that layers share if they do the same work on tensors of the same sizes."""
-    tensors = tuple(
-        None if t is None else (t.shape, t.dtype, t.kind in STORED) for t in (*node.inputs, None, *node.outputs)
-    )
-    return node.op, node.origin, tensors, row.counts, row.times
 
 
 def _memory(graph: Graph, nodes: Sequence[Node]) -> Json:

@@ -14,8 +14,8 @@ from flopwise.graph import Module
 from flopwise.report.formats.json import Json
 from flopwise.report.html.bound import roof_lines
 from flopwise.report.html.model import EXACT, Index, number, text
-from flopwise.report.html.modules import groups
 from flopwise.report.html.page import Layout, page
+from flopwise.report.structure.modules import groups
 
 if TYPE_CHECKING:
     from flopwise.analyses.traces.trace import Trace

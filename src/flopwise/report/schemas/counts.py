@@ -69,9 +69,17 @@ _SUMMARY: dict[str, Member] = {
     "notes": NOTES,
 }
 
+_SUMS: dict[str, Member] = {
+    "layers": ("integer", "layers in it"),
+    "unknown": ("integer", "of these, without a rule"),
+    **FIGURES,
+    **TRAINED,
+}
+
 PROFILE: dict[str, Member] = {
     **_SUMMARY,
-    "layers": ([_LAYER], "the layers in the order of execution"),
+    "layers": ([_LAYER], "the layers in the order of execution, or those that are chosen (--only)"),
+    "selection?": ({"only": (["text"], "the words that choose layers"), **_SUMS}, "sums of the chosen layers (--only)"),
     "by?": ("text", "what groups are made of (--by)"),
     "groups?": (
         [
@@ -79,10 +87,8 @@ PROFILE: dict[str, Member] = {
                 "name": ("text", "the group's name"),
                 "kind": ("text", "class of a module"),
                 "depth": ("integer", "how deep a module lies"),
-                "layers": ("integer", "layers in it"),
-                "unknown": ("integer", "of these, without a rule"),
-                **FIGURES,
-                **TRAINED,
+                "times?": ("integer", "how often what lies below it comes, of which it is shown once (--fold)"),
+                **_SUMS,
             }
         ],
         "sums of groups of layers",

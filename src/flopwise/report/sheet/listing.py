@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from flopwise.errors import InputError, counted
@@ -35,6 +36,9 @@ GROUPINGS = ("layer", "op", "module", "dtype")
 #: Set apart as the heaviest are this many lines, if they are at most one in four and have this share of the first.
 HEAVIEST, SHARE = 5, 0.1
 
+#: What the lines below one with several modules show.
+EACH = "a line such as 22 × Block has the figures of all 22, and the lines below it those of one"
+
 #: A table of more lines than this says how to shorten it.
 LONG = 60
 
@@ -47,6 +51,31 @@ class Choice(NamedTuple):
     columns: str | Sequence[str] | None = None
     sort: str | None = None
     top: int | None = None
+    #: Words that choose layers (see ``structure.selection``); none choose all.
+    only: Sequence[str] = ()
+    #: Whether modules that repeat are one line.
+    fold: bool = False
+
+    def part_of(self, profile: Profile) -> Profile:
+        """The profile with the chosen layers alone.
+
+        Raises:
+            InputError: a word fits no layer.
+        """
+        if not self.only:
+            return profile
+        from flopwise.report.structure.selection import selected
+
+        return replace(profile, rows=selected(profile, self.only))
+
+    def groups_of(self, part: Profile) -> Sequence[tuple[Sum, int]]:
+        """The groups of a part's layers, each with how often what is below it comes."""
+        if self.fold:
+            from flopwise.report.structure.folded import folded
+
+            return folded(part.graph, part.rows, self.depth)
+        groups = part.by(self.by, self.depth)
+        return [(group, 1) for group in groups if group.rows or not self.only]
 
 
 def sorting(choice: Choice) -> Column | None:
@@ -78,21 +107,33 @@ def listing(profile: Profile, choice: Choice, look: Look, audience: Audience) ->
         InputError: a column or the grouping is unknown.
     """
     columns = columns_of(profile, choice, audience)
-    items: list[Item] = list(profile.rows) if choice.by == "layer" else list(profile.by(choice.by, choice.depth))
+    part = choice.part_of(profile)
+    groups = [] if choice.by == "layer" else choice.groups_of(part)
+    items: list[Item] = [group for group, _ in groups] or list(part.rows)
     by = sorting(choice)
     heaviest = heavy(items)
     if by is not None:
         items.sort(key=order(by, profile))
     shown, hidden = items[: choice.top], items[choice.top :] if choice.top else []
-    names = _relative(shown) if choice.by == "module" and by is None else [""] * len(shown)
+    relative = choice.by == "module" and by is None and not choice.fold
+    names = _relative(shown) if relative else [""] * len(shown)
     lines = [
         line_of(item, columns, profile, heaviest, "  " * _depth(item) if by is None else "", name)
         for item, name in zip(shown, names, strict=True)
     ]
     if hidden:
         lines.append(_hidden(hidden, columns, profile, choice.by, look))
+    if choice.only:
+        lines.append(labelled(chosen_of(part, profile), part.sum, columns, profile, "rest"))
     hint = _hint(choice, len(lines), any(row.missing == "rule" for row in profile.rows))
-    return framed(profile, columns, lines, choice.by, hint, bool(choice.columns), look)
+    sheet = framed(profile, columns, lines, choice.by, hint, bool(choice.columns), look)
+    repeats = any(times > 1 for _, times in groups)
+    return sheet._replace(notes=(*([EACH] if repeats else []), *sheet.notes))
+
+
+def chosen_of(part: Profile, profile: Profile) -> str:
+    """The number of layers that are chosen, in words."""
+    return f"{len(part.rows):,} of {counted(len(profile.rows), 'layer')}"
 
 
 def _depth(item: Item) -> int:

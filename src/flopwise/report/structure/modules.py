@@ -1,4 +1,4 @@
-"""The modules of a model as a tree that a page can show one level at a time, with parts that repeat folded."""
+"""The modules of a model as a tree that can be shown one level at a time, with parts that repeat folded."""
 
 from __future__ import annotations
 
@@ -82,6 +82,30 @@ def groups(
         names: what each layer is called.
         layers: what makes layers alike; None: nothing repeats.
     """
+    root = parts_of(name, scopes, ops, names, layers)
+    tree: list[Group] = []
+    owners = [0] * len(names)
+    pending: list[tuple[Part, int | None]] = [(root, None)]
+    while pending:
+        part, parent = pending.pop()
+        own = len(tree)
+        tree.append(Group(part.name, part.kind, parent, part.run, part.period))
+        part.parts = _in_runs(part.parts)
+        for inner in part.parts:
+            if inner.layer is not None:
+                owners[inner.layer] = own
+        pending += [(inner, own) for inner in reversed(part.parts) if inner.layer is None]
+    return tree, owners
+
+
+def parts_of(
+    name: str,
+    scopes: Sequence[Sequence[Module]],
+    ops: Sequence[str],
+    names: Sequence[str],
+    layers: Layers | None = None,
+) -> Part:
+    """The model as a part with all others in it; the arguments are those of ``groups``."""
     root = Part(name)
     paths = [tuple(module for module in scope if module.path) for scope in scopes]
     if not any(paths):
@@ -96,19 +120,7 @@ def groups(
         around.parts.append(Part(names[index], ops[index], layer=index))
     if layers is not None:
         fold(root, layers)
-    tree: list[Group] = []
-    owners = [0] * len(names)
-    pending: list[tuple[Part, int | None]] = [(root, None)]
-    while pending:
-        part, parent = pending.pop()
-        own = len(tree)
-        tree.append(Group(part.name, part.kind, parent, part.run, part.period))
-        part.parts = _in_runs(part.parts)
-        for inner in part.parts:
-            if inner.layer is not None:
-                owners[inner.layer] = own
-        pending += [(inner, own) for inner in reversed(part.parts) if inner.layer is None]
-    return tree, owners
+    return root
 
 
 def _prefixes(names: Sequence[str]) -> list[tuple[Module, ...]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from flopwise.graph import STORED, Node
 from flopwise.operators.tables import find
-from flopwise.report.html.modules import Group
+from flopwise.report.structure.modules import Group
 from flopwise.rows import Row
 
 #: Kinds of work, in the order in which the key to the colours shows them.
