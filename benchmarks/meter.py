@@ -4,6 +4,10 @@
 
 One line for each model: seconds for the formulas, batches counted by a formula, batches whose figures differ from those
 of the profile, and microseconds for a shape that was met before and for a new one.
+
+    python benchmarks/meter.py --overhead
+
+The part of a step that the meter takes, as callbacks watch a model, for steps of about 10 ms and more.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from tests.torch_vision import torchvision
 from torch import nn
 
 import flopwise
+from flopwise.integrations.steps import Steps
 
 Batch = Callable[[random.Random], Any]
 
@@ -213,6 +218,10 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Batch]] = {
 }  # fmt: skip
 
 
+#: Models whose steps take 10 ms and more.
+OVERHEAD = ("bert", "llama", "yolo-like", "lstm", "mobilenet", "resnet18")
+
+
 def measured(name: str, shapes: int) -> str:
     """The line of one model."""
     build, batch = CASES[name]
@@ -240,6 +249,52 @@ def measured(name: str, shapes: int) -> str:
     return f"{name:18} first {first:5.1f} s  formulas {meter.seconds:6.1f} s  {counted}  {times}  {notes}"
 
 
+def overhead(name: str, pairs: int = 200) -> str:
+    """The line of one model in a training loop: processor time of a step, and what a meter that watches it adds.
+
+    Steps with and without the meter take turns, because a meter alone, asked at once again, finds everything in the
+    processor's caches.
+    """
+    build, batch = CASES[name]
+    model, chance = build(), random.Random(name)
+    inputs = batch(chance)
+    steps = Steps(flopwise.Meter(model, inputs, keep=False))
+    args, kwargs = (inputs, {}) if isinstance(inputs, list) else ([], inputs)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+
+    def step(watched: bool) -> float:
+        if watched:
+            steps.start()
+        start = time.thread_time()
+        result: Any = model(*args, **kwargs)
+        loss = result.loss if hasattr(result, "loss") else result.square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        spent = time.thread_time() - start
+        steps.stop()
+        return spent
+
+    for watched in (True, False) * 5:
+        step(watched)
+    times = [(step(True), step(False)) if pair % 2 else (step(False), step(True))[::-1] for pair in range(pairs)]
+    steps.start()
+    ((_, hook),) = model._forward_pre_hooks.items()
+    alone = []
+    for _ in range(1000):
+        start = time.perf_counter()
+        hook(model, tuple(args), kwargs)
+        alone.append(time.perf_counter() - start)
+    plain = _middle([without for _, without in times])
+    added = sorted((on - off) * 1e6 for on, off in times)
+    low, middle, high = (added[len(added) * part // 100] for part in (25, 50, 75))
+    weights = len([*model.parameters()])
+    return (
+        f"{name:12} {weights:4} weights  step {plain / 1e3:6.1f} ms  adds {middle:6.1f} us ({middle / plain:+.3%}; "
+        f"half of the pairs {low:.0f} to {high:.0f})  at once again {_middle(alone):.1f} us"
+    )
+
+
 def _middle(seconds: list[float]) -> float:
     """The median in microseconds; 0 where there is none."""
     return sorted(seconds)[len(seconds) // 2] * 1e6 if seconds else 0
@@ -249,9 +304,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--shapes", type=int, default=200)
+    parser.add_argument("--overhead", action="store_true")
     given = parser.parse_args()
-    for chosen in given.names or CASES:
+    for chosen in given.names or (OVERHEAD if given.overhead else CASES):
         try:
-            print(measured(chosen, given.shapes), flush=True)
+            print(overhead(chosen) if given.overhead else measured(chosen, given.shapes), flush=True)
         except Exception as error:  # a model of another version of its library
             print(f"{chosen:18} {type(error).__name__}: {str(error)[:200]}", flush=True)

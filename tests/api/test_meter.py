@@ -239,3 +239,35 @@ def test_rates_name_their_device() -> None:
         flopwise.Meter(Detector(), devices=0)
     assert flopwise.Meter(Detector(), dtype="bf16").dtype == "bfloat16"
     assert flopwise.Meter(Detector(), dtype="tf32").dtype == "tfloat32"
+
+
+def test_weights_that_are_frozen_and_thawed_between_steps_count_as_they_are_then() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 4))
+    meter = flopwise.Meter(model, torch.rand(3, 8), keep=False)
+    batch = torch.rand(5, 8)
+    costs = []
+    for frozen in (True, False, True):
+        model[0].requires_grad_(not frozen)
+        costs.append(meter.step(batch))
+        assert costs[-1].flops == expected(model, batch)["flops"]
+    assert costs[0] == costs[2] != costs[1]
+    assert meter.step(batch.requires_grad_()).flops == expected(model, batch)["flops"]
+
+
+class OfNumbers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: Any, step: int, scale: float = 1.0) -> Any:
+        return (self.linear(self.linear(x)) if step > 3 else self.linear(x)) * scale
+
+
+def test_a_number_that_changes_with_each_batch_derives_no_formula_each_time() -> None:
+    model, x = OfNumbers(), torch.ones(4, 8)
+    meter = flopwise.Meter(model, {"x": x, "step": 0}, keep=False, ignore=["scale"])
+    for step in range(1, 6):
+        batch = {"x": x, "step": step, "scale": step / 7}
+        assert meter.step(batch).flops == expected(model, batch)["flops"]
+    assert meter._program.formulas == 2
+    assert [note[:50] for note in meter.notes] == ["step: other numbers in each batch, of which each i"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise._arguments import checked
@@ -42,11 +42,13 @@ class Meter:
         dtype: str | None = None,
         devices: int = 1,
         keep: bool = True,
+        ignore: Sequence[str] = (),
         progress: Callable[[str], None] | None = None,
     ) -> None:
         """
         Args:
-            model: the module, perhaps compiled or spread over devices; its frozen parts are those of now.
+            model: the module, perhaps compiled or spread over devices. Weights may be frozen and thawed between
+                batches; after modules were put in place of others, make a new meter.
             example_inputs: a batch as the model is called with it: a tensor, a sequence of arguments, a mapping, or a
                 pair of both; None: the first batch is the example.
             train: whether a batch costs a forward and a backward pass, as in ``flopwise.profile(train=True)``.
@@ -56,6 +58,7 @@ class Meter:
             devices: how many devices work on one batch together (tensor and pipeline parallelism). Ranks that have
                 batches of their own (DDP, FSDP) count these.
             keep: whether formulas are kept in the user's data folder, and taken from there.
+            ignore: names of arguments whose numbers change nothing in what is executed, such as that of a step.
             progress: called with each step of a derivation, and with each note; None: lines on a terminal.
 
         Raises:
@@ -75,7 +78,8 @@ class Meter:
         self.devices = devices
         self._dtype = products_dtype(dtype)
         self._device = None if device is None else device_named(device)
-        self._program = Program(_written(self.model), train, keep, _shown if progress is None else progress)
+        shown = _shown if progress is None else progress
+        self._program = Program(_written(self.model), train, keep, frozenset(ignore), shown)
         self._counter = Counter(self._program)
         self._known: dict[Any, Cost] = {}
         self._restore: Callable[[], None] | None = None
@@ -110,11 +114,15 @@ class Meter:
         return cost
 
     def _cost(self, batch: Any) -> Cost:
-        from flopwise.analyses.meter.batch import called_with, key_of, named
+        from flopwise.analyses.meter.batch import called_with, counted, key_of, named
 
-        key = tuple([(name, key_of(value, name)) for name, value in named(*called_with(batch), self._program.names)])
+        arguments = counted(named(*called_with(batch), self._program.names), self._program.ignored)
+        shapes = tuple([(name, key_of(value, name)) for name, value in arguments])
+        key = self._program.trained(), shapes
         cost = self._known.get(key)
         if cost is None:
+            self._program.look_again()
+            key = self._program.trained(), shapes
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
             self._busy, start = True, time.perf_counter()
@@ -147,12 +155,15 @@ class Meter:
         """
         import torch
 
+        place = next((p.device.type for p in self.model.parameters()), "cpu")
+
         def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if self._busy:
                 return
             counts = torch.is_grad_enabled() or not self._program.train
             if counts and self._dtype is None:
-                self._seen_dtype = self._autocast()
+                rounded = torch.is_autocast_enabled(place)
+                self._seen_dtype = str(torch.get_autocast_dtype(place)).removeprefix("torch.") if rounded else None
             called(self._cost((args, kwargs)) if counts else None)
 
         return _watched(self.model, call)
@@ -160,13 +171,6 @@ class Meter:
     def _add(self, cost: Cost | None) -> None:
         if cost is not None:
             self.cost = cost if self.cost is None else self.cost + cost
-
-    def _autocast(self) -> str | None:
-        """The element type of autocast where it is on."""
-        import torch
-
-        kind = next((p.device.type for p in self.model.parameters()), "cpu")
-        return str(torch.get_autocast_dtype(kind)).removeprefix("torch.") if torch.is_autocast_enabled(kind) else None
 
     @property
     def device(self) -> Device:

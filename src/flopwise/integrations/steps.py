@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -49,7 +52,7 @@ class Steps:
     def _open(self, now: float) -> None:
         """Forget all steps so far."""
         self._start = now
-        self._cost: Cost | None = None
+        self._costs: Counter[Cost] = Counter()
         self._apart = self._waited = 0.0
         self._counting = self.meter.seconds
 
@@ -67,7 +70,7 @@ class Steps:
                 return
             self._synchronize()
             self._open(time.perf_counter())
-        self._cost = cost if self._cost is None else self._cost + cost
+        self._costs[cost] += 1
 
     def _evaluated(self, now: float) -> None:
         """An evaluation has ended."""
@@ -102,13 +105,14 @@ class Steps:
         now = time.perf_counter()
         evaluating = self._evaluating is not None
         self._evaluated(now)
-        cost, seconds = self._cost, now - self._start - self._apart - (self.meter.seconds - self._counting)
-        waited = self._waited
+        seconds = now - self._start - self._apart - (self.meter.seconds - self._counting)
+        costs, waited = self._costs, self._waited
         self._open(now)
         if evaluating:
             self._evaluating = now
-        if cost is None or seconds <= 0:
+        if not costs or seconds <= 0:
             return {}
+        cost = functools.reduce(operator.add, costs.elements())
         steps = cost.batches / self.accumulated
         figures: dict[str, Any] = {"flops": cost.flops / steps, **self.meter.rates(seconds, cost).to_dict()}
         return {**figures, "step_s": seconds / steps, **({"wait_s": waited / steps} if waited else {})}

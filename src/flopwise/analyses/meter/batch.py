@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -74,12 +74,12 @@ def replaced(value: Any, name: str, make: Callable[[str, Any], Any]) -> Any:
 
 
 def key_of(value: Any, name: str = "") -> Hashable:
-    """What the cost of an argument follows from: the shapes and types of its tensors, its plain values, and what the
-    elements of masks, positions and borders say.
+    """A key of an argument, equal where costs are: the shapes and types of its tensors, which of them have gradients,
+    its plain values, and the facts that the elements of masks, positions and borders state.
     """
     if isinstance(value, Tensor):
-        fact = said_by(name, value) if steers(name) else None
-        return (value.shape, value.dtype) if fact is None else (value.shape, value.dtype, fact)
+        kind = value.shape, value.dtype, value.requires_grad
+        return (*kind, said_by(name, value)) if steers(name) else kind
     if isinstance(value, Mapping):
         return tuple([(key, key_of(part, key)) for key, part in value.items()])
     if isinstance(value, (list, tuple)):
@@ -105,9 +105,16 @@ def said_by(name: str, tensor: Tensor) -> Any:
         return None
     if name.startswith(BORDERS):
         return tuple([end - start for start, end in itertools.pairwise(tensor.tolist())])
+    elements = tensor.numpy()  # whose reductions take less time than PyTorch's
     if "mask" in name:
-        return int(numpy.count_nonzero(tensor.numpy())) < tensor.numel()  # in less time than tensor.all()
-    return tensor.dim() > 0 and tensor.shape[-1] > 1 and bool((tensor[..., 1:] - tensor[..., :-1] != 1).any())
+        return not elements.all() if elements.dtype == bool else bool(elements.size) and not _is_positive(elements)
+    return tensor.dim() > 0 and bool(numpy.count_nonzero(elements[..., 1:] - elements[..., :-1] != 1))
+
+
+def _is_positive(elements: numpy.ndarray[Any, Any]) -> bool:
+    """True if no element is 0; elements below 0 are as good as those above."""
+    least = elements.min()
+    return bool(least > 0 or (least < 0 and elements.all()))
 
 
 def saying(name: str, fact: bool, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -134,6 +141,11 @@ def tokens_of(tensors: Mapping[str, Tensor]) -> int | None:
 def samples_of(tensors: Mapping[str, Tensor]) -> int:
     """The size of the first axis of the first tensor that has one."""
     return next((tensor.shape[0] for tensor in tensors.values() if tensor.dim()), 1)
+
+
+def counted(arguments: Sequence[tuple[str, Any]], ignored: Container[str]) -> list[tuple[str, Any]]:
+    """The arguments without the numbers that change nothing in the cost."""
+    return [one for one in arguments if one[0] not in ignored or not isinstance(one[1], (int, float))]
 
 
 def plain(arguments: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Hashable]]:

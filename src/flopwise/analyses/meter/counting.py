@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import Counter as Counts
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any
 
-from flopwise.analyses.meter.batch import called_with, leaves, named, plain, samples_of, tokens_of
-from flopwise.analyses.meter.cost import Cost, cost_of
+from flopwise.analyses.meter.batch import called_with, counted, leaves, named, plain, samples_of, tokens_of
+from flopwise.analyses.meter.cost import Cost, How, cost_of
 from flopwise.analyses.meter.form import Form
 from flopwise.analyses.meter.program import Program
+
+#: Values of an argument that is a number, or holds some, for which formulas are derived.
+MOST_VALUES = 2
 
 
 @dataclass
@@ -17,8 +22,11 @@ class Counter:
     """The costs of a model's batches."""
 
     program: Program
-    #: Names, types and numbers of axes of the tensors in a batch, and its other arguments -> how it is counted.
+    #: The weights that are trained, names, types and numbers of axes of the tensors in a batch, and its other arguments
+    #: -> how it is counted.
     forms: dict[Hashable, Form] = field(default_factory=dict)
+    #: How many forms there are of batches that differ in the numbers among their arguments alone.
+    alike: Counts[Hashable] = field(default_factory=Counts)
 
     def cost(self, batch: Any) -> Cost:
         """The cost of a batch.
@@ -31,8 +39,26 @@ class Counter:
         arguments = named(*call, self.program.names)
         tensors = leaves(arguments)
         kinds = tuple([(name, t.dtype, t.dim(), t.requires_grad) for name, t in tensors.items()])
-        key = (kinds, *plain(arguments))
-        if key not in self.forms:
-            self.forms[key] = Form(self.program, call)
-        figures, how, exact = self.forms[key].figures(batch, tensors)
+        others = [*plain(counted(arguments, self.program.ignored))]
+        key = (self.program.trained(), kinds, *others)
+        how: How = "profile"
+        if key in self.forms or not self._changes(key, others):
+            if key not in self.forms:
+                self.forms[key] = Form(self.program, call)
+            figures, how, exact = self.forms[key].figures(batch, tensors)
+        else:
+            figures, exact = self.program.profiled(batch)
         return cost_of(figures, tokens_of(tensors), samples_of(tensors), how, exact)
+
+    def _changes(self, key: Sequence[Hashable], others: Sequence[tuple[str, Hashable]]) -> bool:
+        """True if batches that differ in the numbers among their arguments alone have formulas enough."""
+        names = [name for name, value in others if not isinstance(value, (bool, str, NoneType))]
+        alike = (*key[:2], *[name if name in names else (name, value) for name, value in others])
+        self.alike[alike] += 1
+        if self.alike[alike] <= MOST_VALUES:
+            return False
+        self.program.remark(
+            f"{', '.join(names)}: other numbers in each batch, of which each is counted by a profile; "
+            f"Meter(ignore={names}) says that they change nothing in the cost"
+        )
+        return True

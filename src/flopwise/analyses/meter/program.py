@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,8 @@ from flopwise.readers.inputs import Value
 from flopwise.readers.torch.inputs.arguments import parameters_of
 from flopwise.readers.torch.read import read_torch
 
+_TRAINED = operator.attrgetter("requires_grad")
+
 
 @dataclass
 class Program:
@@ -28,6 +31,8 @@ class Program:
     train: bool
     #: Whether formulas are kept on disk, and taken from there.
     keeps: bool
+    #: Arguments whose numbers change nothing in the cost, as the user says.
+    ignored: Container[str]
     #: Called with each step of a derivation, and with each note.
     progress: Callable[[str], None]
     notes: list[str] = field(default_factory=list)
@@ -38,6 +43,15 @@ class Program:
         self.counting = Counting(get("flops"), train=self.train)
         #: The parameters of ``forward``.
         self.names = parameters_of(self.model)
+        self._weights = [*self.model.parameters()]
+
+    def trained(self) -> bytes:
+        """A byte for each weight, 1 if it has a gradient; none where no batch costs a backward pass."""
+        return bytes(map(_TRAINED, self._weights)) if self.train else b""
+
+    def look_again(self) -> None:
+        """Take the weights that the model has now: somebody may have added some, or put others in their place."""
+        self._weights = [*self.model.parameters()]
 
     def graph(self, inputs: Any) -> Graph:
         """The model's graph on some inputs."""
