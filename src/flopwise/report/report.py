@@ -63,6 +63,8 @@ def part(report: Report, format: Format, look: Look) -> Part:
     sheets = report.sheets(format, look)
     if format.data:
         return sheets[0].for_programs()
+    if hasattr(format.code, "render_sheets"):
+        return format.code.render_sheets([sheet.for_people() for sheet in sheets], look)  # type: ignore[no-any-return]
     return "\n\n".join(format.code.render_sheet(sheet.for_people(), look).rstrip("\n") for sheet in sheets) + "\n"
 
 

@@ -67,11 +67,21 @@ class Page:
     """
 
     def __init__(self, browser: Any, text: str, path: Path) -> None:
-        self.browser = browser
         file = path / "page.html"
         file.write_text(text, "utf-8")
+        self._open(browser, file.as_uri())
+
+    @classmethod
+    def at(cls, browser: Any, url: str) -> Page:
+        """The page of an address."""
+        page = cls.__new__(cls)
+        page._open(browser, url)
+        return page
+
+    def _open(self, browser: Any, url: str) -> None:
+        self.browser = browser
         browser.get_log("browser")
-        browser.get(file.as_uri())
+        browser.get(url)
         self.wait("document.documentElement.dataset.ready === 'true'")
 
     def wait(self, condition: str, *arguments: Any) -> None:

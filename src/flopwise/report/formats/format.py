@@ -24,9 +24,10 @@ Kind: TypeAlias = Literal[
 class Format(NamedTuple):
     """One format; the file of its name in this package has a function ``render_KIND`` for each kind that it writes.
 
-    ``render_sheet`` takes a sheet and a look, ``render_content`` values and a look, the others what a report hands them
-    (see ``flopwise.report.report``) and a look. Each returns text, or bytes where ``binary`` says so. Of several models
-    ``join`` makes one text of their texts, and ``stack`` one file of the path and the bytes of each.
+    ``render_sheet`` takes a sheet and a look (``render_sheets`` all sheets), ``render_content`` values and a look, the
+    others what a report hands them (see ``flopwise.report.report``) and a look. Each returns text, or bytes where
+    ``binary`` says so. Of several models ``join`` makes one text of their texts, and ``stack`` one file of the path and
+    the bytes of each.
     """
 
     name: str
@@ -62,7 +63,7 @@ TABLE = (
     Format(
         "html",
         (".html", ".htm"),
-        ("profile", "comparison", "bound", "llm", "zoo", "trace", "traces"),
+        ("profile", "comparison", "bound", "llm", "zoo", "trace", "traces", "sheet"),
         "document",
         several=False,
         module="flopwise.report.html.pages",

@@ -48,22 +48,27 @@ class Layout:
     #: Whether it lays out a graph.
     graph: bool = False
     controls: bool = False
+    #: The pages that it shows in frames, which its policy holds for, too.
+    frames: Sequence[Layout] = ()
+    #: What its policy allows beside scripts, and its foot says of that.
+    allows: str = ""
+    promise: str = "The page holds all its data and loads nothing."
 
     @property
     def all_scripts(self) -> tuple[str, ...]:
         """Names of all scripts in the order in which they run; the last one marks the page as ready."""
         dagre = ("vendor/dagre.min.js",) if self.graph else ()
         own = (f"{name}.js" if name in SHARED else f"{self.folder}/{name}.js" for name in self.scripts.split())
-        return ("vendor/d3.min.js", *dagre, "common.js", "theme.js", *own, "ready.js")
+        return ("vendor/d3.min.js", *dagre, "common.js", "theme.js", "framed.js", *own, "ready.js")
 
 
 def page(layout: Layout, title: str, data: Mapping[str, Any]) -> str:
     """A page of a kind, with its title and the data that its scripts draw."""
-    code = [_escaped(asset(name), "\\u{:04x}") for name in layout.all_scripts]
+    code = _code(layout)
     last = list(layout.sections)[-1]
     parts = {
         "title": html.escape(title),
-        "policy": html.escape(_policy(code)),
+        "policy": html.escape(_policy(layout)),
         "style": "\n".join(_escaped(asset(name), "\\{:x} ") for name in ("page.css", *layout.styles)),
         "version": html.escape(__version__),
         "last": last,
@@ -71,6 +76,7 @@ def page(layout: Layout, title: str, data: Mapping[str, Any]) -> str:
         "links": "".join(f'<a href="#{key}">{name}</a>' for key, name in layout.sections.items()),
         "controls": asset(f"{layout.folder}/controls.html") if layout.controls else "",
         "main": re.sub(r"\[\[include (\S+)\]\]\n", lambda match: asset(match[1]), asset(f"{layout.folder}/main.html")),
+        "promise": layout.promise,
         "libraries": f"{_D3}, {_DAGRE}." if layout.graph else f"{_D3}.",
         "data": json.dumps(data, separators=(",", ":")).translate(_ESCAPES),
         "scripts": "\n".join(f"<script>{script}</script>" for script in code),
@@ -90,9 +96,16 @@ def _escaped(text: str, form: str) -> str:
     return re.sub(r"[^\n\x20-\x7e]", lambda match: form.format(ord(match[0])), text)
 
 
-def _policy(scripts: list[str]) -> str:
+def _code(layout: Layout) -> list[str]:
+    """The scripts of a kind of page."""
+    return [_escaped(asset(name), "\\u{:04x}") for name in layout.all_scripts]
+
+
+def _policy(layout: Layout) -> str:
     """A content security policy: https://www.w3.org/TR/CSP3/."""
+    scripts = dict.fromkeys(script for each in (layout, *layout.frames) for script in _code(each))
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts
     )
-    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; script-src {hashes}"
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; script-src {hashes}"
+    return policy + layout.allows
