@@ -17,6 +17,7 @@ import onnx
 import pytest
 from tests.analyses.traces.nets import made_up
 from tests.cli.conftest import Run
+from tests.cli.view.served import served
 
 import flopwise
 from flopwise.cli import COMMANDS, cli, elsewhere
@@ -108,6 +109,9 @@ def test_examples_run(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, n
         line = [sys.executable, "-m", "flopwise", "mcp", *example.split()]
         done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        return
+    if name == "view":
+        served(*shlex.split(example), folder=folder)
         return
     if name in ("zoo query", "zoo report") and not os.path.exists("zoo"):
         assert run("zoo", "build", "models/", "-o", "zoo").code == 0

@@ -14,6 +14,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from tests.cli.view.served import served
 
 from flopwise.cli import COMMANDS
 
@@ -115,6 +116,7 @@ CALLS: dict[str, list[list[str]]] = {
     "operators": [[]],
     "mcp": [[], ["--tools"]],
     "completion": [["bash"]],
+    "view": [],  # as it serves until it is ended, it has a test of its own
 }
 
 
@@ -123,6 +125,15 @@ CALLS: dict[str, list[list[str]]] = {
 def test_a_command_in_a_poisoned_folder(command: str, poisoned: Path) -> None:
     for arguments in CALLS[command]:
         run(poisoned, flopwise(command, *(text.format(beside=poisoned.parent) for text in arguments)))
+
+
+@pytest.mark.skipif(os.name != "posix" or sys.version_info < (3, 11), reason="marks are made by POSIX calls; python -P")
+def test_a_page_that_is_served_in_a_poisoned_folder(poisoned: Path) -> None:
+    marks = poisoned.parent / "marks"
+    marks.unlink(missing_ok=True)
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    served("--no-browser", folder=poisoned, variables=variables)
+    assert not marks.exists()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="marks are made by POSIX calls")

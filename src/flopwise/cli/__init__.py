@@ -36,6 +36,7 @@ COMMANDS: dict[str, str] = {
     "devices": "The devices that flopwise knows: what they compute and move per second, with sources.",
     "bench": "Measure a model with an engine on this machine, the whole and node by node, and keep the figures.",
     "trace": "Recorded time on the layers of a model: traces of PyTorch, onnxruntime and TensorRT.",
+    "view": "A page in the browser on which files are dropped: every report of a model, in tabs.",
     "table": "Several models as one table for a paper (LaTeX, Markdown), one line each.",
     "sparsity": "Zeros in the weights: single zeros, blocks, N:M patterns, channels, and the MACs they save.",
     "weights": "Range, standard deviation, zeros and histograms of the weights, per layer or tensor; also as figures.",

@@ -1,0 +1,41 @@
+"""``flopwise view``."""
+
+from __future__ import annotations
+
+import signal
+import webbrowser
+
+import click
+
+from flopwise.cli.command import Command, option
+from flopwise.cli.places import Model
+from flopwise.cli.streams import emit
+
+
+@click.command("view", cls=Command, examples=["", "model.onnx", "old.onnx new.onnx --port 8000 --no-browser"])
+@click.argument("models", metavar="[MODEL ...]", nargs=-1, type=Model())
+@option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port; default: any that is free.")
+@option("--no-browser", is_flag=True, help="Print the address of the page and open nothing.")
+def command(models: tuple[str, ...], port: int, no_browser: bool) -> int:
+    """A page in the browser on which files are dropped: profile, memory, bound, formula, weights, trace, advice.
+
+    Files stay on this machine: the page is served on its loopback address, to who has the token in the address alone.
+    What is dropped is copied to a temporary folder; a MODEL on the command line is read where it lies. Ctrl-C ends it.
+    """
+    import gc
+
+    from flopwise.cli.view.server import Server, Viewer
+
+    gc.enable()  # unlike other commands, it runs for long
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # the temporary folder goes in any case
+    viewer = Viewer(models)
+    try:
+        with Server(viewer, port) as server:
+            emit(f"{server.url}\n")
+            if not no_browser:
+                webbrowser.open(server.url)
+            server.serve_forever()
+    finally:
+        viewer.close()
+    return 0

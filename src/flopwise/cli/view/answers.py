@@ -1,0 +1,90 @@
+"""The answer to a request of the page: what the command line prints, from a function without a server or a browser.
+
+A server asks it in a child process (``serve``), the page that runs without an installation asks it in the browser.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shlex
+from collections.abc import Sequence
+
+from flopwise import cli
+from flopwise._child import Parent
+from flopwise.cli.view.tabs import TABS
+from flopwise.errors import FlopwiseError, InputError, one_line
+from flopwise.report.formats.json import Json
+
+#: What an answer may be written as.
+FORMATS = ("html", "json", "csv")
+
+
+def respond(request: Json) -> Json:
+    """The answer to a request.
+
+    ``{"kinds": names}`` asks for the kind of each file: {"kinds": [...]}. ``{"tab": command, "files": names,
+    "options": {key: text}, "format": name}`` asks for a report: {"code", "text", "error", "command"}, where ``code`` is
+    the exit code of the command line ``command``, ``text`` what it prints and ``error`` its last line on stderr.
+
+    Args:
+        request: the request, whatever it is; names of files are as they lie in the current folder.
+    """
+    try:
+        if "kinds" in request:
+            return {"kinds": [kind(name) for name in request["kinds"]]}
+        words = words_of(request)
+    except (FlopwiseError, KeyError, TypeError, AttributeError) as error:
+        return {"code": cli.BAD, "text": "", "error": one_line(error), "command": ""}
+    code, text, error_line = printed(words)
+    return {"code": code, "text": text, "error": error_line, "command": shlex.join(["flopwise", *words])}
+
+
+def words_of(request: Json) -> list[str]:
+    """The words of the command line that a request stands for.
+
+    Raises:
+        InputError: it asks for what is no tab, option or format of the page.
+    """
+    if request["tab"] not in TABS or request["format"] not in FORMATS:
+        raise InputError("the page has no such tab or format")
+    options = TABS[request["tab"]].words(request["options"])
+    files = request["files"]
+    apart = ["--"] if any(file.startswith("-") for file in files) else []
+    return [request["tab"], *options, "-f", request["format"], *apart, *files]
+
+
+def printed(words: Sequence[str]) -> tuple[int, str, str]:
+    """The exit code of a command line, what it prints, and the last line that it says on standard error."""
+    out, said = io.TextIOWrapper(io.BytesIO(), "utf-8", newline=""), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
+        code = cli.main(words)
+    lines = said.getvalue().splitlines()
+    return code, out.buffer.getvalue().decode(), lines[-1].removeprefix("flopwise: ") if lines else ""
+
+
+def kind(name: str) -> str:
+    """The kind of a file: "model", "language" (a configuration, a GGUF file), "weights", "trace"; "" for any other."""
+    from flopwise.cli.commands.trace import is_trace
+    from flopwise.readers.formats import endings, format_of
+
+    try:
+        if is_trace(name):
+            return "trace"
+        format = format_of(name)
+        if format.name in ("config", "gguf"):
+            return "language"
+        if not format.has_graph:
+            return "weights"
+        return "model" if name.lower().endswith(endings()) else ""
+    except (FlopwiseError, OSError):
+        return ""
+
+
+def serve() -> None:
+    """Answer the requests of the parent process, each in the folder that it names."""
+    parent = Parent()
+    for request in parent.requests():
+        os.chdir(request.pop("folder"))
+        parent.tell(respond(request))

@@ -1,0 +1,91 @@
+"""The answers of the page are what the command line prints, and nothing can be asked for that is no option of a tab."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flopwise import cli
+from flopwise.cli.view.answers import kind, respond
+from flopwise.cli.view.tabs import TABS
+
+RESNET = "examples/tiny_resnet.onnx"
+
+
+def ask(tab: str, *files: str, format: str = "json", **options: Any) -> Any:
+    return respond({"tab": tab, "files": list(files), "options": options, "format": format})
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (
+            ["profile", RESNET, "-b", "8", "-c", "fvcore"],
+            lambda: ask("profile", RESNET, batch="8", convention="fvcore"),
+        ),
+        (["memory", RESNET, "--train"], lambda: ask("memory", RESNET, train="yes")),
+        (["bound", RESNET, "--device", "t4"], lambda: ask("bound", RESNET, device="t4")),
+        (["weights", RESNET, "--by", "tensor"], lambda: ask("weights", RESNET, by="tensor")),
+        (["advise", RESNET, "--keep-network"], lambda: ask("advise", RESNET, same="yes")),
+        (["compare", RESNET, RESNET], lambda: ask("compare", RESNET, RESNET)),
+        (["trace", "examples/classifier_trace.json.gz"], lambda: ask("trace", "examples/classifier_trace.json.gz")),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_document_is_that_of_the_command_line(words: list[str], answer: Any, capsys: Any) -> None:
+    assert cli.main([*words, "-f", "json"]) == 0
+    expected = capsys.readouterr().out
+    given = answer()
+    assert given["code"] == 0
+    assert given["text"] == expected
+    assert cli.main(given["command"].split()[1:]) == 0
+    assert capsys.readouterr().out == expected
+
+
+def test_every_tab_of_a_model_is_a_page() -> None:
+    for name, tab in TABS.items():
+        if "model" in tab.alone:
+            inputs = {"inputs": "image:f32:N,3,64,64"} if name == "formula" else {}
+            answer = ask(name, RESNET, format="html", **inputs, **({"device": "t4"} if name == "bound" else {}))
+            assert answer["text"].startswith("<!doctype html>"), answer
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({"tab": "zoo"}, "no such tab"),
+        ({"tab": "profile", "format": "parquet"}, "no such tab"),
+        ({"options": {"rules": "mine.py"}}, "no option 'rules'"),
+        ({"options": {"batch": 8}}, "no option 'batch'"),
+        ({"options": {"convention": "own.py"}}, "no 'own.py'"),
+        ({"options": {"inputs": "x:f32:2:@/etc/passwd"}}, "neither names of files"),
+        ({"options": {"dims": "N" * 5000}}, "more than 2,000"),
+        ({"options": {"batch": "8 --rules=x"}}, "'8 --rules=x' is not a list of whole numbers"),
+        ({"options": {"inputs": "--output=gone;x"}}, "'--output=gone'"),
+        ({"files": ["--output=gone"]}, "--output=gone: no such file"),
+        ({"files": ["examples/README.md"]}, "README.md"),
+        ({"files": 3}, "not iterable"),
+        ({"options": None}, "NoneType"),
+    ],
+)
+def test_what_is_no_question_of_the_page_is_one_line(request_: Any, words: str) -> None:
+    answer = respond({"tab": "profile", "files": [RESNET], "options": {}, "format": "json", **request_})
+    assert answer["code"] == 2
+    assert words in answer["error"]
+    assert "\n" not in answer["error"]
+    assert answer["text"] == ""
+
+
+def test_kinds_of_files() -> None:
+    kinds = {
+        RESNET: "model",
+        "examples/alexnet.prototxt": "model",
+        "examples/tiny_llama/config.json": "language",
+        "examples/classifier_trace.json.gz": "trace",
+        "examples/README.md": "",
+        "examples/classifier.py": "",
+        "nowhere.onnx": "model",
+        "nowhere.safetensors": "weights",
+    }
+    assert {name: kind(name) for name in kinds} == kinds

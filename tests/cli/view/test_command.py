@@ -1,0 +1,18 @@
+"""``flopwise view`` ends cleanly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.view.served import served
+
+pytestmark = pytest.mark.skipif(os.name != "posix" or sys.version_info < (3, 11), reason="signals; python -P")
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_it_leaves_nothing_behind(end: int, tmp_path: Path) -> None:
+    served("--no-browser", folder=tmp_path, end=end)
