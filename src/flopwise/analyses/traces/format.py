@@ -46,3 +46,15 @@ def format_of(scan: Scan) -> Format:
             return format
     known = ", ".join(format.about for format in FORMATS)
     raise ModelError(f"{scan.name}: no trace of a known profiler; known: {known}")
+
+
+def is_trace(path: str) -> bool:
+    """True where a file is a trace, and not a model."""
+    if not path.endswith((".json", ".json.gz", ".gz")):
+        return False
+    try:
+        with Scan(path) as scan:
+            format_of(scan)
+    except ModelError:
+        return False
+    return True

@@ -13,7 +13,7 @@ from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model, Read
 from flopwise.cli.run import reading_of
 from flopwise.cli.streams import Progress, say
-from flopwise.errors import InputError, ModelError
+from flopwise.errors import InputError
 
 if TYPE_CHECKING:
     from flopwise.analyses.traces.trace import Trace
@@ -65,6 +65,7 @@ def command(
     trace is shown beside the first, layer by layer.
     """
     import flopwise
+    from flopwise.analyses.traces.format import is_trace
     from flopwise.report.commands.trace.report import trace_report
 
     models.refuse_directory(model, "trace takes one model")
@@ -102,21 +103,6 @@ def command(
     output.write(trace_report(trace, by, *(settings[key] for key in ("columns", "sort", "top", "depth"))))
     unnamed = trace.remainder.get("unmatched", 0)
     return NO if strict and (unnamed > (1 - LEAST) * trace.busy_ns or trace.unseen > 1 - LEAST) else 0
-
-
-def is_trace(path: str) -> bool:
-    """True where a file is a trace, and not a model."""
-    from flopwise.analyses.traces.format import format_of
-    from flopwise.analyses.traces.scan import Scan
-
-    if not path.endswith((".json", ".json.gz", ".gz")):
-        return False
-    try:
-        with Scan(path) as scan:
-            format_of(scan)
-    except ModelError:
-        return False
-    return True
 
 
 def _compare(traces: list[Trace], fail_on: str | None, output: Output, by: str, settings: dict[str, Any]) -> int:

@@ -66,7 +66,7 @@ def printed(words: Sequence[str]) -> tuple[int, str, str]:
 
 def kind(name: str) -> str:
     """The kind of a file: "model", "language" (a configuration, a GGUF file), "weights", "trace"; "" for any other."""
-    from flopwise.cli.commands.trace import is_trace
+    from flopwise.analyses.traces.format import is_trace
     from flopwise.readers.formats import endings, format_of
 
     try:
