@@ -7,17 +7,27 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise._arguments import checked
-from flopwise.analyses.advice.advice import Advice, Suggestion, by_rule, suggestions_of, worth
+from flopwise.analyses.advice.advice import (
+    Advice,
+    Suggestion,
+    by_rule,
+    suggestions_of,
+    suggestions_of_run,
+    worth,
+)
 from flopwise.analyses.advice.figures import Place, of_profile, total
 from flopwise.analyses.advice.rule import Rule
 from flopwise.analyses.advice.rules import rules as own_rules
+from flopwise.analyses.advice.runs.rule import Run
 from flopwise.analyses.advice.subject import Subject
 from flopwise.analyses.advice.units import unit_of
 from flopwise.analyses.timing.device import Device
+from flopwise.analyses.traces.trace import Trace
 from flopwise.api import places
-from flopwise.api.bench import check_runnable, file_of
 from flopwise.api.bound import engine_options, measured_device
 from flopwise.api.profile import profile
+from flopwise.api.runnable import check_runnable, file_of
+from flopwise.api.trace import trace as recorded
 from flopwise.errors import InputError
 from flopwise.errors import counted as counted_places
 from flopwise.readers.options import Keywords
@@ -33,10 +43,12 @@ def advise(
     model: object,
     inputs: Any = None,
     *,
+    trace: str | os.PathLike[str] | Trace | None = None,
     device: str | Device | None = None,
     optimization: str | None = None,
     threads: int | None = None,
     keep_network: bool = False,
+    measure: bool = False,
     rules: Sequence[Rule] = (),
     output: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -49,12 +61,15 @@ def advise(
     Args:
         model: as in ``flopwise.profile``.
         inputs: as in ``flopwise.read``.
-        device: a device of ``flopwise devices``, for times by its roofline; None: counts alone, and with an engine's
-            level this machine's CPU.
+        trace: a run of the model, as in ``flopwise.trace``: what its time was spent on beside the network's own work.
+        device: a device of ``flopwise devices``, for times by its roofline; None: the one that the trace names; else
+            counts alone, and with an engine's level this machine's CPU.
         optimization: level of onnxruntime ("off", "basic", "extended", "all"): advice is on the graph that it executes
             at this level, so that what it does by itself is left out; None: on the model as it is.
         threads: cores of a CPU that are used; None means all, and with an engine one.
         keep_network: whether only changes count after which the result is the same.
+        measure: whether the largest change of each rule with the same result is built, before and after, and both
+            pieces run here in turns with onnxruntime; for an ONNX file, or with a level.
         rules: rules of your own, beside those of flopwise.
         output: an ONNX file to write, with the changes after which the result is the same; the model must be one, too.
         progress: called with the name of each step.
@@ -66,6 +81,13 @@ def advise(
         ModelError: the model cannot be read, or the engine refuses it.
         InputError: the device, the level or the engine is unknown or not installed.
     """
+    run = (
+        None
+        if trace is None
+        else _run(model, inputs, trace, device, progress, {**keywords, "dims": dims, "batch_size": batch_size})
+    )
+    if run is not None and device is None and optimization is None:
+        device = run.device
     chosen = [r for r in (*own_rules(), *rules) if not (keep_network and r.exactness == "other")]
     sizes: dict[str, Any] = {"dims": dims, "batch_size": batch_size}
     place = _place(device, optimization, threads)
@@ -80,18 +102,47 @@ def advise(
     progress("looking for what to change")
     if optimization is None:
         unit = None if place is None else unit_of(place.device, None)
-        found = suggestions_of(Subject(counted, unit), chosen, place)
+        subject = Subject(counted, unit)
+        found = suggestions_of(subject, chosen, place)
         notes = [_convention(place)]
+        if measure:
+            found, more = _measured(_onnx_file(model, counted), subject, found, 1, progress)
+            notes += more
     else:
         environment |= {"engine": "onnxruntime", "level": optimization, "threads": threads or 1}
         assert place is not None  # _place sees to it
-        found = _executed(model, counted, chosen, place, optimization, keywords, progress)
         notes = [f"the same result: on the graph that onnxruntime executes at level {optimization}", _convention(place)]
+        found, more = _executed(
+            model, counted, chosen, place, optimization, keywords, progress, (threads or 1) if measure else 0
+        )
+        notes += more
     kept, left = worth(found)
+    if run is not None:
+        kept = sorted([*kept, *suggestions_of_run(run)], key=lambda each: -each.share)
+        notes.append(f"of the run: recorded time, at most, as a share of step {run.trace.step}")
     if output is not None:
         progress("writing")
         notes += _write(model, counted, chosen, os.fspath(output))
     return Advice(counted, tuple(kept), environment, (*notes, *left), as_text)
+
+
+def _run(
+    model: object,
+    inputs: Any,
+    trace: str | os.PathLike[str] | Trace,
+    device: str | Device | None,
+    progress: Callable[[str], None],
+    reading: Mapping[str, Any],
+) -> Run:
+    """A recorded step of a model, and its device."""
+    from flopwise.analyses.timing import catalog, machine
+
+    if not isinstance(trace, Trace):
+        trace = recorded(model, trace, inputs, device=device, progress=progress, **reading)
+    if device is None:
+        known = trace.device not in ("", "CPU")
+        return Run(trace, catalog.nearest_gpu(trace.device, 0) if known else None)
+    return Run(trace, device if isinstance(device, Device) else machine.named(device))
 
 
 def _write(model: object, counted: Profile, chosen: Sequence[Rule], output: str) -> list[str]:
@@ -104,18 +155,49 @@ def _write(model: object, counted: Profile, chosen: Sequence[Rule], output: str)
     from flopwise.analyses.advice.rewritten import rewritten
     from flopwise.writers.atomic import write
 
-    if counted.graph.format != "onnx" or not isinstance(model, str | os.PathLike) or not os.path.isfile(model):
-        raise InputError("a model with the changes is written of a local ONNX file; give the path of one")
-    engine_options("onnxruntime", "off", 1)
+    path = _onnx_file(model, counted)
     subject = Subject(counted)
     same = suggestions_of(subject, [rule for rule in chosen if rule.exactness == "same"])
-    content, done, notes = rewritten(os.fspath(model), subject, same)
+    content, done, notes = rewritten(path, subject, same)
     rules = ", ".join(f"{each.rule.name} {each.number}" for each in by_rule(done)) or "nothing"
     write(content, output)
     return [
         f"{output}: changed at {counted_places(len(done), 'place')} ({rules}); the outputs agree in onnxruntime",
         *notes,
     ]
+
+
+def _onnx_file(model: object, counted: Profile) -> str:
+    """The path of a model whose operators are changed.
+
+    Raises:
+        InputError: it is no local ONNX file, or onnxruntime is not installed.
+    """
+    if counted.graph.format != "onnx" or not isinstance(model, str | os.PathLike) or not os.path.isfile(model):
+        raise InputError("operators are changed in a local ONNX file; give the path of one (measure=: or a level)")
+    engine_options("onnxruntime", "off", 1)
+    return os.fspath(model)
+
+
+def _measured(
+    path: str, subject: Subject, found: Sequence[Suggestion], threads: int, progress: Callable[[str], None]
+) -> tuple[list[Suggestion], list[str]]:
+    """The suggestions, the first same result of each rule with its measured share, and notes."""
+    import onnx
+
+    from flopwise.analyses.advice.edited import Edited
+    from flopwise.analyses.advice.measured import measured
+
+    progress("measuring")
+    same = [each for each in found if each.kind == "same"]
+    if not same:
+        return list(found), []
+    others = [each for each in found if each.kind != "same"]
+    timed, notes = measured(Edited(onnx.load(path), subject), same, threads)
+    about = (
+        "measured: share of the time of the operators that go, in turns with those that come; largest place of a rule"
+    )
+    return sorted([*timed, *others], key=lambda each: -each.share), [about, *notes]
 
 
 def _place(device: str | Device | None, level: str | None, threads: int | None) -> Place | None:
@@ -144,19 +226,26 @@ def _executed(
     level: str,
     keywords: Any,
     progress: Callable[[str], None],
-) -> list[Suggestion]:
-    """The same result on the graph that the engine executes, another network on the model's own layers."""
+    threads: int,
+) -> tuple[list[Suggestion], list[str]]:
+    """The same result on the graph that the engine executes, another network on the model's own layers; and notes.
+
+    With a number of threads, changes of the same result are measured.
+    """
     from flopwise.analyses.advice.executed import executed
 
     options = engine_options("onnxruntime", level, 1)
     with file_of(model, counted, keywords, progress) as path:
         progress("optimising with onnxruntime")
-        with executed(path, counted, options) as (subject, names):
+        with executed(path, counted, options) as (subject, saved, names):
             whole = total(of_profile(subject.profile, place).values())
             found = suggestions_of(subject, [r for r in chosen if r.of_executed], place, names, whole)
+            notes: list[str] = []
+            if threads:
+                found, notes = _measured(saved, subject, found, threads, progress)
             own = Subject(counted, unit_of(place.device, level))
             found += suggestions_of(own, [r for r in chosen if not r.of_executed], place, whole=whole)
-    return sorted(found, key=lambda each: -each.share)
+    return sorted(found, key=lambda each: -each.share), notes
 
 
 def _convention(place: Place | None) -> str:

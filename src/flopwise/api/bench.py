@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
-import tempfile
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +13,11 @@ from flopwise.analyses.timing.bound import Bound
 from flopwise.api import places
 from flopwise.api.bound import as_text, digests, engine_options, this_environment
 from flopwise.api.profile import profile
+from flopwise.api.runnable import check_runnable, file_of
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
 from flopwise.readers.formats import format_of
-from flopwise.readers.options import Keywords, options_of
+from flopwise.readers.options import Keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -190,79 +188,3 @@ def _operator_keys(
         ops = sorted({n.op for n in nodes})
         raise InputError(f"the engine executes no {only!r}; it executes {', '.join(ops)}")
     return sorted(keys if chosen is None else keys.intersection(chosen))
-
-
-def check_runnable(model: object) -> None:
-    """Refuse what no engine runs, before it is read.
-
-    Raises:
-        InputError: the model is neither a local ONNX file nor a PyTorch module.
-    """
-    format = format_of(model)
-    if isinstance(model, str | os.PathLike) and format.name == "onnx":
-        if not os.path.isfile(model):
-            raise InputError(f"{os.fspath(model)}: no such file; an engine runs local files")
-    elif format.module is None:
-        raise InputError("an engine runs ONNX files and PyTorch modules; give the path of one, or a module's name")
-
-
-@contextlib.contextmanager
-def file_of(model: object, counted: Profile, keywords: Any, progress: Callable[[str], None]) -> Iterator[str]:
-    """The path of an ONNX file; a PyTorch module is exported to one that is gone afterwards.
-
-    Raises:
-        InputError: the module cannot be exported.
-    """
-    format = format_of(model)
-    if isinstance(model, str | os.PathLike) and format.name == "onnx":
-        yield os.fspath(model)
-        return
-    assert format.module is not None  # check_runnable asked
-    module = format.module(model, options_of(format.options, None, keywords), progress, in_memory=True)
-    with tempfile.TemporaryDirectory(prefix="flopwise-") as folder:
-        progress("exporting to ONNX")
-        yield _exported(module, counted, folder)
-
-
-def _exported(module: Any, traced: Profile, folder: str) -> str:
-    """An ONNX file of a PyTorch module for the inputs of its profile, made with PyTorch's own exporter.
-
-    Raises:
-        InputError: the exporter fails.
-    """
-    import inspect
-
-    import torch
-
-    from flopwise.readers.torch.runs.building import exporting
-
-    arguments: dict[str, Any] = {}
-    chance = torch.Generator().manual_seed(0)
-    for tensor in traced.graph.inputs:
-        dtype = getattr(torch, tensor.dtype or "float32")
-        shape = [int(d) for d in tensor.dims]
-        if dtype.is_floating_point:
-            arguments[tensor.name] = torch.randn(shape, dtype=dtype, generator=chance)
-        else:
-            arguments[tensor.name] = torch.ones(shape, dtype=dtype)
-    named = arguments.keys() <= inspect.signature(module.forward).parameters.keys()
-    path = os.path.join(folder, "model.onnx")
-    try:
-        with (
-            exporting(module),
-            torch.no_grad(),
-            contextlib.redirect_stdout(io.StringIO()),
-            warnings.catch_warnings(),
-        ):
-            warnings.simplefilter("ignore")  # of the exporter, about itself
-            if named:
-                torch.onnx.export(module, (), path, kwargs=arguments, dynamo=True, verbose=False)
-            else:
-                torch.onnx.export(module, tuple(arguments.values()), path, dynamo=True, verbose=False)
-    except Exception as error:  # the exporter raises whatever it meets
-        cause: BaseException = error
-        while cause.__cause__ is not None:  # what the exporter says of it is about its own steps
-            cause = cause.__cause__
-        first = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-        raise InputError(f"PyTorch cannot export the module to ONNX: {first}") from error
-    return path

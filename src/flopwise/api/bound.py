@@ -6,7 +6,7 @@ Here the public functions also open the store of measured figures, and identify 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,12 +40,13 @@ def bound(
     engine: str | None = None,
     optimization: str = "all",
     store: str | os.PathLike[str] | None = None,
+    tries: Sequence[str] = (),
     progress: Callable[[str], None] = lambda step: None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     **keywords: Unpack[Keywords],
 ) -> Bound:
-    """The least time that a model takes on a device, row by row and in all; nothing runs.
+    """The least time that a model takes on a device, row by row and in all; nothing runs, unless something is tried.
 
     Of this machine's CPU the store may hold what an engine's own nodes took: then the bound also has that engine's
     floor and the measured whole (see ``flopwise.bench``).
@@ -61,6 +62,8 @@ def bound(
         engine: an engine whose measurements are wanted; None: onnxruntime, where there are any and no device is named.
         optimization: the engine's optimisation level.
         store: file of the store; None: FLOPWISE_STORE or the user's data folder.
+        tries: changes such as "level=off", "threads=2", "batch=8" and "dtype=int8", each of which is run here with
+            onnxruntime in turns with the model as it is; batches and types are estimated, too.
         progress: as in ``flopwise.read``.
         dims: as in ``flopwise.read``.
         batch_size: as in ``flopwise.read``.
@@ -73,10 +76,14 @@ def bound(
     from flopwise.analyses.timing import machine
     from flopwise.analyses.timing.engine import with_engine
     from flopwise.analyses.timing.engines import LEVELS
+    from flopwise.analyses.timing.whatif import tries_of
 
     chosen = device if isinstance(device, Device) else machine.named(device)
     if threads is not None and (threads < 1 or (chosen.cores is not None and threads > chosen.cores)):
         raise InputError(f"{threads} threads: {chosen.name} has {chosen.cores or 'no known number of'} cores")
+    changes = tries_of(tries, ("level", "threads", "batch", "dtype"))
+    if changes and chosen.id != "cpu":
+        raise InputError(f"what is tried runs on this machine's CPU and not on {chosen.name}: leave --device out")
     reading: dict[str, Any] = {"inputs": inputs, "dims": dims, "batch_size": batch_size, **keywords}
     counted = (
         given_profile(model, reading) if isinstance(model, Profile) else profile(model, progress=progress, **reading)
@@ -93,7 +100,14 @@ def bound(
         result = with_engine(physical_bound(counted, measured_device(chosen, store), threads or 1), record)
     else:
         result = physical_bound(counted, measured_device(chosen, store), threads, winograd, products_dtype(dtype))
-    return replace(result, renderer=as_text, notes=(*result.notes, *filter(None, [note])))
+    notes = [*result.notes, *filter(None, [note])]
+    if changes:
+        from flopwise.api.tries import tried
+
+        options = engine_options("onnxruntime", optimization, threads or 1)
+        found, more = tried(model, counted, changes, result.device, options, reading, progress)
+        result, notes = replace(result, tried=tuple(found)), [*notes, *more]
+    return replace(result, renderer=as_text, notes=tuple(notes))
 
 
 def measured_device(device: Device, path: str | os.PathLike[str] | None) -> Device:

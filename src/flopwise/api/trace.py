@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flopwise._arguments import checked
+from flopwise.analyses.timing import machine
 from flopwise.analyses.timing.device import Device
+from flopwise.analyses.timing.whatif import tries_of
 from flopwise.analyses.traces.format import Format, format_of
 from flopwise.analyses.traces.scan import Scan
 from flopwise.analyses.traces.trace import Recording, Trace, trace_of
+from flopwise.analyses.traces.whatif import on_device
 from flopwise.api.profile import given_profile, profile
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
@@ -33,6 +36,7 @@ def trace(
     device: str | Device | None = None,
     beside: str | os.PathLike[str] | None = None,
     split: str | None = None,
+    tries: Sequence[str] = (),
     progress: Callable[[str], None] = lambda step: None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
@@ -54,6 +58,7 @@ def trace(
         beside: a file that says more of the trace: for TensorRT what ``--exportLayerInfo`` wrote.
         split: "macs": the time of layers that ran in one event is divided by their multiply-adds, which is an estimate;
             None: it is not divided.
+        tries: other devices, such as "device=mi300x", on which the time of the step's kernels is estimated.
         progress: as in ``flopwise.read``.
         dims: as in ``flopwise.read``.
         batch_size: as in ``flopwise.read``.
@@ -64,6 +69,7 @@ def trace(
         ModelError: the model or the trace cannot be read, or the trace is of another model or other sizes.
         InputError: the step, the phase, the device or the way to divide is unknown.
     """
+    swaps = tries_of(tries, ("device",))
     if split not in (None, "macs"):
         raise InputError(f"unknown split {split!r}; known: macs")
     sizes: dict[str, Any] = {"inputs": inputs, "dims": dims, "batch_size": batch_size, "options": options}
@@ -86,7 +92,14 @@ def trace(
 
         recording = split_by_macs(recording)
     name = "" if counted is None else counted.graph.name or counted.graph.source
-    return replace(trace_of(recording, name, format.name, step, phase), renderer=as_text, html_renderer=as_html)
+    result = trace_of(recording, name, format.name, step, phase)
+    if swaps:
+        if chosen is None:
+            raise InputError("the trace names no device that is known: give it with --device")
+        layers, dtype = recording.layers, recording.dtype or "float32"
+        others = [machine.named(swap.value) for swap in swaps]
+        result = replace(result, tried=tuple(on_device(result, layers, dtype, chosen, other) for other in others))
+    return replace(result, renderer=as_text, html_renderer=as_html)
 
 
 @checked
@@ -133,7 +146,7 @@ def _read(
 
 def _device(device: str | Device | None, recording: Recording) -> Device | None:
     """The device that is meant; None where the trace names none that is known."""
-    from flopwise.analyses.timing import catalog, machine
+    from flopwise.analyses.timing import catalog
 
     if isinstance(device, Device):
         return device

@@ -349,6 +349,19 @@ def figures(what: str) -> Callable[[F], F]:
 store = option("--store", type=Store(), metavar="FILE", help="The store; default: FLOPWISE_STORE or the user's data.")
 
 
+def _tries(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    parts = tuple(part.strip() for part in (value or "").split(",") if part.strip())
+    for part in parts:
+        if "=" not in part:
+            raise click.BadParameter(f"{part!r} is not of the form NAME=VALUE", ctx, param)
+    return parts
+
+
+def tries(about: str) -> Callable[[F], F]:
+    """``--try``, for what-ifs of the user's own."""
+    return option("--try", "tries", metavar="NAME=VALUE,...", callback=_tries, help=f"Also what this brings; {about}")
+
+
 def engine_level(command: F) -> F:
     """``--level`` as an engine's level of optimisation, in place of the level of a Caffe net."""
     options: list[Any] = command.__click_params__  # type: ignore[attr-defined] # click keeps options there

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 
+import numpy as np
 import pytest
 from tests.analyses.timing.models import chain
 from tests.analyses.timing.test_bound import bound as physical
 from tests.analyses.timing.test_engine import bound
+from tests.docs.blocks import ROOT
 
+import flopwise
 from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.bound import Other
-from flopwise.analyses.timing.engine import what_ifs
+from flopwise.analyses.timing.turns import in_turns
+from flopwise.analyses.timing.whatif import tries_of, what_ifs
+from flopwise.api.tries import resized
 from flopwise.report.commands.bound.report import bound_report
 from flopwise.report.report import as_text
 
@@ -57,4 +63,55 @@ def test_reports(format: str) -> None:
 
 def test_json() -> None:
     found = json.loads(as_text(bound_report(bound(TIMES, nodes=NODES), what_if=True), "json"))
-    assert found["what_if"][0] == {"what": "as it is", "ns": 12_000, "kind": "floor"}
+    (first, *_) = found["what_if"]
+    assert first.items() >= {"what": "as it is", "ns": 12_000, "kind": "floor", "low_ns": None}.items()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("lvel=all", "did you mean 'level'"),
+        ("level=most", "unknown level"),
+        ("threads=0", "at least 1"),
+        ("batch", "batch"),
+    ],
+)
+def test_what_cannot_be_tried(text: str, words: str) -> None:
+    with pytest.raises(flopwise.InputError, match=words):
+        tries_of([text], ("level", "threads", "batch", "dtype"))
+
+
+def test_what_is_tried_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr("flopwise.api.tries.in_turns", functools.partial(in_turns, seconds=0.0))
+    tries = ["level=off", "threads=2", "batch=4", "dtype=int8", "dtype=float16"]
+    tried = flopwise.bound(ROOT / "examples" / "tiny_resnet.onnx", threads=1, tries=tries)
+    kinds = [(way.what, way.kind) for way in tried.tried]
+    assert kinds == [
+        ("level off", "measured"),
+        ("threads 2", "measured"),
+        ("batch 4, time of 1", "measured"),
+        ("batch 4, time of 1", "estimate"),
+        ("dtype int8", "measured"),
+        ("dtype int8", "estimate"),
+        ("dtype float16", "estimate"),
+    ]
+    for way in tried.tried:
+        assert way.base_ns > 0 < way.ns
+        assert (way.low_ns is not None and way.low_ns < way.ns) == (way.kind == "estimate")
+    assert any("float16 is not measured" in note for note in tried.notes)
+
+
+def test_other_sizes_in_a_file_give_the_rows_of_each_item() -> None:
+    """A batch of a file whose inputs have fixed sizes: each item has the result that it has alone."""
+    ort = pytest.importorskip("onnxruntime")
+    path = str(ROOT / "examples" / "tiny_resnet.onnx")
+    images = np.random.default_rng(0).standard_normal((3, 3, 64, 64)).astype(np.float32)
+    sessions = [ort.InferenceSession(model) for model in (path, resized(path, {"image": images.shape}))]
+    alone = [sessions[0].run(None, {"image": images[i : i + 1]})[0] for i in range(3)]
+    np.testing.assert_allclose(sessions[1].run(None, {"image": images})[0], np.concatenate(alone), rtol=1e-4)
+
+
+def test_what_runs_here_is_refused_for_other_devices() -> None:
+    with pytest.raises(flopwise.InputError, match="leave --device out"):
+        flopwise.bound(ROOT / "examples" / "tiny_resnet.onnx", device="h100", tries=["level=off"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from flopwise.analyses.advice.figures import Figures, Place, of_nodes, of_profile, total
 from flopwise.analyses.advice.rule import Change, Exactness, Rule
+from flopwise.analyses.advice.runs.rule import Run, RunRule
+from flopwise.analyses.advice.runs.table import RUN_RULES
 from flopwise.analyses.advice.subject import Subject
 from flopwise.graph import Node
 
@@ -23,7 +25,7 @@ LEAST = 0.001
 class Suggestion:
     """A change that is worth making, or several of one rule together."""
 
-    rule: Rule
+    rule: Rule | RunRule
     #: Why, with its figure; of several changes, that of the one that saves most.
     text: str
     #: Names of the layers that go; of several changes, of that one.
@@ -41,8 +43,8 @@ class Suggestion:
     gone: tuple[Node, ...] = field(default=(), repr=False)
 
     @property
-    def kind(self) -> Exactness:
-        """Whether the result stays the same."""
+    def kind(self) -> Exactness | Literal["run"]:
+        """ "same" result, "other" network, or "run": how it is run changes."""
         return self.rule.exactness
 
     @property
@@ -149,6 +151,17 @@ def suggestions_of(
             operators = tuple(node for _, node in nodes)
             names_of_layers = tuple(dict.fromkeys(own))
             found.append(Suggestion(rule, change.text, names_of_layers, saved, whole, change=change, gone=operators))
+    return sorted(found, key=lambda each: -each.share)
+
+
+def suggestions_of_run(run: Run) -> list[Suggestion]:
+    """What rules find in a recorded step: times as they were measured, of which each suggestion may save so much."""
+    whole = Figures(ns=run.trace.window_ns)
+    found = [
+        Suggestion(rule, each.text, each.place, Figures(ns=each.ns), whole)
+        for rule in RUN_RULES
+        for each in rule.find(run, rule.threshold)
+    ]
     return sorted(found, key=lambda each: -each.share)
 
 

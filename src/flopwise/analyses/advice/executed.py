@@ -23,6 +23,8 @@ class Executed(NamedTuple):
     """An engine's graph, and which layers of the model each of its operators stands for."""
 
     subject: Subject
+    #: Path of the engine's graph.
+    path: str
     #: Position in the engine's graph -> names of layers.
     names: dict[int, tuple[str, ...]]
 
@@ -53,4 +55,4 @@ def executed(path: str, profile: Profile, options: Options) -> Iterator[Executed
             positions[id(row.node)]: tuple(profile.rows[place].name for place in places)
             for row, places in zip(count.rows, behind, strict=True)
         }
-        yield Executed(Subject(count), names)
+        yield Executed(Subject(count), saved, names)

@@ -91,6 +91,24 @@ class Other(NamedTuple):
     ns: float
 
 
+class WhatIf(NamedTuple):
+    """One other way, and what the model would take."""
+
+    what: str
+    ns: float
+    kind: Literal["floor", "estimate", "measured"]
+    #: The time of the same kind as it is now.
+    base_ns: float
+    #: Of an estimate the range in which times were when changes of its kind were really made; None otherwise.
+    low_ns: float | None = None
+    high_ns: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """The time over that of now; None where that is nothing."""
+        return self.ns / self.base_ns if self.base_ns else None
+
+
 @dataclass(frozen=True, slots=True)
 class EngineFloor:
     """The times of a model's nodes alone, and that of the whole, in one environment."""
@@ -145,6 +163,8 @@ class Bound:
     verdict: Verdict = "roofline"
     #: The floor of an engine, whose executed nodes the rows then are; None where nothing was measured.
     engine: EngineFloor | None = None
+    #: What other ways were found to take: of each change that was tried.
+    tried: tuple[WhatIf, ...] = ()
     #: How ``print(bound)`` looks; provided by whoever knows the reports.
     renderer: Callable[[Bound], str] | None = field(default=None, repr=False)
 

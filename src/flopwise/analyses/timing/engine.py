@@ -1,18 +1,14 @@
-"""The floor of an engine: the least times of the nodes that it executes, added up, beside the measured whole.
-
-And what the model would take otherwise: the same nodes with other times, several at once, or another environment.
-"""
+"""The floor of an engine: the least times of the nodes that it executes, added up, beside the measured whole."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from flopwise.analyses.timing.bound import Bound, BoundRow, EngineFloor, Other, Status, Verdict, bound_row
 from flopwise.analyses.timing.quantities import Work
 from flopwise.errors import counted
-from flopwise.operators.tables import row as operator
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.benchmark import Executed
@@ -118,47 +114,3 @@ def critical_path(times: Sequence[float], needs: Sequence[Sequence[int]]) -> flo
 def with_workers(times: Sequence[float], needs: Sequence[Sequence[int]], workers: int) -> float:
     """The least time of so many workers that share a device: the longest chain, or their share of the sum."""
     return max(critical_path(times, needs), sum(times) / workers)
-
-
-@dataclass(frozen=True, slots=True)
-class WhatIf:
-    """One other way, and what the model would take."""
-
-    what: str
-    #: A floor, or a measured time; nanoseconds.
-    ns: float
-    #: What ``ns`` is: "floor" (no engine of this kind is faster), "measured", or "estimate".
-    kind: str
-
-
-def what_ifs(bound: Bound, workers: int = 2) -> list[WhatIf]:
-    """Other ways for a model that was measured: from the most to the least.
-
-    Args:
-        bound: with an engine's floor.
-        workers: how many nodes may run at once on a device that they share.
-    """
-    engine = bound.engine
-    if engine is None:
-        return []
-    rows, hot = bound.rows, engine.hot_ns
-    changes = [WhatIf("as it is", hot, "floor")]
-
-    def without(what: str, chosen: Callable[[BoundRow], bool]) -> Iterator[WhatIf]:
-        saved = sum(row.floor_ns or 0.0 for row in rows if chosen(row))
-        if saved:
-            yield WhatIf(what, hot - saved, "floor")
-
-    changes += without("element-wise nodes fused into others", lambda row: operator(row.op).in_place)
-    changes += without("no node that only moves elements", lambda row: operator(row.op).moves)
-    times = [row.floor_ns or 0.0 for row in rows]
-    if engine.critical_ns < 0.999 * hot:
-        changes.append(
-            WhatIf(f"{workers} workers that share the cores", with_workers(times, engine.needs, workers), "floor")
-        )
-        changes.append(WhatIf("independent nodes at once", engine.critical_ns, "floor"))
-    if bound.machine is not None:
-        changes.append(WhatIf("every product at the measured peak", bound.machine.ns, "estimate"))
-    changes.append(WhatIf("every product at the device's peak", bound.physical.ns, "floor"))
-    changes += [WhatIf(other.label, other.ns, "measured") for other in engine.others]
-    return changes

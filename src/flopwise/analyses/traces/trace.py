@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from flopwise.analyses.timing.bound import WhatIf
 from flopwise.analyses.timing.device import Peak
 from flopwise.analyses.traces.land import Landing, Place
 from flopwise.errors import InputError, ModelError, did_you_mean
@@ -236,6 +237,8 @@ class Trace:
     peak_ns: float | None = None
     #: How the times of segments were divided: "macs", by multiply-adds, which is an estimate; "" where they were not.
     split: str = ""
+    #: What other devices were found to take.
+    tried: tuple[WhatIf, ...] = ()
     #: How ``print(trace)`` looks, and how a notebook shows it; provided by the floor that knows the reports.
     renderer: Callable[[Trace], str] | None = field(default=None, repr=False, compare=False)
     html_renderer: Callable[[Trace], str] | None = field(default=None, repr=False, compare=False)

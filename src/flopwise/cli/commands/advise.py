@@ -18,6 +18,7 @@ from flopwise.errors import InputError
 
 if TYPE_CHECKING:
     from flopwise.analyses.advice.rule import Rule
+    from flopwise.analyses.advice.runs.rule import RunRule
     from flopwise.report.report import Report
 
 #: Ending of -o that asks for a model instead of a report.
@@ -27,16 +28,23 @@ MODEL = ".onnx"
 @click.command(
     "advise",
     cls=Command,
-    examples=["model.onnx", "model.onnx --level all", "torchvision.models:resnet50 -i 1x3x224x224 --device h100"],
+    examples=[
+        "model.onnx",
+        "model.onnx --level all",
+        "model.onnx profile.json",
+        "torchvision.models:resnet50 -i 1x3x224x224 --device h100",
+    ],
 )
 @options.engine_level
 @click.argument("model", metavar="[MODEL]", required=False, type=Model())
+@click.argument("file", metavar="[TRACE]", required=False, type=Read())
 @options.shapes
 @option(
     "--device", metavar="NAME", type=DEVICE, help="A device of flopwise devices, for times; with --level: this CPU."
 )
 @option("--threads", type=click.IntRange(1), metavar="N", help="Cores of a CPU in use; default: all, with --level 1.")
 @option("--keep-network", is_flag=True, help="Only changes after which the result is the same.")
+@option("--measure", is_flag=True, help="Run the largest same-result change of each rule, before and after, here.")
 @option("--rules", is_flag=True, help="List the rules with their sources, and look at no model.")
 @option("--rule", type=Read(), metavar="FILE.py", multiple=True, help="Your own rule: RULE of a file, which is run.")
 @option("--show", type=click.IntRange(1), metavar="N", help="Show the operators of the change in line N of --by place.")
@@ -44,12 +52,15 @@ MODEL = ".onnx"
 @options.columns_of(ADVISE_COLUMNS)
 @options.top("Show the N changes that save most, or the first N rules.")
 @writes("sheet", "content", models=(MODEL,))
-def command(model: str | None, rules: bool, output: Output | None, path: str | None = None, **settings: Any) -> int:
+def command(
+    model: str | None, file: str | None, rules: bool, output: Output | None, path: str | None = None, **settings: Any
+) -> int:
     """What to change in MODEL, and what each change saves: multiply-adds, bytes, and time on a device.
 
     "Same result" changes give the same outputs up to rounding; "other network" ones need training. With --level, same
     results are looked for in the graph that onnxruntime executes at that level: what it does by itself is left out.
-    With -o FILE.onnx: write MODEL with the changes of the same result, if its outputs in onnxruntime stay the same.
+    With TRACE, as of flopwise trace, also what the run itself wastes: idle time, copies, short kernels ... With -o
+    FILE.onnx: write MODEL with the changes of the same result, if its outputs in onnxruntime stay the same.
     """
     import flopwise
     from flopwise.report.commands.advise.change import change_report
@@ -59,18 +70,23 @@ def command(model: str | None, rules: bool, output: Output | None, path: str | N
     own = own_rules(settings["rule"])
     if rules:
         from flopwise.analyses.advice.rules import rules as all_rules
+        from flopwise.analyses.advice.runs.table import RUN_RULES
 
         if model is not None:
             raise InputError("--rules lists the rules and looks at no model: leave MODEL out")
         if output is None:
             raise InputError("--rules writes no model: leave -o out")
-        output.write(rules_report((*all_rules(), *own)[: settings["top"]]))
+        listed: list[Rule | RunRule] = [*all_rules(), *own, *RUN_RULES]
+        output.write(rules_report(listed[: settings["top"]]))
         return 0
     if model is None:
         raise InputError("give a MODEL, or --rules for the list of rules")
     reading = reading_of(settings)
     level = reading.pop("level")
-    keys = ("device", "threads", "keep_network")
+    if file is not None:
+        models.refuse_directory(model, "a trace is of one model")
+        reading["trace"] = file
+    keys = ("device", "threads", "keep_network", "measure")
     if output is None:
         models.refuse_directory(model, "a model is written from one model")
         with Progress() as progress:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command(
     "bound",
     cls=Command,
-    examples=["model.onnx", "model.onnx --device h100 --dtype bf16 -b 64", "model.onnx --by op --top 10"],
+    examples=["model.onnx", "model.onnx --device h100 --dtype bf16 -b 64", "model.onnx --try level=off"],
 )
 @options.engine_level
 @options.model
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 @option("--dtype", metavar="TYPE", help="Compute products of floating-point numbers in this type (tf32, bf16).")
 @option("--winograd", is_flag=True, help="Let 3x3 convolutions of stride 1 take 2.25 times fewer products.")
 @option("--what-if", is_flag=True, help="Also what fusion, parallel nodes, other levels or threads would bring.")
+@options.tries("MODEL runs here: level=off,threads=2,batch=8,dtype=int8.")
 @option(
     "--workers",
     type=click.IntRange(1),
@@ -53,7 +54,7 @@ def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
 
     The physical floor is the larger of arithmetic at the device's peak and the bytes that must move through its memory:
     no engine that computes in that type with direct algorithms is faster. Where flopwise bench has measured MODEL on
-    this machine, the engine's own floor and the measured time stand beside it. Nothing runs, unless --measure is given.
+    this machine, the engine's own floor and the measured time stand beside it. Nothing runs without --measure or --try.
     """
     import flopwise
     from flopwise.report.commands.bound.report import bound_report
@@ -79,13 +80,14 @@ def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
         bound = flopwise.bound(
             path,
             engine=settings["engine"] or ("onnxruntime" if settings["measure"] else None),
-            **{key: settings[key] for key in ("device", "threads", "dtype", "winograd")},
+            **{key: settings[key] for key in ("device", "threads", "dtype", "winograd", "tries")},
             **chosen,
         )
         if drawn is not None:
             write(figure.figure(bound, drawn), settings["figure"])
-        shown = (settings[key] for key in ("by", "columns", "sort", "top", "what_if", "workers"))
-        return bound_report(bound, *shown), _holds(bound)
+        shown = {key: settings[key] for key in ("by", "columns", "sort", "top", "workers")}
+        what_if = settings["what_if"] or bool(settings["tries"])
+        return bound_report(bound, **shown, what_if=what_if), _holds(bound)
 
     return run_each(model, work, output, strict, reading["dims"])
 

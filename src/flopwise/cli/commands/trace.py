@@ -41,6 +41,8 @@ LEAST = 0.95
 @option("--device", metavar="NAME", type=DEVICE, help="A device of flopwise devices; default: what the trace names.")
 @option("--beside", type=Read(), metavar="FILE", help="Of TensorRT: the engine's layers (--exportLayerInfo).")
 @option("--split", type=click.Choice(["macs"]), help="Divide segments' time by multiply-adds: an estimate.")
+@option("--what-if", is_flag=True, help="Also floors without gaps, copies, layout ... and what --try asks.")
+@options.tries("device=NAME: the step's kernels on another device, an estimate.")
 @option("--fail-on", metavar='"time>5%"', help="Of two traces: exit with 1 when OTHER takes so much more than TRACE.")
 @option(
     "--strict",
@@ -72,7 +74,7 @@ def command(
     files = [name for name in (model, file, other) if name is not None]
     alone = len(files) == 1 or (len(files) == 2 and is_trace(model))
     traced = files if alone else files[1:]
-    keys = ("step", "phase", "device", "beside", "split")
+    keys = ("step", "phase", "device", "beside", "split", "tries")
     reading = {key: value for key, value in reading_of(settings).items() if value or not alone}
     if settings["figures"] is not None:
         from flopwise.report.drawings import prepare
@@ -89,7 +91,10 @@ def command(
             for name in traced
         ]
     by = "module" if settings["depth"] is not None and settings["by"] == "layer" else settings["by"]
+    what_if = settings["what_if"] or bool(settings["tries"])
     if len(traces) == 2:
+        if what_if:
+            raise InputError("--what-if is of one trace: leave OTHER out")
         if strict:
             raise InputError("--strict is of one trace: leave OTHER out")
         return _compare(traces, fail_on, output, by, settings)
@@ -100,7 +105,9 @@ def command(
         from flopwise.report.commands.trace.figures import draw
 
         draw(trace, settings["figures"], settings["figure_format"])
-    output.write(trace_report(trace, by, *(settings[key] for key in ("columns", "sort", "top", "depth"))))
+    output.write(
+        trace_report(trace, by, **{key: settings[key] for key in ("columns", "sort", "top", "depth")}, what_if=what_if)
+    )
     unnamed = trace.remainder.get("unmatched", 0)
     return NO if strict and (unnamed > (1 - LEAST) * trace.busy_ns or trace.unseen > 1 - LEAST) else 0
 

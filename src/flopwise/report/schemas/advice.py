@@ -16,12 +16,15 @@ ADVICE: dict[str, Member] = {
             {
                 "rule": ("text", "the rule"),
                 "layers": (["text"], "the place"),
-                "kind": ("text", '"same" result, or "other" network that is to be retrained'),
+                "kind": ("text", '"same" result, "other" network that is to be retrained, or "run": how it is run'),
                 "macs_saved": ("integer", "multiply-accumulates less"),
                 "bytes_saved": ("integer", "bytes less"),
                 "time_saved_ns": ("integer|null", "time less by the roofline of the executed graph"),
                 "time_share": ("number|null", "the same as a share of the whole"),
-                "measured_share": ("number|null", "what was measured (--measure)"),
+                "measured_share": (
+                    "number|null",
+                    "share of the time of the operators that go that is saved, as measured here (--measure)",
+                ),
                 "source": ("text", "where the rule is from"),
                 "text": ("text", "the advice in words"),
             }
@@ -37,7 +40,7 @@ ADVICE_RULES: dict[str, Member] = {
             {
                 "name": ("text", "the rule"),
                 "about": ("text", "the change"),
-                "exactness": ("text", '"same" or "other"'),
+                "exactness": ("text", '"same", "other" or "run"'),
                 "source": ("text", "where it is from"),
             }
         ],

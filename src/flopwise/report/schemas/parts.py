@@ -36,6 +36,20 @@ CONVENTION: Member = (
 
 NOTES: Member = (["text"], "what a reader of the figures should know, one sentence each")
 
+WHAT_IF: Member = (
+    [
+        {
+            "what": ("text", "what would be otherwise"),
+            "ns": ("integer", "the time then"),
+            "kind": ("text", "floor, estimate or measured"),
+            "base_ns": ("integer", "the time of this kind as it is now"),
+            "low_ns": ("integer|null", "of an estimate: the least that trials of its kind imply"),
+            "high_ns": ("integer|null", "of an estimate: the most that trials of its kind imply"),
+        }
+    ],
+    "other ways (--what-if)",
+)
+
 #: Operations by class; see the guide on counting.
 OPS: Kind = {name: ("integer", f"operations of the class {name}") for name in CLASSES}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flopwise.report.schemas.notation import By, Kind, Maybe, Member, Open
-from flopwise.report.schemas.parts import MODEL, NOTES
+from flopwise.report.schemas.parts import MODEL, NOTES, WHAT_IF
 
 _DEVICE: Kind = {
     "id": ("text", "the name that --device takes"),
@@ -159,16 +159,7 @@ BOUND: dict[str, Member] = {
         "the rows",
     ),
     "notes": NOTES,
-    "what_if?": (
-        [
-            {
-                "what": ("text", "what would be otherwise"),
-                "ns": ("integer|null", "the time then"),
-                "kind": ("text", "floor, estimate or measured"),
-            }
-        ],
-        "other ways (--what-if)",
-    ),
+    "what_if?": WHAT_IF,
 }
 
 DEVICES: dict[str, Member] = {"devices": ([_DEVICE], "the devices")}
@@ -242,6 +233,7 @@ TRACE: dict[str, Member] = {
     ),
     "remainder": (By("integer", "kind"), "nanoseconds of no layer: layout, copies, optimiser, gaps ..."),
     "notes": NOTES,
+    "what_if?": WHAT_IF,
 }
 
 TRACE_COMPARISON: dict[str, Member] = {

@@ -49,9 +49,16 @@ class Runtime:
             onnxruntime.set_global_thread_pool_sizes(options.threads, 1)
 
     def session(
-        self, model: str | bytes, level: str = "off", save: str | None = None, folder: str | None = None
+        self,
+        model: str | bytes,
+        level: str = "off",
+        save: str | None = None,
+        folder: str | None = None,
+        threads: int = 1,
     ) -> onnxruntime.InferenceSession:
         """An engine session; for a model in memory, external weights are in ``folder``.
+
+        Several threads of its own do not spin between its runs, when other sessions have their turn.
 
         Raises:
             ModelError: the engine refuses the model.
@@ -59,7 +66,9 @@ class Runtime:
         settings = self.ort.SessionOptions()
         name = "ORT_DISABLE_ALL" if level == "off" else f"ORT_ENABLE_{level.upper()}"
         settings.graph_optimization_level = getattr(self.ort.GraphOptimizationLevel, name)
-        settings.intra_op_num_threads = settings.inter_op_num_threads = 1
+        settings.intra_op_num_threads, settings.inter_op_num_threads = threads, 1
+        if threads > 1:
+            settings.add_session_config_entry("session.force_spinning_stop", "1")
         settings.use_per_session_threads = self.options.threads == 1
         settings.log_severity_level = 4
         if save is not None:

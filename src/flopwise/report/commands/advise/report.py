@@ -11,8 +11,8 @@ from flopwise.report.sheet.listing import model_name
 from flopwise.report.sheet.sheet import Field, Head, Sheet
 from flopwise.report.sheet.values import Look, duration
 
-#: In words, whether the result stays the same.
-KINDS = {"same": "same result", "other": "other network"}
+#: In words, what changes.
+KINDS = {"same": "same result", "other": "other network", "run": "of the run"}
 
 
 def _place(each: Suggestion) -> str:
@@ -40,6 +40,11 @@ COLUMNS: dict[str, Field[Suggestion]] = {
         Field(Head("time", "time", "text", 3), _time, "the same, to be read"),
         Field(
             Head("share", "%", "percent", 1), lambda each: 100 * each.share, "share of the whole: what it is ranked by"
+        ),
+        Field(
+            Head("measured", "measured %", "percent", 2),
+            lambda each: "" if each.measured_share is None else 100 * each.measured_share,
+            "share of the time of what goes, measured here (--measure)",
         ),
         Field(Head("kind", "kind", "text", 4), lambda each: KINDS[each.kind], "whether the result stays the same"),
         Field(Head("source", "source", "text", 9, prose=True), lambda each: each.rule.source, "who says so"),
@@ -70,7 +75,8 @@ def advise_report(
         if columns:
             return [COLUMNS[key] for key in columns]
         timed = any(each.whole.ns for each in advice.suggestions)
-        left = {"source", "time_ns", *([] if timed else ["time"])}
+        measured = any(each.measured_share is not None for each in advice.suggestions)
+        left = {"source", "time_ns", *([] if timed else ["time"]), *([] if measured else ["measured"])}
         return [field for key, field in COLUMNS.items() if key not in ({"time"} if format.data else left)]
 
     def sheet(format: Format, look: Look) -> Sheet:

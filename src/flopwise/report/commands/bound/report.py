@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flopwise.analyses.timing.engine import what_ifs
+from flopwise.analyses.timing.whatif import notes_on, what_ifs
 from flopwise.errors import InputError, counted, entry
 from flopwise.report.commands.bound.columns import (
     COLUMNS,
@@ -17,10 +17,11 @@ from flopwise.report.commands.bound.columns import (
     items_of,
     mark_of,
 )
+from flopwise.report.commands.what_ifs import plain_ways, what_if_sheet
 from flopwise.report.formats.json import Json, fields
 from flopwise.report.report import Report
 from flopwise.report.sheet.listing import model_name
-from flopwise.report.sheet.sheet import Field, Figure, Head, Line, Sheet
+from flopwise.report.sheet.sheet import Field, Figure, Sheet
 from flopwise.report.sheet.values import Look, by_size, human, percent, ratio
 
 #: Grouping -> what a line is.
@@ -101,22 +102,10 @@ def _frame(bound: Bound, look: Look) -> Json:
 
 
 def _what_if_sheet(bound: Bound, workers: int, look: Look) -> Sheet:
-    """Times of the model under what-ifs, beside the engine's floor and the measured time."""
-    base = bound.engine.hot_ns if bound.engine else 0.0
-    return Sheet(
-        heads=(
-            Head("what", "what if", "text", 0, prose=True),
-            Head("ms", "ms", "ratio", 1),
-            Head("ratio", "of the floor", "ratio", 2),
-            Head("kind", "is", "text", 1),
-        ),
-        lines=tuple(
-            Line((look.text(each.what), each.ns / 1e6, each.ns / base if base else "", each.kind))
-            for each in what_ifs(bound, workers)
-        ),
-        notes=() if bound.engine else ("what-ifs need a measured model: flopwise bench",),
-        complete=True,
-    )
+    """Times of the model under what-ifs."""
+    missing = () if bound.engine or bound.tried else ("what-ifs need a measured model: flopwise bench, or --try",)
+    notes = notes_on([way.what.partition(" ")[0] for way in bound.tried if way.kind == "estimate"])
+    return what_if_sheet(what_ifs(bound, workers), look, (*missing, *notes))
 
 
 def device_text(bound: Bound) -> str:
@@ -204,8 +193,6 @@ def content(bound: Bound, workers: int | None = None) -> Json:
     rows, engine = bound.rows, bound.engine
     macs = sum(row.work.macs or 0 for row in rows)
     measured = sum(row.work.macs or 0 for row in rows if row.engine_ns is not None)
-    others = [] if workers is None else what_ifs(bound, workers)
-    ways = [{"what": way.what, "ns": _rounded(way.ns), "kind": way.kind} for way in others]
     return {
         "schema": "flopwise.bound/1",
         "model": fields(bound.profile.graph, "name source format"),
@@ -242,7 +229,7 @@ def content(bound: Bound, workers: int | None = None) -> Json:
             for row in rows
         ],
         "notes": list(bound.notes),
-        **({} if workers is None else {"what_if": ways}),
+        **({} if workers is None else {"what_if": plain_ways(what_ifs(bound, workers))}),
     }
 
 

@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from flopwise.analyses.timing.whatif import notes_on
 from flopwise.analyses.traces.lines import Item, Part, common_module, layer_items, modules_around, time_of, timed
 from flopwise.analyses.traces.trace import BACKWARD, FORWARD, Segment, TimedRow, Trace
+from flopwise.analyses.traces.whatif import what_ifs
 from flopwise.errors import InputError, counted, entry
+from flopwise.report.commands.what_ifs import plain_ways, what_if_sheet
 from flopwise.report.formats.format import Format
 from flopwise.report.formats.json import Json
 from flopwise.report.report import Report
@@ -120,6 +123,7 @@ def trace_report(
     sort: str | None = None,
     top: int | None = None,
     depth: int | None = None,
+    what_if: bool = False,
 ) -> Report:
     """A trace as a table; its JSON always holds all rows.
 
@@ -130,6 +134,7 @@ def trace_report(
         sort: key of the column to sort by, the largest first; None for the order of execution.
         top: how many lines to show, those with the most time unless ``sort`` says otherwise.
         depth: with modules: how many levels.
+        what_if: whether other ways are shown below, such as without gaps.
 
     Raises:
         InputError: the grouping or a column is unknown, or the grouping has no such columns.
@@ -145,11 +150,15 @@ def trace_report(
     if by != "module" and depth is not None:
         raise InputError(f"depth is of modules, not of lines by {by}")
 
-    def sheet(format: Format, look: Look) -> list[Sheet]:
+    def sheets(format: Format, look: Look) -> list[Sheet]:
+        first = sheet(format, look)
+        return [first, _what_if_sheet(trace, look)] if what_if and not format.data else [first]
+
+    def sheet(format: Format, look: Look) -> Sheet:
         if by == "step":
-            return [_steps(trace, look)]
+            return _steps(trace, look)
         if by == "kernel":
-            return [_kernels(trace, top, look)]
+            return _kernels(trace, top, look)
         chosen = [COLUMNS[key] for key in columns or (COLUMNS if format.data else _default(trace, by))]
         items = _items(trace, by, depth)
         if sort or top or by == "op":
@@ -160,11 +169,18 @@ def trace_report(
             first.append(Item(label, "", tuple(part for item in hidden for part in item.parts), trace))
         total = Item("Total", "", (*trace.rows, *trace.segments), trace)
         fields = [replace(c, total="" if c.head.key in NO_TOTAL else c.value(total)) for c in chosen]
-        return [
-            Sheet.of(fields, first, lambda item: _mark(item, bool(hidden) and item is first[-1]), **_frame(trace, look))
-        ]
+        return Sheet.of(
+            fields, first, lambda item: _mark(item, bool(hidden) and item is first[-1]), **_frame(trace, look)
+        )
 
-    return Report(sheet, trace.to_dict, {"timeline": (trace,), "trace": (trace, lambda: _all(trace))})
+    def content() -> Json:
+        return trace.to_dict() | ({"what_if": plain_ways(what_ifs(trace))} if what_if else {})
+
+    return Report(sheets, content, {"timeline": (trace,), "trace": (trace, lambda: _all(trace))})
+
+
+def _what_if_sheet(trace: Trace, look: Look) -> Sheet:
+    return what_if_sheet(what_ifs(trace), look, notes_on(["device"] if trace.tried else []))
 
 
 def _all(trace: Trace) -> Sheet:

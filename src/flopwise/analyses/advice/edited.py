@@ -1,0 +1,132 @@
+"""An ONNX model that takes changes: operators go, others come in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from flopwise.analyses.advice.rule import Change
+from flopwise.analyses.advice.subject import Subject
+from flopwise.analyses.timing.engines import Options
+from flopwise.analyses.timing.engines.onnxruntime import Runtime
+from flopwise.graph import Node
+
+if TYPE_CHECKING:
+    import onnx
+    from numpy.typing import NDArray
+
+    Array: TypeAlias = NDArray[Any]
+
+
+class Edited:
+    """A model in ONNX that takes changes one after the other."""
+
+    def __init__(self, model: onnx.ModelProto, subject: Subject) -> None:
+        """
+        Args:
+            model: what is changed.
+            subject: the same model.
+        """
+        self.model = model
+        self.subject = subject
+        self.runtime = Runtime(Options("off", 1))
+        self._opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
+
+    def session(self, model: onnx.ModelProto) -> Any:
+        """A session of onnxruntime without optimisation."""
+        return self.runtime.session(model.SerializeToString())
+
+    def take(self, change: Change) -> bool:
+        """Carry a change out; False where the model does not have the operators as the change has them."""
+        graph = self.model.graph
+        places = {node.output[0]: place for place, node in enumerate(graph.node) if node.output}
+        firsts = [self.subject.nodes[p].known_outputs[0].name for p in change.positions]
+        if any(first not in places for first in firsts):
+            return False
+        if any(node.version > self._opset for node in change.after if node.op.endswith("Normalization")):
+            return False
+        protos = [graph.node[places[first]] for first in firsts]
+        stored = self._stored(protos, change) if change.stored else {}
+        values = dict(stored) if change.values is None else dict(change.values(self.read))
+        new = [self.proto(node, protos) for node in change.after]
+        at = max(places[first] for first in firsts)
+        gone = {places[first] for first in firsts}
+        kept = [(place, node) for place, node in enumerate(graph.node) if place not in gone]
+        nodes = [node for place, node in kept if place < at] + new + [node for place, node in kept if place > at]
+        _rename(nodes, change.same)
+        copies = [type(node)() for node in nodes]
+        for copy, node in zip(copies, nodes, strict=True):
+            copy.CopyFrom(node)
+        del graph.node[:]
+        graph.node.extend(copies)
+        del graph.value_info[:]  # what lies between may have another shape or type now
+        _store(graph, values)
+        return True
+
+    def proto(self, node: Node, protos: Iterable[onnx.NodeProto]) -> onnx.NodeProto:
+        from onnx import helper
+
+        domain, _, op = node.op.rpartition("::")
+        inputs = ["" if t is None else t.name for t in node.inputs]
+        outputs = ["" if t is None else t.name for t in node.outputs]
+        same = next((p for p in protos if p.op_type == op and p.name == node.name), None)
+        if same is None:
+            return helper.make_node(op, inputs, outputs, name=node.name, domain=domain, **node.attrs)
+        proto = helper.make_node(op, inputs, outputs, name=node.name, domain=domain)
+        proto.attribute.extend(same.attribute)
+        return proto
+
+    def read(self, name: str) -> Array:
+        """The elements of a stored tensor."""
+        from onnx import numpy_helper
+
+        tensor = next((t for t in self.model.graph.initializer if t.name == name), None)
+        if tensor is None:
+            return self._run([n for n in self.model.graph.node if name in n.output], [name])[name]
+        return numpy_helper.to_array(tensor)
+
+    def _stored(self, protos: Sequence[onnx.NodeProto], change: Change) -> dict[str, Array]:
+        """The results that others take of operators on stored tensors alone."""
+        positions = set(change.positions)
+        results = [t for p in change.positions for t in self.subject.nodes[p].known_outputs]
+        taken = [
+            t.name for t in results if t.name in self.subject.outputs or not set(self.subject.takers(t)) <= positions
+        ]
+        return self._run(protos, taken)
+
+    def _run(self, protos: Sequence[onnx.NodeProto], names: Sequence[str]) -> dict[str, Array]:
+        import onnx
+
+        graph, needed = self.model.graph, set(names)
+        nodes: list[onnx.NodeProto] = []
+        wanted = {n.output[0] for n in protos}
+        for node in reversed(graph.node):
+            if needed.intersection(node.output) or (node.output and node.output[0] in wanted):
+                nodes.insert(0, node)
+                needed.update(node.input)
+        weights = [t for t in graph.initializer if t.name in needed]
+        outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in names]
+        piece = onnx.helper.make_graph(nodes, "piece", [], outputs, weights)
+        model = onnx.helper.make_model(piece, opset_imports=self.model.opset_import, ir_version=self.model.ir_version)
+        return dict(zip(names, self.session(onnx.shape_inference.infer_shapes(model)).run(None, {}), strict=True))
+
+
+def _rename(nodes: Iterable[onnx.NodeProto], same: Mapping[str, str]) -> None:
+    for node in nodes:
+        for place, name in enumerate(node.input):
+            if name in same:
+                node.input[place] = same[name]
+
+
+def _store(graph: onnx.GraphProto, values: Mapping[str, Array]) -> None:
+    """Add stored tensors, and leave out those that nobody takes any more."""
+    from onnx import numpy_helper
+
+    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in values.items())
+    taken = {name for node in graph.node for name in node.input} | {o.name for o in graph.output}
+    bodies = any(a.HasField("g") or a.graphs for node in graph.node for a in node.attribute)
+    idle = [] if bodies else [t for t in graph.initializer if t.name not in taken]
+    inputs = {value.name for value in graph.input}
+    for tensor in idle:
+        if tensor.name not in inputs:
+            graph.initializer.remove(tensor)

@@ -1,0 +1,131 @@
+"""What each rule of a run looks for in a recorded step."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from flopwise.analyses.advice.runs.rule import Finding, Run
+from flopwise.analyses.traces.land import union
+from flopwise.analyses.traces.trace import Moment, TimedRow
+
+#: A kernel is short below so many nanoseconds, and short ones are many from so many on.
+SHORT_NS, MANY = 5_000, 20
+
+#: Steps from which a spread says something.
+STEPS = 10
+
+#: A layer far from its roof could come as close to it as this.
+REACHABLE = 0.75
+
+#: Names of kernels that multiply with ordinary arithmetic units.
+_WITHOUT_TENSOR_CORES = re.compile(r"sgemm|scudnn|simt|ffma|(dgrad|wgrad|convolve)\w*<float")
+_TURNS = re.compile(r"nchwToNhwc|nhwcToNchw|transpose", re.IGNORECASE)
+
+
+def idle(run: Run, threshold: float) -> Iterator[Finding]:
+    """Gaps: nothing runs on the device."""
+    yield from _remainder(run, "gaps", threshold, "of the step nothing runs on the device")
+
+
+def loading(run: Run, threshold: float) -> Iterator[Finding]:
+    """Data that is loaded inside the step."""
+    yield from _remainder(run, "data loading", threshold, "of the step waits for data: more workers, or prefetch")
+
+
+def copies(run: Run, threshold: float) -> Iterator[Finding]:
+    """Copies between host and device, and conversions."""
+    yield from _remainder(run, "copies", threshold, "of the step copies between memories or types")
+
+
+def _remainder(run: Run, name: str, threshold: float, words: str) -> Iterator[Finding]:
+    ns, window = run.trace.remainder.get(name, 0), run.trace.window_ns
+    if window and ns > threshold * window:
+        yield Finding((name,), ns, f"{ns / window:.1%} {words}")
+
+
+def launch_bound(run: Run, threshold: float) -> Iterator[Finding]:
+    """Many short kernels, each of which takes as long to start as to run."""
+    short = [m for m in run.trace.timeline if m.end_ns - m.start_ns < SHORT_NS]
+    time, busy = sum(m.end_ns - m.start_ns for m in short), run.trace.busy_ns
+    if not run.on_gpu or len(short) < MANY or time < threshold * busy:
+        return
+    places = tuple(name for name, _ in Counter(m.where for m in short).most_common())
+    text = f"{len(short)} kernels under {SHORT_NS // 1000} µs take {time / busy:.1%} of the kernels' time"
+    yield Finding(places, time, text)
+
+
+def communication(run: Run, threshold: float) -> Iterator[Finding]:
+    """Communication while nothing else runs."""
+    spans = [_span(m) for m in run.trace.timeline if m.where == "communication"]
+    others = [_span(m) for m in run.trace.timeline if m.where != "communication"]
+    both, window = union([*spans, *others]), run.trace.window_ns
+    exposed = both - union(others)
+    if spans and exposed > threshold * window:
+        yield Finding(("communication",), exposed, f"{exposed / window:.1%} of the step waits for communication alone")
+
+
+def _span(moment: Moment) -> tuple[int, int]:
+    return moment.start_ns, moment.end_ns
+
+
+def transposes(run: Run, threshold: float) -> Iterator[Finding]:
+    """Turned tensors around convolutions."""
+    kernels = run.trace.kernels
+    turned = {place: 0 for place, _, _ in kernels}
+    for (place, _, kernel), time in kernels.items():
+        if _TURNS.search(kernel):
+            turned[place] += time
+    for row in run.trace.rows:
+        if row.op == "Transpose" and row.time_ns:
+            turned[row.name] = row.time_ns
+    total = sum(turned.values()) + run.trace.remainder.get("layout", 0)
+    convolutions = sum(row.time_ns or 0 for row in run.trace.rows if row.op in ("Conv", "ConvTranspose", "conv2d"))
+    if convolutions and total > threshold * convolutions:
+        places = tuple(sorted((p for p, time in turned.items() if time), key=lambda p: -turned[p])) or ("layout",)
+        yield Finding(places, total, f"turning tensors takes {total / convolutions:.1%} of the convolutions' time")
+
+
+def far_from_roof(run: Run, threshold: float) -> Iterator[Finding]:
+    """Layers that take a large share of the step, and far more than the device needs."""
+    memory = None if run.device is None else run.device.bandwidth("dram")
+    for row in _large(run, threshold):
+        moved = 1e9 * (row.bytes or 0) / memory.value if memory is not None else 0.0
+        least = max(row.floor_ns or 0, moved)
+        if row.floor_ns and row.time_ns and 2 * least < REACHABLE * row.time_ns:
+            saved = row.time_ns - least / REACHABLE
+            share = row.time_ns / run.trace.busy_ns
+            text = f"{row.time_ns / least:.1f} times its time at the device's roof, {share:.1%} of the time at work"
+            yield Finding((row.name,), saved, text)
+
+
+def without_tensor_cores(run: Run, threshold: float) -> Iterator[Finding]:
+    """Products by ordinary units on a GPU with tensor cores."""
+    device = run.device
+    if device is None or not device.vendor.lower().startswith("nvidia"):
+        return
+    dense = [p for p in device.peaks if p.dense]
+    matrix = max((p.value for p in dense if p.what == "matrix" and p.dtype in ("float16", "tfloat32")), default=0)
+    vector = max((p.value for p in dense if p.what == "vector" and p.dtype == "float32"), default=0)
+    times: Counter[str] = Counter()
+    for (place, _, kernel), time in run.trace.kernels.items():
+        if _WITHOUT_TENSOR_CORES.search(kernel):
+            times[place] += time
+    total = sum(times.values())
+    if vector < matrix and total > threshold * run.trace.busy_ns:
+        share = total / run.trace.busy_ns
+        text = f"{share:.1%} of the kernels' time multiplies float32 without tensor cores: mixed precision"
+        yield Finding(tuple(name for name, _ in times.most_common()), total * (1 - vector / matrix), text)
+
+
+def variance(run: Run, threshold: float) -> Iterator[Finding]:
+    """Layers whose time differs from step to step."""
+    for row in _large(run, 0.05):
+        if len(row.times_ns) >= STEPS and (row.spread or 0.0) > threshold:
+            saved = max(0, (row.time_ns or 0) - min(row.times_ns))
+            yield Finding((row.name,), saved, f"±{row.spread:.0%} over {len(row.times_ns)} steps")
+
+
+def _large(run: Run, share: float) -> Iterator[TimedRow]:
+    return (row for row in run.trace.rows if (row.time_ns or 0) > share * run.trace.busy_ns)

@@ -1,0 +1,155 @@
+"""What a model would take otherwise: floors, estimates and measured times, which are never mixed.
+
+A floor is the time of the same nodes with some times removed: nothing of this engine can be faster at this level. An
+estimate stands with the range in which measured times were when the change was really made. Measured is what ran here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from flopwise.analyses.timing.bound import Bound, BoundRow, WhatIf, bound_row
+from flopwise.analyses.timing.device import Device
+from flopwise.analyses.timing.engine import with_workers
+from flopwise.analyses.timing.engines import LEVELS
+from flopwise.analyses.timing.quantities import Work, works
+from flopwise.errors import InputError, did_you_mean
+from flopwise.graph import STORED, Node
+from flopwise.graph.dtypes import BITS, canonical, is_float
+from flopwise.operators.tables import row as operator
+
+if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+
+
+class Trials(NamedTuple):
+    """Measured times over estimated ones, when a change was really made."""
+
+    low: float
+    high: float
+    #: What was tried.
+    about: str
+
+
+#: Kind of change -> how far its estimates were off (benchmarks/what_if.py).
+TRIALS = {
+    "batch": Trials(0.34, 1.13, "16 trials of 8 models on a CPU"),
+    "dtype": Trials(0.88, 1.42, "9 trials of int8 on a CPU"),
+    "device": Trials(0.63, 1.52, "ten swaps of five models between H100 and MI300X, kernels measured on both"),
+}
+
+
+def estimate(change: str, what: str, ns: float, base_ns: float) -> WhatIf:
+    """An estimate with the range that the trials of its kind of change imply."""
+    trials = TRIALS[change]
+    return WhatIf(what, ns, "estimate", base_ns, trials.low * ns, trials.high * ns)
+
+
+def notes_on(changes: Sequence[str]) -> tuple[str, ...]:
+    """A note on each kind of estimate: how far it was off."""
+    trials = [(change, TRIALS[change]) for change in dict.fromkeys(changes) if change in TRIALS]
+    return tuple(
+        f"{change}: measured times were {each.low:g} to {each.high:g} times the estimates, in {each.about}"
+        for change, each in trials
+    )
+
+
+#: The element type that onnxruntime quantises products with weights to while it runs, and their operators.
+QUANTIZED, QUANTIZED_OPS = "int8", ("MatMul", "Gemm")
+
+
+class Try(NamedTuple):
+    """A change that the user asks about, such as level=off."""
+
+    change: str
+    value: str
+
+    @property
+    def number(self) -> int:
+        """The value of threads= and batch=."""
+        return int(self.value)
+
+
+def tries_of(texts: Sequence[str], changes: Sequence[str]) -> list[Try]:
+    """The changes of ``--try``.
+
+    Args:
+        texts: each of the form NAME=VALUE.
+        changes: names that are possible here.
+
+    Raises:
+        InputError: another name, or a value that it does not take.
+    """
+    tries = []
+    for text in texts:
+        change, _, value = text.partition("=")
+        if change not in changes:
+            near = did_you_mean(change, changes) or ";"
+            raise InputError(f"try {text!r}: nothing here is called {change!r}{near} it takes {', '.join(changes)}")
+        if change == "level" and value not in LEVELS:
+            raise InputError(f"try {text!r}: unknown level; choose {', '.join(LEVELS)}")
+        if change in ("threads", "batch") and not (value.isdecimal() and 0 < int(value) < 1 << 30):
+            raise InputError(f"try {text!r}: give a whole number of at least 1")
+        tries.append(Try(change, canonical(value) if change == "dtype" else value))
+    return tries
+
+
+def roofline_ns(profile: Profile, device: Device, threads: int | None, dtype: str | None = None) -> float:
+    """The rooflines of all rows added up, products computed in the type that they are stored in.
+
+    Args:
+        profile: the model.
+        device: the device.
+        threads: cores in use; None means all.
+        dtype: a type that products of floating-point numbers, with what they read and write, have instead; of int8
+            those that onnxruntime quantises by itself.
+    """
+    each = zip(profile.rows, works(profile), strict=True)
+    rows = (bound_row("", "", _in(row.node, work, dtype), device, threads) for row, work in each)
+    return sum(row.roofline_ns or 0.0 for row in rows)
+
+
+def _in(node: Node, work: Work, dtype: str | None) -> Work:
+    own = work.dtypes[0]
+    if not work.macs or not is_float(own):
+        return work
+    dense = node.op in QUANTIZED_OPS and any(t.kind in STORED for t in node.known_inputs)
+    if dtype is None or (dtype == QUANTIZED and not dense):
+        return replace(work, computed=own)
+    nbytes = None if work.nbytes is None else work.nbytes * BITS.get(dtype, 32) // (BITS.get(own) or 32)
+    return replace(work, computed=dtype, nbytes=nbytes)
+
+
+def what_ifs(bound: Bound, workers: int = 2) -> list[WhatIf]:
+    """Other ways for a model: floors of one that was measured, then what was tried and what is in the store.
+
+    Args:
+        bound: of the model.
+        workers: how many nodes may run at once on a device that they share.
+    """
+    engine = bound.engine
+    if engine is None:
+        return list(bound.tried)
+    rows, hot = bound.rows, engine.hot_ns
+    changes = [WhatIf("as it is", hot, "floor", hot)]
+
+    def without(what: str, chosen: Callable[[BoundRow], bool]) -> Iterator[WhatIf]:
+        saved = sum(row.floor_ns or 0.0 for row in rows if chosen(row))
+        if saved:
+            yield WhatIf(what, hot - saved, "floor", hot)
+
+    changes += without("element-wise nodes fused into others", lambda row: operator(row.op).in_place)
+    changes += without("no node that only moves elements", lambda row: operator(row.op).moves)
+    times = [row.floor_ns or 0.0 for row in rows]
+    if engine.critical_ns < 0.999 * hot:
+        shared = with_workers(times, engine.needs, workers)
+        changes.append(WhatIf(f"{workers} workers that share the cores", shared, "floor", hot))
+        changes.append(WhatIf("independent nodes at once", engine.critical_ns, "floor", hot))
+    changes.append(WhatIf("every product at the device's peak", bound.physical.ns, "floor", hot))
+    if engine.measured_ns is not None:
+        now = engine.measured_ns
+        changes.append(WhatIf("the whole as it is", now, "measured", now))
+        changes += [WhatIf(other.label, other.ns, "measured", now) for other in engine.others]
+    return [*changes, *bound.tried]

@@ -1,0 +1,179 @@
+"""What ``--try`` asks of a model on this machine: other levels, threads, batches and types, run in turns."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from flopwise.analyses.timing.bound import WhatIf
+from flopwise.analyses.timing.engines import Options, known_version
+from flopwise.analyses.timing.turns import Way, in_turns
+from flopwise.analyses.timing.whatif import QUANTIZED, QUANTIZED_OPS, Try, estimate, roofline_ns
+from flopwise.api.profile import profile
+from flopwise.api.runnable import check_runnable, file_of
+from flopwise.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from flopwise.analyses.timing.device import Device
+    from flopwise.profiles.profile import Profile
+
+
+def tried(
+    model: object,
+    counted: Profile,
+    tries: Sequence[Try],
+    device: Device,
+    options: Options,
+    reading: Mapping[str, Any],
+    progress: Callable[[str], None],
+) -> tuple[list[WhatIf], list[str]]:
+    """What each change brings, run in turns with the model as it is, and notes on changes that cannot be run.
+
+    Other batches and types are estimated, too, by the rooflines of the rows. The time of another batch is that of as
+    many items as there are now.
+
+    Args:
+        model: what was read.
+        counted: its profile.
+        tries: the changes.
+        device: this machine's CPU.
+        options: how it is run now.
+        reading: how it was read.
+        progress: called with the name of each step.
+
+    Raises:
+        InputError: no engine runs the model, none is installed, or the device has no figure for a type.
+        ModelError: the model cannot be read with a batch, or the engine refuses it as it is.
+    """
+    check_runnable(model)
+    known_version("onnxruntime")
+    found, notes = [], []
+    with contextlib.ExitStack() as opened:
+        path = opened.enter_context(file_of(model, counted, _keywords(reading), progress))
+        now = Way(path, _shapes(counted), options)
+        for each in tries:
+            progress(f"trying {each.change}={each.value}")
+            other = counted
+            if each.change == "batch":
+                other = profile(model, progress=progress, **_with_batch(reading, counted, each.number))
+            items = _items(counted) / _items(other)
+            what = f"{each.change} {each.value}" + (f", time of {_items(counted):,}" if items != 1 else "")
+            try:
+                way = _way(each, now, other, model, reading, opened, progress)
+                base, ns = in_turns([now, way])
+                found.append(WhatIf(what, ns * items, "measured", base))
+            except (InputError, ModelError) as error:
+                notes.append(f"{each.change}={each.value} is not measured: {error}")
+                (base,) = in_turns([now])
+            if each.change in ("batch", "dtype"):
+                dtype = each.value if each.change == "dtype" else None
+                if dtype is not None and device.flops(dtype) is None:
+                    raise InputError(f"try dtype={dtype}: {device.name} has no figure for it")
+                changed = roofline_ns(other, device, options.threads, dtype)
+                ratio = items * changed / roofline_ns(counted, device, options.threads)
+                found.append(estimate(each.change, what, ratio * base, base))
+    return found, notes
+
+
+def _keywords(reading: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in reading.items() if key not in ("inputs", "dims", "batch_size")}
+
+
+def _with_batch(reading: Mapping[str, Any], counted: Profile, batch: int) -> dict[str, Any]:
+    """How the model is read with another batch; where its inputs are given, with the first dimension of these."""
+    if reading.get("inputs") is None:
+        return {**reading, "batch_size": batch}
+    items, texts = _items(counted), []
+    for tensor in counted.graph.inputs:
+        dims = [batch if place == 0 and size == items else size for place, size in enumerate(tensor.dims)]
+        texts.append(f"{tensor.name}:{tensor.dtype}:{'x'.join(map(str, dims))}")
+    return {**reading, "inputs": texts, "batch_size": None}
+
+
+def _shapes(counted: Profile) -> dict[str, Sequence[int]]:
+    return {t.name: t.shape for t in counted.graph.inputs if t.shape is not None}
+
+
+def _items(counted: Profile) -> int:
+    """The first dimension of the first input."""
+    dims = counted.graph.inputs[0].dims if counted.graph.inputs else ()
+    return int(dims[0]) if dims else 1
+
+
+def _way(
+    each: Try,
+    now: Way,
+    other: Profile,
+    model: object,
+    reading: Mapping[str, Any],
+    opened: contextlib.ExitStack,
+    progress: Callable[[str], None],
+) -> Way:
+    """How the model is run with a change.
+
+    Raises:
+        InputError: it cannot be run so.
+        ModelError: it cannot be made for another batch.
+    """
+    if each.change == "level":
+        return now._replace(options=replace(now.options, level=each.value))
+    if each.change == "threads":
+        return now._replace(options=replace(now.options, threads=each.number))
+    assert isinstance(now.model, str)  # the path of a file
+    if each.change == "batch":
+        path = opened.enter_context(file_of(model, other, _keywords(reading), progress))
+        content = resized(path, _shapes(other))
+        return now._replace(model=content, shapes=_shapes(other), folder=os.path.dirname(os.path.abspath(path)))
+    if each.value != QUANTIZED:
+        raise InputError(f"onnxruntime quantises to {QUANTIZED} alone")
+    folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="flopwise-"))
+    return now._replace(model=_quantized(now.model, os.path.join(folder, "quantized.onnx")))
+
+
+def resized(path: str, shapes: Mapping[str, Sequence[int]]) -> bytes:
+    """An ONNX file whose inputs have other sizes; external weights stay where they are.
+
+    Raises:
+        ModelError: it is too large to be rewritten.
+    """
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    graph = model.graph
+    for tensor in graph.input:
+        dims = tensor.type.tensor_type.shape.dim
+        for dim, size in zip(dims, shapes.get(tensor.name, ()), strict=False):
+            dim.dim_value = size
+    for result in graph.output:
+        result.type.tensor_type.ClearField("shape")
+    del graph.value_info[:]
+    try:
+        return bytes(model.SerializeToString())
+    except ValueError as error:  # protobuf's, of 2 GB and more
+        raise ModelError(f"too large to be rewritten: {error}") from error
+
+
+def _quantized(path: str, output: str) -> str:
+    """The path of the model with products of int8, whose factors onnxruntime quantises while it runs.
+
+    Raises:
+        InputError: onnxruntime's quantisation fails.
+    """
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    from flopwise.analyses.timing.engines.onnxruntime_nodes import one_line
+
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        quantize_dynamic(path, output, op_types_to_quantize=[*QUANTIZED_OPS], weight_type=QuantType.QInt8)
+    except Exception as error:  # whatever it meets in the model
+        raise InputError(f"onnxruntime cannot quantise it: {one_line(error)}") from error
+    finally:
+        logging.disable(before)
+    return output
