@@ -5,22 +5,26 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flopwise._kinds import described
 from flopwise.analyses.llm.program import Call
 from flopwise.analyses.llm.program import step as first_step
 from flopwise.analyses.timing.quantities import stored_numbers
 from flopwise.api.profile import profile
+from flopwise.api.read import read
 from flopwise.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from torch import nn
 
     from flopwise.profiles.profile import Profile
+    from flopwise.readers.torch.language.repetition import Repetition
     from flopwise.readers.torch.language.state import Step
+
+_Found = TypeVar("_Found")
 
 #: Tokens of a prompt where nobody says.
 USUAL_PROMPT = 4096
@@ -110,14 +114,17 @@ class LanguageProgram:
         batch: int = 1,
         generate: int = 1,
     ) -> None:
+        from flopwise.readers.torch.language.layers import twin_of
         from flopwise.readers.torch.language.model import head_notes, predicts_tokens
         from flopwise.readers.torch.language.named import named_widths
+        from flopwise.readers.torch.language.repetition import Repetition
         from flopwise.readers.torch.language.state import encoder_length, longest_context
         from flopwise.readers.torch.language.widths import stored_widths
 
         text = isinstance(model, (str, os.PathLike))
         source = os.fsdecode(model) if text else type(module).__name__  # type: ignore[arg-type]
         self._module = module
+        self._twin = Repetition(module, twin) if text and (twin := twin_of(module)) is not None else None
         self._kv = KV_DTYPES[kv_dtype] if kv_dtype else None
         self._steps: dict[tuple[Call, int], Step] = {}
         self.name = type(module).__name__
@@ -166,8 +173,23 @@ class LanguageProgram:
         Raises:
             InputError: it fails, and goes through more tokens than the model was made for.
         """
+        graph = self._with_twin(lambda twin: twin.graph(read(twin.module, self._step(call, batch).inputs)))
+        if graph is not None:
+            return profile(graph)
         with self._within_length(call):
             return profile(self._module, self._step(call, batch).inputs)
+
+    def _with_twin(self, found: Callable[[Repetition], _Found]) -> _Found | None:
+        """A finding about the whole model from its twin; None where there is no twin, from now on if it is no help."""
+        from flopwise.readers.torch.language.repetition import UnlikeError
+
+        if self._twin is not None:
+            try:
+                return found(self._twin)
+            except (UnlikeError, ModelError):
+                self._twin = None
+                self._steps.clear()
+        return None
 
     def plan(self) -> Mapping[str, str]:
         """How engines divide its weights by tensor parallelism."""
@@ -177,9 +199,11 @@ class LanguageProgram:
 
     def state(self, call: Call, batch: int) -> Mapping[str, int]:
         """Bytes of the state before a call, by tensor."""
+        names = self._with_twin(lambda twin: dict(twin.names(self._step(call, batch).state)))
+        state = self._step(call, batch).state
         sizes: dict[str, int] = {}
-        for name, tensor in self._step(call, batch).state.items():
-            cached = name.rpartition(".")[2] in ("keys", "values")
+        for name, like in (dict(zip(state, state, strict=True)) if names is None else names).items():
+            tensor, cached = state[like], name.rpartition(".")[2] in ("keys", "values")
             width = self._kv if cached and self._kv is not None else Fraction(tensor.element_size())
             sizes[name] = round(tensor.numel() * width)
         return sizes
@@ -196,7 +220,8 @@ class LanguageProgram:
         key = call, batch
         if key not in self._steps:
             with self._within_length(call):
-                self._steps[key] = step(self._module, call.past, call.new, batch, call.encoded)
+                model = self._module if self._twin is None else self._twin.module
+                self._steps[key] = step(model, call.past, call.new, batch, call.encoded)
         return self._steps[key]
 
     @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from flopwise.graph import STORED, Module, Node, Submodule
 from flopwise.operators.folding import WRITES
@@ -40,29 +40,37 @@ _MOVING = frozenset(
 SAVED = "saved"
 
 
+class Arguments(Protocol):
+    """The arguments of a call."""
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Every argument by name."""
+
+
 class Attributes(Mapping[str, Any]):
     """The attributes of an operator, and under "args" the call as it was; made when somebody asks.
 
-    Operators with equal attributes have the same ``shared``.
+    Operators with equal attributes have the same ``shared``; ``call`` has the arguments of the call in ``named``.
     """
 
-    __slots__ = ("_call", "shared")
+    __slots__ = ("call", "shared")
 
-    def __init__(self, attrs: Mapping[str, Any], call: operators.Call) -> None:
+    def __init__(self, attrs: Mapping[str, Any], call: Arguments) -> None:
         self.shared = attrs
-        self._call = call
+        self.call = call
 
     def get(self, name: str, default: Any = None) -> Any:
         """The attribute, or the default; short, because every rule asks."""
         if name in self.shared:
             return self.shared[name]
-        return self._call.named if name == "args" else default
+        return self.call.named if name == "args" else default
 
     def __getitem__(self, name: str) -> Any:
         if name in self.shared:
             return self.shared[name]
         if name == "args":
-            return self._call.named
+            return self.call.named
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:

@@ -83,11 +83,11 @@ class Options(Mapping[str, Any]):
             self._options = {
                 name: value
                 for name, value in vars(self._module).items()
-                if not name.startswith("_") and name != "training" and _is_plain(value)
+                if not name.startswith("_") and name != "training" and is_plain(value)
             }
             for name in ("num_heads", "embed_dim", "normalized_shape"):
                 value = getattr(self._module, name, None)
-                if name not in self._options and _is_plain(value) and value is not None:
+                if name not in self._options and is_plain(value) and value is not None:
                     self._options[name] = value
         return self._options
 
@@ -101,10 +101,10 @@ class Options(Mapping[str, Any]):
         return len(self._plain)
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     if value is None or isinstance(value, (bool, int, float, str)):
         return True
-    return isinstance(value, (tuple, list)) and all(map(_is_plain, value))
+    return isinstance(value, (tuple, list)) and all(map(is_plain, value))
 
 
 def submodules(model: nn.Module, stored: Mapping[int, tuple[TorchTensor, ProgramTensor]]) -> tuple[Submodule, ...]:
