@@ -171,3 +171,26 @@ def test_memory_in_batches_that_make_no_sense(run: Run, tiny: Path, args: tuple[
 
 def test_memory_of_a_directory_in_batches(run: Run, tiny: Path) -> None:
     assert "several batch sizes take one model" in run("memory", tiny.parent, "-b", "1,8").err
+
+
+def test_what_fits_a_device_is_said_first_and_in_json(run: Run, tiny: Path) -> None:
+    code, out, err = run("memory", tiny, "--device", "RTX 4090")
+    assert (code, err) == (0, "")
+    assert out.startswith(
+        "fits: NVIDIA GeForce RTX 4090, 180 kB of weights and 82 kB of activations at their peak in 26 GB;"
+    )
+    code, out, err = run("profile", tiny, "--train", "--device", "t4", "-b", "999999", "-f", "json")
+    assert (code, err) == (0, "")
+    answer = json.loads(out)["device"]
+    assert answer["fits"] is False
+    assert answer["left_over_bytes"] == answer["memory_bytes"] - answer["must_fit_bytes"] < 0
+    assert flopwise.schema("profile")["properties"]["device"]["properties"].keys() == answer.keys()
+    out = run("memory", tiny, "--device", "t4", "-b", "1,8", "-f", "csv").out
+    assert out.splitlines()[-1].startswith("left_over_bytes,")
+
+
+@pytest.mark.parametrize(("name", "told"), [("2xh100", "flopwise llm divides"), ("h1oo", "did you mean")])
+def test_no_device(run: Run, tiny: Path, name: str, told: str) -> None:
+    code, out, err = run("memory", tiny, "--device", name)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert told in err

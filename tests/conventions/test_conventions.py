@@ -47,6 +47,7 @@ def test_classes_merge_each_class_once(convention: Convention) -> None:
 
 def test_get() -> None:
     assert get("macs") is get(get("macs"))
+    assert get("MACs") is get("macs")
     with pytest.raises(InputError, match=r"unknown convention 'benanzo'; did you mean 'benanza'\? known: flops, macs,"):
         get("benanzo")
 

@@ -34,7 +34,16 @@ from flopwise.graph import Graph
 from flopwise.operators.own import Rules, own_rows, using
 from flopwise.readers.formats import format_of
 from flopwise.readers.inputs import InputSpec
-from flopwise.readers.options import CaffeOptions, JaxOptions, Keywords, OnnxOptions, Options, TorchOptions, options_of
+from flopwise.readers.options import (
+    CaffeOptions,
+    JaxOptions,
+    Keywords,
+    OnnxOptions,
+    Options,
+    TorchOptions,
+    is_given,
+    options_of,
+)
 from flopwise.readers.source.location import is_callable, shown
 
 if TYPE_CHECKING:
@@ -86,6 +95,8 @@ def formula(
         raise InputError(f"{shown(str(model))}: holds weights and no graph, so there are no formulas")
     if not format.formulas:
         raise InputError(f"{model}: formulas are not made for {format.models}")
+    if is_given(keywords.get("element_type")) or (options is not None and options.element_type):
+        raise InputError("formulas have the element types of the model; leave element_type out")
     request = _Request(model, inputs, dims, batch_size, train, progress)
     with using(own_rows(rules)):
         if format.options is CaffeOptions:

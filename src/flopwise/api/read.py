@@ -67,7 +67,8 @@ def read(
         options: what only one format takes: ``flopwise.OnnxOptions``, ``flopwise.TorchOptions``,
             ``flopwise.JaxOptions`` or ``flopwise.CaffeOptions``.
         progress: called with the name of each step.
-        keywords: the fields of these options by name: ``trips`` of ONNX models and of JAX functions; ``mode``,
+        keywords: the fields of these options by name: ``element_type`` for every format, the element type that all
+            floating-point tensors count as; ``trips`` of ONNX models and of JAX functions; ``mode``,
             ``grad``, ``arguments``, ``past``, ``new`` and ``trust_code`` of PyTorch models; ``arguments`` and
             ``per_device`` of JAX functions; ``phase``, ``stages``, ``level`` and ``weights`` of
             Caffe nets.
@@ -77,4 +78,10 @@ def read(
         InputError: a shape is missing or does not fit, or an argument is for other formats.
     """
     format, batch_size = format_of(model), checked_batch_size(batch_size)
-    return format.graph(model, inputs, dims, batch_size, progress, options_of(format.options, options, keywords))
+    chosen = options_of(format.options, options, keywords)
+    graph = format.graph(model, inputs, dims, batch_size, progress, chosen)
+    if chosen.element_type is None:
+        return graph
+    from flopwise.graph.typed import in_type
+
+    return in_type(graph, chosen.element_type)

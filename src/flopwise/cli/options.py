@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,6 +12,7 @@ from flopwise.cli.command import (
     Group,
     caffe,
     counts,
+    devices,
     inputs,
     jax,
     language,
@@ -21,9 +22,13 @@ from flopwise.cli.command import (
     pytorch,
     shows,
 )
-from flopwise.cli.completion import COLUMN, COLUMNS, CONVENTION, Name
+from flopwise.cli.completion import COLUMN, COLUMNS, CONVENTION, DEVICE, Name
 from flopwise.cli.places import Model, Read, Store, Written, WrittenFolder
+from flopwise.errors import InputError
 from flopwise.report.formats.format import FIGURES
+
+if TYPE_CHECKING:
+    from flopwise.analyses.timing.device import Device
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,6 +80,20 @@ def _batch_sizes(ctx: click.Context, param: click.Parameter, value: str | None) 
     if not all(part.isdecimal() and part.isascii() and 0 < len(part) < 19 and int(part) for part in parts):
         raise click.BadParameter(f"{value!r} is not a list of whole numbers of at least 1, such as 1,8,64", ctx, param)
     return tuple(dict.fromkeys(map(int, parts)))
+
+
+def _device(ctx: click.Context, param: click.Parameter, value: str | None) -> Device | None:
+    if value is None:
+        return None
+    from flopwise.analyses.timing import machine
+
+    try:
+        return machine.named(value)
+    except InputError:
+        number, times, name = value.lower().partition("x")
+        if number.strip().isdigit() and times and name:
+            raise InputError(f"--device {value}: give one device; flopwise llm divides language models") from None
+        raise
 
 
 def all_of(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -252,6 +271,14 @@ counting = all_of(
     ),
 )
 
+#: The element type that a model counts as.
+element_type = counts(
+    "--dtype",
+    "element_type",
+    metavar="TYPE",
+    help="Count all floating-point tensors as of this type: fp16, bf16, fp32; default: their own.",
+)
+
 #: Which scores of attention count.
 masked = counts(
     "--masked",
@@ -318,6 +345,16 @@ table = all_of(
     columns_of(COLUMNS),
     sorting(type=COLUMN),
     top("Show the N most expensive lines (by --sort, else by the count); the rest becomes one line."),
+)
+
+
+#: The device in whose memory a model is to fit.
+fitting = devices(
+    "--device",
+    metavar="NAME",
+    type=DEVICE,
+    callback=_device,
+    help="Say whether it fits the memory of a device of 'flopwise devices'.",
 )
 
 

@@ -103,7 +103,7 @@ def in_batches(model: str, sizes: Sequence[int], settings: Mapping[str, Any]) ->
 
 def reading_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of ``flopwise.read`` that the options of the command line ask for."""
-    formats = ("phase", "stages", "level", "weights", "mode", "past", "new", "trust_code")
+    formats = ("phase", "stages", "level", "weights", "mode", "past", "new", "trust_code", "element_type")
     arguments = {key: settings[key] for key in ("dims", "batch_size", *ONNX, *formats) if key in settings}
     arguments["arguments"] = settings.get("arguments") or None
     arguments["inputs"] = list(settings["inputs"]) or None

@@ -70,14 +70,14 @@ CONVENTIONS: Mapping[str, Convention] = _Conventions()
 
 
 def get(name: str | Convention) -> Convention:
-    """The convention of that name; a Convention is returned as it is.
+    """The convention of that name, whose case does not matter; a Convention is returned as it is.
 
     Raises:
         InputError: there is none of that name.
     """
     if isinstance(name, Convention):
         return name
-    if name not in CONVENTIONS:
-        near = did_you_mean(name, CONVENTIONS) or ";"
+    if name.lower() not in CONVENTIONS:
+        near = did_you_mean(name.lower(), CONVENTIONS) or ";"
         raise InputError(f"unknown convention {name!r}{near} known: {', '.join(CONVENTIONS)}")
-    return CONVENTIONS[name]
+    return CONVENTIONS[name.lower()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, TypeVar
 
 from flopwise.errors import InputError
@@ -18,10 +18,13 @@ AttentionKernel: TypeAlias = Literal["math", "flash", "efficient"]
 
 @dataclass(frozen=True)
 class Options:
-    """No options: what a format without any takes."""
+    """Options of every format."""
 
     #: The models that the options are for, in the words of an error.
     models: ClassVar[str] = ""
+
+    #: The element type that all floating-point tensors count as; None: their own.
+    element_type: str | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,7 @@ class JaxOptions(Options):
 class Keywords(TypedDict, total=False):
     """The options of all formats as keywords of ``flopwise.read`` and its kin; see the classes above."""
 
+    element_type: str | None
     trips: Mapping[str, int] | None
     states: Mapping[str, str] | None
     assume: Mapping[str, int] | None

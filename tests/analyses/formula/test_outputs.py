@@ -116,6 +116,8 @@ def test_there_is_no_such_language(resnet: flopwise.Formula) -> None:
         ("flops < 1e9 for N", {"H": 64, "W": 64}),
         ("output_bytes <= 1 GB for W", {"N": 4, "H": 32}),
         ("peak_activation_bytes <= 100 MiB for H", {"N": 1, "W": 224}),
+        ("weight_bytes + peak_activation_bytes <= 24 GB for N", {"H": 224, "W": 224}),
+        ("4 * weight_bytes+output_bytes <= 24 GB for N", {"H": 224, "W": 224}),
     ],
 )
 def test_the_largest_size_within_a_budget(resnet: flopwise.Formula, text: str, sizes: dict[str, int]) -> None:
@@ -125,9 +127,13 @@ def test_the_largest_size_within_a_budget(resnet: flopwise.Formula, text: str, s
     assert found.size is not None
     assert found.value is not None
     assert found.value <= limit.most
-    beyond = resnet.value(limit.figure, **{**sizes, found.symbol: found.size + 1})
-    assert beyond is not None
-    assert beyond > limit.most
+
+    def cost(size: int) -> int:
+        values = {figure: resnet.value(figure, **{**sizes, found.symbol: size}) for _, figure in limit.figures}
+        return sum(times * (values[figure] or 0) for times, figure in limit.figures)
+
+    assert cost(found.size) == found.value
+    assert cost(found.size + 1) > limit.most
 
 
 def test_steps_between_sizes_are_kept() -> None:
@@ -150,6 +156,8 @@ def test_every_size_is_too_large(resnet: flopwise.Formula) -> None:
         ("macs <= 10G for Z", "no symbol 'Z'"),
         ("macs <= 10G", "name the symbol to solve for"),
         ("work <= 10G for H", "unknown figure 'work'"),
+        ("weight_bytes + macs <= 10G for H", "bytes are added to what is no bytes"),
+        ("weight_bytes + <= 10G for H", "cannot understand"),
         ("params <= 1T for H", "every size is within the budget"),
     ],
 )

@@ -54,6 +54,15 @@ def made(net: onnx.ModelProto, inputs: Any = None, **options: Any) -> dict[str, 
         (OPEN, None, {"dims": {"H": 8, "W": 9}, "batch_size": 5}, {"x": (5, 3, 8, 9), "y": (5, 3, 8, 9)}),
         (OPEN, ("K", 3, "H", "H"), {"dims": {"K": 2, "H": 8}}, {"x": (2, 3, 8, 8), "y": (2, 3, 8, 8)}),
         (OPEN, ("K", 3, 8, 8), {"batch_size": 4}, {"x": (4, 3, 8, 8), "y": (4, 3, 8, 8)}),
+        # a shape of one sample takes the batch
+        (OPEN, (1, 3, 8, 8), {"batch_size": 4}, {"x": (4, 3, 8, 8), "y": (4, 3, 8, 8)}),
+        (conv_net(), (1, 3, 64, 64), {"batch_size": 4}, {"x": (4, 3, 64, 64), "y": (4, 1000)}),
+        (
+            MIXED,
+            {"state": (1, 4), "table": (1, 4)},
+            {"batch_size": 6},
+            {"x": (6, 4), "state": (6, 4), "table": (1, 4), "y": (6, 4)},
+        ),
         (OPEN, (2, 3, 8, 8), {"batch_size": 2}, {"x": (2, 3, 8, 8), "y": (2, 3, 8, 8)}),
         (UNNAMED, (2, 3, 5), {}, {"x": (2, 3, 5), "y": (2, 3, 5)}),
         # a symbol has one value everywhere

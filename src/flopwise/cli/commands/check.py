@@ -32,6 +32,7 @@ from flopwise.errors import InputError
 @options.shapes
 @options.convention(help="Convention of count; default: the one of the budget, else flops.")
 @options.no_fold
+@options.element_type
 @options.rules
 @options.units
 @writes("sheet", "content")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     help="Exit with 1 when a total differs from A's by that much, or is not known.",
 )
 @options.shapes_in_batches
+@options.element_type
 @options.convention("conventions", multiple=True, help="Counting convention; several to compare them on A.")
 @options.no_fold
 @options.rules

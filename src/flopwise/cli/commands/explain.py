@@ -57,6 +57,7 @@ class _OperatorOrModel(Model):
     help="With MODEL: all conventions at once, beside that of -c (default: flops).",
 )
 @options.shapes
+@options.element_type
 @options.by("cause", "op", "layer", help="One line for each cause in words, operator or layer.")
 @options.units
 @writes("sheet", "content")

@@ -20,6 +20,7 @@ from flopwise.cli.run import run
 @options.units
 @options.counting
 @options.masked
+@options.element_type
 @writes("sheet", "content")
 def command(model: str, strict: bool, full: bool, output: Output, **settings: Any) -> int:
     """Operations of MODEL by class: multiply-accumulates, additions, divisions, comparisons and so on.

@@ -34,7 +34,8 @@ from flopwise.errors import InputError
 @option(
     "--solve",
     metavar='"macs <= 10G for H"',
-    help="The largest size of a symbol within a budget; --at gives the sizes of the others.",
+    help="The largest size of a symbol within a budget, such as the largest batch in a memory: 'weight_bytes + "
+    "peak_activation_bytes <= 24G for N'; --at gives the sizes of the others.",
 )
 @option(
     "--source",

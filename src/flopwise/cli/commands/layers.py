@@ -16,6 +16,7 @@ from flopwise.cli.run import run
 @options.model
 @options.names_of
 @options.no_fold
+@options.element_type
 @writes("sheet", "content", "layers")
 def command(model: str, output: Output, **settings: Any) -> int:
     """Layers of MODEL: name, operator, input and output names and shapes.

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 @click.command(
     "memory",
     cls=Command,
-    examples=["model.onnx", "model.onnx -b 1,8,64", "model.onnx --train --optimizer adam"],
+    examples=["model.onnx", "model.onnx -b 1,8,64", "model.onnx --train --optimizer adam --device h100"],
 )
 @options.model_in_batches
 @option("--inplace", is_flag=True, help="Let element-wise operators overwrite inputs that are not needed any more.")
 @option("--align", type=int, default=ALIGNMENT, show_default=True, help="Alignment of the offsets in bytes.")
 @options.training
+@options.fitting
+@options.element_type
 @options.units
 @writes("sheet", "content")
 @options.also("--plan", help="Also write an offset for each activation in one block of memory (JSON).")
@@ -49,9 +51,10 @@ def command(model: str, plan: str | None, output: Output, **settings: Any) -> in
             raise InputError("--plan takes one batch size")
         return _in_batches(model, sizes, output, settings)
     plans: list[str] = []
+    keeping = (settings["inplace"], settings["align"], settings["device"])
 
     def report(profile: Profile) -> Report:
-        memory = memory_of(profile, settings["inplace"], settings["align"])
+        memory = memory_of(profile, *keeping)
         if plan is not None:
             from flopwise.report.commands.memory import render_plan
 
@@ -73,6 +76,7 @@ def _in_batches(model: str, sizes: Sequence[int], output: Output, settings: dict
     from flopwise.report.commands.batches import memory_batches_report
     from flopwise.report.commands.memory import memory_of
 
-    memories = [memory_of(p, settings["inplace"], settings["align"]) for p in in_batches(model, sizes, settings)]
+    keeping = (settings["inplace"], settings["align"], settings["device"])
+    memories = [memory_of(p, *keeping) for p in in_batches(model, sizes, settings)]
     output.write(memory_batches_report(memories, sizes))
     return 0

@@ -46,7 +46,9 @@ VIEWERS = {"--netron": "Netron", "--model-explorer": "Model Explorer"}
 @options.model_in_batches
 @options.counting
 @options.masked
+@options.element_type
 @options.training
+@options.fitting
 @options.table
 @shows(
     "--only",
@@ -88,7 +90,7 @@ def command(
     if len(sizes) > 1:
         return _in_batches(model, sizes, strict, overlays, output, settings)
     choice = _choice(settings, output)
-    whole = choice.by == "layer" and not choice.only
+    whole = choice.by == "layer" and not choice.only and settings["device"] is None
     if models.is_collection(model) and not each and whole and {"sheet", "content"} & set(output.format.kinds):
         paths = models.find(model)
         if len(paths) > 1 or format_of(paths[0]).has_graph:  # else it is the directory of one model
@@ -97,7 +99,7 @@ def command(
 
     def report(profile: Profile) -> Report:
         attachments.extend((_overlay(name, profile), path) for name, path in overlays.items())
-        return profile_report(profile, choice)
+        return profile_report(profile, choice, settings["device"])
 
     code = run(model, settings, report, output, strict, _reading(settings))
     for text, path in attachments:
@@ -182,13 +184,22 @@ def _in_batches(
     """
     from flopwise.report.commands.batches import batches_report
 
-    layers = {"--sort": "sort", "--top": "top", "--depth": "depth", "--only": "only", "--fold": "fold"}
+    layers = {
+        "--sort": "sort",
+        "--top": "top",
+        "--depth": "depth",
+        "--only": "only",
+        "--fold": "fold",
+        "--device": "device",
+    }
     wrong = [name for name, key in layers.items() if settings[key] not in (None, (), False)]
     wrong += ["--by"] if settings["by"] != "layer" else []
     wrong += overlays
     wrong += [] if {"sheet", "content"} & set(output.format.kinds) else [f"-f {output.format.name}"]
     if wrong:
-        raise InputError(f"{wrong[0]}: several batch sizes show the totals alone; compare -b shows layers")
+        raise InputError(
+            f"{wrong[0]}: several batch sizes show the totals alone; compare -b shows layers, memory -b what fits"
+        )
     profiles = in_batches(model, sizes, settings)
     output.write(batches_report(profiles, sizes, settings["columns"]))
     return NO if strict and not all(p.exact for p in profiles) else 0

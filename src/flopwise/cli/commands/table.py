@@ -39,6 +39,7 @@ def _units(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 @click.argument("paths", metavar="MODEL...", nargs=-1, required=True, type=Model())
 @options.shapes
 @options.counting
+@options.element_type
 @options.masked
 @shows(
     "--columns",

@@ -286,7 +286,7 @@ class _Builder:
         """The shape of an input with the batch that the user wants."""
         if batch_size is None or not shape:
             return shape
-        if top in shapes and shapes[top][0] != batch_size:
+        if top in shapes and shapes[top][0] not in (1, batch_size):
             raise InputError(f"input {top!r} is given with the batch {shapes[top][0]}, not {batch_size}")
         return (batch_size, *shape[1:])
 

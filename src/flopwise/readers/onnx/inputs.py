@@ -87,6 +87,8 @@ def settle(
     graph, values = model.graph, model.graph.inputs
     named = set(_symbols(values)) | dims.keys()
     specs = {s.name: s for s in input_specs(inputs, [v.name for v in values], named)}
+    if batch_size is not None:
+        specs = {**specs, **_in_batch(specs, values, batch_size)}
     _refuse_bad_symbols(graph, dims, specs)
     fed = states_of(graph, states, frozenset(specs))
     types: dict[str, Type | None] = {v.name: v.type for v in values}
@@ -287,6 +289,18 @@ def _batch(
             symbols[symbol] = batch_size
         types[value.name] = TensorType(value.type.dtype, (batch_size, *(dims_of(value.type) or ())[1:]))  # type: ignore[union-attr]
     return types
+
+
+def _in_batch(specs: Mapping[str, InputSpec], values: Sequence[Value], batch_size: int) -> dict[str, InputSpec]:
+    """The shapes that are given for one sample, with the batch in their place for it."""
+    firsts = {v.name: dims[0] for v in values if (dims := dims_of(v.type))}
+    batch = next(iter(firsts.values()), None)
+    return {
+        name: replace(specs[name], shape=(batch_size, *specs[name].shape[1:]))
+        for name, dim in firsts.items()
+        if name in specs and specs[name].value is None and specs[name].shape[:1] == (1,)
+        if dim == batch or (isinstance(dim, str) and _looks_like_batch(dim))
+    }
 
 
 def _looks_like_batch(dim: str) -> bool:

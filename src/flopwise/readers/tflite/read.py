@@ -243,7 +243,7 @@ def _input(
         if shape and len(chosen) != len(shape):
             raise InputError(f"input {name!r} has {len(shape)} dimensions, not {len(chosen)}")
     if batch_size is not None and chosen:
-        if spec is not None and chosen[0] != batch_size:
+        if spec is not None and chosen[0] not in (1, batch_size):
             raise InputError(f"input {name!r} is given with the batch {chosen[0]}, not {batch_size}")
         chosen = (batch_size, *chosen[1:])
     return facts.tensor(dtype, chosen)

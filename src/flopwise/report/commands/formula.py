@@ -180,7 +180,8 @@ def solution_report(formula: Formula, limit: Budget, points: Sequence[Mapping[st
     def sheets(format: Format, look: Look) -> list[Sheet]:
         heads = [Head(name, look.text(name), "number", 0) for name in answers[0][0]]
         heads.append(Head(symbol, look.text(f"largest {symbol}"), "number", 1))
-        heads.append(Head(limit.figure, _title(limit.figure, formula, look), "number", 2))
+        titles = [f"{times}*" * (times > 1) + _title(figure, formula, look) for times, figure in limit.figures]
+        heads.append(Head(limit.figure, " + ".join(titles), "number", 2))
         lines = [Line((*point.values(), answer.size, answer.value)) for point, answer in answers]
         notes = [f"within {limit.figure} <= {limit.most:,}"]
         (low,) = [d.low for d in formula.domains if d.name == symbol]

@@ -20,6 +20,8 @@ from flopwise.report.sheet.sheet import Field, Head, Sheet, figure
 from flopwise.report.sheet.values import Look, Value, bounded
 
 if TYPE_CHECKING:
+    from flopwise.analyses.llm.training import Room
+    from flopwise.analyses.timing.device import Device
     from flopwise.profiles.profile import Profile
 
 #: Who makes a tensor that is there from the start, and who uses one that is there at the end.
@@ -38,6 +40,8 @@ class Memory:
     notes: tuple[str, ...] = ()
     #: Of a TensorFlow Lite model: the arena of the micro interpreter.
     micro: MicroArena | None = None
+    #: The memory of the device that it is held against; None without one.
+    room: Room | None = None
 
     @functools.cached_property
     def layers(self) -> list[str]:
@@ -66,16 +70,19 @@ class Memory:
         return () if step is None else tuple(b for b in self.lives.alive_at(step) if b.nbytes)
 
 
-def memory_of(profile: Profile, inplace: bool = False, alignment: int = ALIGNMENT) -> Memory:
+def memory_of(
+    profile: Profile, inplace: bool = False, alignment: int = ALIGNMENT, device: Device | None = None
+) -> Memory:
     """The memory of a profiled model; for a profile with ``train``, that of a training step as well.
 
     Args:
         profile: the model.
         inplace: as in ``flopwise.memory.liveness``.
         alignment: as in ``flopwise.memory.plan_arena``.
+        device: the device on which it is to fit.
 
     Raises:
-        InputError: the alignment makes no sense.
+        InputError: the alignment makes no sense, or nothing can be said about the device.
     """
     lives = liveness(profile.graph, inplace)
     plan = plan_arena(lives, alignment)
@@ -89,7 +96,13 @@ def memory_of(profile: Profile, inplace: bool = False, alignment: int = ALIGNMEN
         notes.append(
             f"arena of the micro interpreter: by its greedy planner, without its records and scratch of kernels{placed}"
         )
-    return Memory(profile, lives, plan, tuple(notes), micro)
+    room = None
+    if device is not None:
+        from flopwise.report.room import WITHOUT, room_for
+
+        room = room_for(profile, device)
+        notes.append(WITHOUT)
+    return Memory(profile, lives, plan, tuple(notes), micro, room)
 
 
 def memory_report(memory: Memory) -> Report:
@@ -118,12 +131,22 @@ def sheet(memory: Memory, look: Look) -> Sheet:
     return Sheet.of(
         columns,
         memory.at_peak,
+        verdict=look.text(verdict(profile, memory.room)),
         about=(*about(profile, look, counted=False), *when),
         summary=tuple(figure(title, value, "B", look) for _, title, value in totals(memory)),
         notes=look.texts([*memory.notes, *profile.notes]),
         complete=True,
         skip_empty=True,
     )
+
+
+def verdict(profile: Profile, room: Room | None) -> str:
+    """The line that says whether a model fits a device; "" without one."""
+    if room is None:
+        return ""
+    from flopwise.report.room import parts_of_memory, verdict_on
+
+    return verdict_on(room, parts_of_memory(profile))
 
 
 def totals(memory: Memory) -> list[tuple[str, str, Value]]:
@@ -149,6 +172,8 @@ def totals(memory: Memory) -> list[tuple[str, str, Value]]:
             ("saved_bytes", "saved for the backward pass", bounded(training.saved_bytes, training.exact)),
             ("memory_bytes", "training memory bytes", bounded(training.memory_bytes, training.exact)),
         ]
+    if memory.room is not None:
+        rows.append(("left_over_bytes", f"left over on {memory.room.device}", memory.room.left_over_bytes))
     return rows
 
 
@@ -178,6 +203,7 @@ def content(memory: Memory) -> Json:
         "steps": [{"layer": memory.step(step), "bytes": alive} for step, alive in enumerate(lives.alive)],
         "coverage": {"unresolved": list(lives.missing)},
         "notes": list(memory.notes),
+        **({} if memory.room is None else {"device": memory.room.to_dict()}),
     }
 
 

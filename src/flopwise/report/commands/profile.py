@@ -8,21 +8,47 @@ from typing import TYPE_CHECKING
 from flopwise._arguments import checked
 from flopwise.report.formats.json import Json
 from flopwise.report.report import Report, as_text
+from flopwise.report.sheet import Audience
 from flopwise.report.sheet.columns import COLUMNS, cell
 from flopwise.report.sheet.listing import Choice, listing
+from flopwise.report.sheet.sheet import Sheet
 from flopwise.report.sheet.values import Look, Value
 from flopwise.rows import TRAINED, Sum
 
 if TYPE_CHECKING:
+    from flopwise.analyses.timing.device import Device
     from flopwise.profiles.profile import Profile
 
 
-def profile_report(profile: Profile, choice: Choice) -> Report:
-    """The profile as a sheet, as JSON, and for formats that draw profiles in a way of their own."""
+def profile_report(profile: Profile, choice: Choice, device: Device | None = None) -> Report:
+    """The profile as a sheet, as JSON, and for formats that draw profiles in a way of their own.
+
+    Args:
+        profile: what to write.
+        choice: the part of it that is shown.
+        device: the device in whose memory the model is to fit; None for none.
+
+    Raises:
+        InputError: nothing can be said about the device.
+    """
+    if device is None:
+        return Report(
+            lambda format, look: [listing(profile, choice, look, format.audience)],
+            lambda: content(profile, choice),
+            {"profile": (profile, choice)},
+        )
+    from flopwise.report.room import WITHOUT, parts_of_memory, room_for, verdict_on
+
+    room = room_for(profile, device)
+    said = verdict_on(room, parts_of_memory(profile))
+
+    def sheet(audience: Audience, look: Look) -> Sheet:
+        lines = listing(profile, choice, look, audience)
+        return lines._replace(verdict=look.text(said), notes=(WITHOUT, *lines.notes))
+
     return Report(
-        lambda format, look: [listing(profile, choice, look, format.audience)],
-        lambda: content(profile, choice),
-        {"profile": (profile, choice)},
+        lambda format, look: [sheet(format.audience, look)],
+        lambda: {**content(profile, choice), "device": room.to_dict()},
     )
 
 

@@ -13,6 +13,7 @@ from flopwise.report.schemas.parts import (
     NOTES,
     OPS,
     PORT,
+    ROOM,
     SHAPE,
     TRAINED,
 )
@@ -78,6 +79,7 @@ _SUMS: dict[str, Member] = {
 
 PROFILE: dict[str, Member] = {
     **_SUMMARY,
+    "device?": (ROOM, "whether it fits a device (--device)"),
     "layers": ([_LAYER], "the layers in the order of execution, or those that are chosen (--only)"),
     "selection?": ({"only": (["text"], "the words that choose layers"), **_SUMS}, "sums of the chosen layers (--only)"),
     "by?": ("text", "what groups are made of (--by)"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flopwise.report.schemas.notation import By, Maybe, Member, Open
-from flopwise.report.schemas.parts import INPUTS, MODEL, NOTES, SHAPE
+from flopwise.report.schemas.notation import By, Maybe, Member
+from flopwise.report.schemas.parts import INPUTS, MODEL, NOTES, ROOM, SHAPE
 
 MEMORY: dict[str, Member] = {
     "model": MODEL,
@@ -54,7 +54,7 @@ MEMORY: dict[str, Member] = {
     ),
     "coverage": ({"unresolved": (["text"], "tensors whose size is not known")}, "what is missing"),
     "notes": NOTES,
-    "device?": (Open({}, "text|number|integer|flag|null|object|array"), "a device beside it (--device)"),
+    "device?": (ROOM, "whether it fits a device (--device)"),
 }
 
 PLAN: dict[str, Member] = {

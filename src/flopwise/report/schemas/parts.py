@@ -93,3 +93,14 @@ TRAINED: dict[str, Member] = {
     "recomputed_macs?": ("integer|null", "multiply-accumulates of what is computed once more for it"),
     "saved_bytes?": ("integer|null", "bytes that are kept for it"),
 }
+
+#: Whether a model fits a device (--device).
+ROOM: Kind = {
+    "device": ("text", "the device"),
+    "devices": ("integer", "how many"),
+    "memory_bytes": ("integer", "its memory"),
+    "must_fit_bytes": ("integer", "what the model keeps in it"),
+    "reported": ("flag", "whether its driver reports so much memory; false: on the vendor's figure"),
+    "left_over_bytes": ("integer", "what is left; negative where it does not fit"),
+    "fits": ("flag", "whether it fits"),
+}

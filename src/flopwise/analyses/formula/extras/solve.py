@@ -22,19 +22,32 @@ LARGEST, SCANNED = 1 << 40, 200_000
 #: How many sizes below those for which the formula holds, or beside them, are tried, each with a profile.
 BELOW = 64
 
-_FORM = re.compile(r"\s*(?P<figure>\w+)\s*(?P<sign><=?|≤)\s*(?P<bound>\S.*?)(\s+for\s+(?P<symbol>\S+))?\s*")
+_FIGURE = r"(?:\d+\s*\*\s*)?\w+"
+_FORM = re.compile(
+    rf"\s*(?P<figure>{_FIGURE}(?:\s*\+\s*{_FIGURE})*)\s*(?P<sign><=?|≤)\s*(?P<bound>\S.*?)(\s+for\s+(?P<symbol>\S+))?\s*"
+)
 
 
 class Budget(NamedTuple):
-    """A figure and what it may be at most, and the symbol that is sought."""
+    """A figure, or a sum of figures, and what it may be at most, and the symbol that is sought."""
 
     figure: str
     most: int
     symbol: str | None = None
 
+    @property
+    def figures(self) -> tuple[tuple[int, str], ...]:
+        """How often each figure counts.
+
+        >>> Budget("4*weight_bytes + saved_bytes", 24).figures
+        ((4, 'weight_bytes'), (1, 'saved_bytes'))
+        """
+        parts = (part.replace(" ", "").rpartition("*") for part in self.figure.split("+"))
+        return tuple((int(times or 1), figure) for times, _, figure in parts)
+
 
 def budget(text: str) -> Budget:
-    """A budget from a text such as ``macs <= 10G for H``.
+    """A budget from a text such as ``macs <= 10G for H`` or ``weight_bytes + peak_activation_bytes <= 24G for N``.
 
     Raises:
         InputError: the text is not of that form.
@@ -42,9 +55,12 @@ def budget(text: str) -> Budget:
     match = _FORM.fullmatch(text)
     if match is None:
         raise InputError(f"cannot understand {text!r}; write for example 'macs <= 10G for H'")
-    most = quantity(match["bound"], match["figure"].endswith("bytes"))
+    figures = [figure for _, figure in Budget(match["figure"], 0).figures]
+    if len({figure.endswith("bytes") for figure in figures}) > 1:
+        raise InputError(f"{match['figure']}: bytes are added to what is no bytes")
+    most = quantity(match["bound"], figures[0].endswith("bytes"))
     whole = int(most) if match["sign"] != "<" else -(-most.numerator // most.denominator) - 1
-    return Budget(match["figure"], whole, match["symbol"])
+    return Budget(" ".join(match["figure"].split()), whole, match["symbol"])
 
 
 class Solution(NamedTuple):
@@ -71,14 +87,17 @@ def solve(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> Solution
         InputError: a symbol is missing or unknown, or the figure grows with none.
     """
     name, domain = _symbol(formula, limit, sizes)
-    term = formula.term(limit.figure)
-    if term is None:
-        raise InputError(f"{limit.figure} has no formula")
+    terms = []
+    for _, figure in limit.figures:
+        terms.append(formula.term(figure))
+        if terms[-1] is None:
+            raise InputError(f"{figure} has no formula")
 
     def cost(place: int) -> int | None:
         """The figure, None where the formulas do not hold."""
+        point = {**sizes, name: domain.size(place)}
         try:
-            return formula.value(limit.figure, **{**sizes, name: domain.size(place)})
+            return _sum(limit, [formula.value(figure, **point) for _, figure in limit.figures])
         except InputError:
             return None
 
@@ -89,12 +108,13 @@ def solve(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> Solution
     high = LARGEST if domain.high is None else domain.place(domain.high)
     formula.require_symbols({**sizes, name: domain.size(low)})
     certain, profiled = True, None
-    if monotone(term, domain.name):
+    if all(monotone(term, domain.name) for term in terms if term is not None):
         best = _last(lambda place: (cost(place) or 0) <= limit.most, low, high)
         best = next(filter(fits, range(best, max(best - SCANNED, low - 1), -1)), low - 1)
     else:
         places = range(low, min(high, low + SCANNED) + 1)
-        costs = dict(zip(places, _along(formula, limit.figure, domain, places, sizes), strict=True))
+        along = [_along(formula, figure, domain, places, sizes) for _, figure in limit.figures]
+        costs = {place: _sum(limit, each) for place, *each in zip(places, *along, strict=True)}
         best = max((p for p, value in costs.items() if value is not None and value <= limit.most), default=low - 1)
         holes = [p for p, value in costs.items() if value is None and p > best]
         best = max(filter(fits, holes[:BELOW]), default=best)
@@ -108,6 +128,12 @@ def solve(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> Solution
     if best < 0:
         return Solution(domain.name, None, None, certain, profiled)
     return Solution(domain.name, domain.size(best), cost(best), certain, profiled)
+
+
+def _sum(limit: Budget, values: Sequence[int | None]) -> int | None:
+    """The values of a budget's figures, added up; None where one is not known."""
+    known = [times * value for (times, _), value in zip(limit.figures, values, strict=True) if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def _symbol(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> tuple[str, Domain]:

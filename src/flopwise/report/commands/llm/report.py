@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from flopwise.analyses.llm.serving.verdict import capacity, gigabytes, verdict
+from flopwise.analyses.llm.serving.verdict import verdict
 from flopwise.report.commands.llm.splits import splits_sheet
 from flopwise.report.formats.format import Format
 from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
+from flopwise.report.room import verdict_on
 from flopwise.report.sheet.sheet import Figure, Head, Line, Sheet, figure
 from flopwise.report.sheet.values import Look, duration
 
@@ -216,13 +217,8 @@ def _verdict(result: TrainingStep, room: Room) -> str:
     """A line that says whether the step fits its devices."""
     share = result if result.rank is None else result.rank
     keys = {"weight_bytes": "weights", "gradient_bytes": "gradients", "state_bytes": "optimizer's state"}
-    parts = ", ".join(f"{gigabytes(getattr(share, key))} of {name}" for key, name in keys.items())
-    device = f"{room.devices} x {room.device}, on each" if room.devices > 1 else f"{room.device},"
-    parts += f" and {gigabytes(share.saved_bytes)} of activations"
-    have = capacity(room.memory_bytes, room.reported)
-    if room.fits:
-        return f"fits: {device} {parts} in {have}; {gigabytes(room.left_over_bytes)} left over"
-    return f"does not fit: {device} {gigabytes(room.must_fit_bytes)} of {have}, {parts}"
+    parts = [(getattr(share, key), name) for key, name in keys.items()]
+    return verdict_on(room, [*parts, (share.saved_bytes, "activations")])
 
 
 def _training_figures(result: TrainingStep, look: Look) -> Iterator[Figure]:
