@@ -155,7 +155,7 @@ def _trace(data: bytes) -> None:
                     if not beside:
                         trace_of(format.read(scan, profile), "m", format.name, "all").to_dict()
                     elif format.read_beside is not None:
-                        format.read_beside(scan, profile, other)
+                        format.read_beside(scan, profile, [other])
 
 
 @functools.cache

@@ -261,7 +261,9 @@ TOOLS: dict[str, Tool] = {
             "step": _text("median (default), all, or the name of a step."),
             "phase": _text("Only this pass of a step.", "forward", "backward"),
             "device": _text("A device of flopwise devices for least times; default: what the trace names."),
-            "beside": _text("TensorRT: path of the engine's layers (--exportLayerInfo)."),
+            "beside": _text(
+                "A file with more: an engine's layers, the capture of CUDA graphs, kernel_information.json."
+            ),
             "split": _text("Divide segments' time by multiply-adds: an estimate.", "macs"),
         },
         ("trace",),

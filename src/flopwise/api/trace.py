@@ -34,7 +34,7 @@ def trace(
     step: str | int = "median",
     phase: str | None = None,
     device: str | Device | None = None,
-    beside: str | os.PathLike[str] | None = None,
+    beside: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     split: str | None = None,
     tries: Sequence[str] = (),
     progress: Callable[[str], None] = lambda step: None,
@@ -55,7 +55,8 @@ def trace(
             position.
         phase: only "forward" or "backward"; of a Caffe net also its phase, "TEST" or "TRAIN".
         device: a device of ``flopwise devices``, for the least time of each row; None for the one that the trace names.
-        beside: a file that says more of the trace: for TensorRT what ``--exportLayerInfo`` wrote.
+        beside: a file, or several, that say more of the trace: for TensorRT what ``--exportLayerInfo`` wrote; for
+            PyTorch a trace of the capture of its CUDA graphs, and ``kernel_information.json`` of its compiled code.
         split: "macs": the time of layers that ran in one event is divided by their multiply-adds, which is an estimate;
             None: it is not divided.
         tries: other devices, such as "device=mi300x", on which the time of the step's kernels is estimated.
@@ -132,16 +133,19 @@ def _counted(model: object, reading: Mapping[str, Any], progress: Callable[[str]
 
 
 def _read(
-    file: str | os.PathLike[str], beside: str | os.PathLike[str] | None, counted: Profile | None
+    file: str | os.PathLike[str],
+    beside: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    counted: Profile | None,
 ) -> tuple[Format, Recording]:
+    paths = [beside] if isinstance(beside, str | os.PathLike) else list(beside)
     with ExitStack() as files:
         scan = files.enter_context(Scan(file))
         format = format_of(scan)
-        if beside is None:
+        if not paths:
             return format, format.read(scan, counted)
         if format.read_beside is None:
-            raise InputError(f"{os.fsdecode(beside)}: nothing is read beside {format.about}; leave it out")
-        return format, format.read_beside(scan, counted, files.enter_context(Scan(beside)))
+            raise InputError(f"{os.fsdecode(paths[0])}: nothing is read beside {format.about}; leave it out")
+        return format, format.read_beside(scan, counted, [files.enter_context(Scan(path)) for path in paths])
 
 
 def _device(device: str | Device | None, recording: Recording) -> Device | None:

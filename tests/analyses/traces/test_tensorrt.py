@@ -29,7 +29,7 @@ def recording(trace: Path, layers: Path | None, counted: Profile | None = None) 
         if layers is None:
             return read(scan, counted)
         with Scan(layers) as beside:
-            return read(scan, counted, beside)
+            return read(scan, counted, [beside])
 
 
 def resnet18(batch: int = 32) -> onnx.ModelProto:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from flopwise.analyses.traces import onnxruntime, tensorrt
@@ -23,14 +23,14 @@ class Format(NamedTuple):
     matches: Callable[[Scan], bool]
     #: Reads the events and puts their time on the rows of a profile; without one, on what the trace alone names.
     read: Callable[[Scan, Profile | None], Recording]
-    #: The same with a file beside the trace that says more about what is in it; None where there is no such file.
-    read_beside: Callable[[Scan, Profile | None, Scan], Recording] | None = None
+    #: The same with files beside the trace that say more about what is in it; None where there are no such files.
+    read_beside: Callable[[Scan, Profile | None, Sequence[Scan]], Recording] | None = None
 
 
 #: The formats, in the order in which they are asked.
 FORMATS: tuple[Format, ...] = (
     Format("onnxruntime", "onnxruntime's profile", onnxruntime.matches, onnxruntime.read),
-    Format("kineto", "PyTorch's profiler (Kineto)", kineto.matches, kineto.read),
+    Format("kineto", "PyTorch's profiler (Kineto)", kineto.matches, kineto.read, kineto.read),
     Format("tensorrt", "TensorRT's profile", tensorrt.matches, tensorrt.read, tensorrt.read),
 )
 

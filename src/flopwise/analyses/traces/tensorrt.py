@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flopwise.analyses.traces.executed.matching import ExecutedNode, match, mismatch
@@ -44,7 +44,7 @@ def matches(scan: Scan) -> bool:
     return scan.array == "Layers" or (not scan.array and {"count", "averageMs"} & scan.first.keys() != set())
 
 
-def read(scan: Scan, profile: Profile | None, beside: Scan | None = None) -> Recording:
+def read(scan: Scan, profile: Profile | None, beside: Sequence[Scan] = ()) -> Recording:
     """The average run of an engine, on the rows of a profile or, without one, on its layers.
 
     Args:
@@ -59,16 +59,16 @@ def read(scan: Scan, profile: Profile | None, beside: Scan | None = None) -> Rec
     if scan.array == "Layers":
         raise ModelError(f"{scan.name}: an engine's layers without times: give its profile, and this file beside it")
     runs, times = _times(scan)
-    described = {} if beside is None else _layers(beside)
-    if beside is not None and not described.keys() & {name for name, _ in times}:
-        raise ModelError(f"{scan.name}: none of its layers is in {beside.name}")
+    described = {name: layer for file in beside for name, layer in _layers(file).items()}
+    files = ", ".join(file.name for file in beside)
+    if beside and not described.keys() & {name for name, _ in times}:
+        raise ModelError(f"{scan.name}: none of its layers is in {files}")
     executed = []
     for name, _ in times:
         try:
             executed.append(_executed(name, described.get(name, {})))
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            file = scan.name if beside is None else beside.name
-            raise ModelError(f"{file}: the layer {name!r} is none of TensorRT's: {error!r}") from error
+            raise ModelError(f"{files or scan.name}: the layer {name!r} is none of TensorRT's: {error!r}") from error
     notes = []
     if profile is None:
         layers = tuple(_layer(item, described.get(item.node.name, {})) for item in executed)
@@ -82,7 +82,7 @@ def read(scan: Scan, profile: Profile | None, beside: Scan | None = None) -> Rec
         share = matched.product_time_share
         if (sum(found) / max(1, sum(time for _, time in times)) if share is None else share) < LEAST:
             raise ModelError(f"{scan.name}: {mismatch(executed, profile.rows) or 'the profile of another model'}")
-    if beside is None:
+    if not beside:
         notes.append("without the engine's layers (trtexec --exportLayerInfo) only their names are known")
     landing: dict[Place, int] = {}
     kernels: dict[tuple[Place, str], int] = {}

@@ -39,7 +39,13 @@ LEAST = 0.95
 @options.shapes
 @option("--step", default="median", show_default=True, metavar="NAME", help="median, all, or a step (--by step).")
 @option("--device", metavar="NAME", type=DEVICE, help="A device of flopwise devices; default: what the trace names.")
-@option("--beside", type=Read(), metavar="FILE", help="Of TensorRT: the engine's layers (--exportLayerInfo).")
+@option(
+    "--beside",
+    type=Read(),
+    multiple=True,
+    metavar="FILE",
+    help="More of the trace: an engine's layers, the capture of CUDA graphs, kernel_information.json.",
+)
 @option("--split", type=click.Choice(["macs"]), help="Divide segments' time by multiply-adds: an estimate.")
 @option("--what-if", is_flag=True, help="Also floors without gaps, copies, layout ... and what --try asks.")
 @options.tries("device=NAME: the step's kernels on another device, an estimate.")

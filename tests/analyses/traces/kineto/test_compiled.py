@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import flopwise
-from flopwise.analyses.traces.kineto.fused import is_layout, listed, parts
+from flopwise.analyses.traces.kineto import names
+from flopwise.analyses.traces.kineto.fused import Text, is_layout, listed, parts, text_of
+from flopwise.analyses.traces.kineto.records import Arguments, Operator
 from flopwise.analyses.traces.kineto.tokens import Token
 
 torch = pytest.importorskip("torch")
@@ -52,6 +54,32 @@ def test_kernels_without_events_are_named_and_the_note_says_how_to_see_them(tmp_
     assert "enable_kernel_profile" in note
 
 
+def test_a_file_of_the_compiler_tells_what_names_do_not(tmp_path: Path) -> None:
+    """As ``torch._inductor.debug.create_kernel_information_json`` writes it, of kernels that are only numbered."""
+    text, information = gzip.decompress(COMPILED.read_bytes()).decode(), {}
+    for number, name in enumerate(
+        sorted({e["name"] for e in json.loads(text)["traceEvents"] if "_fused_" in e["name"]})
+    ):
+        text = text.replace(f'"{name}"', f'"graph_0_cpp_{number}"')
+        nodes = [
+            f"{word}_{number}"
+            for word in ("mean", "silu", "relu", "conv2d")
+            if word in name.replace("convolution", "conv2d")
+        ]
+        information[f"cpp_{number}:{number + 3}"] = {
+            "stack_traces": [],
+            "post_grad_nodes": ["mul"],
+            "pre_grad_nodes": nodes,
+        }
+    path, beside = tmp_path / "t.json", tmp_path / "kernel_information.json"
+    path.write_text(text)
+    beside.write_text(json.dumps(information))
+    expected = flopwise.trace(recording.Net().eval(), COMPILED, SIZES, step="all")
+    trace = flopwise.trace(recording.Net().eval(), path, SIZES, step="all", beside=beside)
+    assert trace.segments == expected.segments
+    assert not flopwise.trace(recording.Net().eval(), path, SIZES, step="all").segments
+
+
 class Block(nn.Module):
     """A layer of a transformer with its norms written out, as the recording below has it."""
 
@@ -88,13 +116,27 @@ def test_a_compiled_block_on_a_gpu() -> None:
     assert all(row.time_ns for row in trace.rows if row.op in ("Gemm", "Attention"))
 
 
+def _text(name: str) -> Text:
+    """The words of a compiled kernel, or of one that somebody wrote."""
+    operator = Operator(name, "", 0, 0, Arguments(), None, False, context=names.GRAPHS)
+    text = text_of(operator, {"triton_per_fused_0": "erf_mul"})
+    assert text is not None
+    return text
+
+
 def test_names_of_kernels_tell_their_rows() -> None:
     rows = [Token(name, "", (), macs) for name, macs in (("view", 0), ("gelu", 0), ("softmax", 0), ("linear", 9))]
-    assert parts(["erf_mul", "_softmax_div"], rows) == [[0, 1], [2]]
-    assert parts(["_softmax_erf"], rows) == [[0, 1, 2]]
-    assert parts(["addmm_cos"], rows) == [[0, 1, 2, 3]]
-    assert parts(["cos"], rows) == [[]]
-    assert is_layout("convolution")
-    assert not is_layout("convolution_relu")
+
+    def told(*kernels: str) -> list[list[int]]:
+        return parts([_text(kernel) for kernel in kernels], rows)
+
+    assert told("triton_poi_fused_erf_mul_1", "triton_poi_fused__softmax_div_2") == [[0, 1], [2]]
+    assert told("triton_per_fused_0", "graph_0_cpp_fused__softmax_div_0") == [[0, 1], [2]]
+    assert told("triton_poi_fused__softmax_erf_0") == [[0, 1, 2]]
+    assert told("triton_poi_fused_addmm_cos_0") == [[0, 1, 2, 3]]
+    assert told("triton_poi_fused_cos_0") == [[]]
+    assert told("void vllm::paged_attention<c10::Half, 8>(gelu*)") == [[0, 1, 2]]
+    assert is_layout(_text("triton_poi_fused_convolution_0"))
+    assert not is_layout(_text("triton_poi_fused_convolution_relu_0"))
     assert listed("triton_poi_fused_add_cos_sin_0") == "add_cos_sin"
     assert listed("aten::mm") is None

@@ -29,6 +29,15 @@ CALL = "## Call CompiledFxGraph"
 _COMMUNICATION = re.compile(r"nccl|rccl|gloo|c10d|record_param_comms", re.IGNORECASE)
 _GRAPHS = re.compile(r"(cuda|hip|cu)GraphLaunch")
 
+#: Namespaces of PyTorch's own operators.
+_OWN = frozenset(("aten", "prim", "prims", "profiler", "inductor", "flopwise"))
+
+#: Names of kernels of matrix products -> the product.
+_PRODUCTS = (
+    (re.compile(r"matmul_ogs|fused_moe|moe_?gemm|grouped_?gemm", re.IGNORECASE), "_grouped_mm"),
+    (re.compile(r"^Cijk_|gemm|nvjet|_mm_kernel|scaled_mm|cutlass.*tensorop", re.IGNORECASE), "linear"),
+)
+
 #: A node of the backward pass as files of 2021 name it, without the engine's own event around it.
 _GRADIENT = re.compile(r"(^|: )\w+Backward\d*$|^torch::autograd::|^autograd::")
 
@@ -54,6 +63,47 @@ def is_unit(name: str) -> bool:
     space, _, bare = name.rpartition("::")
     base = bare.rstrip("_")
     return is_gradient(name) or base in ENCODERS or (space == "aten" and base in LOWERINGS)
+
+
+@functools.cache
+def is_custom(name: str) -> bool:
+    """True for an operator that is none of PyTorch's own, such as those of libraries for serving.
+
+    >>> is_custom("vllm::unified_attention"), is_custom("aten::mm"), is_custom("ConvolutionBackward0")
+    (True, False, False)
+    """
+    space, separator, _ = name.rpartition("::")
+    return bool(separator) and space not in _OWN and not is_gradient(name) and not _COMMUNICATION.search(name)
+
+
+@functools.cache
+def computes(name: str) -> bool:
+    """True for an operator of PyTorch that does the work of a row, and does not only make or move elements."""
+    return is_unit(name) and name.rpartition("::")[2].rstrip("_") not in movement.LOWERINGS
+
+
+@functools.cache
+def product_of(name: str) -> str:
+    """The product that a kernel computes by its name, as a program calls it; "" for others.
+
+    >>> [product_of(name) for name in ("Cijk_Alik_Bljk_BBS", "sm90_xmma_gemm_bf16", "_matmul_ogs_NNT", "rope")]
+    ['linear', 'linear', '_grouped_mm', '']
+    """
+    return next((product for pattern, product in _PRODUCTS if pattern.search(name)), "")
+
+
+def bare(kernel: str) -> str:
+    """The name of a kernel without its result, namespace, template and arguments; one that is mangled as it is.
+
+    >>> bare("void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)")
+    'rotary_embedding_kernel'
+    """
+    return re.split(r"[<(]", kernel)[0].rpartition("::")[2].rpartition(" ")[2] or kernel
+
+
+def is_graph(launch: str) -> bool:
+    """True for the call of the driver that starts a CUDA graph."""
+    return bool(_GRAPHS.match(launch))
 
 
 @functools.cache

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from flopwise.analyses.traces.kineto import fused, names
 from flopwise.analyses.traces.kineto.counts import ENCODERS, Work, work_of
+from flopwise.analyses.traces.kineto.graphs import Replay
 from flopwise.analyses.traces.kineto.records import LABEL, Operator
 from flopwise.analyses.traces.kineto.steps import Window
 from flopwise.analyses.traces.kineto.threads import Thread
-from flopwise.analyses.traces.kineto.tokens import Token, align, token, tokens_of
+from flopwise.analyses.traces.kineto.tokens import Token, align, siblings, token, tokens_of
 from flopwise.analyses.traces.land import Place
 from flopwise.analyses.traces.trace import BACKWARD, FORWARD, Layer, layers_of
 from flopwise.profiles.profile import Profile
@@ -18,6 +19,9 @@ from flopwise.profiles.profile import Profile
 def token_of(operator: Operator, modules: Container[str] = ()) -> Token:
     """An operator as it is compared with rows; a label of no module of the model says nothing where shapes do."""
     work = work_of(operator.name, operator.arguments)
+    product = "" if work.op else names.product_of(operator.name)
+    if product:  # a kernel, or a product of another library: how much it multiplies is not known
+        return Token(product, "Gemm", (), -1)
     path = operator.label.removeprefix(LABEL)
     tensors = operator.arguments.tensors
     module = path if operator.label and (path in modules or not tensors) else None
@@ -27,41 +31,75 @@ def token_of(operator: Operator, modules: Container[str] = ()) -> Token:
 class Model:
     """The rows that the operators of a trace are put on."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, nodes: Mapping[str, str]) -> None:
         self.layers = layers_of(profile)
         self.tokens = tokens_of(profile)
+        #: Name of a compiled kernel -> the operators in it, where a file tells them.
+        self._nodes = nodes
         self._modules = {layer.module for layer in self.layers}
+        self._siblings = siblings(profile)
+        together = {rows[0]: rows for rows in self._siblings}
+        #: What an operator may be: a row, or before the first of several siblings all of them at once.
+        self._entries: list[tuple[int, ...]] = []
+        for row in range(len(self.tokens)):
+            self._entries += [together[row]] if row in together else []
+            self._entries.append((row,))
+        self._entry_tokens = [self._token(rows) for rows in self._entries]
         self._aligned: dict[tuple[Token, ...], list[int | None]] = {}
 
-    def places(self, operators: Sequence[Operator], trains: bool) -> dict[Operator, Place]:
+    def _token(self, rows: tuple[int, ...]) -> Token:
+        """A row as it is compared; of several, what multiplies as often as they do together."""
+        first = self.tokens[rows[0]]
+        if len(rows) == 1:
+            return first._replace(sibling=any(rows[0] in several for several in self._siblings))
+        return Token(first.name, first.op, (), sum(self.tokens[row].macs for row in rows), several=True)
+
+    def places(self, operators: Sequence[Operator], trains: bool, views: bool = True) -> dict[Operator, Place]:
         """The places of the operators of a forward pass.
 
         Args:
             operators: in the order of execution.
             trains: whether a backward pass follows: what comes after the last row then is the loss.
+            views: whether rows that only make or move elements pair: programs for serving have others, between kernels
+                of many rows.
         """
         tokens = tuple(token_of(operator, self._modules) for operator in operators)
         if tokens not in self._aligned:
-            self._aligned[tokens] = align(tokens, self.tokens)
-        pairs = self._aligned[tokens]
+            self._aligned[tokens] = align(tokens, self._entry_tokens)
         places: dict[Operator, Place] = {}
         gap: list[Operator] = []
         left: list[int] = []
+        taken: set[int] = set()
         before = -1
-        for operator, row in zip([*operators, None], [*pairs, len(self.tokens)], strict=True):
-            if operator is not None and row is None:
-                gap.append(operator)
+        for operator, entry in zip([*operators, None], [*self._aligned[tokens], len(self._entries)], strict=True):
+            own = self._entries[entry] if operator is not None and entry is not None else ()
+            if operator is not None and not (views or names.computes(operator.name) or operator.context):
+                entry = None
+            if entry is None or not taken.isdisjoint(own):
+                gap += [] if operator is None else [operator]
                 continue
-            assert row is not None
-            after = trains and operator is None
-            rows = tuple(range(before + 1, row))
-            landed = self._gap(gap, rows, left, after)
+            taken.update(own)
+            rows = tuple(
+                each[0] for each in self._entries[before + 1 : entry] if len(each) == 1 and each[0] not in taken
+            )
+            if operator is not None and gap and _counts_batches(gap[-1], self.tokens[own[0]]):
+                places[gap.pop()] = Place(own, FORWARD)
+            landed = self._gap(gap, rows, left, trains and operator is None)
             places.update(landed)
             left += set(rows) - {place for each in landed.values() for place in each.layers}
             if operator is not None:
-                places[operator] = Place((row,), FORWARD)
-            gap, before = [], row
+                places[operator] = Place(own, FORWARD)
+            gap, before = [], entry
+        self._join(places)
         return places
+
+    def _join(self, places: dict[Operator, Place]) -> None:
+        """Put products of unknown size on all siblings where they are fewer: which each computes is unknown."""
+        owners = {place.layers: operator for operator, place in places.items() if len(place.layers) == 1}
+        for rows in self._siblings:
+            own = [owners[row,] for row in rows if (row,) in owners]
+            if 0 < len(own) < len(rows) and all(not o.arguments.shapes for o in own):
+                places.update(dict.fromkeys(own, Place(rows, FORWARD)))
 
     def _gap(
         self, operators: Sequence[Operator], rows: tuple[int, ...], left: list[int], loss: bool
@@ -76,11 +114,12 @@ class Model:
             return {
                 o: named[o] if o in named and named[o].layers else Place(name=_remainder(o, loss)) for o in operators
             }
-        compiled = [o for o in operators if fused.listed(o.name)]
-        if compiled:
-            return self._compiled(compiled, operators, rows, left, loss)
+        texts = {o: text for o in operators if (text := fused.text_of(o, self._nodes))}
         macs = sum(work_of(o.name, o.arguments).macs or 0 for o in operators)
-        if not macs or macs != sum(self.layers[row].macs or 0 for row in rows):
+        equal = macs and macs == sum(self.layers[row].macs or 0 for row in rows)
+        if texts and (not equal or any(text.listed for text in texts.values())):
+            return self._compiled(texts, operators, rows, left, loss)
+        if not equal:
             return {o: Place(name=_remainder(o, loss)) for o in operators}
         inside = encoders or operators
         parts = self._parts(rows, len(encoders))
@@ -90,24 +129,24 @@ class Model:
 
     def _compiled(
         self,
-        kernels: Sequence[Operator],
+        kernels: Mapping[Operator, fused.Text],
         operators: Sequence[Operator],
         rows: tuple[int, ...],
         left: list[int],
         loss: bool,
     ) -> Mapping[Operator, Place]:
-        """The places of kernels that a compiler made of rows, by the operators in their names.
+        """The places of kernels that are made of rows, by the words in their names.
 
         ``left``: rows before that no event stands for yet; what these kernels stand for is taken out of it.
         """
-        texts = [fused.listed(kernel.name) or "" for kernel in kernels]
         places = {o: Place(name=_remainder(o, loss)) for o in operators}
-        for kernel, text, part in zip(
-            kernels, texts, fused.parts(texts, [self.tokens[row] for row in rows]), strict=True
-        ):
+        told = fused.parts(list(kernels.values()), [self.tokens[row] for row in rows])
+        for (kernel, text), part in zip(kernels.items(), told, strict=True):
             if part:
                 own = [rows[place] for place in part]
-                late = fused.earlier(text, [self.tokens[row] for row in own], [self.tokens[row] for row in left])
+                late = None
+                if text.listed:
+                    late = fused.earlier(text, [self.tokens[row] for row in own], [self.tokens[row] for row in left])
                 places[kernel] = Place((*([] if late is None else [left.pop(late)]), *own), FORWARD)
             elif fused.is_layout(text):
                 places[kernel] = Place(name=names.LAYOUT)
@@ -142,31 +181,39 @@ class Listed:
             for (name, op), work in zip(self._names, self._works, strict=True)
         )
 
-    def places(self, operators: Sequence[Operator], trains: bool) -> dict[Operator, Place]:
+    def places(self, operators: Sequence[Operator], trains: bool, views: bool = True) -> dict[Operator, Place]:
         """The places of the operators of a forward pass."""
         return {operator: self._place(operator, trains) for operator in operators}
 
     def _place(self, operator: Operator, trains: bool) -> Place:
-        if not names.is_unit(operator.name):
+        if not names.is_unit(operator.name) and operator.context != names.GRAPHS:
             name = names.remainder_of(operator.name)
-            if name not in (names.UNMATCHED, names.LAYOUT):
+            if name not in (names.UNMATCHED, names.LAYOUT, names.COMPILED):
                 return Place(name=name)
         key = (operator.name, operator.arguments)
         number = self._numbers.setdefault(key, len(self._numbers))
         if number == len(self._works):
             shapes = " ".join("x".join(map(str, shape or ())) for shape in operator.arguments.tensors)
             self._works.append(work_of(*key))
-            self._names.append((f"{operator.base} {shapes}".strip(), operator.name))
+            bare = names.bare(operator.name) if operator.context == names.GRAPHS else operator.base
+            self._names.append((f"{bare} {shapes}".strip(), operator.name))
         return Place((number,), FORWARD)
 
 
+def _counts_batches(operator: Operator, row: Token) -> bool:
+    """True for the sum by which a normalisation counts its batches in training, of which programs show nothing."""
+    return row.name == "batch_norm" and operator.base == "add" and not operator.arguments.tensors
+
+
 def _remainder(operator: Operator, loss: bool) -> str:
-    name = names.remainder_of(operator.name)
+    name = operator.context or names.remainder_of(operator.name)
     return names.LOSS if loss and name in (names.UNMATCHED, names.LAYOUT) else name
 
 
-def places_of(window: Window, threads: Mapping[str, Thread], model: Model | Listed) -> dict[Operator, Place]:
-    """The place of every operator of a step that time is given to."""
+def places_of(
+    window: Window, threads: Mapping[str, Thread], model: Model | Listed, replays: Sequence[Replay] = ()
+) -> dict[Operator, Place]:
+    """The place of every operator of a step that time is given to, those behind CUDA graphs in their turn."""
     places: dict[Operator, Place] = {}
     forward: list[Operator] = []
     gradients: list[list[Operator]] = []
@@ -186,25 +233,45 @@ def places_of(window: Window, threads: Mapping[str, Thread], model: Model | List
                 places[operator] = Place(name=_remainder_after(operator))
             else:
                 forward.append(operator)
-    places.update(model.places(forward, any(gradients)))
-    owners = _owners(threads[window.thread], window, set(forward))
+    graphs = [_parts_of(replay) for replay in replays]
+    for replay, (before, _, after) in zip(replays, graphs, strict=True):
+        at = sum(o.start <= replay.start for o in forward[: len(forward)])
+        forward[at:at] = before
+        places.update((o, Place(name=o.context or _remainder_after(o))) for o in after)
+    trains = any(gradients) or any(back for _, back, _ in graphs)
+    written = any(fused.is_written(o) for replay in replays for o in replay.units)
+    places.update(model.places(forward, trains, views=not written))
+    known = set(forward)
+    owners = _owners(threads[window.thread].between(window.start, window.end), known)
     for units in gradients:
-        last = Place(name=names.UNMATCHED)
-        for operator in units:
-            last = places[operator] = _backward(operator, owners, places, last)
+        _place_gradients(units, owners, places)
+    for replay, (_, back, _) in zip(replays, graphs, strict=True):
+        _place_gradients(back, _owners(replay.inside, known), places)
     return places
 
 
-def _owners(thread: Thread, window: Window, forward: set[Operator]) -> dict[int, Operator]:
+def _parts_of(replay: Replay) -> tuple[list[Operator], list[Operator], list[Operator]]:
+    """The operators of a graph in its forward pass, in its backward pass, and behind that."""
+    back = [o for o in replay.units if names.is_gradient(o.name)]
+    first = back[0].start if back else None
+    rest = [o for o in replay.units if not names.is_gradient(o.name)]
+    late = [o for o in rest if (first is not None and o.start > first) or o.context not in ("", names.GRAPHS)]
+    return [o for o in rest if o not in set(late)], back, late
+
+
+def _place_gradients(units: Sequence[Operator], owners: Mapping[int, Operator], places: dict[Operator, Place]) -> None:
+    """Add the places of the operators of a backward pass."""
+    last = Place(name=names.UNMATCHED)
+    for operator in units:
+        last = places[operator] = _backward(operator, owners, places, last)
+
+
+def _owners(operators: Iterable[Operator], forward: set[Operator]) -> dict[int, Operator]:
     """Number of a node of the backward pass -> the operator whose gradient it computes.
 
     What makes no node shows the number of the next one, so the last operator with a number owns it.
     """
-    return {
-        o.sequence: o.unit
-        for o in thread.between(window.start, window.end)
-        if o.sequence is not None and o.unit in forward
-    }
+    return {o.sequence: o.unit for o in operators if o.sequence is not None and o.unit in forward}
 
 
 def _backward(

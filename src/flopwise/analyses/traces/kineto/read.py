@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import bisect
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from flopwise.analyses.traces.kineto import fused, names
+from flopwise.analyses.traces.kineto.beside import More, more_of
 from flopwise.analyses.traces.kineto.counts import DTYPES
+from flopwise.analyses.traces.kineto.kernels import Kernels
 from flopwise.analyses.traces.kineto.places import Listed, Model, places_of, token_of, unplaced
-from flopwise.analyses.traces.kineto.records import LABEL, Kernel, Launch, Operator, Records, records_of
+from flopwise.analyses.traces.kineto.records import LABEL, Calls, Operator, Records, records_of
 from flopwise.analyses.traces.kineto.refusals import refuse_other_model
 from flopwise.analyses.traces.kineto.steps import Window, windows_of
 from flopwise.analyses.traces.kineto.threads import Thread, threads_of
@@ -30,36 +31,45 @@ def matches(scan: Scan) -> bool:
     return scan.array == "traceEvents" or (not scan.array and "ph" in scan.first and "ts" in scan.first)
 
 
-def read(scan: Scan, profile: Profile | None) -> Recording:
+def read(scan: Scan, profile: Profile | None, beside: Sequence[Scan] = ()) -> Recording:
     """The times of a trace's steps, on the rows of a profile; without one, on its operators by their shapes.
+
+    Args:
+        scan: the trace.
+        profile: the model.
+        beside: traces of the capture of its CUDA graphs, and kernel_information.json of its compiled code.
 
     Raises:
         ModelError: the trace has no operators or no shapes, or it is of another model.
     """
     records = records_of(scan)
-    if all(kind.annotation for kind in records.kinds):
+    more = more_of(beside)
+    graphs = [launch for launch in records.launches.values() if names.is_graph(launch.name)]
+    if all(kind.annotation for kind in records.kinds) and not (graphs and records.kernels):
         raise ModelError(
             f"{scan.name}: no operators were recorded: export in the profiler's on_trace_ready, not after its end"
         )
+    for launch in graphs:
+        records.calls.setdefault(launch.thread, Calls())
     if (
         profile is not None
-        and not records.shaped
+        and not (records.shaped or graphs)
         and not any(kind.annotation and kind.name.startswith(LABEL) for kind in records.kinds)
     ):
         raise ModelError(
             f"{scan.name}: no shapes were recorded: profile with record_shapes=True, or within flopwise.annotate"
         )
     threads = threads_of(records)
-    recording = _placed(records, threads, profile)
+    recording = _placed(records, threads, more, profile)
     trains = any(place.phase == BACKWARD for landing in recording.landings for place in landing.times)
-    return replace(recording, trained=partial(_placed, records, threads)) if trains else recording
+    return replace(recording, trained=partial(_placed, records, threads, more)) if trains else recording
 
 
-def _placed(records: Records, threads: Mapping[str, Thread], profile: Profile | None) -> Recording:
+def _placed(records: Records, threads: Mapping[str, Thread], more: More, profile: Profile | None) -> Recording:
     """The times of a trace's steps on the rows of a profile, or on its operators."""
     windows, note = windows_of(records, threads, None if profile is None else len(profile.rows))
-    model = Listed() if profile is None else Model(profile)
-    kernels = _Kernels(records, threads, windows)
+    model = Listed() if profile is None else Model(profile, more.nodes)
+    kernels = Kernels(records, threads, windows, more.captures)
     landings: list[Landing] = []
     products: Counter[bool] = Counter()
     forward: list[Operator] = []
@@ -71,7 +81,7 @@ def _placed(records: Records, threads: Mapping[str, Thread], profile: Profile | 
         if position % stride:
             continue
         window = windows[number]
-        places = places_of(window, threads, model)
+        places = places_of(window, threads, model, kernels.replays(number))
         times = kernels.times(number) if records.kernels else {o: o.end - o.start for o in places}
         for operator, time in times.items():
             if operator in places and _is_product(operator, places[operator], model):
@@ -105,6 +115,13 @@ def _placed(records: Records, threads: Mapping[str, Thread], profile: Profile | 
             "kernels of compiled code leave no event: torch._inductor.config.cpp.enable_kernel_profile = True, set"
             " before compiling, makes them leave one"
         )
+    if kernels.untold:
+        cure = (
+            "no graph that was captured beside it has just these"
+            if more.captures
+            else "a trace of the capture, given with --beside, tells their operators"
+        )
+        notes.append(f"{counted(kernels.untold, 'kernel')} of CUDA graphs known by name alone: {cure}")
     if kernels.lost:
         notes.append(f"{counted(kernels.lost, 'kernel')} with no call that started them: named by their own names")
     return Recording(
@@ -154,78 +171,3 @@ def _around(operator: Operator | None) -> Iterator[Operator]:
     while operator is not None:
         yield operator
         operator = operator.outer
-
-
-class _Kernels:
-    """The kernels of a trace, by step and by the operator that started them."""
-
-    def __init__(self, records: Records, threads: Mapping[str, Thread], windows: Sequence[Window]) -> None:
-        self._windows, self._threads = windows, threads
-        self._steps: defaultdict[int, list[tuple[Kernel, Launch | None]]] = defaultdict(list)
-        #: Kernels that no call of the driver is known for.
-        self.lost = 0
-        for kernel in records.kernels:
-            launch = records.launches.get(kernel.correlation) if kernel.correlation is not None else None
-            self.lost += launch is None
-            step = self._step_at(kernel.start if launch is None else launch.start)
-            if step is not None:
-                self._steps[step].append((kernel, launch))
-
-    def _step_at(self, instant: int) -> int | None:
-        step = bisect.bisect_right(self._windows, instant, key=lambda window: window.start) - 1
-        return step if step >= 0 and instant < self._windows[step].end else None
-
-    def _operator(self, launch: Launch | None) -> Operator | None:
-        """The innermost operator around a call of the driver."""
-        thread = None if launch is None else self._threads.get(launch.thread)
-        return None if thread is None or launch is None else thread.innermost(launch.start)
-
-    def times(self, number: int) -> dict[Operator, int]:
-        """Time of the kernels that each operator started in a step."""
-        times: Counter[Operator] = Counter()
-        for kernel, launch in self._steps[number]:
-            operator = self._operator(launch)
-            if operator is not None and operator.unit is not None:
-                times[operator.unit] += kernel.end - kernel.start
-        return dict(times)
-
-    def step(self, number: int, places: Mapping[Operator, Place]) -> Step:
-        """A step of a device: from its mark, or the first of its kernels, to the end of the last one.
-
-        Kernels run behind the calls that start them, often into the next step's mark: that step begins where they end.
-        """
-        window, own = self._windows[number], self._steps[number]
-        before = (
-            max((kernel.end for kernel, *_ in self._steps[number - 1]), default=window.start)
-            if number
-            else window.start
-        )
-        first = min((kernel.start for kernel, *_ in own), default=window.end)
-        start = min(max(window.start, before), first)
-        end = max([window.end, *(kernel.end for kernel, *_ in own)])
-        works = [
-            Work(
-                _place_of(kernel, self._operator(launch), "" if launch is None else launch.name, places),
-                kernel.lane,
-                kernel.start,
-                kernel.end,
-                1,
-                kernel.name,
-            )
-            for kernel, launch in own
-        ]
-        matched = dict.fromkeys(place for place in places.values() if place.layers)
-        works += [Work(place, "", start, start, 0) for place in matched]
-        return Step(window.name, start, end, works)
-
-
-def _place_of(kernel: Kernel, operator: Operator | None, launch: str, places: Mapping[Operator, Place]) -> Place:
-    """The place of a kernel: its operator's, unless the kernel's own name says more."""
-    own = names.remainder_of_kernel(kernel.name, launch, kernel.copy)
-    if operator is None:
-        return Place(name=own)
-    if operator.unit is not None and operator.unit in places:
-        place = places[operator.unit]
-        return place if place.layers or own == names.UNMATCHED or place.name == names.OPTIMISER else Place(name=own)
-    name = operator.context or names.remainder_of(operator.name)
-    return Place(name=own if own != names.UNMATCHED else name)

@@ -132,6 +132,8 @@ class Launch(NamedTuple):
     name: str
     thread: str
     start: int
+    #: Name of the kernel that it starts; "" where the file does not say it.
+    kernel: str = ""
 
 
 class Kernel(NamedTuple):
@@ -278,7 +280,7 @@ def _add(event: Json, records: Records, kinds: dict[tuple[str, str], int], used:
     elif kind == "launch":
         correlation = _number(more.get("correlation"))
         if correlation is not None:
-            records.launches[correlation] = Launch(name, thread, start)
+            records.launches[correlation] = Launch(name, thread, start, sys.intern(str(more.get("kernel", ""))))
             records.held += 1
     else:
         used.add(str(more.get("device", event.get("pid"))))

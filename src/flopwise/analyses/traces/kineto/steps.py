@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from flopwise.analyses.traces.kineto import names
 from flopwise.analyses.traces.kineto.records import Calls, Kind, Records
 from flopwise.analyses.traces.kineto.selection import MARK
 from flopwise.analyses.traces.kineto.threads import Thread
@@ -33,26 +34,28 @@ def windows_of(records: Records, threads: Mapping[str, Thread], rows: int | None
     if marks:
         note = f"{len(marks)} threads mark steps: those of {main.name}, the busiest one, are reported"
         return sorted(marks[main.name], key=lambda w: w.start), note if len(marks) > 1 else ""
-    units = main.units
-    starts = main.calls.starts
     alike: dict[object, int] = {}
     numbers = [alike.setdefault((kind.name, kind.arguments.tensors), len(alike)) for kind in records.kinds]
-    first, length, whole = _turns([numbers[main.calls.kinds[place]] for place in units], rows)
-    end = max(max(calls.ends) for calls in records.calls.values())
+    began = [(main.calls.starts[place], numbers[main.calls.kinds[place]]) for place in main.units]
+    graphs = [(each.start, -1) for each in records.launches.values() if names.is_graph(each.name)]
+    began = sorted([*began, *graphs])
+    first, length, whole = _turns([number for _, number in began], None if graphs else rows)
+    end = max(max(calls.ends, default=0) for calls in records.calls.values())
     if whole < 2:
-        starting = [calls.starts[0] for calls in records.calls.values()]
+        starting = [calls.starts[0] for calls in records.calls.values() if calls.starts]
         starting += [launch.start for launch in records.launches.values()]
         start = min([*starting, *(kernel.start for kernel in records.kernels)])
         end = max([end, *(kernel.end for kernel in records.kernels)])
         return [Window("trace", main.name, start, end)], "no steps are marked: the whole trace is one"
-    turns = [starts[units[first + turn * length]] for turn in range(whole)]
+    turns = [began[first + turn * length][0] for turn in range(whole)]
     behind = first + whole * length
-    last = starts[units[behind]] if behind < len(units) else end
+    last = began[behind][0] if behind < len(began) else max(end, began[-1][0] + 1)
     windows = [
         Window(f"step {number}", main.name, start, end)
         for number, (start, end) in enumerate(zip(turns, [*turns[1:], last], strict=True))
     ]
-    return windows, f"no steps are marked: the same {length:,} operators recur {whole} times"
+    what = "calls" if graphs else "operators"
+    return windows, f"no steps are marked: the same {length:,} {what} recur {whole} times"
 
 
 def _marks(thread: str, calls: Calls, kinds: Sequence[Kind]) -> list[Window]:

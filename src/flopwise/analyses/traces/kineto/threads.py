@@ -21,9 +21,12 @@ class Thread:
         #: For each operator the position of that around it, or its own, that time is given to; -1 for none.
         self._units = array("i")
         units = [not kind.annotation and names.is_unit(kind.name) for kind in kinds]
+        custom = [not kind.annotation and names.is_custom(kind.name) for kind in kinds]
+        holds = _holding(calls, outers, [names.computes(kind.name) for kind in kinds]) if any(custom) else leaves
         for place, (kind, outer, leaf) in enumerate(zip(calls.kinds, outers, leaves, strict=True)):
             around = self._units[outer] if outer >= 0 else -1
-            if around < 0 and (units[kind] or (leaf and not kinds[kind].annotation)):
+            own = leaf and not kinds[kind].annotation
+            if around < 0 and (units[kind] or own or (custom[kind] and not holds[place])):
                 around = place
             self._units.append(around)
         #: Whether it runs backward passes only.
@@ -98,6 +101,15 @@ class Thread:
 def threads_of(records: Records) -> dict[str, Thread]:
     """The threads by their names."""
     return {name: Thread(name, calls, records.kinds) for name, calls in records.calls.items()}
+
+
+def _holding(calls: Calls, outers: Sequence[int], kinds: Sequence[bool]) -> bytearray:
+    """For each call whether one of these kinds is inside it."""
+    holds = bytearray(len(calls.kinds))
+    for place in reversed(range(len(calls.kinds))):
+        if outers[place] >= 0 and (holds[place] or kinds[calls.kinds[place]]):
+            holds[outers[place]] = 1
+    return holds
 
 
 def _nested(calls: Calls, kinds: Sequence[Kind]) -> tuple[array[int], bytearray]:

@@ -34,7 +34,7 @@ _SYNONYMS: dict[str, frozenset[str]] = {
     "multiply": frozenset(("mul",)),
     "subtract": frozenset(("sub",)),
     "matmul": frozenset(("mm", "bmm", "linear")),
-    "linear": frozenset(("addmm", "mm")),
+    "linear": frozenset(("addmm", "mm", "matmul")),
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), frozenset(("convolution",))),
     "scaled_dot_product_attention": frozenset(
         f"_scaled_dot_product_{kind}_attention" for kind in ("flash", "efficient", "cudnn")
@@ -43,8 +43,15 @@ _SYNONYMS: dict[str, frozenset[str]] = {
     "setitem": frozenset(("copy", "fill", "index_put")),
 }
 
+#: What begins the names of the inputs that hold a cache of keys and values.
+CACHE = "past_key_values"
+
 #: Operators of ONNX that compute products: a file may write as two what a program writes as one.
 _PRODUCTS = {"MatMul": "Gemm"}
+
+
+#: A pair of products is worth so many pairs of others: no view keeps a product from its row.
+_PRODUCT = 4
 
 
 class Token(NamedTuple):
@@ -60,6 +67,12 @@ class Token(NamedTuple):
     macs: int
     #: Dotted path of the module that it ran in; None where that is not known.
     module: str | None = None
+    #: Whether it appends to a cache of keys and values.
+    cache: bool = False
+    #: Whether it is several rows that multiply one operand, which a program may compute at once.
+    several: bool = False
+    #: Whether it is one of these.
+    sibling: bool = False
 
     @property
     def product(self) -> bool:
@@ -85,8 +98,18 @@ def tokens_of(profile: Profile) -> list[Token]:
             for each in (t.items or (t,))
             if each.shape is not None
         ]
-        tokens.append(token(name, row.node.op, shapes, row.macs or 0, row.node.module))
+        cache = any(t.name.startswith(CACHE) for t in row.node.known_inputs)
+        tokens.append(token(name, row.node.op, shapes, row.macs or 0, row.node.module)._replace(cache=cache))
     return tokens
+
+
+def siblings(profile: Profile) -> list[tuple[int, ...]]:
+    """Rows that multiply one operand by weights of their own, as those of queries, keys and values: their positions."""
+    together: dict[str, list[int]] = {}
+    for place, row in enumerate(profile.rows):
+        if row.node.op in ("Gemm", "MatMul") and row.macs and row.node.known_inputs[0].name:
+            together.setdefault(row.node.known_inputs[0].name, []).append(place)
+    return [tuple(places) for places in together.values() if len(places) > 1]
 
 
 def align(seen: Sequence[Token], rows: Sequence[Token], shapes: bool = True) -> list[int | None]:
@@ -113,18 +136,19 @@ def _gain(seen: Token, row: Token, shapes: bool) -> int:
     same = seen.name == row.name or seen.name in _SYNONYMS.get(row.name, ()) if row.name else seen.op == row.op
     if not same or (seen.module is not None and seen.module != row.module):
         return 0
-    if not shapes or not seen.shapes or not row.shapes:
-        return 2
+    if not shapes or not seen.shapes or not (row.shapes or row.several):
+        return _PRODUCT * 2 + 4 * row.several - 2 * row.sibling if seen.product and row.product else 2
     if seen.product != row.product:
         return 0
     one, other = (_without_vectors(each.shapes) for each in (seen, row))
+    if seen.product:  # a compiler calls other operators on operands in another order, an engine without axes of one
+        other_form = row.several or seen.name != row.name or _squeezed(seen.shapes) == _squeezed(row.shapes)
+        return _PRODUCT * (6 if one == other else 5 if other_form and seen.macs == row.macs else 0)
     if one == other:
         return 6
-    if seen.product:  # a compiler calls other operators on operands in another order
-        return 5 if seen.name != row.name and seen.macs == row.macs else 0
     largest, own = (max(each, key=lambda shape: (math.prod(shape), shape)) for each in (one, other))
     if largest == own:
-        return 4
+        return _PRODUCT * 4 if row.name == "embedding" else 4  # its table is as telling as a product's weights
     return 3 if sorted(largest) == sorted(own) else 0
 
 
@@ -133,6 +157,10 @@ def _without_vectors(shapes: Sequence[Extents]) -> Counter[tuple[int, ...]]:
     counter = Counter(shape for shape in shapes if shape)
     wide = Counter({shape: number for shape, number in counter.items() if len(shape) > 1})
     return wide or counter
+
+
+def _squeezed(shapes: Sequence[Extents]) -> list[tuple[int, ...]]:
+    return [tuple(size for size in shape or () if size != 1) for shape in shapes]
 
 
 def _without_leading_ones(shape: Extents) -> Extents:

@@ -1,0 +1,225 @@
+"""How much of recorded time lands on the rows of eight models: python benchmarks/trace_shares.py [--model NAME ...].
+
+Each model is recorded by PyTorch's profiler as a program runs it ("eager"), compiled with the events of its kernels
+("compiled"), and in steps of training, eager and compiled, and its export by onnxruntime's at four levels, on one
+thread of this machine. Language models also generate one token with a cache of 63. Of each: the rows that have time,
+the share of the products' time on them, that of all time on rows and segments, that with a name beside these, and the
+share of the backward pass on rows, where the rest is the loss, the sum of gradients, or unmatched. Gaps do not count.
+The bar is 0.99 with names, and every product on its row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import flopwise
+from flopwise.analyses.traces.trace import Trace
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import torch
+from tests.analyses.traces.kineto.recording import inference, record
+from tests.torch_vision import torchvision
+from torch import nn
+
+LEVELS = {"off": "DISABLE_ALL", "basic": "ENABLE_BASIC", "extended": "ENABLE_EXTENDED", "all": "ENABLE_ALL"}
+
+#: Seeds of the inputs; pictures of 224 pixels, 64 tokens.
+PICTURES, TOKENS = (1, 3, 224, 224), (1, 64)
+
+
+class Classifier(nn.Module):
+    """Tokens, two recurrent layers in both directions, and a product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(1000, 256)
+        self.lstm = nn.LSTM(256, 256, 2, bidirectional=True, batch_first=True)
+        self.head = nn.Linear(512, 1000)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.lstm(self.words(tokens))[0][:, -1])
+        return logits
+
+
+class Logits(nn.Module):
+    """The logits of a model of transformers, without a cache."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.model(tokens, use_cache=False).logits[:, -1]
+        return logits
+
+
+def _bert() -> nn.Module:
+    import transformers
+
+    config = transformers.BertConfig(
+        hidden_size=512, num_hidden_layers=4, num_attention_heads=8, intermediate_size=2048
+    )
+    return transformers.BertForSequenceClassification(config)
+
+
+class Scores(nn.Module):
+    """The scores of a classifier of transformers."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.model(tokens).logits
+        return scores
+
+
+def llama() -> Any:
+    """A language model of the shape of Llama, four layers of it."""
+    import transformers
+
+    config = transformers.LlamaConfig(
+        vocab_size=1000,
+        hidden_size=512,
+        intermediate_size=1376,
+        num_hidden_layers=4,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+    )
+    return transformers.LlamaForCausalLM(config)
+
+
+def _vision(name: str) -> Callable[[], nn.Module]:
+    return lambda: getattr(torchvision.models, name)(weights=None)
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "resnet50": (_vision("resnet50"), PICTURES),
+    "mobilenet_v2": (_vision("mobilenet_v2"), PICTURES),
+    "densenet121": (_vision("densenet121"), PICTURES),
+    "shufflenet_v2": (_vision("shufflenet_v2_x1_0"), PICTURES),
+    "vit_b_16": (_vision("vit_b_16"), PICTURES),
+    "bert": (lambda: Scores(_bert()), TOKENS),
+    "llama": (lambda: Logits(llama()), TOKENS),
+    "lstm": (Classifier, TOKENS),
+}
+
+
+def _input(shape: tuple[int, ...]) -> torch.Tensor:
+    return torch.randn(shape) if len(shape) == 4 else torch.randint(0, 1000, shape)
+
+
+def _training(model: nn.Module, run: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> Callable[[], None]:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    labels = torch.zeros(x.shape[0], dtype=torch.long)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(run(x), labels).backward()
+        optimizer.step()
+
+    return step
+
+
+def _traces(name: str, ways: list[str], folder: Path) -> Iterator[tuple[str, Trace]]:
+    """What was recorded of a model, on its rows."""
+    make, shape = MODELS[name]
+    path = folder / "t.json"
+    for way in ways:
+        torch._dynamo.reset()
+        trains = way.endswith("training")
+        model = make().train(trains)
+        x = torch.cat([_input(shape)] * 2) if trains else _input(shape)
+        if way == "onnxruntime":
+            yield from _onnxruntime(model, x, folder)
+        elif way == "decode":
+            if name == "llama":
+                yield way, _decode(path)
+        else:
+            run = torch.compile(model) if way.startswith("compiled") else model
+            step = _training(model, run, x) if trains else inference(run, x)  # type: ignore[arg-type]
+            for _ in range(2):
+                step()
+            yield way, flopwise.trace(model, record(path, step, steps=3), x, step="all")
+
+
+def _decode(path: Path) -> Trace:
+    """One token with a cache of 63."""
+    model = llama().eval()
+    tokens = torch.zeros(1, 64, dtype=torch.long)
+
+    def run(tokens: torch.Tensor, cache: object = None) -> Any:
+        with torch.no_grad():
+            return model(tokens, past_key_values=cache, use_cache=True)
+
+    caches = [run(tokens[:, 1:]).past_key_values for _ in range(4)]
+    with tempfile.TemporaryDirectory() as folder:
+        model.config.save_pretrained(folder)
+        record(path, lambda: run(tokens[:, :1], caches.pop()) and None, steps=3)
+        return flopwise.trace(folder, path, past=63, new=1, step="all")
+
+
+def _onnxruntime(model: nn.Module, x: torch.Tensor, folder: Path) -> Iterator[tuple[str, Trace]]:
+    import onnxruntime as ort
+
+    path = folder / "model.onnx"
+    torch.onnx.export(model, (x,), str(path), dynamo=True, verbose=False, external_data=False)
+    counted = flopwise.profile(str(path))
+    for level, constant in LEVELS.items():
+        options = ort.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        options.enable_profiling = True
+        options.profile_file_prefix = str(folder / level)
+        options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_{constant}")
+        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        for _ in range(4):
+            session.run(None, {session.get_inputs()[0].name: x.numpy()})
+        yield f"ort {level}", flopwise.trace(counted, session.end_profiling(), step="all")
+
+
+def _line(name: str, way: str, trace: Trace) -> str:
+    """What landed where; the sum is checked by ``Trace`` itself."""
+    landed = (trace.rows_ns + trace.segments_ns) / trace.busy_ns
+    named = 1 - trace.remainder.get("unmatched", 0) / trace.busy_ns
+    parts = [*trace.rows, *trace.segments]
+    backward = sum(part.time_ns or 0 for part in parts if part.phase == "backward")
+    lost = sum(
+        moment.end_ns - moment.start_ns
+        for moment in trace.timeline
+        if not moment.phase and moment.where == "unmatched" and "ackward" in moment.kernel
+    )
+    back = f"{backward / (backward + lost):8.4f}" if backward else f"{'':8}"
+    share = trace.matched.product_time_share
+    rest = {key: round(time / trace.busy_ns, 4) for key, time in trace.remainder.items() if key != "gaps"}
+    return (
+        f"{name:14} {way:18} {trace.matched.rows:4} of {trace.matched.of:4} {1 if share is None else share:8.4f} "
+        f"{landed:8.4f} {named:8.4f} {back}  {rest}"
+    )
+
+
+def main() -> None:
+    """Record and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ways = ["eager", "training", "compiled", "compiled training", "decode", "onnxruntime"]
+    parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--way", nargs="+", choices=ways, default=ways)
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    torch._inductor.config.cpp.enable_kernel_profile = True  # type: ignore[attr-defined]
+    print(f"{'model':14} {'recorded':18} {'rows':12} products   landed    named backward  remainder")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in options.model:
+            for way, trace in _traces(name, options.way, Path(folder)):
+                print(_line(name, way, trace), flush=True)
+
+
+if __name__ == "__main__":
+    main()
