@@ -253,9 +253,6 @@ def _floor(movement: Movement, works: Sequence[Work], device: Device, threads: i
 
 def _notes(works: Sequence[Work], device: Device, floor: Floor, winograd: bool) -> list[str]:
     notes = [note for note in (device.note and f"{device.name}: {device.note}",) if note]
-    unverified = dict.fromkeys(p.source.rpartition(": ")[2] for p in floor.peaks if not p.verified)
-    if unverified:
-        notes.append(f"unverified, because the document was not opened: {'; '.join(unverified)}")
     if inner_dtypes(works) and not any(p.what in ("matrix", "vector") for p in floor.peaks):
         notes.append(f"{device.name} has no figure for products, so arithmetic takes no time in the floor")
     if floor.memory_ns is None:

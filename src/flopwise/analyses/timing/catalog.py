@@ -101,21 +101,22 @@ def figures_of_core(core: str, count: int, ghz: float) -> Iterator[Peak]:
     float32: cores x clock x FMA units x vector bits / 32 x 2.
     """
     row = cores()[core]
-    document = _header("cpu")["document"][row["source"]]
+    documents = _header("cpu")["document"]
+    document = documents[row["source"]]
     lanes = row["fma_units"] * row["vector_bits"] // 32
     factors = {"float32": 1, "float64": 0.5, **row.get("factors", {})}
     cycles = count * ghz * 1e9
     how = f"{count} cores x {ghz:g} GHz"
 
-    def peak(what: str, dtype: str | None, per_cycle: float, unit: Unit, text: str) -> Peak:
+    def peak(what: str, dtype: str | None, per_cycle: float, unit: Unit, text: str, document: Row = document) -> Peak:
         source = f"{how} x {text}: {document['title']}"
         value, one = cycles * per_cycle, ghz * 1e9 * per_cycle
-        return Peak(what, dtype, value, unit, "derived", source, document["url"], document["opened"], core=one)
+        return Peak(what, dtype, value, unit, "derived", source, document["url"], core=one)
 
     for dtype, factor in factors.items():
         yield peak("vector", dtype, 2 * lanes * factor, "FLOP/s", f"{2 * lanes * factor:g} FLOP a cycle ({core})")
     for dtype, flop in row.get("matrix", {}).items():
-        yield peak("matrix", dtype, flop, "FLOP/s", f"{flop} FLOP a cycle (AMX)")
+        yield peak("matrix", dtype, flop, "FLOP/s", f"{flop} FLOP a cycle (AMX)", documents[row["matrix_source"]])
     yield peak("l1", None, row["load_bytes"], "B/s", f"{row['load_bytes']} bytes a cycle ({core})")
 
 
@@ -129,7 +130,7 @@ def most_bandwidth(core: str) -> Peak | None:
         return None
     peak, name = max(peaks, key=lambda pair: pair[0].value)
     source = f"no machine with {core} cores has faster memory than {name}: {peak.source}"
-    return Peak("dram", None, peak.value, "B/s", "derived", source, peak.url, peak.verified)
+    return Peak("dram", None, peak.value, "B/s", "derived", source, peak.url)
 
 
 def _key(name: str) -> str:
@@ -217,7 +218,6 @@ def _figure(row: Row, documents: Mapping[str, Row]) -> Peak:
         kind=row.get("kind", "datasheet"),
         source=document["title"],
         url=document["url"],
-        verified=row.get("verified", document["opened"]),
         dense=row.get("dense", True),
         via=row.get("via", ""),
         devices=row.get("devices"),
@@ -235,9 +235,7 @@ def _cpu(row: Row, documents: Mapping[str, Row], common: Row) -> Device:
     memory = row["memory"]
     rate = memory["channels"] * memory["bytes"] * memory["mega_transfers"] * 1e6
     how = f"{memory['channels']} channels x {memory['bytes']} bytes x {memory['mega_transfers']} MT/s"
-    dram = Peak(
-        "dram", None, rate, "B/s", "derived", f"{how}: {document['title']}", document["url"], document["opened"]
-    )
+    dram = Peak("dram", None, rate, "B/s", "derived", f"{how}: {document['title']}", document["url"])
     caches = (
         Cache("l1", sum(p["count"] * kinds[p["core"]]["l1_bytes"] for p in row["cores"])),
         Cache("l2", sum(p["count"] * kinds[p["core"]]["l2_bytes"] for p in row["cores"])),
@@ -252,6 +250,5 @@ def _added(one: Peak, other: Peak) -> Peak:
         one,
         value=one.value + other.value,
         source=f"{one.source}; {other.source}",
-        verified=one.verified and other.verified,
         core=max(one.core or 0, other.core or 0),
     )

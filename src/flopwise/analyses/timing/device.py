@@ -95,8 +95,6 @@ class Peak:
     #: Title of the document, or how the figure was derived or measured.
     source: str
     url: str = ""
-    #: Whether the document was opened when the figure was written down.
-    verified: bool = True
     #: False for figures with structured sparsity, which no bound uses.
     dense: bool = True
     #: What a single core can do, where a program may use fewer than all.

@@ -25,19 +25,12 @@ def devices_report(devices: Sequence[Device]) -> Report:
         *(_rate(dtype, title, 3 + i) for i, (dtype, title) in enumerate(_TYPES.items())),
         Field(Head("memory_gb", "GB", "ratio", 5), lambda d: d.memory_bytes / 1e9 if d.memory_bytes else ""),
         Field(Head("bandwidth", "GB/s", "ratio", 1), _bandwidth),
-        Field(
-            Head("unverified", "document", "text", 8),
-            lambda d: "" if all(peak.verified for peak in d.peaks) else "unverified",
-        ),
     ]
     sheet = Sheet.of(
         columns,
         devices,
         about=(f"{len(devices)} devices", "dense TFLOP/s at the rated clock, a multiply-add is two"),
-        notes=(
-            "unverified: the document was not opened when the figures were written down",
-            "flopwise devices NAME shows every figure with its source",
-        ),
+        notes=("flopwise devices NAME shows every figure with its source",),
     )
     return Report(lambda format, look: [sheet], lambda: _schema(devices))
 
@@ -86,7 +79,6 @@ def _sheet(device: Device, data: bool, look: Look) -> Sheet:
         Field(Head("unit", "unit", "text", 2 if data else 1), lambda p: p.unit if data else ""),
         Field(Head("dense", "density", "text", 1), density),
         Field(Head("kind", "kind", "text", 4), lambda p: p.kind),
-        Field(Head("verified", "document", "text", 4), lambda p: "" if p.verified else "unverified"),
         Field(
             Head("source", "source", "text", 2, prose=True),
             lambda p: f"{p.source} <{p.url}>" if p.url and data else p.source,
@@ -110,17 +102,14 @@ def _clock(device: Device) -> list[str]:
 
 def _documents(device: Device) -> list[str]:
     """Each document that is a source of figures, with its link."""
-    links = {peak.source.rpartition(": ")[2]: (peak.url, peak.verified) for peak in device.peaks if peak.url}
+    links = {peak.source.rpartition(": ")[2]: peak.url for peak in device.peaks if peak.url}
     if device.reported is not None and device.reported.url:
-        links[device.reported.source.rpartition(": ")[2]] = (device.reported.url, True)
-    return [
-        f"{title}: {url}" + ("" if verified else " (not opened, so that its figures are unverified)")
-        for title, (url, verified) in links.items()
-    ]
+        links[device.reported.source.rpartition(": ")[2]] = device.reported.url
+    return [f"{title}: {url}" for title, url in links.items()]
 
 
 def _content(device: Device) -> Json:
-    keys = "what dtype via devices value unit dense kind above_rated_mhz verified source"
+    keys = "what dtype via devices value unit dense kind above_rated_mhz source"
     return {
         **fields(device, "id name"),
         "aliases": list(device.aliases),

@@ -48,7 +48,6 @@ _DEVICE: Kind = {
                 "dense": ("flag", "false for figures that need structured sparsity"),
                 "kind": ("text", "datasheet, derived or measured"),
                 "above_rated_mhz": ("integer|null", "the clock of a figure above the rated clock"),
-                "verified": ("flag", "whether the source was opened and read"),
                 "source": ("text", "the source"),
                 "url": ("text|null", "its address"),
             }
@@ -108,7 +107,6 @@ BOUND: dict[str, Member] = {
                         "kind": ("text", "datasheet, derived or measured"),
                         "source": ("text", "its source"),
                         "url": ("text|null", "the source's address"),
-                        "verified": ("flag", "whether the source was opened and read"),
                     }
                 ],
                 "the peaks that times rest on",

@@ -251,7 +251,6 @@ def _environment(bound: Bound) -> Json:
                 "value": peak.scaled(bound.threads),
                 **fields(peak, "unit kind source"),
                 "url": peak.url or None,
-                "verified": peak.verified,
             }
             for peak in floor.peaks
         ],
