@@ -147,11 +147,16 @@ class Meter:
             self._restore()
             self._restore = None
 
-    def watch(self, called: Callable[[Cost | None], None]) -> Callable[[], None]:
+    def watch(
+        self,
+        called: Callable[[Cost | None], None],
+        batch: Callable[[tuple[Any, ...], dict[str, Any]], Any] = lambda *arguments: arguments,
+    ) -> Callable[[], None]:
         """Have each call of the model told with its cost, before it runs; returns what ends that.
 
         Args:
             called: is called with None for a call without gradients where the model trains.
+            batch: what is counted of the arguments of a call.
         """
         import torch
 
@@ -164,7 +169,7 @@ class Meter:
             if counts and self._dtype is None:
                 rounded = torch.is_autocast_enabled(place)
                 self._seen_dtype = str(torch.get_autocast_dtype(place)).removeprefix("torch.") if rounded else None
-            called(self._cost((args, kwargs)) if counts else None)
+            called(self._cost(batch(args, kwargs)) if counts else None)
 
         return _watched(self.model, call)
 

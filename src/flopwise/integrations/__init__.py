@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["accelerate", "lightning", "mmengine", "transformers"]
+__all__ = ["accelerate", "keras", "lightning", "mmengine", "timm", "transformers", "ultralytics"]
 
 
 def __getattr__(name: str) -> ModuleType:

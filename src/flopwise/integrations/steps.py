@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import time
 from collections import Counter
@@ -17,17 +18,28 @@ from flopwise.api.meter import Meter
 #: Batches at the beginning of a run of which no time counts: memory is reserved, kernels are chosen and compiled.
 SKIPPED = 3
 
+#: Figures that a line of any model may have.
+COLUMNS = ("flops", "tflops_per_s", "mfu", "hfu", "samples_per_s", "step_s")
+
 
 class Steps:
     """The steps of a run, whose model is watched."""
 
-    def __init__(self, meter: Meter, accumulated: int = 1, skipped: int = SKIPPED) -> None:
+    def __init__(
+        self,
+        meter: Meter,
+        accumulated: int = 1,
+        skipped: int = SKIPPED,
+        batch: Callable[[tuple[Any, ...], dict[str, Any]], Any] = lambda *arguments: arguments,
+    ) -> None:
         """
         Args:
             meter: of the model.
             accumulated: batches of one step of the optimizer.
             skipped: batches at the beginning that do not count.
+            batch: what is counted of the arguments of a call.
         """
+        self.batch = batch
         self.meter = meter
         self.accumulated = accumulated
         self.skipped = skipped
@@ -41,7 +53,7 @@ class Steps:
     def start(self) -> None:
         """Watch the model."""
         if self._end is None:
-            self._end = self.meter.watch(self._called)
+            self._end = self.meter.watch(self.called, self.batch)
 
     def stop(self) -> None:
         """Leave the model as it was."""
@@ -56,7 +68,8 @@ class Steps:
         self._apart = self._waited = 0.0
         self._counting = self.meter.seconds
 
-    def _called(self, cost: Cost | None) -> None:
+    def called(self, cost: Cost | None) -> None:
+        """A batch of this cost is there; None: an evaluation has begun."""
         now = time.perf_counter()
         if cost is None:
             if self._evaluating is None:
@@ -116,3 +129,7 @@ class Steps:
         steps = cost.batches / self.accumulated
         figures: dict[str, Any] = {"flops": cost.flops / steps, **self.meter.rates(seconds, cost).to_dict()}
         return {**figures, "step_s": seconds / steps, **({"wait_s": waited / steps} if waited else {})}
+
+    def columns(self) -> dict[str, float]:
+        """The figures under the same names at each call, for tables; NaN where there is none."""
+        return {**dict.fromkeys(COLUMNS, math.nan), **self.figures()}

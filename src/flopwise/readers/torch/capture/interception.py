@@ -80,7 +80,7 @@ class Interception(TorchFunctionMode):
             "factory": functools.partial(factories.factory, recorder),
             "like": functools.partial(factories.like, recorder),
             "values": self._value,
-            "device": lambda plan, func, args, kwargs: func(*args, **kwargs) if recorder.real else recorder.device,
+            "device": self._device,
             "move": functools.partial(factories.move, recorder),
             "set": self._set,
             "higher": functools.partial(control.run, recorder),
@@ -105,6 +105,12 @@ class Interception(TorchFunctionMode):
         if plan.sign and is_sign(frame):
             plan = _SIGN_PLANS.get(func) or _SIGN_PLANS.setdefault(func, plan._replace(public=plan.sign))
         return self.ways[plan.way](plan, func, args, kwargs or {})
+
+    def _device(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The device of a tensor, or whether it is the meta device: the model's in place of a stand-in's."""
+        if self._recorder.real:
+            return func(*args, **kwargs)
+        return self._recorder.device if plan.name == "aten.device" else False
 
     def _through(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a Python function of PyTorch's and record the operations inside it."""

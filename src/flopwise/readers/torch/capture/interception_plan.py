@@ -173,8 +173,8 @@ def _attribute(function: Any, name: str) -> Plan:
     public = f"torch.Tensor.{attribute}"
     if name == "__set__":
         return Plan("set", f"aten.{attribute}", public, function)
-    if attribute == "device":
-        return Plan("device", "aten.device", public, function)
+    if attribute in ("device", "is_meta"):
+        return Plan("device", f"aten.{attribute}", public, function)
     if attribute in VIEWS:
         name = VIEWS[attribute]
         return Plan("detach" if name == "detach" else "record", f"aten.{name}", public, function)
