@@ -114,3 +114,26 @@ def test_devices(run: Run) -> None:
 
 def test_this_machine_by_name_is_this_machine(run: Run, tiny: Path) -> None:
     assert run("bound", tiny, "--device", "cpu", "-f", "json").out == run("bound", tiny, "-f", "json").out
+
+
+def test_a_measured_time_is_a_share_of_the_peak_and_of_the_floors(run: Run, tiny: Path) -> None:
+    """MFU as Chowdhery et al. 2022 define it: operations a second over the peak, here of products."""
+    args = ("bound", tiny, "--device", "h100", "--dtype", "bf16", "-b", "64", "--measured", "35us")
+    found = json.loads(run(*args, "-f", "json").out)
+    macs = sum(row["macs"] for row in found["rows"])
+    h100 = next(device for device in devices() if device.id == "h100-sxm")
+    peak = next(
+        p.value for p in h100.peaks if p.dtype == "bfloat16" and p.what == "matrix" and p.above_rated_mhz is None
+    )
+    assert found["run"]["measured_ns"] == 35_000
+    assert found["run"]["mfu"] == pytest.approx(2 * macs / 35e-6 / peak)
+    assert found["run"]["floor_share"] == pytest.approx(found["floors"]["physical_ns"] / 35_000, rel=1e-2)
+    assert f"{100 * found['run']['mfu']:.1f} %" in run(*args).out
+    assert "is below the floor" in run(*args[:-1], "1ns").out
+
+
+@pytest.mark.parametrize("time", ["35m", "0ms", "-3ms", "fast", ""])
+def test_what_is_no_time(run: Run, tiny: Path, time: str) -> None:
+    code, out, err = run("bound", tiny, "--device", "h100", "--measured", time)
+    assert (code, out) == (2, "")
+    assert "is no time; write for example 35ms" in err

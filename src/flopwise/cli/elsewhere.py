@@ -23,7 +23,7 @@ MEANT: dict[str, str] = {
     "diff": "compare",
     "peak": "memory",
     **dict.fromkeys(("time", "benchmark"), "bench"),
-    **dict.fromkeys(("latency", "roofline"), "bound"),
+    **dict.fromkeys(("latency", "roofline", "energy", "power", "mfu"), "bound"),
     "budget": "check",
     "params": "weights",
     "graph": "layers",

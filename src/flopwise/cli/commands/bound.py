@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @option("--device", metavar="NAME", type=DEVICE, help="A device of flopwise devices; default: this machine's CPU.")
 @option("--engine", metavar="NAME", help="The engine whose measurements count; default: onnxruntime, if there are any.")
 @option("--measure", is_flag=True, help="Measure first what the store lacks (flopwise bench --missing).")
+@option("--measured", metavar="TIME", help="A time that was measured, such as 35ms: MFU, and its share of the floors.")
 @options.store
 @option("--threads", type=click.IntRange(1), metavar="N", help="Cores of a CPU in use; default: all.")
 @option("--dtype", metavar="TYPE", help="Compute products of floating-point numbers in this type (tf32, bf16).")
@@ -55,10 +56,15 @@ def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
     The physical floor is the larger of arithmetic at the device's peak and the bytes that must move through its memory:
     no engine that computes in that type with direct algorithms is faster. Where flopwise bench has measured MODEL on
     this machine, the engine's own floor and the measured time stand beside it. Nothing runs without --measure or --try.
+
+    Energy is not estimated: no vendor publishes the joules of an operation or of a byte, and a board's power times a
+    floor is no bound.
     """
     import flopwise
+    from flopwise.analyses.timing.utilisation import nanoseconds, utilisation
     from flopwise.report.commands.bound.report import bound_report
 
+    measured = None if settings["measured"] is None else nanoseconds(settings["measured"])
     arguments = arguments_of(settings)
     reading = {key: arguments[key] for key in arguments if key not in ("convention", "rules", "fold")}
     level = reading.pop("level") or "all"
@@ -87,7 +93,8 @@ def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
             write(figure.figure(bound, drawn), settings["figure"])
         shown = {key: settings[key] for key in ("by", "columns", "sort", "top", "workers")}
         what_if = settings["what_if"] or bool(settings["tries"])
-        return bound_report(bound, **shown, what_if=what_if), _holds(bound)
+        run = None if measured is None else utilisation(bound, measured)
+        return bound_report(bound, **shown, what_if=what_if, run=run), _holds(bound)
 
     return run_each(model, work, output, strict, reading["dims"])
 

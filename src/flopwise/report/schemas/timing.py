@@ -157,6 +157,15 @@ BOUND: dict[str, Member] = {
         "the rows",
     ),
     "notes": NOTES,
+    "run?": (
+        {
+            "measured_ns": ("integer", "the time that was given"),
+            "mfu": ("number|null", "products at the rated dense peak over it"),
+            "floor_share": ("number", "the physical floor over it"),
+            "roofline_share": ("number", "the layers' rooflines over it"),
+        },
+        "a measured time (--measured)",
+    ),
     "what_if?": WHAT_IF,
 }
 

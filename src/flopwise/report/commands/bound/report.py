@@ -27,8 +27,12 @@ from flopwise.report.sheet.values import Look, by_size, human, percent, ratio
 #: Grouping -> what a line is.
 NOUNS = {"layer": "layer", "op": "operator"}
 
+#: What a time below the floor says.
+TOO_FAST = "the measured time is below the floor: another device, type (--dtype), input or unit (35ms) was measured"
+
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound, EngineFloor, Floor
+    from flopwise.analyses.timing.utilisation import Utilisation
     from flopwise.report.formats.format import Format
 
 
@@ -40,6 +44,7 @@ def bound_report(
     top: int | None = None,
     what_if: bool = False,
     workers: int = 2,
+    run: Utilisation | None = None,
 ) -> Report:
     """The floors of a model; their JSON always holds all rows.
 
@@ -51,6 +56,7 @@ def bound_report(
         top: how many lines to show, those with the largest roofline unless ``sort`` says otherwise.
         what_if: whether other ways are shown below: fused, parallel, at other levels.
         workers: how many nodes run at once in one of them.
+        run: a measured time as shares of what is possible.
 
     Raises:
         InputError: the grouping or a column is unknown.
@@ -78,7 +84,7 @@ def bound_report(
             [replace(c, total="" if c.head.key in NO_TOTAL else c.value(total)) for c in chosen(data)],
             first,
             lambda item: "rest" if hidden and item is first[-1] else mark_of(item),
-            **_frame(bound, look),
+            **_frame(bound, look, run),
         )
 
     def sheets(format: Format, look: Look) -> list[Sheet]:
@@ -87,18 +93,37 @@ def bound_report(
 
     return Report(
         sheets,
-        lambda: content(bound, workers if what_if else None),
-        {"bound": (bound, Sheet((), (), **_frame(bound, Look())))},
+        lambda: {**content(bound, workers if what_if else None), **({} if run is None else {"run": _run(run)})},
+        {"bound": (bound, Sheet((), (), **_frame(bound, Look(), run)))},
     )
 
 
-def _frame(bound: Bound, look: Look) -> Json:
+def _frame(bound: Bound, look: Look, run: Utilisation | None = None) -> Json:
     """The parts of a sheet above and below its lines."""
     return {
         "about": (model_name(bound.profile, look), look.text(device_text(bound))),
-        "summary": tuple(summary_of(bound, look)),
-        "notes": look.texts(bound.notes),
+        "summary": (*summary_of(bound, look), *(_run_figures(run, look) if run is not None else ())),
+        "notes": look.texts([*bound.notes, *([TOO_FAST] if run is not None and run.floor_share > 1 else [])]),
     }
+
+
+def _run_figures(run: Utilisation, look: Look) -> Iterable[Figure]:
+    """The shares of a time that somebody measured."""
+    yield Figure(look.text("measured time"), milliseconds(run.measured_ns), "as given")
+    peaks = ", ".join(f"{human(round(p.value), p.unit)} {p.dtype}" for p in run.peaks)
+    what = f"products at the rated dense peak: {peaks}" if run.mfu is not None else "no peak of a product's type"
+    yield Figure(look.text("  MFU"), _share(run.mfu), look.text(what))
+    yield Figure(look.text("  of the physical floor"), _share(run.floor_share), "floor over measured time")
+    yield Figure(look.text("  of the rooflines"), _share(run.roofline_share), "an estimate: nothing fused")
+
+
+def _share(value: float | None) -> str:
+    return "?" if value is None else f"{100 * value:.1f} %"
+
+
+def _run(run: Utilisation) -> Json:
+    """The key "run" of the JSON schema."""
+    return {"measured_ns": _rounded(run.measured_ns), **fields(run, "mfu floor_share roofline_share")}
 
 
 def _what_if_sheet(bound: Bound, workers: int, look: Look) -> Sheet:
