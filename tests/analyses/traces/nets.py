@@ -125,6 +125,17 @@ def residual(batch: int = 1) -> onnx.ModelProto:
     return net.model(net.add("GlobalAveragePool", x))
 
 
+def dense() -> onnx.ModelProto:
+    """Layers that each take what all before them made, normalised first."""
+    net = Net(x=(1, 3, 32, 32))
+    x = net.add("MaxPool", net.add("Relu", net.conv("x", 3, 32, 3)), kernel_shape=[2, 2], strides=[2, 2])
+    for channels in (32, 48):
+        scale, bias, mean, variance = (net.constant(np.full(channels, 0.5), np.float32) for _ in range(4))
+        y = net.add("Relu", net.add("BatchNormalization", x, scale, bias, mean, variance))
+        x = net.add("Concat", x, net.conv(y, channels, 16, 3), axis=1)
+    return net.model(net.add("GlobalAveragePool", x))
+
+
 def vit() -> onnx.ModelProto:
     """Patches, two layers of a transformer, a classifier."""
     net = Net(x=(1, 3, 32, 32))
@@ -229,6 +240,7 @@ def looped() -> onnx.ModelProto:
 NETS: dict[str, Callable[[], onnx.ModelProto]] = {
     "cnn": cnn,
     "residual": residual,
+    "dense": dense,
     "vit": vit,
     "bert": bert,
     "yolo": yolo,

@@ -6,6 +6,7 @@ are the executed graph's nodes, each once, those in bodies of loops once for eac
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,9 @@ _SUFFIX = "_kernel_time"
 
 #: Domains of the operators that onnxruntime executes; the profile says none.
 _DOMAINS = ("", "com.microsoft::", "com.microsoft.nchwc::", "com.ms.internal.nhwc::")
+
+#: What ends the name of a normalisation in blocks of channels, which runs as a convolution of one weight a channel.
+_NORM = re.compile(r"_bn_nchwc(_token_\d+)?$")
 
 #: Less than this share of the time of products on the model's rows: the trace is another model's.
 LEAST = 0.5
@@ -149,6 +153,9 @@ def _span(event: Json) -> tuple[int, int]:
 def _executed(key: Key, args: Mapping[str, Any]) -> ExecutedNode:
     """The node behind an event."""
     inputs, outputs = (_tensors(args.get(f"{side}_type_shape", ())) for side in ("input", "output"))
+    if _NORM.search(key.name) and len(inputs) > 2 and inputs[1].dims == (*inputs[2].dims, 1, 1, 1):
+        statistics = tuple(Tensor(f"#{number}", inputs[2].dims, inputs[2].dtype) for number in range(1, 5))
+        return ExecutedNode.from_node(Node("BatchNormalization", key.name, (inputs[0], *statistics), outputs))
     op = next((domain + key.op for domain in _DOMAINS if find(domain + key.op)), key.op)
     attributes = _attributes(inputs, outputs)
     whole = _with_weights(op, inputs, outputs)

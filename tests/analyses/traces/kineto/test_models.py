@@ -98,11 +98,15 @@ CASES = {
 }
 
 
-def _shares(trace: Trace) -> tuple[float, float]:
-    """The shares of the busy time that are on rows or segments, and that have these or a name."""
-    landed = trace.rows_ns + trace.segments_ns
-    assert landed + trace.remainder_ns == trace.covered_ns
-    return landed / trace.busy_ns, 1 - trace.remainder.get("unmatched", 0) / trace.busy_ns
+def _parts(trace: Trace) -> dict[str, set[str]]:
+    """The operators whose time is on no row and on no segment, by the name under which it stands."""
+    assert trace.rows_ns + trace.segments_ns + trace.remainder_ns == trace.covered_ns
+    assert trace.matched.product_time_share == 1.0
+    parts: dict[str, set[str]] = {}
+    for (where, phase, operator), _ in trace.kernels.items():
+        if not phase:
+            parts.setdefault(where, set()).add(operator)
+    return parts
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -110,10 +114,8 @@ def test_inference(name: str, tmp_path: Path) -> None:
     model, x = CASES[name].model().eval(), CASES[name].x
     path = recording.record(tmp_path / "t.json", recording.inference(model, x), steps=3)
     trace = flopwise.trace(model, path, x, step="all")
-    assert trace.matched.product_time_share == 1.0
+    assert not _parts(trace)
     assert all(row.time_ns != 0 for row in trace.rows if row.flops)
-    assert min(_shares(trace)) > 0.9
-    assert trace.remainder.keys() <= {"gaps", "layout", "copies"}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -121,10 +123,9 @@ def test_training(name: str, tmp_path: Path) -> None:
     model, x = CASES[name].model(), CASES[name].x
     path = recording.record(tmp_path / "t.json", recording.training(model, x), steps=3)
     trace = flopwise.trace(model, path, x, step="all")
-    assert trace.matched.product_time_share == 1.0
+    assert _parts(trace).keys() <= {"optimiser", "loss", "accumulate gradients"}  # and all else is on rows
     assert all(row.time_ns != 0 for row in trace.rows if row.op in ("Conv", "Gemm", "LSTM"))
     assert {row.phase for row in trace.rows if row.time_ns} == {"forward", "backward"}
-    assert _shares(trace)[1] > 0.95
 
 
 @pytest.mark.parametrize(("past", "new"), [(0, 16), (16, 1)])
@@ -135,16 +136,19 @@ def test_a_language_model_with_its_cache(past: int, new: int, tmp_path: Path) ->
     from transformers import AutoConfig, AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(EXAMPLES / "tiny_llama")).eval()
+    tokens = torch.zeros(1, 17, dtype=torch.long)
 
-    def run(tokens: int, cache: object = None) -> object:
+    def run(tokens: torch.Tensor, cache: object = None) -> object:
         with torch.no_grad():
-            return model(torch.zeros(1, tokens, dtype=torch.long), past_key_values=cache, use_cache=True)
+            return model(tokens, past_key_values=cache, use_cache=True)
 
-    caches = [run(past).past_key_values if past else None for _ in range(4)]  # type: ignore[attr-defined]
-    path = recording.record(tmp_path / "t.json", lambda: run(new, caches.pop()) and None, steps=3)
+    caches = [run(tokens[:, :past]).past_key_values if past else None for _ in range(4)]  # type: ignore[attr-defined]
+    now = tokens[:, :new]
+    path = recording.record(tmp_path / "t.json", lambda: run(now, caches.pop()) and None, steps=3)
     trace = flopwise.trace(str(EXAMPLES / "tiny_llama"), path, past=past or None, new=new, step="all")
-    assert trace.matched.product_time_share == 1.0
     assert trace.matched.of - trace.matched.rows <= 1 + 4 * (not past)  # views that copy nothing leave no event
-    landed, named = _shares(trace)
-    assert landed > 0.98
-    assert named == 1.0
+    parts = _parts(trace)
+    assert parts.keys() == {"layout", "copies"}
+    assert {name for names in parts.values() for name in names} <= {
+        f"aten::{name}" for name in ("alias", "detach_", "empty", "lift_fresh", "to")
+    }  # none of them does any work

@@ -23,6 +23,7 @@ _CUTS: tuple[Callable[[str], str], ...] = (
     lambda name: re.sub(r"_token_\d+$", "", name),
     lambda name: name.removesuffix("/duplicated"),
     lambda name: name.removesuffix("_nchwc"),
+    lambda name: name.removesuffix("_bn"),
     lambda name: name.removesuffix("_quant"),
     lambda name: re.split(r"/\w+Fusion\b", name)[0],
 )
