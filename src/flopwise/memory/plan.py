@@ -14,8 +14,7 @@ from flopwise.errors import InputError
 from flopwise.memory.liveness import Buffer, Liveness
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 
 #: Offsets are multiples of so many bytes unless the caller says otherwise: a cache line.
@@ -94,11 +93,12 @@ def plan_arena(lives: Liveness, alignment: int = ALIGNMENT) -> Plan | None:
     if pairs > PAIRS:
         return _plan(buffers, sweep(buffers, alignment), bound, alignment, TIME)
     rounds = max(1, min(ROUNDS, PAIRS // ((1 + pairs + len(buffers) ** 2 // FILTERED) * len(ORDERS))))
+    beside = _neighbours(lives)
     best: tuple[int, list[int], str] | None = None
     for name, key in ORDERS.items():
         order = sorted((i for i, b in enumerate(buffers) if b.nbytes), key=lambda i, key=key: key(buffers[i]))  # type: ignore[misc]
         for _ in range(rounds):
-            offsets = _place(buffers, order, alignment)
+            offsets = _place(buffers, beside, order, alignment)
             size = _size(buffers, offsets)
             if best is None or size < best[0]:
                 best = size, offsets, name
@@ -137,29 +137,39 @@ def _pairs(lives: Liveness) -> int:
     return pairs
 
 
-def _place(buffers: Sequence[Buffer], order: Sequence[int], alignment: int) -> list[int]:
-    """The offset of each buffer, placed one after the other in an order."""
-    import numpy as np
+def _neighbours(lives: Liveness) -> list[list[int]]:
+    """For each buffer those that are alive at some time with it."""
+    begin: list[list[int]] = [[] for _ in lives.steps]
+    for index, buffer in enumerate(lives.buffers):
+        begin[buffer.first].append(index)
+    beside: list[list[int]] = [[] for _ in lives.buffers]
+    alive: list[int] = []
+    for step, starting in enumerate(begin):
+        alive = [index for index in alive if lives.buffers[index].last >= step]
+        for index in starting:
+            beside[index] += alive
+            for other in alive:
+                beside[other].append(index)
+            alive.append(index)
+    return beside
 
-    count = len(buffers)
-    first = np.array([b.first for b in buffers], dtype=np.int64)
-    last = np.array([b.last for b in buffers], dtype=np.int64)
-    done = np.zeros(count, dtype=np.int64)  # the placed buffers, in the order of placing
-    offsets = [0] * count
-    for placed, index in enumerate(order):
-        buffer = buffers[index]
-        before = done[:placed]
-        beside = before[(first[before] <= buffer.last) & (last[before] >= buffer.first)]
-        offsets[index] = _best_fit(beside, buffers, offsets, buffer.nbytes, alignment)
-        done[placed] = index
-    return offsets
+
+def _place(
+    buffers: Sequence[Buffer], beside: Sequence[Sequence[int]], order: Sequence[int], alignment: int
+) -> list[int]:
+    """The offset of each buffer, placed one after the other in an order."""
+    places = [-1] * len(buffers)
+    for index in order:
+        placed = [i for i in beside[index] if places[i] >= 0]
+        places[index] = _best_fit(placed, buffers, places, buffers[index].nbytes, alignment)
+    return [max(offset, 0) for offset in places]
 
 
 def _best_fit(
-    beside: NDArray[np.int64], buffers: Sequence[Buffer], offsets: Sequence[int], nbytes: int, alignment: int
+    beside: Sequence[int], buffers: Sequence[Buffer], offsets: Sequence[int], nbytes: int, alignment: int
 ) -> int:
     """The start of the smallest gap between the buffers alive at the same time that holds the bytes."""
-    spans = sorted((offsets[i], offsets[i] + buffers[i].nbytes) for i in beside.tolist())
+    spans = sorted((offsets[i], offsets[i] + buffers[i].nbytes) for i in beside)
     best, least, free = -1, -1, 0
     for start, end in spans:
         room = start - free

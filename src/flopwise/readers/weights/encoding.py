@@ -1,7 +1,8 @@
 """Stored elements as numbers: decoded from bytes, of an array in memory, or one value that is repeated.
 
 Plain types are taken as they are, narrow ones by a table of all their values. Elements of less than a byte begin at the
-lowest bits, as in ONNX and safetensors. Narrow floats are those of ml_dtypes.
+lowest bits, as in ONNX and safetensors. Narrow floats are those of ml_dtypes. NumPy is imported where elements are
+decoded: who asks for names, shapes and bytes does without it.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
-
-import numpy
 
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Elements
@@ -96,6 +95,8 @@ def numpy_type(dtype: str) -> Any:
     Raises:
         TypeError: there is none.
     """
+    import numpy
+
     if dtype in NARROW or dtype == "bfloat16":
         import ml_dtypes
 
@@ -110,6 +111,8 @@ def length(elements: int, dtype: str) -> int:
 
 def numbers(array: Any) -> Any:
     """An array with its elements in the types that a payload gives: float16 and narrower floats as float32."""
+    import numpy
+
     kind, name = array.dtype, array.dtype.name
     if name == "bool" or (name in PLAIN and name != "bfloat16"):
         plain = numpy.float32 if kind == numpy.float16 else kind.newbyteorder("=")
@@ -123,41 +126,56 @@ def numbers(array: Any) -> Any:
 
 def _decoder(dtype: str, stored: str) -> Callable[[Any], Any]:
     """A function from bytes to numbers in a type that NumPy has; 16 bits of a float32 are shifted to their place."""
-    if dtype == "float16":
-        return lambda data: data.view(stored).astype(numpy.float32)
-    if dtype == "bfloat16":
-        return lambda data: (data.view(stored).astype(numpy.uint32) << 16).view(numpy.float32)
-    native = numpy.dtype(stored).newbyteorder("=")
-    return lambda data: data.view(stored).astype(native, copy=False)
+
+    def decode(data: Any) -> Any:
+        import numpy
+
+        array = data.view(stored)
+        if dtype == "bfloat16":
+            return (array.astype(numpy.uint32) << 16).view(numpy.float32)
+        return array.astype(numpy.float32 if dtype == "float16" else array.dtype.newbyteorder("="), copy=False)
+
+    return decode
 
 
+@functools.cache
 def _values(dtype: str) -> Any:
     """The number that each pattern of bits stands for."""
     import ml_dtypes
+    import numpy
 
     name, kind = NARROW[dtype]
     patterns = numpy.arange(1 << BITS[dtype], dtype=numpy.uint8)
     return patterns.view(getattr(ml_dtypes, name)).astype(kind)
 
 
-def _looked_up(dtype: str) -> Callable[[Any], Any]:
-    """By a table: byte -> the numbers in it, lowest bits first."""
+@functools.cache
+def _table(dtype: str) -> Any:
+    """The numbers in each byte, lowest bits first."""
+    import numpy
+
     values, bits = _values(dtype), BITS[dtype]
     every = numpy.arange(256, dtype=numpy.uint16)[:, None]
-    table = values[(every >> numpy.arange(0, 8, bits, dtype=numpy.uint16)) & ((1 << bits) - 1)]
-    return lambda data: table[data].reshape(-1)
+    return values[(every >> numpy.arange(0, 8, bits, dtype=numpy.uint16)) & ((1 << bits) - 1)]
+
+
+def _looked_up(dtype: str) -> Callable[[Any], Any]:
+    """By a table."""
+    return lambda data: _table(dtype)[data].reshape(-1)
 
 
 def _sixes(dtype: str) -> Callable[[Any], Any]:
     """Four elements in three bytes."""
-    values = _values(dtype)
 
     def decode(data: Any) -> Any:
+        import numpy
+
         padded = numpy.zeros(-(-data.size // 3) * 3, numpy.uint8)
         padded[: data.size] = data
         threes = padded.reshape(-1, 3).astype(numpy.uint32)
         words = threes[:, 0] | threes[:, 1] << 8 | threes[:, 2] << 16
-        return values[(words[:, None] >> numpy.arange(0, 24, 6, dtype=numpy.uint32)) & 63].reshape(-1)
+        places = (words[:, None] >> numpy.arange(0, 24, 6, dtype=numpy.uint32)) & 63
+        return _values(dtype)[places].reshape(-1)
 
     return decode
 
@@ -172,6 +190,8 @@ class EncodedElements(Elements):
         self._count = count
 
     def blocks(self, elements: int) -> Iterator[Any]:
+        import numpy
+
         encoding, left = self._encoding, self._count
         if not left:
             return
@@ -181,12 +201,16 @@ class EncodedElements(Elements):
             yield block
 
     def raw(self) -> Any:
+        import numpy
+
         view = self._span.view() if self._encoding.stored and not self._encoding.stored.startswith(">") else None
         return None if view is None else numpy.frombuffer(view, self._encoding.stored, self._count)
 
 
 def concatenated(elements: Elements) -> Any:
     """All elements in a row, in memory."""
+    import numpy
+
     parts = list(elements.blocks(1 << 18))
     return numpy.concatenate(parts) if parts else numpy.empty(0, numpy.float32)
 
@@ -207,6 +231,8 @@ def strided(
         each: elements of a unit.
         marks: whether it is marked as conjugate, and as negative.
     """
+    import numpy
+
     flat = concatenated(elements)
     width = flat.itemsize
     steps = (*(stride * each * width for stride in strides), width)
