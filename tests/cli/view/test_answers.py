@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,3 +94,37 @@ def test_kinds_of_files() -> None:
         "nowhere.safetensors": "weights",
     }
     assert {name: kind(name) for name in kinds} == kinds
+
+
+#: Asks questions where no package but click can be imported.
+ALONE = """
+import json, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("numpy", "ml_dtypes", "rich", "onnx", "google", "urllib3", "torch", "sympy"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Finder())
+from flopwise.cli.view.answers import respond
+print(json.dumps([respond(question) for question in json.loads(sys.argv[1])]))
+"""
+
+
+def test_what_runs_in_a_browser_needs_no_package_but_click(tmp_path: Path) -> None:
+    safetensors = tmp_path / "x.safetensors"
+    header = json.dumps({"w": {"dtype": "BF16", "shape": [4, 4], "data_offsets": [0, 32]}}).encode()
+    safetensors.write_bytes(struct.pack("<Q", len(header)) + header + bytes(32))
+    models = [RESNET, "examples/alexnet.prototxt", str(safetensors)]
+    options = {"bound": {"device": "t4"}}
+    questions = [
+        {"tab": tab, "files": [model], "options": options.get(tab, {}), "format": format}
+        for model in models
+        for tab in ("profile", "memory", "bound", "advise")
+        for format in ("html", "json")
+    ]
+    questions.append({"tab": "trace", "files": ["examples/classifier_trace.json.gz"], "options": {}, "format": "html"})
+    questions.append({"tab": "compare", "files": models[:2], "options": {}, "format": "html"})
+    line = [sys.executable, "-c", ALONE, json.dumps(questions)]
+    done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
+    for question, answer in zip(questions, json.loads(done.stdout), strict=True):
+        assert (answer["code"], answer["error"]) == (0, ""), question
+        assert answer["text"] == respond(question)["text"]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from flopwise import cli
 from flopwise._child import Parent
+from flopwise.cli.view.drops import located
 from flopwise.cli.view.tabs import TABS
 from flopwise.errors import FlopwiseError, InputError, one_line
 from flopwise.report.formats.json import Json
@@ -80,6 +81,19 @@ def kind(name: str) -> str:
         return "model" if name.lower().endswith(endings()) else ""
     except (FlopwiseError, OSError):
         return ""
+
+
+def respond_in(root: str, question: Json) -> Json:
+    """The answer to a question of the page whose files lie in a folder as ``drops.located`` says.
+
+    Args:
+        root: the folder.
+        question: as for ``respond``, with files as ``{"drop": N, "name": NAME}``.
+    """
+    key = "kinds" if "kinds" in question else "files"
+    folder, names = located(question[key])
+    os.chdir(os.path.join(root, folder))
+    return respond({**question, key: names})
 
 
 def serve() -> None:

@@ -5,15 +5,29 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+from collections.abc import Sequence
 
 from flopwise.errors import InputError
+from flopwise.report.formats.json import Json
 
 #: Bytes of one piece, and of all files together, at most.
 PIECE, TOTAL = 16 << 20, 4 << 30
 
 
+def located(files: Sequence[Json]) -> tuple[str, list[str]]:
+    """The folder in which a command is about some files, and their names from there.
+
+    Args:
+        files: each as ``{"drop": N, "name": NAME}``, which lies in the folder N.
+    """
+    folders = {str(file["drop"]) for file in files}
+    if len(folders) == 1:
+        return folders.pop(), [file["name"] for file in files]
+    return "", [os.path.join(str(file["drop"]), file["name"]) for file in files]
+
+
 class Drops:
-    """A folder with the files of each drop: those of the first at its top, those of others in folders by number."""
+    """A folder with a folder for each drop, by its number."""
 
     def __init__(self) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="flopwise-view-", ignore_cleanup_errors=True)
@@ -55,7 +69,7 @@ class Drops:
             raise InputError("not the name of a file")
         if not 0 < len(os.fsencode(file)) < 256 or any(sign in file for sign in "/\\:\0"):
             raise InputError("not the name of a file")
-        return os.path.join(str(drop), file) if drop else file
+        return os.path.join(str(drop), file)
 
     def has(self, name: str) -> bool:
         """True for a file that was dropped."""

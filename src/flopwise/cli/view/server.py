@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from flopwise._child import Child, LostError
-from flopwise.cli.view.drops import PIECE, Drops
+from flopwise.cli.view.drops import PIECE, Drops, located
 from flopwise.cli.view.tabs import described
 from flopwise.errors import FlopwiseError, InputError, one_line
 from flopwise.report.formats.json import Json
@@ -56,9 +56,7 @@ class Viewer:
         files = question.get(key)
         if not isinstance(files, list) or not all(isinstance(file, dict) for file in files):
             raise InputError("a question has a list of files")
-        dropped = any("drop" in file for file in files)
-        names = [self._name(file, dropped) for file in files]
-        folder = self.drops.folder if dropped else self._home
+        folder, names = self._located(files)
         with self._one:
             self._child = self._child or Child("flopwise.cli.view.answers:serve")
             try:
@@ -69,17 +67,23 @@ class Viewer:
                 self.stop()
                 raise InputError(f"no answer: {one_line(error)}") from error
 
-    def _name(self, file: Json, dropped: bool) -> str:
-        """The name of a file for a command in the folder of the drops, or in that of the start."""
-        if "drop" in file:
-            name = self.drops.name(file["drop"], file.get("name"))
-            if self.drops.has(name):
-                return name
-        elif type(place := file.get("given")) is int and 0 <= place < len(self.models):
-            model = self.models[place]
-            there = os.path.join(self._home, model)
-            return there if dropped and os.path.exists(there) else model
-        raise InputError("no such file on the page")
+    def _located(self, files: Sequence[Json]) -> tuple[str, list[str]]:
+        """The folder for a command, and the names of files from there: as dropped, or as on the command line."""
+        dropped = [file for file in files if "drop" in file]
+        if not all(self.drops.has(self.drops.name(file["drop"], file.get("name"))) for file in dropped):
+            raise InputError("no such file on the page")
+        folder, names = located(dropped)
+        root = os.path.join(self.drops.folder, folder) if dropped else self._home
+        rest = iter(names)
+        return root, [next(rest) if "drop" in file else self._given(file, bool(dropped)) for file in files]
+
+    def _given(self, file: Json, elsewhere: bool) -> str:
+        """A model of the command line; a command in another folder needs the whole path of a file."""
+        place = file.get("given")
+        if type(place) is not int or not 0 <= place < len(self.models):
+            raise InputError("no such file on the page")
+        path = os.path.join(self._home, self.models[place])
+        return path if elsewhere and os.path.exists(path) else self.models[place]
 
     def stop(self) -> None:
         """End what is being computed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from flopwise.cli.completion import CONVENTION, DEVICE
@@ -57,6 +57,8 @@ class Tab(NamedTuple):
     beside: tuple[str, ...] = ()
     #: Kinds of the first file that need no second one.
     alone: tuple[str, ...] = ()
+    #: Packages without which the command cannot do anything.
+    needs: tuple[str, ...] = ()
     #: The sections of its page that are tabs of their own: id -> title.
     sections: Mapping[str, str] = {}
 
@@ -125,12 +127,14 @@ TABS: dict[str, Tab] = {
             Field("solve", "--solve", "Solve", "text", hint="macs <= 1G for N"),
         ),
         alone=_GRAPHS,
+        needs=("sympy",),
     ),
     "weights": Tab(
         "Weights",
         (*_GRAPHS, "weights"),
         (Field("by", "--by", "By", "choice", ("layer", "tensor"), "layer"),),
         alone=(*_GRAPHS, "weights"),
+        needs=("numpy",),
     ),
     "advise": Tab(
         "Advice",
@@ -151,6 +155,7 @@ TABS: dict[str, Tab] = {
             Field("cache", "--kv-dtype", "Cache", "text", hint="fp8"),
         ),
         alone=("language",),
+        needs=("torch", "transformers"),
     ),
     "trace": Tab(
         "Trace",
@@ -168,9 +173,14 @@ TABS: dict[str, Tab] = {
 }
 
 
-def described() -> list[Json]:
-    """The tabs for the page."""
+def described(without: Collection[str] = ()) -> list[Json]:
+    """The tabs for the page.
+
+    Args:
+        without: packages that will never be there, nor the tabs that need them.
+    """
     return [
         {"command": command, **tab._asdict(), "fields": [field._asdict() for field in tab.fields]}
         for command, tab in TABS.items()
+        if not set(tab.needs).intersection(without)
     ]

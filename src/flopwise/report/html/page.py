@@ -50,6 +50,8 @@ class Layout:
     controls: bool = False
     #: The pages that it shows in frames, which its policy holds for, too.
     frames: Sequence[Layout] = ()
+    #: Where else its scripts may come from.
+    sources: str = ""
     #: What its policy allows beside scripts, and its foot says of that.
     allows: str = ""
     promise: str = "The page holds all its data and loads nothing."
@@ -108,4 +110,4 @@ def _policy(layout: Layout) -> str:
         f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts
     )
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; script-src {hashes}"
-    return policy + layout.allows
+    return f"{policy} {layout.sources}".rstrip() + layout.allows

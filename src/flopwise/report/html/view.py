@@ -1,9 +1,12 @@
 """The page on which files are dropped: the other pages stand in it as tabs, each in a frame that can reach nothing.
 
-Who answers it is a script: ``local.js`` asks the server that has sent the page.
+Who answers it is a script: ``local.js`` asks the server that has sent the page, ``worker.js`` flopwise itself, which
+runs in the browser.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from flopwise.report.formats.json import Json
 from flopwise.report.html import bound, compare, llm, model, sheet, trace, traces
@@ -20,12 +23,21 @@ LOCAL = Layout(
     promise="Files stay on this machine: the page speaks with flopwise on its loopback address alone.",
 )
 
+#: The page that needs no installation; ``packaging/app.py`` puts what it loads beside it.
+APP = replace(
+    LOCAL,
+    scripts="worker files options tabs start",
+    allows="; connect-src 'self'; worker-src 'self' blob:",
+    sources="'self' 'wasm-unsafe-eval'",
+    promise="Files stay on this machine: flopwise runs in the page itself, and nothing is sent anywhere.",
+)
+
 
 def render_view(layout: Layout, data: Json) -> str:
     """The page.
 
     Args:
-        layout: ``LOCAL``.
+        layout: ``LOCAL`` or ``APP``.
         data: ``tabs`` with their fields, and the names of the files that are ``given`` from the start.
     """
     return page(layout, "flopwise", {"promise": layout.promise, **data})

@@ -74,7 +74,6 @@ flopwise.files = (() => {
     looked: () => looked,
     others: (kinds) => files.filter((file) => file !== looked && kinds.includes(file.kind)),
     begin: async () => {
-      document.getElementById("drop-promise").textContent = data.promise;
       if (data.given.length) await kinds(data.given.map((name, given) => ({ name, of: { given } }))).catch((error) => say(error.message, true));
     },
   };

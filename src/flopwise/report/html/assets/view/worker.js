@@ -1,0 +1,79 @@
+"use strict";
+// Who answers: flopwise itself, on Python in a worker. Files are read there piece by piece, as far as they are asked for.
+flopwise.service = (() => {
+  // What the worker runs. It is made of a text of this page, so that the policy of the page holds for it, too.
+  async function work(base) {
+    const { loadPyodide } = await import(`${base}pyodide.mjs`);
+    const python = await loadPyodide({ indexURL: base, packages: [], fullStdLib: false });
+    const there = new Set();
+    async function unpack(name) {
+      if (there.has(name)) return;
+      python.unpackArchive(await (await fetch(`${base}${name}.zip`)).arrayBuffer(), "zip", { extractDir: "/lib/app" });
+      there.add(name);
+    }
+    await unpack("flopwise");
+    python.FS.mkdirTree("/drops");
+    const respond = python.runPython("import sys; sys.path.append('/lib/app'); import json; from flopwise.cli.view.answers import respond_in; lambda text: json.dumps(respond_in('/drops', json.loads(text)))");
+    const acts = {
+      add({ drop, files }) {
+        const place = `/drops/${drop}`;
+        python.FS.mkdirTree(place);
+        python.FS.mount(python.FS.filesystems.WORKERFS, { blobs: files.map(({ name, file }) => ({ name, data: file })) }, place);
+        return null;
+      },
+      async ask({ question, needs }) {
+        for (const name of needs) await unpack(name);
+        return JSON.parse(respond(JSON.stringify(question)));
+      },
+    };
+    onmessage = async ({ data: { id, act, about } }) => {
+      try { postMessage({ id, answer: await acts[act](about) }); }
+      catch (error) { postMessage({ id, fault: String(error.message || error).trim().split("\n").pop() }); }
+    };
+    postMessage({ id: 0, answer: null });
+  }
+
+  const added = []; // what a new worker is given again
+  let worker, waiting, count = 0;
+  function start() {
+    const url = URL.createObjectURL(new Blob([`(${work})(${JSON.stringify(new URL(".", location).href)}).catch((error) => postMessage({ id: 0, fault: String(error) }))`], { type: "text/javascript" }));
+    worker = new Worker(url, { type: "module" });
+    waiting = new Map();
+    const begun = new Promise((done, failed) => waiting.set(0, { done, failed }));
+    worker.onmessage = ({ data: { id, answer, fault } }) => {
+      const { done, failed } = waiting.get(id);
+      waiting.delete(id);
+      if (fault === undefined) done(answer); else failed(new Error(fault));
+    };
+    worker.onerror = (event) => waiting.forEach(({ failed }) => failed(new Error(event.message)));
+    return begun;
+  }
+  const call = (act, about) => new Promise((done, failed) => {
+    count += 1;
+    waiting.set(count, { done, failed });
+    worker.postMessage({ id: count, act, about });
+  });
+  const service = {
+    ready: start(),
+    async add(drop, files, progress) {
+      progress("Python is being loaded …");
+      await service.ready;
+      added.push({ drop, files });
+      await call("add", { drop, files });
+    },
+    async ask(question) {
+      await service.ready;
+      return call("ask", { question, needs: flopwise.data.tabs.find((tab) => tab.command === question.tab)?.needs ?? [] });
+    },
+    async stop() {
+      worker.terminate();
+      waiting.forEach(({ failed }) => failed(new Error("stopped")));
+      service.ready = start();
+      await service.ready;
+      for (const files of added) await call("add", files);
+    },
+  };
+  // Once loaded, the page works without a network.
+  navigator.serviceWorker?.register("offline.js").catch(() => null);
+  return service;
+})();
