@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from flopwise.api.read import read
     from flopwise.api.shapes import write_shapes
     from flopwise.api.sparsity import sparsity
+    from flopwise.api.stages.diffusion import diffusion
     from flopwise.api.trace import compare_traces, trace
     from flopwise.api.weights import weights
     from flopwise.conventions import CONVENTIONS, Convention
@@ -89,6 +90,7 @@ __all__ = [
     "compare",
     "compare_traces",
     "devices",
+    "diffusion",
     "formula",
     "limits",
     "llm",
@@ -114,6 +116,7 @@ _HOMES = {
     **{name: f"api.{name}" for name in ("profile", "read", "schema", "sparsity", "trace", "weights")},
     "compare_traces": "api.trace",
     "devices": "api.bound",
+    "diffusion": "api.stages.diffusion",
     "write_shapes": "api.shapes",
     "Advice": "analyses.advice.advice",
     "Bound": "analyses.timing.bound",

@@ -26,7 +26,7 @@ from flopwise.cli.command import GROUPS, Command
 ROOT = Path(__file__).parents[2]
 
 #: Examples that take a while to start, because of what they import.
-NEEDS = {"llm": "transformers", "bench": "onnxruntime", "zoo": "duckdb", "mcp": "mcp_types"}
+NEEDS = {"llm": "transformers", "pipeline/": "diffusers", "bench": "onnxruntime", "zoo": "duckdb", "mcp": "mcp_types"}
 
 
 def _commands() -> Iterator[tuple[str, Command]]:
@@ -90,6 +90,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.json").write_text(made_up(flopwise.profile(folder / "model.onnx")))
     shutil.copyfile(ROOT / "examples" / "classifier_trace.json.gz", folder / "trace.json.gz")
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["LlamaForCausalLM"]}))
+    shutil.copytree(ROOT / "examples" / "tiny_diffusion", folder / "pipeline")
     return folder
 
 

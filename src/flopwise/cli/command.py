@@ -47,6 +47,8 @@ class Group:
 option = Group("Options")
 devices = Group("Devices")
 training = Group("Training")
+media = Group("Images and sound")
+pipelines = Group("Diffusion pipelines")
 inputs = Group("Inputs")
 counts = Group("What to count")
 shows = Group("What to show")
@@ -60,7 +62,22 @@ language = Group("Language models")
 #: The titles of the groups in the order of a help text: those of the command itself first.
 GROUPS = tuple(
     group.title
-    for group in (option, devices, training, inputs, counts, shows, output, onnx, pytorch, jax, caffe, language)
+    for group in (
+        option,
+        devices,
+        training,
+        media,
+        pipelines,
+        inputs,
+        counts,
+        shows,
+        output,
+        onnx,
+        pytorch,
+        jax,
+        caffe,
+        language,
+    )
 )
 
 

@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from flopwise.cli import options
-from flopwise.cli.command import Choice, Command, devices, option, training
+from flopwise.cli.command import Choice, Command, Option, devices, option, pipelines, training
 from flopwise.cli.completion import DEVICE
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Read
@@ -31,6 +31,10 @@ _OF_REQUEST = (
     "cp",
 )
 
+#: Options of a diffusion pipeline alone, and those that it shares with language models.
+_OF_PIPELINE = ("steps", "size", "frames", "guidance")
+_SHARED = ("prompt", "batch", "dtype", "device", "memory_fraction")
+
 #: The ways of dividing among devices.
 _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
 
@@ -39,9 +43,9 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
     "llm",
     cls=Command,
     examples=[
-        "config.json",
         "config.json --device 2xh100 --tp 2 --prompt 32768 -b 16",
         "config.json --train --fsdp 8 -b 8",
+        "pipeline/model_index.json --steps 28 --size 1024x1024 --device h100",
     ],
 )
 @click.argument("model", type=Read())
@@ -123,19 +127,32 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
 )
 @training("--measured", type=float, metavar="SECONDS", help="Seconds of a step of a run on the device, for MFU.")
 @training("--tokens-per-s", "rate", type=float, metavar="X", help="Tokens per second of a run on the device, for MFU.")
+@pipelines("--steps", type=int, metavar="N", help="Steps of the scheduler; default of these: as the pipeline has it.")
+@pipelines("--size", metavar="WxH", help="Width and height of the image in pixels: 1024x1024.")
+@pipelines("--frames", type=int, metavar="N", help="Frames of a video.")
+@pipelines("--guidance", type=float, metavar="X", help="The scale of guidance.")
 @options.units
 @writes("sheet", "content", "llm")
 @options.figures("cost and memory against the context")
 def command(model: str, output: Output, figures: str | None, figure_format: str, **settings: Any) -> int:
     """The cost of a request to a language model: prompt, each token after it, cache, and what must fit.
 
-    MODEL is a config.json, a folder with one, hf:ORG/NAME or a GGUF file. transformers builds the model and its cache
-    without memory for the weights; none are read.
+    MODEL is a config.json, a folder with one, hf:ORG/NAME or a GGUF file; or a diffusion pipeline, a folder of
+    diffusers or its model_index.json. transformers and diffusers build the model without memory for the weights; none
+    are read.
     """
     import flopwise
+    from flopwise.readers.torch.diffusion.format import is_pipeline
     from flopwise.report.commands.llm.report import llm_report
 
     del settings["human"]
+    if is_pipeline(model):
+        if figures is not None:
+            raise InputError("--figures shows a request to a language model")
+        return _diffusion(model, output, settings)
+    _refuse({name: f"--{name}" for name in _OF_PIPELINE}, "is for a diffusion pipeline")
+    for name in _OF_PIPELINE:
+        del settings[name]
     shares = {way: n for way in _WAYS if (n := settings.pop(way)) is not None}
     trained = {key: settings.pop(key) for key in ("optimizer", "checkpointing", "lora")}
     run = {"tokens_per_second": settings.pop("rate"), "measured": settings.pop("measured")}
@@ -184,6 +201,24 @@ def _refuse(names: dict[str, str], why: str) -> None:
     for name, written in names.items():
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise InputError(f"{written} {why}")
+
+
+def _diffusion(model: str, output: Output, settings: dict[str, Any]) -> int:
+    """The page of an image or a video of a diffusion pipeline."""
+    import flopwise
+    from flopwise.report.commands.llm.diffusion import diffusion_report
+
+    own = {*_OF_PIPELINE, *_SHARED}
+    others = {
+        option.name: max(option.opts, key=len)
+        for option in click.get_current_context().command.params
+        if isinstance(option, Option) and option.group not in ("Output", "What to show") and option.name not in own
+    }
+    _refuse(others, f"is for a language model; {model} is a diffusion pipeline")
+    with Progress() as progress:
+        result = flopwise.diffusion(model, progress=progress, **{name: settings[name] for name in own})
+    output.write(diffusion_report(result))
+    return 0
 
 
 def _train(model: str, output: Output, settings: dict[str, Any], more: dict[str, Any]) -> int:

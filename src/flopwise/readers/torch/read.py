@@ -104,6 +104,27 @@ def result_of(model: nn.Module, inputs: Any, keep: Callable[[Any], Any]) -> Any:
             ) from failed.__cause__
 
 
+def graph_and_result(model: nn.Module, inputs: Any, keep: Callable[[Any], Any]) -> tuple[Graph, Any]:
+    """The graph of a module in eval mode, from one run on meta tensors, and the part to be kept of what it returns.
+
+    Args:
+        model: the module.
+        inputs: as in ``read_torch``.
+        keep: as in ``result_of``.
+
+    Raises:
+        ModelError: the module fails with these inputs.
+    """
+    kind = type(model).__name__
+    with _ONE_AT_A_TIME, outside_of_modes(), gathered(model) as notes:
+        arguments = settle(model, inputs, None, None, kind)
+        try:
+            recorded = run(model, arguments, "eval", grad=False, real=False, keep=keep)
+        except RunError as failed:
+            raise ModelError(f"{kind}: {failed.where}{failed.words}{failed.place}") from failed.__cause__
+        return _of_run(model, arguments, recorded, notes, "", kind), recorded.result
+
+
 def _graph(
     model: nn.Module,
     arguments: Arguments,

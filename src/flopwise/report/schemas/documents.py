@@ -24,6 +24,7 @@ DOCUMENTS: dict[str, Document] = {
     "check": Document("check", counts.CHECK),
     "compare": Document("compare", counts.COMPARE),
     "devices": Document("devices", timing.DEVICES),
+    "diffusion": Document("llm", language.DIFFUSION),
     "flops": Document("flops", counts.FLOPS),
     "formula": Document("formula", formulas.FORMULA),
     "formula-solution": Document("formula --solve", formulas.FORMULA_SOLUTION),

@@ -195,3 +195,80 @@ LLM_TRAIN: dict[str, Member] = {
     "exact": ("flag", "whether the figures are exact"),
     "notes": NOTES,
 }
+
+_STAGE: dict[str, Member] = {
+    "name": ("text", "name of the component"),
+    "calls": ("integer", "its calls in the request"),
+    "batch": ("integer", "prompts, latents or images of a call"),
+    "macs": ("integer", "multiply-accumulates of a call"),
+    "needed_macs": ("integer", "of these, without the pairs that masks leave out"),
+    "attention_macs": ("integer", "of these, products of queries, keys and values"),
+    "flops": ("integer", "FLOPs of a call"),
+    "bytes": ("integer", "bytes of weights that a call reads"),
+    "activation_bytes": ("integer|null", "most bytes of activations alive at once in the program"),
+    "workspace_bytes": ("integer|null", "the same with attention in one piece"),
+    "total_macs": ("integer", "multiply-accumulates of all calls"),
+    "total_flops": ("integer", "FLOPs of all calls"),
+    "total_least_ns?": ("integer", "least time of all calls on the device"),
+    "roof?": ("text", "limit of that time: compute or memory"),
+}
+
+DIFFUSION: dict[str, Member] = {
+    "model": (
+        {
+            "name": ("text", "class of the pipeline"),
+            "source": ("text", "its folder"),
+            "dtype": ("text", "element type of the weights"),
+        },
+        "the pipeline",
+    ),
+    "batch": ("integer", "images or videos at once"),
+    "steps": ("integer", "steps of the scheduler"),
+    "width": ("integer", "pixels"),
+    "height": ("integer", "pixels"),
+    "frames": ("integer|null", "frames of a video; null for images"),
+    "params": ("integer", "parameters of all components"),
+    "weight_bytes": ("integer", "bytes of their weights"),
+    "components": (
+        By(
+            {
+                "kind": ("text", "class of the module"),
+                "params": ("integer", "parameters"),
+                "weight_bytes": ("integer", "bytes of weights"),
+            },
+            "component",
+        ),
+        "every module that is loaded",
+    ),
+    "stages": ([_STAGE], "what runs, in the order of the first call"),
+    "request": (
+        {
+            "macs": ("integer", "multiply-accumulates"),
+            "needed_macs": ("integer", "of these, without the pairs that masks leave out"),
+            "flops": ("integer", "FLOPs"),
+        },
+        "all calls",
+    ),
+    "memory": (
+        {
+            "weight_bytes": ("integer", "weights of all components"),
+            "workspace_bytes": ("integer|null", "workspace of the largest stage"),
+            "must_fit_bytes": ("integer|null", "both"),
+            "one_component_bytes": ("integer|null", "the same with one component at a time on the device"),
+        },
+        "what must fit",
+    ),
+    "device?": (
+        {
+            "name": ("text", "the device"),
+            "memory_fraction": ("number", "share of its memory that may be used (--memory-fraction)"),
+            "memory_bytes": ("integer|null", "bytes of that"),
+            "fits": ("flag|null", "whether it fits"),
+            "least_ns": ("integer|null", "least time of the request"),
+        },
+        "the request on a device",
+    ),
+    "verdict": ("text", "the answer in a line"),
+    "exact": ("flag", "whether the figures are exact"),
+    "notes": NOTES,
+}

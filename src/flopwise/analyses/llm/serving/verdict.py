@@ -33,11 +33,11 @@ def verdict(serving: Serving) -> str:
         said.append(f"at most {_sequences(serving.max_sequences)}")
     shared = serving.engine.shared_prefix and serving.sequences > 1  # times are those without a prefix
     if serving.floors is not None and serving.floors.decode_seconds and not shared:
-        said.append(f"at most {_rate(1 / serving.floors.decode_seconds)} tokens/s each")
+        said.append(f"at most {rate(1 / serving.floors.decode_seconds)} tokens/s each")
     elif serving.floors is not None and serving.floors.prefill_seconds and not cache and split.pp == 1:
         batch = serving.sequences * split.dp
         batches = f" in batches of {batch:,}" if batch > 1 else ""
-        said.append(f"at most {_rate(batch / serving.floors.prefill_seconds)} sequences/s{batches}")
+        said.append(f"at most {rate(batch / serving.floors.prefill_seconds)} sequences/s{batches}")
     return "; ".join(said)
 
 
@@ -45,8 +45,9 @@ def _sequences(count: int) -> str:
     return f"{count:,} sequence{'' if count == 1 else 's'}"
 
 
-def _rate(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+def rate(number: float) -> str:
+    """A rate with two digits or more."""
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
 
 def capacity(nbytes: int, reported: bool) -> str:

@@ -198,7 +198,8 @@ class Recorder:
         """Write an operation down, and give its results graph tensors.
 
         An operation that hands back an argument as it was is not written down, nor is a setting of PyTorch's
-        (``torch.set_grad_enabled``), which neither takes a tensor nor gives one.
+        (``torch.set_grad_enabled``), which neither takes a tensor nor gives one, nor what PyTorch leaves to the other
+        operand (``tensor == "text"``).
 
         Args:
             plan: what it is.
@@ -221,7 +222,7 @@ class Recorder:
                 outputs.append(stand_ins.result(part, id(part) in rewritten, grad))
         outputs += [stand_ins.result(target, True, grad) for target in targets if id(target) not in returned]
         is_setting = not (plan.foreign or tensors_of(*graphed, *named.values()))
-        if outputs or not (parts or is_setting):
+        if outputs or not (parts or is_setting or result is NotImplemented):
             self._append(plan, graphed, named, outputs)
 
     def _elements(self, tensor: TorchTensor) -> TorchTensor | None:

@@ -114,7 +114,7 @@ def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
     if name.lower().endswith(GGUF):
         return _from_gguf(transformers, name)
     path = Path(name) / FILE if os.path.isdir(name) else Path(name)
-    return _of_content(transformers, _content(path), str(path), str(path.parent), trust_code)
+    return _of_content(transformers, read_object(path), str(path), str(path.parent), trust_code)
 
 
 def stated_settings(model: str | os.PathLike[str]) -> Mapping[str, Any]:
@@ -124,7 +124,7 @@ def stated_settings(model: str | os.PathLike[str]) -> Mapping[str, Any]:
         return {}
     if name.startswith(HUB):
         return _from_hub(_transformers(name), name)
-    return _content(Path(name) / FILE if os.path.isdir(name) else Path(name))
+    return read_object(Path(name) / FILE if os.path.isdir(name) else Path(name))
 
 
 def _of_content(transformers: Any, content: Mapping[str, Any], name: str, place: str, trust_code: bool) -> Any:
@@ -259,8 +259,12 @@ def _transformers(name: str) -> Any:
         raise ModelError(f"{name}: {_NEEDS}") from None
 
 
-def _content(path: Path) -> Mapping[str, Any]:
-    """A configuration as the file spells it."""
+def read_object(path: Path) -> Mapping[str, Any]:
+    """A configuration as the file spells it.
+
+    Raises:
+        ModelError: it is no JSON object, or cannot be read.
+    """
     try:
         content = json.loads(text_of_file(path))
     except InputError as error:

@@ -43,11 +43,21 @@ def language_model(model: str | os.PathLike[str], dtype: str | None = None, trus
         ModelError: the configuration cannot be read, or transformers cannot build a model from it.
         InputError: the element type is unknown.
     """
-    kind = ALIASES.get(dtype.lower(), dtype.lower()) if dtype else ""
-    if dtype is not None and kind not in DTYPES:
-        raise InputError(f"unknown element type {dtype!r}; known: bf16, fp16, fp32")
+    kind = None if dtype is None else element_type(dtype)
     config = read_config(model, trust_code)
-    return built(config, os.fsdecode(model), DTYPES.get(kind), trust_code)
+    return built(config, os.fsdecode(model), kind, trust_code)
+
+
+def element_type(dtype: str) -> torch.dtype:
+    """The element type of weights by one of its names.
+
+    Raises:
+        InputError: it is unknown.
+    """
+    kind = ALIASES.get(dtype.lower(), dtype.lower())
+    if kind not in DTYPES:
+        raise InputError(f"unknown element type {dtype!r}; known: bf16, fp16, fp32")
+    return DTYPES[kind]
 
 
 def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: bool = False) -> nn.Module:
@@ -63,7 +73,7 @@ def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: 
         options["trust_remote_code"] = True
     hub = nullcontext() if trust_code else offline()
     try:
-        with silent(), _counted(name), hub, user_code(name, "it made the module"):
+        with silent(), counted_modules(name), hub, user_code(name, "it made the module"):
             module: nn.Module = constructed(
                 maker, lambda: repaired(lambda: maker(config, **options)), torch.device("meta")
             )
@@ -139,7 +149,7 @@ def _size(config: Any, key: str) -> object:
 
 
 @contextmanager
-def _counted(name: str) -> Iterator[None]:
+def counted_modules(name: str) -> Iterator[None]:
     """Stop the building of a model in this thread when it gets more modules than the limit."""
     thread, seen = threading.get_ident(), 0
 

@@ -1,0 +1,105 @@
+"""A stage of a request: a model that is called so many times with tensors of the same shapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from flopwise.analyses.llm.serving.workspace import EngineStep
+from flopwise.analyses.llm.step import Step, step_of
+from flopwise.analyses.timing.device import Device
+from flopwise.analyses.timing.roofline import Roofline, roofline
+from flopwise.profiles.profile import Profile
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The cost of the calls of a model."""
+
+    name: str
+    calls: int
+    #: How often an engine reads its weights at least: calls of one round can be a batch.
+    rounds: int
+    #: One call.
+    cost: Step
+    #: Bytes of activations alive at once in a call, with attention in one piece; None when a size is missing.
+    workspace_bytes: int | None
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of all calls."""
+        return self.calls * self.cost.macs
+
+    @property
+    def needed_macs(self) -> int:
+        """Multiply-accumulates of all calls that an engine needs: without the pairs that masks leave out."""
+        return self.calls * self.cost.needed_macs
+
+    @property
+    def flops(self) -> int:
+        """Operations of all calls."""
+        return self.calls * self.cost.flops
+
+    def floor(self, device: Device) -> Roofline:
+        """The least time of all calls on a device."""
+        products = {types: self.calls * macs for types, macs in self.cost.products.items()}
+        return roofline(device, products, self.rounds * self.cost.least_bytes)
+
+    def to_dict(self, device: Device | None) -> dict[str, Any]:
+        """The stage in JSON; figures of one call but for those named ``total``, times in whole nanoseconds."""
+        cost = self.cost
+        floor = None if device is None else self.floor(device)
+        return {
+            "name": self.name,
+            "calls": self.calls,
+            "batch": cost.batch,
+            "macs": cost.macs,
+            "needed_macs": cost.needed_macs,
+            "attention_macs": cost.attention_macs,
+            "flops": cost.flops,
+            "bytes": cost.bytes,
+            "activation_bytes": cost.activation_bytes,
+            "workspace_bytes": self.workspace_bytes,
+            "total_macs": self.macs,
+            "total_flops": self.flops,
+            **(
+                {}
+                if floor is None
+                else {
+                    "total_least_ns": math.ceil(floor.seconds * 1e9),
+                    "roof": floor.roof,
+                }
+            ),
+        }
+
+
+def stage_of(
+    profile: Profile,
+    name: str,
+    calls: int,
+    batch: int,
+    rounds: int = 1,
+    widths: Mapping[str, Fraction] | None = None,
+) -> Stage:
+    """The stage that a profile of one call describes.
+
+    Args:
+        profile: the call.
+        name: what the stage is called.
+        calls: how often it is called.
+        batch: images, clips or prompts of a call.
+        rounds: how many of the calls wait for others of them.
+        widths: bytes of each element of stored tensors, by name, where they differ from the program's.
+    """
+    cost = step_of(profile, batch=batch, past=0, new=1, widths=dict(widths or {}), last_logits=False)
+    workspace = EngineStep(profile, 1, last_logits=False).workspace()
+    return Stage(name, calls, rounds, cost, None if workspace is None else workspace.nbytes(0))
+
+
+def largest_workspace(stages: Sequence[Stage]) -> int | None:
+    """Bytes of the workspace of the largest stage; None where one is not known."""
+    sizes = [stage.workspace_bytes for stage in stages]
+    return None if None in sizes else max((size for size in sizes if size is not None), default=0)
