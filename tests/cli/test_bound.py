@@ -104,8 +104,9 @@ def test_devices(run: Run) -> None:
         shown = {dtype for dtype, figure in zip(heads[2:7], row[2:7], strict=True) if figure}
         assert shown <= stated.get(row[0], shown), "what another type does is not shown as this one's"
     one = run("devices", "h100")
-    assert "NVIDIA H100 Tensor Core GPU datasheet" in one.out
-    assert "with sparsity" in one.out
+    assert "[1] NVIDIA H100 Tensor Core GPU " in one.out
+    assert one.out.count("NVIDIA H100 Tensor Core GPU datasheet") == 1, "a figure has the number of its document"
+    assert " sparse " in one.out
     found = json.loads(run("devices", "mi300x", "-f", "json").out)["devices"][0]
     assert found["id"] == "mi300x"
     assert all(figure["source"] and figure["unit"] for figure in found["figures"])

@@ -105,6 +105,7 @@ def test_documents_have_a_title_and_a_link(name: str) -> None:
     for key, document in table["document"].items():
         assert re.match(r"https://\S+$", document["url"]), key
         assert document["title"]
+        assert ": " not in document["title"], "what a figure was derived of stands before a colon"
     text = files("flopwise.analyses.timing").joinpath(f"data/{name}.toml").read_text("utf-8")
     for key in table["document"]:
         assert f'source = "{key}"' in text, f"{key} is the source of nothing"

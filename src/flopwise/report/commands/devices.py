@@ -58,9 +58,11 @@ def _schema(devices: Sequence[Device]) -> Json:
 
 
 def _sheet(device: Device, data: bool, look: Look) -> Sheet:
+    documents = _documents(device)
     memory = [human(device.memory_bytes, "B") + " memory"] if device.memory_bytes else []
     if device.reported is not None and device.reported.nbytes != device.memory_bytes:
-        memory.append(f"its driver reports {human(device.reported.nbytes, 'B')}")
+        reported = human(device.reported.nbytes, "B")
+        memory.append(_cited(f"its driver reports {reported}: {device.reported.source}", documents))
     caches = [f"{c.level.upper()} {human(c.nbytes, 'B')}" for c in device.caches]
     names = [f"also {', '.join(device.aliases)}"] if device.aliases else []
 
@@ -70,7 +72,12 @@ def _sheet(device: Device, data: bool, look: Look) -> Sheet:
         return f"{peak.value * 1e6:.3g} us" if peak.unit == "s" else human(round(peak.value), peak.unit)
 
     def density(peak: Peak) -> str:
-        return "" if peak.dtype is None else "dense" if peak.dense else "with sparsity"
+        return "" if peak.dtype is None else "dense" if peak.dense else "sparse"
+
+    def source(peak: Peak) -> str:
+        if data:
+            return f"{peak.source} <{peak.url}>" if peak.url else peak.source
+        return _cited(peak.source, documents)
 
     columns: tuple[Field[Peak], ...] = (
         Field(Head("what", "figure", "text", 0), lambda p: p.what),
@@ -79,33 +86,40 @@ def _sheet(device: Device, data: bool, look: Look) -> Sheet:
         Field(Head("unit", "unit", "text", 2 if data else 1), lambda p: p.unit if data else ""),
         Field(Head("dense", "density", "text", 1), density),
         Field(Head("kind", "kind", "text", 4), lambda p: p.kind),
-        Field(
-            Head("source", "source", "text", 2, prose=True),
-            lambda p: f"{p.source} <{p.url}>" if p.url and data else p.source,
-        ),
+        Field(Head("source", "source", "text", 2, prose=True), source),
     )
     return Sheet.of(
         columns,
         device.peaks,
         about=(look.text(device.name), device.id, *map(look.text, names), *memory, *caches),
-        notes=look.texts(filter(None, [device.note, *_clock(device), *_documents(device)])),
+        notes=look.texts(filter(None, [device.note, *_clock(device, documents), *_links(documents)])),
     )
 
 
-def _clock(device: Device) -> list[str]:
+def _clock(device: Device, documents: dict[str, str]) -> list[str]:
     """The highest clock of a device, with its source."""
     clock = device.clock
     if clock is None:
         return []
-    return [f"runs at up to {clock.highest:,} MHz, rated {clock.rated:,}: {clock.source}: {clock.url}"]
+    return [_cited(f"runs at up to {clock.highest:,} MHz, rated {clock.rated:,}: {clock.source}", documents)]
 
 
-def _documents(device: Device) -> list[str]:
-    """Each document that is a source of figures, with its link."""
-    links = {peak.source.rpartition(": ")[2]: peak.url for peak in device.peaks if peak.url}
-    if device.reported is not None and device.reported.url:
-        links[device.reported.source.rpartition(": ")[2]] = device.reported.url
-    return [f"{title}: {url}" for title, url in links.items()]
+def _documents(device: Device) -> dict[str, str]:
+    """Title of each document that is a source of figures, and its link."""
+    sources = [(peak.source, peak.url) for peak in device.peaks]
+    sources += [(source.source, source.url) for source in (device.reported, device.clock) if source is not None]
+    return {source.rpartition(": ")[2]: url for source, url in sources if url}
+
+
+def _cited(source: str, documents: dict[str, str]) -> str:
+    """A source with its document's number in place of the title."""
+    how, _, title = source.rpartition(": ")
+    return f"{how} [{[*documents].index(title) + 1}]".strip() if title in documents else source
+
+
+def _links(documents: dict[str, str]) -> list[str]:
+    """The documents with their numbers and links."""
+    return [f"[{number}] {title}: {url}" for number, (title, url) in enumerate(documents.items(), 1)]
 
 
 def _content(device: Device) -> Json:
