@@ -75,6 +75,7 @@ def test_training(llama: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["-b", "0"], "batch 0: must be at least 1"),
         (["--block-size", "0"], "block_size 0: must be at least 1"),
         (["--prompt", "32", "--shared-prefix", "33"], "shared_prefix 33: the prompt has 32 tokens"),
+        (["--generate", "0", "--shared-prefix", "4"], "shared_prefix 4: no token is generated, so no cache is kept"),
         (["--memory-fraction", "1.1"], "memory_fraction 1.1: must be above 0 and at most 1"),
         (["--memory-fraction", "0.5"], "memory_fraction 0.5: give the device as well"),
         (["-b", "99999999999999"], " has more bytes than PyTorch can count; give smaller sizes"),

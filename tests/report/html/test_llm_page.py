@@ -48,6 +48,20 @@ def test_the_page_of_several_devices_is_of_these(tmp_path: Path) -> None:
     assert cards["each further token at least"] == (duration(serving.floors.decode_seconds), "tp 2")
 
 
+def test_the_page_shows_what_fills_a_device_and_how_fast_it_can_be_with_more_sequences(tmp_path: Path) -> None:
+    request = {"prompt": 32, "generate": 4, "device": "h100"}
+    result = flopwise.llm(written(tmp_path, LLAMA), **request, curve=True)
+    data = data_of(as_text(llm_report(result), "html"))
+    assert sum(nbytes for _, nbytes in data["fill"]) == result.serving.device_bytes
+    points = {point["sequences"]: point for point in data["batches"]}
+    assert list(points)[:4] == [1, 2, 4, 8]
+    alone = flopwise.llm(tmp_path, **request, batch=8).serving.floors
+    # but for the rows of the embedding, of which one is read
+    assert alone.decode_seconds * 0.99e9 < points[8]["ns"] <= alone.decode_seconds * 1e9
+    assert points[8]["rate"] == pytest.approx(alone.tokens_per_second, rel=0.01)
+    assert result.to_dict()["batches"][3]["sequences"] == 8
+
+
 def test_points_of_the_curve_are_runs_of_their_own(tmp_path: Path) -> None:
     result = flopwise.llm(written(tmp_path, WINDOW), prompt=16, generate=2, curve=True)
     for point in result.curve:

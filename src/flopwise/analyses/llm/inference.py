@@ -11,6 +11,7 @@ from flopwise.analyses.llm.on_device import OnDevice
 from flopwise.analyses.llm.program import Program, step
 from flopwise.analyses.llm.program import prefill as prefill_of
 from flopwise.analyses.llm.runs import Runs
+from flopwise.analyses.llm.serving.batches import Batch
 from flopwise.analyses.llm.serving.memory import Memory
 from flopwise.analyses.llm.serving.serving import Engine, Serving
 from flopwise.analyses.llm.serving.split import Divisible, divisible
@@ -76,6 +77,8 @@ class Inference:
     #: The same request by every split among several devices, the best first.
     splits: tuple[Serving, ...] = ()
     serving: Serving | None = None
+    #: Steps of more and more sequences on the devices, where a curve was asked for.
+    batches: tuple[Batch, ...] = ()
     #: Rounds with a draft model; None without one.
     speculation: Speculation | None = None
     #: The same on a device; None when none was named.
@@ -194,6 +197,7 @@ class Inference:
             **({"splits": [one.to_dict() for one in self.splits]} if self.splits else {}),
             **({} if self.device is None else {"device": self.device.to_dict()}),
             **({"curve": [point.to_dict() for point in self.curve]} if self.curve else {}),
+            **({"batches": [batch.to_dict() for batch in self.batches]} if self.batches else {}),
             "exact": prefill.exact and (decode is None or decode.exact),
             "notes": list(self.notes),
         }
@@ -238,6 +242,9 @@ def inference(
             raise InputError(f"{name} {number}: must be at least {least}")
     if kv_dtype is not None and not program.predicts:
         raise InputError(f"kv_dtype {kv_dtype}: {program.name} predicts no next token, so there is no cache")
+    if engine.shared_prefix and not program.keeps_state:
+        why = "no token is generated" if program.predicts else f"{program.name} predicts no next token"
+        raise InputError(f"shared_prefix {engine.shared_prefix}: {why}, so no cache is kept that sequences could share")
     prompt = program.encoder_length or prompt
     if engine.shared_prefix > prompt:
         raise InputError(f"shared_prefix {engine.shared_prefix}: the prompt has {prompt} tokens")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 LAYOUT = Layout(
     folder="llm",
-    sections={"summary": "Summary", "costs": "Request", "cost": "Cost", "memory": "Memory"},
-    scripts="summary curves",
+    sections={"summary": "Summary", "costs": "Request", "cost": "Cost", "memory": "Memory", "batches": "Throughput"},
+    scripts="summary curves device",
     styles=("bound/page.css", "llm/page.css"),
 )
 
@@ -48,6 +48,12 @@ def page_data(result: Inference, sheet: Sheet) -> Json:
         "lines": [[line.values[0], *(_cell(value) for value in line.values[1:])] for line in sheet.lines],
         "device": "" if serving is None else serving.where,
         "limit": None if serving is None or serving.memory_bytes is None else float(serving.memory_bytes),
+        "fill": [] if serving is None else list(_fill(serving)),
+        "batches": [
+            {"sequences": one.sequences, "ns": one.decode_seconds * 1e9, "rate": one.tokens_per_second}
+            for one in result.batches
+        ],
+        "asked": result.batch,
         "curve": [
             {
                 "context": point.context,
@@ -91,6 +97,17 @@ def _times(device: OnDevice, serving: Serving | None) -> Iterator[tuple[str, str
         yield "each further token at least", duration(floors.decode_seconds), then
     if floors.tokens_per_second:
         yield "tokens per second at most", human(math.ceil(floors.tokens_per_second)), "of all sequences together"
+
+
+def _fill(serving: Serving) -> Iterator[tuple[str, float]]:
+    """The bytes in the fullest device's memory, by name; where all fits, also what is free."""
+    memory, have = serving.memory, serving.memory_bytes
+    yield "weights", float(memory.weight_bytes)
+    yield "cache", float(memory.cache_bytes(serving.sequences, serving.tokens))
+    yield "workspace", float(memory.workspace_bytes(serving.sequences))
+    if have is not None and serving.device_bytes is not None and serving.left_over_bytes is not None and serving.fits:
+        yield "left over", float(serving.left_over_bytes)
+        yield "not the engine's", float(serving.device_bytes - have)
 
 
 def _cell(value: Value) -> tuple[str, str]:

@@ -156,6 +156,16 @@ LLM: dict[str, Member] = {
         [Open({"context": ("integer", "tokens")}, "integer|null")],
         "figures by the length of the context",
     ),
+    "batches?": (
+        [
+            {
+                "sequences": ("integer", "sequences of a step, of all devices"),
+                "decode_ns": ("integer", "least time of the step"),
+                "tokens_per_s": ("integer", "tokens of all sequences for each second, at most"),
+            }
+        ],
+        "least times of a step by how many sequences it has, up to as many as fit",
+    ),
     "exact": ("flag", "whether the counts are exact"),
     "notes": NOTES,
 }

@@ -17,7 +17,7 @@ pytest.importorskip("transformers")
 from flopwise.analyses.llm.runs import Runs
 from flopwise.analyses.llm.serving.split import Divisible, Stage, divisible
 from flopwise.analyses.llm.serving.ways import Split
-from flopwise.api.language_program import LanguageProgram, language_module
+from flopwise.api.language.program import LanguageProgram, language_module
 from flopwise.errors import InputError
 
 PROMPT = 700

@@ -15,7 +15,7 @@ import flopwise
 from flopwise.analyses.llm.runs import Runs
 from flopwise.analyses.llm.serving.split import divisible
 from flopwise.analyses.llm.serving.ways import Split
-from flopwise.api.language_program import LanguageProgram, language_module
+from flopwise.api.language.program import LanguageProgram, language_module
 
 OPT = {"model_type": "opt", "architectures": ["OPTForCausalLM"], "ffn_dim": 96, "word_embed_proj_dim": 64, **SMALL}
 

@@ -7,7 +7,7 @@
 
   // Axes of a chart over the lengths of the context, and where a value stands.
   function axes(box, width, label, values, unit, linear, upright) {
-    const height = Math.min(380, Math.max(280, width * 0.42)), margin = { left: 76, right: 18, top: 40, bottom: 46 };
+    const height = Math.min(380, Math.max(280, width * 0.42)), margin = { left: 76, right: 30, top: 40, bottom: 46 };
     const chart = svg(box, width, height, label);
     const ends = d3.extent(points, (point) => point.context), most = d3.max(values) || 1;
     const x = (linear ? d3.scaleLinear([0, ends[1]], [margin.left, width - margin.right]) : d3.scaleLog(ends, [margin.left, width - margin.right]).base(2));

@@ -1,0 +1,212 @@
+"""A request to a language model: prompt, steps, cache, and what its devices hold and take."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from flopwise._arguments import checked
+from flopwise.analyses.llm.inference import Inference, Logits, inference
+from flopwise.analyses.llm.on_device import floors_of, on_device
+from flopwise.analyses.llm.serving.batches import batches
+from flopwise.analyses.llm.serving.communication import assumptions_of_links
+from flopwise.analyses.llm.serving.serving import Engine, served
+from flopwise.analyses.llm.serving.solver import fewest, placement, placements
+from flopwise.analyses.llm.serving.ways import Split
+from flopwise.analyses.llm.speculation import Speculation, check_settings, speculation, with_draft
+from flopwise.analyses.needed.latents import REWRITES
+from flopwise.api.language.devices import devices_of, shares_of
+from flopwise.api.language.program import KV_DTYPES, LanguageProgram, language_module, usual_prompt
+from flopwise.conventions import Convention
+from flopwise.conventions import get as get_convention
+from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.analyses.llm.serving.split import Divisible
+    from flopwise.analyses.timing.device import Device
+
+
+@functools.partial(checked, name="llm")
+def request(
+    model: object,
+    *,
+    prompt: int | None,
+    batch: int,
+    dtype: str | None,
+    device: str | None,
+    trust_code: bool,
+    progress: Callable[[str], None],
+    generate: int = 256,
+    weights: str | None = None,
+    kv_dtype: str | None = None,
+    curve: bool = False,
+    rewrites: str | Sequence[str] = (),
+    conventions: str | Convention | Sequence[str | Convention] = (),
+    logits: Logits = "last",
+    max_batched_tokens: int = 8192,
+    memory_fraction: float = 0.9,
+    block_size: int = 16,
+    shared_prefix: int = 0,
+    gpus: int | None = None,
+    tp: int | None = None,
+    pp: int | None = None,
+    ep: int | None = None,
+    cp: int | None = None,
+    dp: int | None = None,
+    draft: object = None,
+    accept: float = 0.7,
+    draft_tokens: int = 4,
+) -> Inference:
+    """The cost of a request; see ``llm``."""
+    chosen = [
+        get_convention(name) for name in ([conventions] if isinstance(conventions, str | Convention) else conventions)
+    ]
+    rewrites = [rewrites] if isinstance(rewrites, str) else rewrites
+    for name in rewrites:
+        if name not in REWRITES:
+            raise InputError(f"unknown rewrite {name!r}; known: {', '.join(REWRITES)}")
+    if kv_dtype is not None and kv_dtype.lower() not in KV_DTYPES:
+        raise InputError(f"unknown element type {kv_dtype!r} of the cache; known: {', '.join(KV_DTYPES)}")
+    shares = shares_of({"tp": tp, "pp": pp, "ep": ep, "cp": cp, "dp": dp})
+    count, where = devices_of(device, gpus)
+    if where is None and shares:
+        raise InputError(f"{', '.join(shares)}: give the device as well")
+    ways = Split(**shares) if shares else None
+    if ways is not None:
+        ways.check()
+    counts = map(operator.index, (block_size, shared_prefix))
+    engine = Engine(operator.index(max_batched_tokens), memory_fraction, *counts)
+    engine.check()
+    if where is None and memory_fraction != Engine().memory_fraction:
+        raise InputError(f"memory_fraction {memory_fraction:g}: give the device as well")
+    if draft is not None:
+        check_settings(accept, operator.index(draft_tokens))
+        if ways is not None or count not in (None, 1):
+            raise InputError("draft: speculative decoding is counted on one device")
+    progress("building the model")
+    cache = kv_dtype.lower() if kv_dtype else None
+    module, generate = language_module(model, dtype, trust_code), operator.index(generate)
+    prompt = usual_prompt(module) if prompt is None else prompt
+    program = LanguageProgram(module, model, cache, weights, prompt, batch, generate)
+    result = inference(
+        program,
+        prompt=prompt,
+        generate=generate,
+        batch=batch,
+        kv_dtype=kv_dtype,
+        curve=curve,
+        rewrites=rewrites,
+        conventions=chosen,
+        logits=logits,
+        engine=engine,
+        progress=progress,
+    )
+    if draft is not None:
+        progress("the draft model")
+        small = language_module(draft, None, trust_code)
+        guessing = LanguageProgram(small, draft, cache, None, prompt, batch, generate)
+        guess = inference(
+            guessing, prompt=prompt, generate=generate, batch=batch, logits=logits, engine=engine, progress=progress
+        )
+        rounds = speculation(result, guess, accept, operator.index(draft_tokens), where)
+        notes = (*result.notes, *_notes_on_draft(module, small, rounds))
+        result = replace(result, speculation=rounds, memory=with_draft(result.memory, guess.memory), notes=notes)
+    placed = _placed(result, engine, where, count, shares, progress)
+    if where is not None and placed.serving is None and (shares or count not in (None, 1)):
+        raise InputError(f"{device}: what {result.name} takes of its memory is not known")
+    if curve and where is not None and placed.serving is not None and result.divisible is not None and draft is None:
+        placed = replace(placed, batches=batches(result.divisible, placed.serving, where))
+    return placed
+
+
+def _placed(
+    result: Inference,
+    engine: Engine,
+    device: Device | None,
+    count: int | None,
+    shares: Mapping[str, int],
+    progress: Callable[[str], None],
+) -> Inference:
+    """A request on a device or several of them, as many as are asked for, else as few as it fits.
+
+    Args:
+        result: the request.
+        engine: the settings of the engine.
+        device: one of the devices; None for none.
+        count: how many there are; None where nobody says.
+        shares: how they share it, as far as somebody says.
+        progress: called with the name of each step.
+    """
+    serving, ways = served(result, engine, device), Split(**shares) if shares else None
+    plain = replace(result, serving=serving, renderer=_as_text, divisible=None)
+    if device is None:
+        return plain
+    bounds = on_device(result, device, serving)
+    plain = replace(plain, device=bounds, notes=(*result.notes, *bounds.notes))
+    if serving is None:
+        return plain
+    floors = floors_of(bounds)
+    if result.speculation is not None:
+        return replace(plain, serving=replace(serving, floors=result.speculation.floors(floors)))
+    serving = replace(serving, floors=floors)
+    assert result.divisible is not None
+    if count in (None, 1) and ways is None and (serving.fits or not device.capacity_bytes):
+        return replace(plain, serving=serving)
+    progress(f"splits among {device.name}")
+    asked = result.divisible, engine, result.cached_tokens
+    if count is None and ways is None:
+        splits = tuple(fewest(*asked, device))
+        best = replace(serving, fewest=splits[0].split.devices if splits else None)
+    elif ways is not None and count in (None, ways.devices):
+        splits = (placement(*asked, ways, device),)
+        best = splits[0]
+    else:
+        splits = tuple(placements(*asked, count or 1, device, shares))
+        best = splits[0]
+    notes = plain.notes
+    if splits:
+        assumed = _assumed(best.split, result.batch), _repeated(result.divisible, best.split.tp)
+        notes = (*notes, *assumptions_of_links(device), *itertools.chain(*assumed))
+    return replace(plain, serving=best, splits=splits, notes=notes)
+
+
+def _assumed(split: Split, batch: int) -> Iterator[str]:
+    """Notes on what the figures of a split assume."""
+    if batch % split.dp:
+        most = -(-batch // split.dp)
+        yield f"dp {split.dp}: {batch} sequences do not divide by it; memory and times are of a replica with {most}"
+    if split.pp > 1:
+        yield (
+            f"pp {split.pp}: the prompt passes the stages in pieces, of which the slowest stage is never without one; "
+            "in a step each stage works on another part of the sequences"
+        )
+
+
+def _notes_on_draft(module: Any, draft: Any, rounds: Speculation) -> Iterator[str]:
+    """Notes on what speculative decoding assumes."""
+    yield (
+        f"{rounds.guesses} guesses of {rounds.source}, each accepted with the probability {rounds.acceptance:g}, "
+        f"independently: {rounds.tokens_per_round:.2f} tokens for each round (Leviathan et al. 2023, equation 1); the "
+        "columns are those of the model alone"
+    )
+    own, other = (one.config.get_text_config(decoder=True).vocab_size for one in (module, draft))
+    if own != other:
+        yield f"the draft's vocabulary has {other:,} entries, the model's {own:,}: guesses need the same tokens"
+
+
+def _repeated(request: Divisible, tp: int) -> Iterator[str]:
+    """A note where much of a model is not divided by tensor parallelism."""
+    share = round(100 * request.repeated(tp)) if tp > 1 else 0
+    if share >= 5:
+        yield f"tp {tp}: each device has {share} % of the weights whole, in layers that the division does not name"
+
+
+def _as_text(result: Inference) -> str:
+    from flopwise.report.commands.llm.report import llm_report
+    from flopwise.report.report import as_text
+
+    return as_text(llm_report(result))
