@@ -121,3 +121,45 @@ def test_an_operator_that_does_not_exist() -> None:
     first = printed(ours.model_profile, str(MODELS[0]), exclude_ops=["Relu"])
     assert not any(" Relu " in line for line in first)
     assert any(" Relu " in line for line in printed(ours.model_profile, str(MODELS[0])))
+
+
+def _crop() -> onnx.ModelProto:
+    """A custom operator whose result another one takes."""
+    from tests.readers.models import model, node, value
+
+    nodes = [node("CropPlugin", "x small", "cut", margin=2), node("Relu", "cut", "y")]
+    return model(nodes, [value("x", (1, 3, 32, 32)), value("small", (1, 3, 16, 16))], outputs=["y"])
+
+
+@pytest.mark.parametrize("tool", [theirs, ours], ids=["theirs", "ours"])
+def test_an_operator_in_the_registry_is_shaped_and_counted(tool: Any) -> None:
+    @tool.NODE_REGISTRY.register()
+    class CropPluginNode(tool.Node):  # type: ignore[misc,name-defined] # its class is the tool's
+        def shape_infer(self, intensors: Any, outtensors: Any) -> None:
+            outtensors[0].update_shape(intensors[1].get_shape())
+            outtensors[0].update_dtype(intensors[0].dtype)
+
+        def profile(self, intensors: Any, outtensors: Any) -> list[int]:
+            return [int(np.prod(outtensors[0].get_shape())) * self.margin, 0]
+
+    net = tool.loadmodel(_crop())
+    net.graph.graph_reorder_nodes()
+    net.graph.shape_infer({"x": tool.create_ndarray_f32((1, 3, 32, 32))})
+    net.graph.profile()
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        net.graph.print_node_map()
+    lines = out.getvalue().splitlines()
+    (crop,) = [line.split() for line in lines if "CropPlugin" in line]
+    assert crop[-2:] == ["1x3x32x32", "1x3x16x16"]
+    assert f"{2 * 3 * 16 * 16:,}" in crop
+    assert net.graph.macs == [2 * 3 * 16 * 16 + 3 * 16 * 16, 0.0]
+
+
+def test_a_model_writes_what_its_functions_write(tmp_path: Path) -> None:
+    net = ours.Model(EXAMPLES / "tiny_resnet.onnx")
+    net.graph.shape_infer({"image": ours.create_ndarray_f32((2, 3, 64, 64))})
+    net.save_model(str(tmp_path / "shapes.onnx"))
+    written = onnx.load(str(tmp_path / "shapes.onnx"))
+    assert [d.dim_value for d in written.graph.output[0].type.tensor_type.shape.dim] == [2, 10]
+    assert (net.modelname, ours.create_ndarray_int64((2,)).tolist()) == ("tiny_resnet", [0, 0])

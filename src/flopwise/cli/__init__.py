@@ -117,16 +117,20 @@ class _Commands(click.Group):
             with formatter.section("Commands of other packages"):
                 formatter.write_dl([(name, _about(name)) for name in installed])
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        meant = elsewhere.command_line(args)
+        if meant[1:3] == ["-c", "benanza"] and meant[0] != args[0]:
+            say(f"note: {args[0]} is {' '.join(meant[:3])}")
+        return super().parse_args(ctx, meant)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args:
-            args = [elsewhere.COMMANDS.get(elsewhere.hyphens(args[0]), args[0]), *args[1:]]
         if args[:1] == ["help"]:
             if not args[1:]:
                 click.echo(ctx.get_help())
                 ctx.exit()
-            return self.resolve_command(ctx, [args[1], "--help"])
+            return self.resolve_command(ctx, [*elsewhere.command_line([args[1]])[:1], "--help"])
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and args[0] not in _installed_commands():
             if meant := elsewhere.MEANT.get(args[0].lower()):
                 hint = f"; did you mean {meant!r}?"

@@ -1,12 +1,15 @@
-"""Names that people bring from other tools: Benanza's commands and options, onnx-tool's inputs.
+"""Names that people bring from other tools: Benanza's commands and options, onnx-tool's whole command lines.
 
-They work and are not in the help: ``flopsinfo -p model.onnx`` is ``flops model.onnx``.
+They work and are not in the help: ``flopsinfo -p model.onnx`` is ``flops model.onnx -c benanza``, and ``-i model.onnx
+-o shapes.onnx`` is ``shapes model.onnx -o shapes.onnx``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+
+from flopwise.errors import InputError
 
 #: Command of another tool -> ours.
 COMMANDS: dict[str, str] = {
@@ -15,6 +18,9 @@ COMMANDS: dict[str, str] = {
     **dict.fromkeys(("layersinfo", "layerstats"), "layers"),
     "benchinfo": "bound",
 }
+
+#: Commands of Benanza whose figures or names are those of its convention unless another is asked for.
+OF_BENANZA = ("flopsinfo", "weightsinfo", "layersinfo", "layerstats")
 
 #: What people call a command that goes by another name: only for the question whether they meant it.
 MEANT: dict[str, str] = {
@@ -32,22 +38,73 @@ MEANT: dict[str, str] = {
 }
 
 #: Options of another tool that name the model.
-MODEL = ("-p", "--model-path")
+MODEL = ("-p", "--model-path", "--model-dir", "--in")
 
 #: Options of other tools -> ours, where a command has that.
 OPTIONS: dict[str, str] = {
-    **dict.fromkeys(("-d", "--dynamic-shapes"), "--input"),
+    **dict.fromkeys(("-d", "--dynamic-shapes", "--dynamic-inputs"), "--input"),
     **dict.fromkeys(("--output-file", "--output-path"), "--output"),
+    "--out": "--output",
     "--num-buckets": "--bins",
+    "--names": "--tensors",
 }
 
+#: Flags of other tools -> ours.
+FLAGS: dict[str, str] = {"-n": "--no-header"}
+
+#: The format of other tools that is chosen by the file, as ours is without ``-f``.
+AUTOMATIC = "automatic"
+
 #: An input as onnx-tool takes several after one option: name:dtype:shape.
-_INPUT = re.compile(r"[^:]+:\w+:[\dx]+(:.*)?", re.DOTALL)
+_INPUT = re.compile(r"[^:]+:\w+:-?[\dx]+(:.*)?", re.DOTALL)
+
+#: The options with which a command line of onnx-tool begins.
+_ONNX_TOOL = ("-i", "--in", "-m", "--mode", "-o", "--out")
 
 
 def hyphens(name: str) -> str:
     """The name of an option or a command with hyphens where other tools have underscores."""
     return name.replace("_", "-") if len(name) > 2 else name
+
+
+def command_line(arguments: Sequence[str]) -> list[str]:
+    """The arguments of the program, with ours in place of the commands of other tools.
+
+    >>> command_line(["flopsinfo", "-p", "m.onnx"])
+    ['flops', '-c', 'benanza', '-p', 'm.onnx']
+    >>> command_line(["-i", "m.onnx", "--names", "a", "b", "-o", "s.onnx"])
+    ['shapes', '--in', 'm.onnx', '--names', 'a', 'b', '-o', 's.onnx']
+    """
+    if not arguments:
+        return []
+    first, *rest = arguments
+    name = hyphens(first)
+    if name in COMMANDS:
+        named = any(text in ("-c", "--convention") or text.startswith(("-c", "--convention=")) for text in rest)
+        return [COMMANDS[name], *(["-c", "benanza"] if name in OF_BENANZA and not named else []), *rest]
+    if first.partition("=")[0] in _ONNX_TOOL and not {"-i", "--in"}.isdisjoint(arguments):
+        return _onnx_tool(arguments)
+    return list(arguments)
+
+
+def _onnx_tool(arguments: Sequence[str]) -> list[str]:
+    """A command line of onnx-tool: ``shapes`` where it writes a model or makes tensors outputs, else ``profile``."""
+    kept: list[str] = []
+    mode = ""
+    pending = iter(arguments)
+    for text in pending:
+        option, equals, value = text.partition("=")
+        if option in ("-m", "--mode"):
+            mode = value if equals else next(pending, "")
+        else:
+            kept.append("--in" if text == "-i" else text)
+    if mode not in ("", "profile", "shape_infer"):
+        raise InputError(f"--mode {mode}: is not done here; known: profile, shape_infer")
+    places = [at + 1 for at, text in enumerate(kept) if text in ("-o", "--out", "--output")]
+    written = any(kept[at : at + 1] and kept[at].lower().endswith(".onnx") for at in places)
+    if mode != "profile" and (written or mode == "shape_infer" or "--names" in kept):
+        return ["shapes", *kept]
+    return ["profile", "-c", "onnx-tool", *kept]
 
 
 def translated(arguments: Sequence[str], own: Sequence[str], model: bool) -> list[str]:
@@ -64,9 +121,22 @@ def translated(arguments: Sequence[str], own: Sequence[str], model: bool) -> lis
     return list(_translated(arguments, own, model))
 
 
+def _without_automatic(arguments: Sequence[str]) -> list[str]:
+    """The arguments without the format that is chosen by the file."""
+    kept: list[str] = []
+    for text in arguments:
+        if text in (f"-f{AUTOMATIC}", f"--format={AUTOMATIC}"):
+            continue
+        if text == AUTOMATIC and kept[-1:] in (["-f"], ["--format"]):
+            kept.pop()
+            continue
+        kept.append(text)
+    return kept
+
+
 def _translated(arguments: Sequence[str], own: Sequence[str], model: bool) -> Iterator[str]:
-    several = False
-    pending = iter(arguments)
+    several = ""
+    pending = iter(_without_automatic(arguments))
     for text in pending:
         if text == "--":
             yield from (text, *pending)
@@ -74,18 +144,24 @@ def _translated(arguments: Sequence[str], own: Sequence[str], model: bool) -> It
         option, equals, value = text.partition("=") if text.startswith("--") else (text, "", "")
         option = hyphens(option) if option.startswith("-") else option
         meant = OPTIONS.get(option, "")
-        if option in MODEL and model and option not in own:
-            several = False
+        if option in FLAGS and option not in own and FLAGS[option] in own:
+            several = ""
+            yield FLAGS[option]
+        elif option in MODEL and model and option not in own:
+            several = ""
             yield value if equals else next(pending, text)
         elif meant in own and option not in own:
-            several = meant == "--input"
+            several = meant
+            given = value if equals else next(pending, None)
+            if option == "-d" and model and given is not None and not _INPUT.fullmatch(given):
+                several = ""  # Benanza's directory of models, where onnx-tool's option takes inputs
+                yield given
+                continue
             yield meant
-            if equals:
-                yield value
-            elif (following := next(pending, None)) is not None:
-                yield following
-        elif several and _INPUT.fullmatch(text):
-            yield from ("--input", text)
+            if given is not None:
+                yield given
+        elif (several == "--input" and _INPUT.fullmatch(text)) or (several == "--tensors" and text[:1] != "-"):
+            yield from (several, text)
         else:
-            several = False
+            several = ""
             yield text

@@ -12,11 +12,13 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import flopwise
 from flopwise._arguments import checked
 from flopwise.api import places
+from flopwise.compat.onnx_tool_nodes import NODE_REGISTRY, Node, rules_of
 from flopwise.conventions.tools.onnx_tool import CONVENTION, UNLISTED, size
 from flopwise.errors import InputError
 from flopwise.graph import STORED, Graph, Tensor
@@ -31,8 +33,14 @@ if TYPE_CHECKING:
     from flopwise.rows import Row
 
 __all__ = [
+    "NODE_REGISTRY",
+    "Model",
     "NoMacsOps",
+    "Node",
     "ShapeEngine",
+    "create_ndarray_f32",
+    "create_ndarray_int64",
+    "loadmodel",
     "model_profile",
     "model_shape_regress",
     "narray_calc_sparsity",
@@ -84,25 +92,135 @@ def model_profile(
     """
     places.check({"save_profile=": save_profile, "save_model=": save_model}, m)
     hidden = _hidden(hidden_ops, exclude_ops)
-    convention = replace(CONVENTION, unlisted=hidden, overrides={**_FREE, **CONVENTION.overrides})
-    graph = flopwise.read(m, dict(dynamic_shapes) if dynamic_shapes else None)
-    profile = flopwise.profile(graph, convention=convention)
-    sparse = _sparse(graph)
-    csv = save_profile is not None and ".csv" in os.fspath(save_profile)
-    _warn_shared(graph)
-    for row in profile.rows:
-        if row.count is None:
-            warnings.warn(f"{row.name}: {row.node.op} is not counted: {row.note}", stacklevel=2)
-    header, lines = _lines(graph, profile.rows, sparse, csv)
-    if save_profile is None:
-        print("\n".join(_table(header, lines)))
-    else:
-        text = (
-            "".join(",".join(cells) + "\n" for cells in [header, *lines]) if csv else "\n".join(_table(header, lines))
-        )
-        write(text.encode(), save_profile)
+    model = Model(m, mcfg)
+    model.graph.shape_infer(dynamic_shapes)
+    model.graph.profile(hidden)
+    model.graph.print_node_map(save_profile, exclude_ops=hidden)
     if save_model is not None and not no_shape:
-        flopwise.write_shapes(m, save_model, dict(dynamic_shapes) if dynamic_shapes else None, weights=not shape_only)
+        model.save_model(save_model, shape_only)
+
+
+def create_ndarray_f32(shape: Sequence[int]) -> numpy.ndarray[Any, Any]:
+    """An array of ones of that shape in float32, for ``dynamic_shapes``."""
+    import numpy
+
+    return numpy.ones(shape, dtype=numpy.float32)
+
+
+def create_ndarray_int64(shape: Sequence[int]) -> numpy.ndarray[Any, Any]:
+    """An array of zeros of that shape in int64, for ``dynamic_shapes``."""
+    import numpy
+
+    return numpy.zeros(shape, dtype=numpy.int64)
+
+
+def loadmodel(f: Any, mcfg: Mapping[str, Any] | None = None) -> Model:
+    """The model in a file; see ``Model``."""
+    return Model(f, mcfg)
+
+
+class Model:
+    """An ONNX model whose ``graph`` has its shapes found, its layers counted and its table printed, one by one.
+
+    Args:
+        m: an ONNX file or ModelProto.
+        mcfg: onnx-tool's configuration, which changes nothing here.
+    """
+
+    def __init__(self, m: Any, mcfg: Mapping[str, Any] | None = None) -> None:
+        self.graph = ModelGraph(m)
+        self.modelname = Path(m).stem if isinstance(m, str | os.PathLike) else ""
+        self.valid = True
+
+    def save_model(self, f: str | os.PathLike[str], shape_only: bool = False, no_shape: bool = False) -> None:
+        """Write the model to a file with its shapes; ``shape_only`` leaves the weights out.
+
+        Raises:
+            InputError: the file is the model, or cannot be written; ``no_shape`` was asked for, which copies the model.
+        """
+        if no_shape:
+            raise InputError("no_shape=True would copy the model: copy its file")
+        self.graph.write(f, not shape_only)
+
+
+class ModelGraph:
+    """The graph of a ``Model``: ``shape_infer``, then ``profile``, then ``print_node_map``."""
+
+    def __init__(self, m: Any) -> None:
+        self._source = m
+        self._inputs: dict[str, Any] | None = None
+        self._read: Graph | None = None
+        self._rows: Sequence[Row] = ()
+        #: Operations forward and backward, parameters and bytes, once ``profile`` was called.
+        self.macs: list[float] = [0.0, 0.0]
+        self.params = self.memory = 0
+
+    def graph_reorder_nodes(self) -> None:
+        """Change nothing: operators are in the order of execution."""
+
+    def shape_infer(self, inputs: Mapping[str, Any] | None = None) -> None:
+        """Find all shapes, for inputs that are given as arrays or shapes.
+
+        Raises:
+            ModelError: the model cannot be read.
+            InputError: an input is missing or does not fit.
+        """
+        self._inputs = dict(inputs) if inputs else None
+        self._read = flopwise.read(self._source, self._inputs)
+        rules = rules_of(self._read)
+        if rules:  # whose shapes others wait for
+            self._read = flopwise.profile(self._source, self._inputs, rules=rules).graph
+
+    def profile(self, exclude_ops: Iterable[str] | None = None) -> None:
+        """Count all layers but those of some operators.
+
+        Raises:
+            ModelError: the model cannot be read.
+            InputError: an input is missing or does not fit, or an excluded operator does not exist.
+        """
+        graph = self._graph()
+        hidden = _hidden(exclude_ops, None)
+        convention = replace(CONVENTION, unlisted=hidden, overrides={**_FREE, **CONVENTION.overrides})
+        rows = flopwise.profile(graph, convention=convention, rules=rules_of(graph) or None).rows
+        for row in rows:
+            if row.count is None:
+                warnings.warn(f"{row.name}: {row.node.op} is not counted: {row.note}", stacklevel=2)
+        self._rows = rows
+        layers = _layers(graph, rows, {})
+        self.macs = [float(sum(layer.macs for layer in layers)), 0.0]
+        self.params, self.memory = (sum(getattr(layer, key) for layer in layers) for key in ("params", "memory"))
+
+    def print_node_map(
+        self, f: str | os.PathLike[str] | None = None, metric: str = "MACs", exclude_ops: Iterable[str] | None = None
+    ) -> None:
+        """Print the table of layers, or write it to a file, as CSV if its name holds ".csv".
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        graph = self._graph()
+        if not self._rows:
+            self.profile(exclude_ops)
+        sparse = _sparse(graph)
+        csv = f is not None and ".csv" in os.fspath(f)
+        _warn_shared(graph)
+        header, lines = _lines(graph, self._rows, sparse, csv)
+        table = "\n".join(_table(header, lines))
+        if f is None:
+            print(table)
+        else:
+            text = "".join(",".join(cells) + "\n" for cells in [header, *lines]) if csv else table
+            write(text.encode(), f)
+
+    def write(self, f: str | os.PathLike[str], weights: bool) -> None:
+        """Write the model to a file with its shapes."""
+        flopwise.write_shapes(self._source, f, self._inputs, weights=weights)
+
+    def _graph(self) -> Graph:
+        if self._read is None:
+            self.shape_infer()
+        assert self._read is not None
+        return self._read
 
 
 _FREE = dict.fromkeys(NoMacsOps, lambda node, counts: Counts())

@@ -49,6 +49,8 @@ def test_what_fits_nothing_is_refused(profile: flopwise.Profile) -> None:
         flopwise.InputError, match=r"--only Softmx: fits no layer; did you mean 'softmax'\? known: .*mlp"
     ):
         selected(profile, ["relu", "Softmx"])
+    with pytest.raises(flopwise.InputError, match=r"--only convolution: no layer .*; the kinds here: .*attention"):
+        selected(profile, ["convolution"])
 
 
 def test_every_format_says_both_sums(profile: flopwise.Profile) -> None:

@@ -33,6 +33,9 @@ def selected(profile: Profile, words: Sequence[str]) -> tuple[Row, ...]:
         lowered = word.lower()
         own: Sequence[Collection[str]] = kinds if lowered in KIND_WORDS else names
         fitting = {index for index, known in enumerate(own) if any(_fits(name, lowered) for name in known)}
+        if not fitting and lowered in KIND_WORDS:
+            there = dict.fromkeys(name for known in kinds for name in known)
+            raise InputError(f"--only {word}: no layer does work of this kind; the kinds here: {', '.join(there)}")
         if not fitting:
             near = did_you_mean(lowered, {name for known in names for name in known} | {*KIND_WORDS})
             known = f"operators, layers, paths and classes of modules, and {', '.join(KIND_WORDS)}"
