@@ -20,7 +20,7 @@ from flopwise.analyses.advice.rule import Rule
 from flopwise.analyses.advice.rules import rules as own_rules
 from flopwise.analyses.advice.runs.rule import Run
 from flopwise.analyses.advice.subject import Subject
-from flopwise.analyses.advice.units import unit_of
+from flopwise.analyses.advice.units import multiprocessors_of, unit_of
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.traces.trace import Trace
 from flopwise.api import places
@@ -101,8 +101,8 @@ def advise(
         environment["device"] = place.device.name
     progress("looking for what to change")
     if optimization is None:
-        unit = None if place is None else unit_of(place.device, None)
-        subject = Subject(counted, unit)
+        device = None if place is None else place.device
+        subject = Subject(counted, unit_of(device, None), multiprocessors_of(device))
         found = suggestions_of(subject, chosen, place)
         notes = [_convention(place)]
         if measure:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError
+from flopwise.graph.dtypes import BITS
 from flopwise.readers.formats import format_of
 from flopwise.readers.options import options_of
 
@@ -39,15 +40,54 @@ def file_of(model: object, counted: Profile, keywords: Any, progress: Callable[[
     Raises:
         InputError: the module cannot be exported.
     """
-    format = format_of(model)
-    if isinstance(model, str | os.PathLike) and format.name == "onnx":
+    if isinstance(model, str | os.PathLike) and format_of(model).name == "onnx":
         yield os.fspath(model)
         return
-    assert format.module is not None  # check_runnable asked
-    module = format.module(model, options_of(format.options, None, keywords), progress, in_memory=True)
+    module = _with_weights(model, counted, keywords, progress)
     with tempfile.TemporaryDirectory(prefix="flopwise-") as folder:
         progress("exporting to ONNX")
         yield _exported(module, counted, folder)
+
+
+def _with_weights(model: Any, counted: Profile, keywords: Any, progress: Callable[[str], None]) -> Any:
+    """The PyTorch module that a model stands for, with weights; that of a configuration in float32, since engines
+    on CPUs multiply little else.
+
+    Raises:
+        InputError: the weights of a configuration do not fit into this machine's memory.
+    """
+    from flopwise.readers.torch.language.config import is_language_model
+
+    format = format_of(model)
+    assert format.module is not None  # check_runnable asked
+    options = options_of(format.options, None, keywords)
+    if not isinstance(model, str | os.PathLike) or not is_language_model(model):
+        return format.module(model, options, progress, in_memory=True)
+    from flopwise.analyses.timing.machine import this_cpu
+    from flopwise.readers.torch.language.model import language_model
+
+    needed = sum((row.weight_bytes or 0) * 32 // BITS.get(row.node.output().dtype or "", 32) for row in counted.rows)
+    memory = this_cpu().memory_bytes
+    if 3 * needed > memory:  # the module, the exporter's copy and the engine's
+        sizes = f"{needed / 1e9:,.1f} GB of weights in float32 for {memory / 1e9:,.1f} GB of memory"
+        raise InputError(f"{os.fsdecode(model)}: too large to be run: {sizes}")
+    progress("building the model")
+    return language_model(model, "fp32", keywords.get("trust_code", False), in_memory=True)
+
+
+@contextlib.contextmanager
+def without_cache(module: Any) -> Iterator[None]:
+    """A language model of transformers hands out no cache meanwhile: the exporter takes tensors alone."""
+    config: Any = getattr(module, "config", None)
+    before = getattr(config, "use_cache", None)
+    if not before:
+        yield
+        return
+    config.use_cache = False
+    try:
+        yield
+    finally:
+        config.use_cache = before
 
 
 def _exported(module: Any, traced: Profile, folder: str) -> str:
@@ -76,8 +116,10 @@ def _exported(module: Any, traced: Profile, folder: str) -> str:
     try:
         with (
             exporting(module),
+            without_cache(module),
             torch.no_grad(),
             contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
             warnings.catch_warnings(),
         ):
             warnings.simplefilter("ignore")  # of the exporter, about itself

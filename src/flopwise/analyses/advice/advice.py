@@ -139,11 +139,8 @@ def suggestions_of(
     found = []
     for rule in rules:
         for change in rule.find(subject):
-            gone = of_nodes(change.before, place)
-            if not change.before:
-                gone = total(each_figure.get(position, Figures()) for position in change.positions)
-            saved = gone - of_nodes(change.after, place)
             binding = [roofs[p] for p in change.positions if p in roofs] or ["unknown"]
+            saved = _saved(change, total(each_figure.get(p, Figures()) for p in change.positions), binding, place)
             if not _saves(saved, place) or not all(map(rule.applies, binding)):
                 continue
             nodes = [(p, subject.nodes[p]) for p in change.positions]
@@ -163,6 +160,16 @@ def suggestions_of_run(run: Run) -> list[Suggestion]:
         for each in rule.find(run, rule.threshold)
     ]
     return sorted(found, key=lambda each: -each.share)
+
+
+def _saved(change: Change, gone: Figures, binding: Sequence[Roof], place: Place | None) -> Figures:
+    """What a change saves of the figures of its operators."""
+    if change.vain:
+        bound = all(roof == "compute" for roof in binding)
+        return Figures(change.vain, 0, gone.ns * change.vain / gone.macs if bound and gone.macs else 0.0)
+    if change.idle:
+        return Figures(0, 0, gone.ns * change.idle)
+    return (of_nodes(change.before, place) if change.before else gone) - of_nodes(change.after, place)
 
 
 def _roofs(subject: Subject, place: Place | None) -> dict[int, Roof]:

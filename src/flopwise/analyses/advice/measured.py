@@ -33,7 +33,7 @@ def measured(edited: Edited, found: Sequence[Suggestion], threads: int = 1) -> t
         found: what saves most first.
         threads: of onnxruntime.
     """
-    firsts = {each.rule.name: each for each in reversed(found)}
+    firsts = {each.rule.name: each for each in reversed(found) if each.change and not each.change.stays}
     shares: dict[int, float] = {}
     notes = []
     for name, each in firsts.items():

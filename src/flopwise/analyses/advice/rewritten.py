@@ -47,7 +47,8 @@ class Rewriter:
             before = type(self.edited.model)()
             before.CopyFrom(self.edited.model)
             mine: list[Suggestion] = []
-            free = [each for each in found if each.rule.name == name and each.change is not None]
+            mine_to_do = (each for each in found if each.rule.name == name and each.change is not None)
+            free = [each for each in mine_to_do if each.change is not None and not each.change.stays]
             for each in free:
                 assert each.change is not None
                 if not used.intersection(each.change.positions) and self.edited.take(each.change):

@@ -33,8 +33,17 @@ class Change:
     #: The operators that go as the engine executes them, where that is more than the model says (padding); () for
     #: those of the model.
     before: tuple[Node, ...] = ()
+    #: Multiply-adds that the operators do in vain, where they stay and do less; 0 for operators that go.
+    vain: int = 0
+    #: The share of the operators' time in which a device is idle, where they stay; 0.0 for operators that go.
+    idle: float = 0.0
     #: The elements of stored tensors that are new in ``after``, from a function that reads those of the model by name.
     values: Callable[[Callable[[str], Any]], Mapping[str, Any]] | None = None
+
+    @property
+    def stays(self) -> bool:
+        """True where the operators stay, and cost less."""
+        return bool(self.vain or self.idle)
 
 
 def everywhere(roof: Roof) -> bool:

@@ -34,8 +34,10 @@ def bare(op: str) -> str:
 class Subject:
     """The main graph of a model; what runs in bodies of control flow is left alone."""
 
-    def __init__(self, profile: Profile, unit: Unit | None = None) -> None:
+    def __init__(self, profile: Profile, unit: Unit | None = None, multiprocessors: int | None = None) -> None:
         self.profile = profile
+        #: Multiprocessors of the GPU; None where nobody knows, or there is none.
+        self.multiprocessors = multiprocessors
         #: What channels are padded to; None where nobody knows.
         self.unit = unit
         self.graph = profile.graph

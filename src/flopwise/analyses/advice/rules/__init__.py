@@ -22,6 +22,8 @@ NAMES = (
     "same.upsampling",
     "same.all_logits",
     "same.unrolled",
+    "same.masked_attention",
+    "same.oversized_gather",
     "other.two_kernels",
     "other.asymmetric_kernels",
     "other.separable",
@@ -31,6 +33,7 @@ NAMES = (
     "other.groups",
     "other.element_wise",
     "other.channel_unit",
+    "other.waves",
 )
 
 

@@ -31,13 +31,16 @@ _HEADS = ("AutoModelForCausalLM", *_PAIRS, "AutoModelForImageTextToText", "AutoM
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
-def language_model(model: str | os.PathLike[str], dtype: str | None = None, trust_code: bool = False) -> nn.Module:
+def language_model(
+    model: str | os.PathLike[str], dtype: str | None = None, trust_code: bool = False, in_memory: bool = False
+) -> nn.Module:
     """The module of a configuration, on the meta device and in eval mode.
 
     Args:
         model: as in ``flopwise.readers.torch.language.config.read_config``.
         dtype: element type of the weights ("bf16", "fp16", "fp32"); None: as the configuration says.
         trust_code: whether code that belongs to the model may run.
+        in_memory: whether its weights have elements, at random, and are on the CPU.
 
     Raises:
         ModelError: the configuration cannot be read, or transformers cannot build a model from it.
@@ -45,7 +48,7 @@ def language_model(model: str | os.PathLike[str], dtype: str | None = None, trus
     """
     kind = None if dtype is None else element_type(dtype)
     config = read_config(model, trust_code)
-    return built(config, os.fsdecode(model), kind, trust_code)
+    return built(config, os.fsdecode(model), kind, trust_code, in_memory)
 
 
 def element_type(dtype: str) -> torch.dtype:
@@ -60,8 +63,10 @@ def element_type(dtype: str) -> torch.dtype:
     return DTYPES[kind]
 
 
-def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: bool = False) -> nn.Module:
-    """The module that transformers builds from a configuration, without memory for its weights.
+def built(
+    config: Any, name: str, dtype: torch.dtype | None = None, trust_code: bool = False, in_memory: bool = False
+) -> nn.Module:
+    """The module that transformers builds from a configuration, without memory for its weights unless asked.
 
     Raises:
         ModelError: transformers cannot build one.
@@ -71,12 +76,11 @@ def built(config: Any, name: str, dtype: torch.dtype | None = None, trust_code: 
     options: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
     if trust_code:
         options["trust_remote_code"] = True
+    device = torch.device("cpu" if in_memory else "meta")
     hub = nullcontext() if trust_code else offline()
     try:
         with silent(), counted_modules(name), hub, user_code(name, "it made the module"):
-            module: nn.Module = constructed(
-                maker, lambda: repaired(lambda: maker(config, **options)), torch.device("meta")
-            )
+            module: nn.Module = constructed(maker, lambda: repaired(lambda: maker(config, **options)), device)
     except ModelError:
         raise
     except Exception as error:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from flopwise.analyses.advice.convolutions import convolution, convolutions
 from flopwise.analyses.advice.rule import Change, Rule
 from flopwise.analyses.advice.subject import Subject
+from flopwise.graph import Tensor
+from flopwise.operators.tables import row
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.roofline import Roof
@@ -24,13 +26,19 @@ def find(subject: Subject) -> Iterator[Change]:
         unit = subject.unit.of(each.result.dtype)
         padded = -(-each.made // unit) * unit
         waste = 1 - each.made / padded
-        if each.groups != 1 or each.made < unit or waste < WASTE:
+        if each.groups != 1 or each.made < unit or waste < WASTE or _is_quantized(subject, each.source):
             continue
         fewer = each.made // unit * unit
         before = convolution(each.source, f"{each.node.name}.padded", padded, each.kernel, each.grid)
         after = convolution(each.source, each.node.name, fewer, each.kernel, each.grid)
         text = f"{each.made} channels are computed as {padded}, {waste:.1%} of it padding ({subject.unit.source})"
         yield Change((each.position,), text, (after,), before=(before,))
+
+
+def _is_quantized(subject: Subject, source: Tensor) -> bool:
+    """True where an engine multiplies integers, which it keeps in another layout."""
+    maker = subject.maker(source)
+    return maker is not None and "dequantizes" in row(maker[1].op).effects
 
 
 def applies(roof: Roof) -> bool:

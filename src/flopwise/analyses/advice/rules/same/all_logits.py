@@ -8,12 +8,13 @@ from flopwise.analyses.advice.rule import Change, Rule
 from flopwise.analyses.advice.subject import Subject
 from flopwise.analyses.needed.needed import logits_of
 from flopwise.graph import Node, Tensor
+from flopwise.memory.attention import is_fused, unfused_attention
 
 
 def find(subject: Subject) -> Iterator[Change]:
     """The product that scores the vocabulary, against one of a single position."""
     logits = logits_of(subject.profile)
-    if logits is None or logits.positions < 2:
+    if logits is None or logits.positions < 2 or _sees_all(subject):
         return
     node = subject.profile.rows[logits.place].node
     position = next(p for p, other in enumerate(subject.nodes) if other is node)
@@ -26,6 +27,14 @@ def find(subject: Subject) -> Iterator[Change]:
     after = Node(node.op, node.name, (last, *node.inputs[1:]), (scores,), node.attrs, version=node.version)
     text = f"{logits.positions:,} positions are scored over {int(result.dims[-1]):,} entries; the next token needs one"
     yield Change((position,), text, (after,))
+
+
+def _sees_all(subject: Subject) -> bool:
+    """True for an encoder: each position sees those behind it, so that it does not generate."""
+    rows = [each for each in subject.profile.rows if is_fused(each.node) and each.macs]
+    unfused = [each for each in unfused_attention(subject.graph) if each.pairs]
+    open_ = [each for each in rows if each.needed_macs == each.macs]
+    return bool(open_ or unfused) and len(open_) == len(rows) and all(u.left is None and not u.causal for u in unfused)
 
 
 RULE = Rule(

@@ -9,13 +9,16 @@ from flopwise.analyses.advice.subject import Subject
 from flopwise.graph import Node, Tensor
 from flopwise.operators.tables import row
 
+#: Effects of operators that may differ, or that engines repeat on purpose, as they do with what dequantises.
+_KEPT = frozenset({"random", "bodies", "updates", "dequantizes"})
+
 
 def find(subject: Subject) -> Iterator[Change]:
     """Operators with equal inputs and attributes, all but the first; what follows from equal results is equal, too."""
     first: dict[Hashable, int] = {}
     same: dict[str, str] = {}
     for position, node in subject.live():
-        if not row(node.op).effects.isdisjoint({"random", "bodies", "updates"}) or _writes(node):
+        if not row(node.op).effects.isdisjoint(_KEPT) or _writes(node):
             continue
         if not node.known_inputs or not node.known_outputs:
             continue

@@ -1,0 +1,120 @@
+"""Work around attentions: masked pairs, rows that are picked and cut off, scores of encoders, and tiles of GPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+from tests.analyses.advice.planted import Network
+
+import flopwise
+from flopwise.analyses.advice.advice import Suggestion
+
+TOKENS, WIDTH = 16, 8
+PAIRS = TOKENS * TOKENS
+ABOVE = TOKENS * (TOKENS - 1) // 2
+
+
+def _about(rule: str, net: Network, **settings: str) -> list[Suggestion]:
+    found = flopwise.advise(net.model(), **settings).suggestions
+    return [each for each in found if each.rule.name == rule]
+
+
+def _attention(mask: str) -> Network:
+    """softmax(Q K^T + mask) V; the mask is added or selects, or there is none."""
+    net = Network(inputs={"x": (TensorProto.FLOAT, (1, TOKENS, WIDTH))})
+    for name in "qkv":
+        net.add("MatMul", f"x {net.weight('w' + name, WIDTH, WIDTH)}", name)
+    net.add("Transpose", "k", "kt", perm=[0, 2, 1])
+    net.add("MatMul", "q kt", "scores")
+    above = np.triu(np.ones((TOKENS, TOKENS)), 1)
+    if mask == "added":
+        net.add("Add", f"scores {net.weight('m', TOKENS, TOKENS, values=(-1e9 * above).ravel())}", "masked")
+    elif mask == "where":
+        flags = net.weight("m", TOKENS, TOKENS, values=(1 - above).ravel(), dtype=np.bool_)
+        net.add("Where", f"{flags} scores {net.weight('low', 1, values=[-1e9])}", "masked")
+    else:
+        net.add("Sqrt", "scores", "masked")
+    net.add("Softmax", "masked", "p")
+    net.add("MatMul", "p v", "y")
+    return net
+
+
+@pytest.mark.parametrize("mask", ["added", "where"])
+def test_masked_pairs(mask: str) -> None:
+    (found,) = _about("masked-attention", _attention(mask))
+    assert found.place == ("scores", "y")
+    assert (found.saved.macs, found.saved.nbytes) == (2 * WIDTH * ABOVE, 0)
+    assert found.text.startswith(f"{ABOVE} of {PAIRS} pairs")
+    assert not _about("masked-attention", _attention("none"))
+
+
+def _picked(slice_first: bool) -> Network:
+    net = Network(inputs={"tokens": (TensorProto.INT64, (2, TOKENS))})
+    table = net.weight("table", 100, WIDTH)
+    bounds = [net.weight(name, 1, values=[value], dtype=np.int64) for name, value in (("a", 0), ("b", 4), ("c", 1))]
+    if slice_first:
+        net.add("Slice", f"tokens {' '.join(bounds)}", "part")
+        net.add("Gather", f"{table} part", "rows")
+    else:
+        net.add("Gather", f"{table} tokens", "all")
+        net.add("Slice", f"all {' '.join(bounds)}", "rows")
+    net.add("Tanh", "rows", "y")
+    return net
+
+
+def test_rows_that_are_cut_off(tmp_path: Path) -> None:
+    (found,) = _about("oversized-gather", _picked(slice_first=False))
+    assert found.place == ("all", "rows")
+    rows, cut = 2 * TOKENS, 2 * 4
+    picked, moved = 4 * WIDTH * 2, 3 * 8  # a row is read and written; three settings of the Slice
+    before = rows * (picked + 8) + cut * picked + moved
+    after = cut * (8 + 8) + moved + cut * (picked + 8)
+    assert found.saved.nbytes == before - after
+    assert not _about("oversized-gather", _picked(slice_first=True))
+    path, better = tmp_path / "model.onnx", tmp_path / "better.onnx"
+    onnx.save(_picked(slice_first=False).model(), path)
+    notes = flopwise.advise(path, output=better).notes
+    assert any("oversized-gather 1" in note and "the outputs agree" in note for note in notes)
+    assert [node.op_type for node in onnx.load(better).graph.node] == ["Slice", "Gather", "Tanh"]
+
+
+@pytest.mark.parametrize(("mask", "speaks"), [("none", False), ("where", True)])
+def test_encoders_do_not_generate(mask: str, speaks: bool) -> None:
+    net = _attention(mask)
+    net.inputs = {"tokens": (TensorProto.INT64, (1, TOKENS))}
+    first = Network(weights=net.weights)
+    first.add("Gather", f"{net.weight('table', 100, WIDTH)} tokens", "x")
+    net.nodes[:0] = first.nodes
+    net.nodes[-1].output[0] = "attended"
+    net.add("MatMul", f"attended {net.weight('head', WIDTH, 100)}", "y")
+    assert bool(_about("all-logits", net)) == speaks
+
+
+@pytest.mark.parametrize(("rows", "waste"), [(2560, 1 - 160 / 216), (6912, None), (1536, None)])
+def test_waves(rows: int, waste: float | None) -> None:
+    """Sixteen tiles of 128 columns for every 256 rows, on the 108 multiprocessors of an A100."""
+    net = Network(inputs={"x": (TensorProto.FLOAT, (rows, 1024))})
+    net.add("MatMul", f"x {net.weight('w', 1024, 2048)}", "y")
+    found = _about("waves", net, device="a100-sxm-80gb")
+    if waste is None:
+        assert not found
+    else:
+        (wave,) = found
+        assert wave.time_share == pytest.approx(waste)
+        assert not _about("waves", net)
+
+
+def test_quantised_models_are_left_alone() -> None:
+    """An engine widens quantised numbers for each taker again, and multiplies integers in another layout."""
+    net = Network(inputs={"x": (TensorProto.UINT8, (1, 24, 8, 8))})
+    scale, zero = net.weight("s", values=[0.1]), net.weight("z", values=[0], dtype=np.uint8)
+    net.add("DequantizeLinear", f"x {scale} {zero}", "a")
+    net.add("DequantizeLinear", f"x {scale} {zero}", "b")
+    net.add("Conv", f"a {net.weight('w', 24, 24, 3, 3)}", "c", pads=[1, 1, 1, 1])
+    net.add("Add", "c b", "y")
+    for rule in ("repeated-work", "channel-unit"):
+        assert not _about(rule, net)
