@@ -21,7 +21,7 @@ from flopwise.report.report import Report
 from flopwise.report.sheet.columns import TITLES as OF_WHOLE
 from flopwise.report.sheet.columns import count_title
 from flopwise.report.sheet.listing import name_of
-from flopwise.report.sheet.sheet import Head, Line, Mark, Sheet, is_gap
+from flopwise.report.sheet.sheet import Figure, Head, Line, Mark, Sheet, is_gap
 from flopwise.report.sheet.values import Look, Value
 from flopwise.writers.atomic import write
 
@@ -111,7 +111,9 @@ def formula_report(
         return lambda look: "\n".join(lines(formula, choice, look)) + "\n"
 
     return Report(
-        lambda format, look: [_sheet(formula, choice, look, FIGURES if format.data else OF_LINE)],
+        lambda format, look: [
+            _sheet(formula, choice, look, FIGURES) if format.data else _whole_sheet(formula, choice, look)
+        ],
         formula.to_dict,
         own={"table": written(_table), "markdown": written(_markdown), "latex": written(_latex)},
     )
@@ -317,6 +319,18 @@ def _sheet(formula: Formula, choice: Choice, look: Look, usual: Sequence[str] = 
         return Line((*values, *(lost if cell is None else cell for cell in cells)), mark)
 
     return Sheet(tuple(heads), tuple(map(line, groups)), complete=True)
+
+
+def _whole_sheet(formula: Formula, choice: Choice, look: Look) -> Sheet:
+    """The lines with all that other formats write around them."""
+    written = ((total.title, *_written(total, choice, look)) for total in _totals(formula, choice, look))
+    notes = [f"holds for {condition}" for condition in _conditions(formula, look)]
+    notes += [_of_one_way(formula)] if formula.ways else []
+    return _sheet(formula, choice, look)._replace(
+        about=_about(formula, look),
+        summary=tuple(Figure(title, f"{sign} {text}", where) for title, sign, text, where in written),
+        notes=_texts([*notes, _verified(formula, look), *formula.notes], look),
+    )
 
 
 def _conditions(formula: Formula, look: Look) -> Iterator[str]:
