@@ -111,6 +111,29 @@ def test_two_models_are_compared_and_a_damaged_file_is_one_line(view: Page, tmp_
     view.wait("document.getElementById('state').textContent.startsWith('README.md: no model')")
 
 
+def test_the_address_remembers_what_is_looked_at(view: Page) -> None:
+    drop(view, RESNET)
+    shown(view, "profile")
+    view.pick("[data-key=batch]", "8")
+    view.wait("document.getElementById('command').textContent.includes('--batch-size=8')")
+    view.browser.switch_to.frame(view.browser.find_element("css selector", "#view iframe"))
+    view.wait("document.documentElement.dataset.ready === 'true'")
+    view.run("flopwise.choose(5)")
+    view.browser.switch_to.default_content()
+    view.wait("location.hash.includes('page=')")
+    address = view.browser.current_url
+    view.browser.get("about:blank")
+    again = Page.at(view.browser, address)
+    assert "drop it to see it" in again.find("#drop-state").text
+    drop(again, RESNET)
+    again.wait("document.documentElement.dataset.shown === 'profile'")
+    assert "--batch-size=8" in again.find("#command").text
+    again.browser.switch_to.frame(again.browser.find_element("css selector", "#view iframe"))
+    again.wait("flopwise.state.chosen === 5")
+    again.browser.switch_to.default_content()
+    assert again.errors() == []
+
+
 def test_on_a_phone_nothing_is_wider_than_the_screen(view: Page) -> None:
     metrics = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     view.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)

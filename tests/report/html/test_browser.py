@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -261,3 +262,53 @@ def test_a_training_step_has_cards_and_columns(browser: Any, tmp_path: Path) -> 
 def test_without_training_the_page_says_nothing_of_it(resnet: Page) -> None:
     assert not resnet.find("#training").is_displayed()
     assert resnet.column("backward_macs") == []
+
+
+def test_the_address_remembers_what_is_chosen(resnet: Page) -> None:
+    resnet.pick("#convention", "1")
+    resnet.click("#table th[data-key='params'] button")
+    resnet.click("#table tbody tr:nth-child(2)")
+    resnet.pick("#filter", "stage2")
+    chosen = resnet.run("return [flopwise.convention().name, flopwise.state.chosen]")
+    names = resnet.column("name")
+    address = resnet.browser.current_url
+    assert "#?" in address
+    resnet.browser.get("about:blank")
+    again = Page.at(resnet.browser, address)
+    assert again.run("return [flopwise.convention().name, flopwise.state.chosen]") == chosen
+    assert again.column("name") == names
+    assert again.errors() == []
+
+
+def test_the_graph_is_searched(resnet: Page) -> None:
+    layers = flopwise.profile(RESNET).to_dict()["layers"]
+    fitting = [index for index, layer in enumerate(layers) if "stage2" in layer["name"] and layer["op"] == "Conv"]
+    resnet.pick("#graph-search", "stage2 conv")
+    for place, index in enumerate(fitting[:2]):
+        resnet.keys("#graph-search", "Enter")
+        assert resnet.run("return flopwise.state.chosen") == index
+        assert resnet.find("#graph-found").text == f"{place + 1} of {len(fitting)}"
+    assert resnet.count("#graph-view .chosen") >= 1
+
+
+def test_charts_and_tables_are_saved(resnet: Page) -> None:
+    """As SVG, PNG and CSV; the cells are those of the document that the command line writes."""
+    saved = (
+        "window.saved = []; flopwise.saved = URL.createObjectURL;"
+        "URL.createObjectURL = (blob) => { blob.arrayBuffer().then((all) => "
+        "saved.push([blob.type, new TextDecoder().decode(all)])); return 'data:,' }"
+    )
+    resnet.run(saved)
+    buttons = "document.querySelectorAll('.saves button, button.saves')"
+    resnet.browser.execute_script(f"{buttons}.forEach((one) => one.click())")
+    resnet.wait(f"saved.length === {buttons}.length")
+    files: list[tuple[str, str]] = resnet.run("return saved")
+    kinds = [kind for kind, _ in files]
+    assert kinds.count("image/svg+xml") == kinds.count("image/png") == 5
+    assert all(text.startswith("<svg ") for kind, text in files if kind == "image/svg+xml")
+    (table,) = (text for kind, text in files if kind == "text/csv")
+    lines = list(csv.DictReader(table.splitlines()))
+    layers = flopwise.profile(RESNET).to_dict()["layers"]
+    assert [(line["layer"], line["params"], line["MACs"]) for line in lines] == [
+        (layer["name"], str(layer["params"]), str(layer["macs"])) for layer in layers
+    ]

@@ -61,7 +61,8 @@ class Layout:
         """Names of all scripts in the order in which they run; the last one marks the page as ready."""
         dagre = ("vendor/dagre.min.js",) if self.graph else ()
         own = (f"{name}.js" if name in SHARED else f"{self.folder}/{name}.js" for name in self.scripts.split())
-        return ("vendor/d3.min.js", *dagre, "common.js", "theme.js", "framed.js", *own, "ready.js")
+        report = () if self.frames else ("framed.js", "state.js", "save.js")
+        return ("vendor/d3.min.js", *dagre, "common.js", "theme.js", *own, *report, "ready.js")
 
 
 def page(layout: Layout, title: str, data: Mapping[str, Any]) -> str:

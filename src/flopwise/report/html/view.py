@@ -16,7 +16,7 @@ from flopwise.report.html.page import Layout, page
 LOCAL = Layout(
     folder="view",
     sections={"view": "Results"},
-    scripts="local files options tabs start",
+    scripts="local link files options tabs start",
     styles=("view/page.css",),
     frames=tuple(each.LAYOUT for each in (bound, compare, llm, model, sheet, trace, traces)),
     allows="; connect-src 'self'",
@@ -26,7 +26,7 @@ LOCAL = Layout(
 #: The page that needs no installation; ``packaging/app.py`` puts what it loads beside it.
 APP = replace(
     LOCAL,
-    scripts="worker files options tabs start",
+    scripts="worker link files options tabs start",
     allows="; connect-src 'self'; worker-src 'self' blob:",
     sources="'self' 'wasm-unsafe-eval'",
     promise="Files stay on this machine: flopwise runs in the page itself, and nothing is sent anywhere.",

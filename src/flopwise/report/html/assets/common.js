@@ -159,5 +159,16 @@ const flopwise = (() => {
     notes.querySelector("ul").append(...remarks.map((remark) => make("li", {}, remark)));
   }
 
-  return { cue, grid, introduce, said, data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, time, sum, added, series, onSeries, noun, counted, cut, choose, tip, untip, sized, svg };
+  // A file for the user, and lines of cells as CSV; what a spreadsheet would take for a formula begins with an apostrophe.
+  function save(name, type, content) {
+    const url = URL.createObjectURL(new Blob([content], { type }));
+    make("a", { href: url, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10000);
+  }
+  const inert = (text) => (/^[\s"]*[-=+@\t\r\u2212\uff0b\uff0d\uff1d\uff20\ufe62\ufe63\ufe66\ufe6b]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text);
+  const csv = (lines) => lines.map((cells) => cells.map((cell) => { const text = inert(String(cell ?? "")); return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; }).join(",")).join("\n") + "\n";
+  // The button that saves a table; lines() gives its titles and cells.
+  const saver = (name, lines) => make("button", { type: "button", class: "saves", "aria-label": `Save ${name} as CSV`, onclick: () => save(`${name}.csv`, "text/csv", csv(lines())) }, "CSV");
+
+  return { saver, save, csv, cue, grid, introduce, said, data, count, state, on, emit, make, number, unknown, exact, parts, human, percent, time, sum, added, series, onSeries, noun, counted, cut, choose, tip, untip, sized, svg };
 })();

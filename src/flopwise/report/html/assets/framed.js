@@ -4,6 +4,8 @@
   if (parent === window) return;
   document.getElementById("theme").hidden = true;
   addEventListener("message", ({ source, data }) => { if (source === parent && (data.theme === "light" || data.theme === "dark")) document.documentElement.dataset.theme = data.theme; });
+  addEventListener("message", ({ source, data: { state } }) => { if (source === parent && typeof state === "string") flopwise.recall(state); });
+  addEventListener("message", ({ source, data: { print: wanted } }) => { if (source === parent && wanted) print(); });
   addEventListener("message", ({ source, data: { section } }) => { if (source === parent && section !== undefined) (document.getElementById(section) || document.documentElement).scrollIntoView(); });
   addEventListener("dragover", (event) => event.preventDefault());
   addEventListener("drop", (event) => { event.preventDefault(); parent.postMessage({ dropped: [...event.dataTransfer.files] }, "*"); });

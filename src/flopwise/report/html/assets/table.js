@@ -135,6 +135,7 @@ flopwise.table = ({ box, columns: all, fits, name, empty, total, enter, drawn: s
     box.scrollTop = 0;
     draw();
     box.querySelector(`th[data-key="${column.key}"] button`).focus();
+    flopwise.emit("sorted", sorting.key, sorting.descending);
   }
 
   // Scroll to a row, or to the row that shows a layer.
@@ -208,6 +209,10 @@ flopwise.table = ({ box, columns: all, fits, name, empty, total, enter, drawn: s
   addEventListener("beforeprint", () => { printing = true; draw(); });
   addEventListener("afterprint", () => { printing = false; draw(); });
   flopwise.on("choose", (layer, from) => { if (layer >= 0 && from !== "table" && from !== "keys") openTo(layer); mark(); if (layer >= 0) bring(layer); });
+  flopwise.on("sort", (key, descending) => { if (all().some((column) => column.key === key)) { Object.assign(sorting, { key, descending }); draw(); } });
+  // Layers in the order of the table, whatever stands folded; figures with all digits.
+  const lines = () => [columns.map((column) => column.title()), ...layers.slice().sort(compare(all().find((c) => c.key === sorting.key) || all()[0], sorting.descending)).map((i) => columns.map((column) => { const value = column.value(i); return typeof value === "number" || typeof value === "bigint" ? value : unknown(value) ? "" : column.text ? column.text(i).replaceAll(",", column.kind === "num" ? "" : ",") : value; }))];
+  box.closest("section").querySelector(".tools").append(flopwise.saver(name, lines));
   flopwise.cue(box);
 
   return {

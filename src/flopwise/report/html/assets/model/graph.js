@@ -379,6 +379,19 @@
     focus(shown.boxOf[layer]);
   });
 
+  // Enter goes to the next layer that has the words above the graph.
+  const search = document.getElementById("graph-search"), found = document.getElementById("graph-found");
+  search.addEventListener("input", () => { found.textContent = ""; });
+  search.addEventListener("keydown", (event) => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    if (event.key !== "Enter" || !words.length) return;
+    const text = (layer) => `${data.layers.name[layer]} ${flopwise.opOf(layer)}`.toLowerCase();
+    const layers = d3.range(flopwise.count).filter((layer) => words.every((word) => text(layer).includes(word)));
+    const next = layers.find((layer) => layer > flopwise.state.chosen) ?? layers[0];
+    found.textContent = layers.length ? `${layers.indexOf(next) + 1} of ${layers.length}` : "no layer";
+    if (next !== undefined) flopwise.choose(next, "search");
+  });
+
   singles = groups.map((group) => single(group.index));
   openWithin(START);
   layout();

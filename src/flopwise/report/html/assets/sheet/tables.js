@@ -51,8 +51,9 @@
       const tools = make("div", { class: "tools" });
       section.append(tools, box);
       const filter = table(sheet, box);
+      tools.append(flopwise.saver(`table ${place + 1}`, () => [sheet.heads.map(([title]) => title), ...sheet.lines.map(([cells]) => cells.map((cell, at) => (sheet.heads[at][1] ? cell.replaceAll(",", "") : cell)))]));
       flopwise.cue(box);
-      if (sheet.lines.length > SOME) tools.append(make("label", { class: "search" }, make("span", { class: "visually-hidden" }, "Filter"), make("input", { type: "search", placeholder: `Filter ${noun(sheet.lines.length, "line")}`, autocomplete: "off", spellcheck: "false", oninput: (event) => filter(event.target.value) })));
+      if (sheet.lines.length > SOME) tools.prepend(make("label", { class: "search" }, make("span", { class: "visually-hidden" }, "Filter"), make("input", { type: "search", placeholder: `Filter ${noun(sheet.lines.length, "line")}`, autocomplete: "off", spellcheck: "false", oninput: (event) => filter(event.target.value) })));
     }
     if (sheet.summary.length) section.append(make("table", { class: "figures" }, make("tbody", {}, ...sheet.summary.map(([name, exact, short]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, exact), make("td", {}, short))))));
     if (sheet.notes.length) section.append(make("ul", {}, ...sheet.notes.map((note) => make("li", {}, note))));

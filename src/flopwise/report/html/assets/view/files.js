@@ -1,7 +1,7 @@
 "use strict";
 // The files of the page: dropped, opened, or named when it was started; one is looked at, another may stand beside it.
 flopwise.files = (() => {
-  const { data, make, service } = flopwise;
+  const { data, make, service, link } = flopwise;
   const list = document.getElementById("files");
   const files = []; // { key, name, kind, size, of: what the service calls it }
   let looked = null;
@@ -21,7 +21,8 @@ flopwise.files = (() => {
     added.forEach((file, at) => { file.kind = answer.kinds[at]; });
     files.push(...added);
     const traces = added.filter((file) => file.kind === "trace"), models = added.filter((file) => file.kind && file.kind !== "trace");
-    const first = models[0] || (traces.length && looked ? looked : traces[0]);
+    const meant = models.find((file) => file.hash && file.hash === link.model);
+    const first = meant || models[0] || (traces.length && looked ? looked : traces[0]);
     if (first) look(first, traces.length ? "trace" : models.length > 1 ? "compare" : first.kind === "language" ? "llm" : "", traces[0] || models[1]);
     else say(`${added.map((file) => file.name).join(", ")}: no model, weights, configuration or trace that flopwise reads here`, true);
     draw();
@@ -36,7 +37,7 @@ flopwise.files = (() => {
     try {
       await service.add(number, added, say);
       say("");
-      await kinds(added.map(({ file, name }) => ({ name, size: file.size, of: { drop: number, name } })));
+      await kinds(await Promise.all(added.map(async ({ file, name }) => ({ name, size: file.size, hash: await link.hash(file), of: { drop: number, name } }))));
     } catch (error) { say(error.message, true); }
   }
   // Look at a file, in a tab and beside another file where the drop says which.

@@ -4,7 +4,7 @@ flopwise.options = (() => {
   const { make } = flopwise;
   const form = document.getElementById("options");
   let example = "";
-  const values = {}; // by key; what a tab alone has, by command and key
+  const values = { ...flopwise.link.options }; // by key; what a tab alone has, by command and key
   const place = (tab, field) => (["inputs", "batch", "dims", "convention", "train"].includes(field.key) && tab.command !== "formula" ? field.key : `${tab.command} ${field.key}`);
   const value = (tab, field) => values[place(tab, field)] ?? (field.initial || field.default);
 
@@ -19,6 +19,7 @@ flopwise.options = (() => {
     return make("input", { "data-key": field.key, type: field.kind === "number" ? "number" : "text", min: field.kind === "number" ? 0 : null, value: now, placeholder: (field.key === "inputs" && example) || field.hint, spellcheck: "false", autocomplete: "off", onchange: (event) => set(event.target.value.trim()) });
   }
   return {
+    values,
     // The fields of a tab, and before them the file that stands beside the one that is looked at.
     draw(tab, others, beside, choose) {
       const second = others.length ? make("label", {}, "With", make("select", { onchange: (event) => choose(others[Number(event.target.value)]) }, ...others.map((file, at) => make("option", { value: at, selected: file === beside }, file.name)))) : null;

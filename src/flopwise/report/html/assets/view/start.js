@@ -1,8 +1,12 @@
 "use strict";
 // The page begins with the files that it was started with, as soon as somebody can answer.
 (() => {
-  const { data, service, files } = flopwise;
+  const { data, service, files, link } = flopwise;
   const state = document.getElementById("drop-state");
   document.getElementById("drop-promise").textContent = data.promise;
-  service.ready.then(() => { state.hidden = true; return files.begin(); }, (error) => { state.textContent = `flopwise cannot be loaded: ${error.message}`; });
+  service.ready.then(() => {
+    state.hidden = !link.model;
+    state.textContent = "The address of this page is about a model: drop it to see it as it was.";
+    return files.begin();
+  }, (error) => { state.textContent = `flopwise cannot be loaded: ${error.message}`; });
 })();

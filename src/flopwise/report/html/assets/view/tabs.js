@@ -1,7 +1,7 @@
 "use strict";
 // The tabs: each asks for its report when it is looked at, and keeps it in a frame as long as nothing changes.
 flopwise.tabs = (() => {
-  const { data, make, service, files, options } = flopwise;
+  const { data, make, service, files, options, link } = flopwise;
   const bar = document.getElementById("tabs"), view = document.getElementById("view");
   const stop = document.getElementById("stop"), saves = document.getElementById("saves");
   const frames = new Map(); // command -> { key, frame, answer }
@@ -41,7 +41,7 @@ flopwise.tabs = (() => {
     const answer = kept?.answer;
     files.say(answer ? answer.error : "", !!answer && answer.code === 2);
     document.getElementById("command").textContent = answer?.command || "";
-    saves.replaceChildren(...(kept?.frame ? ["html", "json", "csv"].map((format) => make("button", { type: "button", class: "small", onclick: () => save(format) }, format === "html" ? "Page" : format.toUpperCase())) : []));
+    saves.replaceChildren(...(kept?.frame ? ["html", "json", "csv"].map((format) => make("button", { type: "button", class: "small", onclick: () => save(format) }, format === "html" ? "Page" : format.toUpperCase())) : []), ...(kept?.frame ? [make("button", { type: "button", class: "small", onclick: () => tell(kept.frame, { print: true }) }, "Print")] : []));
   }
   // The inputs of the model as -i takes them, from the data of its page.
   function inputsOf(page) {
@@ -72,23 +72,32 @@ flopwise.tabs = (() => {
       const answer = await answered(tab, "html");
       frames.get(command)?.frame?.remove();
       const frame = answer.text ? frameOf(answer.text, tab.title) : null;
-      frames.set(command, { key, frame, answer, section: "" });
-      if (frame) { view.append(frame); await new Promise((loaded) => { frame.onload = loaded; }); }
+      frames.set(command, { key, frame, answer, section: "", state: "" });
+      if (frame) {
+        view.append(frame);
+        await new Promise((loaded) => { frame.onload = loaded; });
+        const chosen = id === link.tab ? link.page() : "";
+        if (chosen) tell(frame, { state: chosen });
+      }
       if (current !== id) { present(tabOf(current)); return; }
       if (open(tab) && JSON.stringify(question(tab, "html")) !== key) { show(id); return; }
     }
     present(tab);
     if (command === "profile") options.hint(inputsOf(frames.get(command).answer.text));
+    remember();
     document.documentElement.dataset.shown = id;
   }
+  const remember = () => link.write(current, options.values, frames.get(tabOf(current).command)?.state || "", files.looked()?.hash || "");
+  addEventListener("message", ({ source, data: { state } }) => {
+    const kept = [...frames.values()].find(({ frame }) => frame && frame.contentWindow === source);
+    if (kept && typeof state === "string") { kept.state = state; remember(); }
+  });
   async function save(format) {
     const tab = tabOf(current);
     const answer = format === "html" ? frames.get(tab.command).answer : await answered(tab, format);
     present(tab);
     if (!answer.text) { files.say(answer.error, true); return; }
-    const url = URL.createObjectURL(new Blob([answer.text], { type: { html: "text/html", json: "application/json", csv: "text/csv" }[format] }));
-    make("a", { href: url, download: `${files.looked().name}.${tab.command}.${format}` }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 10000);
+    flopwise.save(`${files.looked().name}.${tab.command}.${format}`, { html: "text/html", json: "application/json", csv: "text/csv" }[format], answer.text);
   }
 
   // Arrows move from tab to tab: https://www.w3.org/WAI/ARIA/apg/patterns/tabs/.
@@ -105,11 +114,18 @@ flopwise.tabs = (() => {
   new MutationObserver(retheme).observe(document.documentElement, { attributeFilter: ["data-theme"] });
   stop.addEventListener("click", () => service.stop());
   flopwise.on("options", () => show(current));
+  // The tab of the address, when the page begins.
+  let begun = false;
+  function opening() {
+    const tab = begun ? "" : link.tab;
+    begun = true;
+    return tabOf(tab) && open(tabOf(tab)) ? tab : "";
+  }
   flopwise.on("files", (wanted, other) => {
     if (other) beside = other;
     if (!files.looked()) { present(null); draw(); return; }
     // One more model is looked at by itself.
-    const tab = [wanted, tabOf(current).beside.length ? "" : current].map(tabOf).find((one) => one && open(one)) || all.find(open);
+    const tab = [opening() || wanted, tabOf(current).beside.length ? "" : current].map(tabOf).find((one) => one && open(one)) || all.find(open);
     show(tab ? tab.id : current);
   });
   return { show, draw };
