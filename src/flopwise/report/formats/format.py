@@ -69,6 +69,7 @@ TABLE = (
         module="flopwise.report.html.pages",
     ),
     Format("parquet", (".parquet",), ("profile", "sheet"), "program", binary=True),
+    Format("xlsx", (".xlsx",), ("sheet",), "program", binary=True),
     Format("dot", (".dot", ".gv"), ("layers",), "document"),
     Format("perfetto", (".perfetto",), ("timeline",), "program", several=False),
 )
