@@ -203,7 +203,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Batch]] = {
     "mobilenet": (vision("mobilenet_v3_small"), images(1, 160)),
     "convnext": (vision("convnext_tiny"), images(1, 160)),
     "vit": (vision("vit_b_32"), fixed(224)),
-    "densenet": (vision("densenet121"), images(1, 128)),
+    "densenet": (vision("densenet121"), images(1, 128, 2)),
     "shufflenet": (vision("shufflenet_v2_x0_5"), images(1, 160)),
     "fcn": (lambda: torchvision.models.segmentation.fcn_resnet50(weights=None, weights_backbone=None), images(1, 96)),
     "lstm": (Recurrent, lambda chance: [torch.rand(chance.randint(1, 9), chance.randint(1, 60), 16)]),

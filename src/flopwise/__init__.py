@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flopwise.api.compare import compare
     from flopwise.api.formula import formula
     from flopwise.api.llm import llm
+    from flopwise.api.llm_log import llm_log
     from flopwise.api.meter import Meter
     from flopwise.api.profile import profile
     from flopwise.api.read import read
@@ -94,6 +95,7 @@ __all__ = [
     "formula",
     "limits",
     "llm",
+    "llm_log",
     "profile",
     "read",
     "render",
@@ -133,6 +135,7 @@ _HOMES = {
     "Value": "readers.inputs",
     "Weights": "analyses.weights.result",
     "Meter": "api.meter",
+    "llm_log": "api.llm_log",
     "limits": "_limits",
     "render": "report.commands.profile",
 }

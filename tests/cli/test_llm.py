@@ -166,3 +166,26 @@ def test_a_folder_is_one_model_in_every_command(llama: str, tmp_path: Path, caps
     assert main(["table", llama, str(other)]) == 0
     assert main(["explain", llama, "-c", "palm", "-c", "flops"]) == 0
     assert "MixtralForCausalLM" in capsys.readouterr().out
+
+
+def test_the_log_of_an_engine(llama: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log"
+    text = "INFO 05-19 10:13:{} [loggers.py:271] Engine 000: Avg prompt throughput: 90.0 tokens/s, "
+    text += "Avg generation throughput: 55.3 tokens/s, Running: 8 reqs, Waiting: 0 reqs"
+    log.write_text("\n".join(text.format(seconds) for seconds in (11, 21, 31)))
+    assert main(["llm", llama, "--log", str(log), "--device", "h100"]) == 0
+    page = capsys.readouterr().out
+    assert "vLLM on NVIDIA H100" in page
+    assert "05-19 10:13" in page
+    assert "% of the time" in page
+    assert main(["llm", llama, "--log", str(log), "--device", "h100", "-f", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["whole"]["generated_tokens"] == 1106
+    for options, words in (
+        (["--log", str(log)], "give --device"),
+        (["--log", str(log), "--device", "h100", "--tp", "2"], "--tp says nothing of a log"),
+        (["--log", str(log), "--device", "h100", "--minutes", "2"], "give --metrics"),
+        (["--minutes", "2"], "give --metrics"),
+        (["--metrics", "ftp://host/metrics", "--device", "h100"], "begins with http"),
+    ):
+        assert main(["llm", llama, *options]) == 2
+        assert words in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import click
@@ -34,6 +35,9 @@ _OF_REQUEST = (
 #: Options of a diffusion pipeline alone, and those that it shares with language models.
 _OF_PIPELINE = ("steps", "size", "frames", "guidance")
 _SHARED = ("prompt", "batch", "dtype", "device", "memory_fraction")
+
+#: Options that say something of an engine's log, too.
+_OF_LOG = ("device", "gpus", "prompt", "generate", "dtype", "weights", "kv_dtype", "max_batched_tokens", "trust_code")
 
 #: The ways of dividing among devices.
 _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
@@ -131,6 +135,9 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
 @pipelines("--size", metavar="WxH", help="Width and height of the image in pixels: 1024x1024.")
 @pipelines("--frames", type=int, metavar="N", help="Frames of a video.")
 @pipelines("--guidance", type=float, metavar="X", help="The scale of guidance.")
+@option("--log", metavar="FILE", type=Read(), help="A log of vLLM or SGLang: the time of each minute beside its floor.")
+@option("--metrics", metavar="URL", help="The same of an engine that runs, by its Prometheus metrics.")
+@option("--minutes", type=int, default=1, show_default=True, metavar="N", help="How long --metrics are watched.")
 @options.units
 @writes("sheet", "content", "llm")
 @options.figures("cost and memory against the context")
@@ -156,6 +163,12 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     shares = {way: n for way in _WAYS if (n := settings.pop(way)) is not None}
     trained = {key: settings.pop(key) for key in ("optimizer", "checkpointing", "lora")}
     run = {"tokens_per_second": settings.pop("rate"), "measured": settings.pop("measured")}
+    engine = {name: settings.pop(name) for name in ("log", "metrics", "minutes")}
+    if engine["log"] is not None or engine["metrics"] is not None:
+        if figures is not None:
+            raise InputError("--figures shows a request to a language model")
+        return _log(model, output, engine, settings)
+    _refuse({"minutes": "--minutes"}, "is for a running engine: give --metrics")
     if settings.pop("train"):
         _refuse({name: "--" + name.replace("_", "-") for name in _OF_REQUEST}, "is for a request; leave --train out")
         if settings["rewrites"]:
@@ -203,21 +216,45 @@ def _refuse(names: dict[str, str], why: str) -> None:
             raise InputError(f"{written} {why}")
 
 
+def _others(own: Container[str]) -> dict[str, str]:
+    """The options of what is counted, by name, without some."""
+    return {
+        option.name: max(option.opts, key=len)
+        for option in click.get_current_context().command.params
+        if isinstance(option, Option) and option.group not in ("Output", "What to show") and option.name not in own
+    }
+
+
 def _diffusion(model: str, output: Output, settings: dict[str, Any]) -> int:
     """The page of an image or a video of a diffusion pipeline."""
     import flopwise
     from flopwise.report.commands.llm.diffusion import diffusion_report
 
     own = {*_OF_PIPELINE, *_SHARED}
-    others = {
-        option.name: max(option.opts, key=len)
-        for option in click.get_current_context().command.params
-        if isinstance(option, Option) and option.group not in ("Output", "What to show") and option.name not in own
-    }
-    _refuse(others, f"is for a language model; {model} is a diffusion pipeline")
+    _refuse(_others(own), f"is for a language model; {model} is a diffusion pipeline")
     with Progress() as progress:
         result = flopwise.diffusion(model, progress=progress, **{name: settings[name] for name in own})
     output.write(diffusion_report(result))
+    return 0
+
+
+def _log(model: str, output: Output, engine: dict[str, Any], settings: dict[str, Any]) -> int:
+    """The page of a serving engine's log.
+
+    Raises:
+        InputError: the device is missing, or an option that says nothing of a log was given.
+    """
+    import flopwise
+    from flopwise.report.commands.llm.log import log_report
+
+    _refuse(_others({*_OF_LOG, *engine}), "says nothing of a log or metrics")
+    if engine["metrics"] is None:
+        _refuse({"minutes": "--minutes"}, "is for a running engine: give --metrics")
+    if settings["device"] is None:
+        raise InputError("--log and --metrics hold an engine against its devices: give --device")
+    with Progress() as progress:
+        result = flopwise.llm_log(model, progress=progress, **engine, **{name: settings[name] for name in _OF_LOG})
+    output.write(log_report(result))
     return 0
 
 

@@ -33,6 +33,7 @@ DOCUMENTS: dict[str, Document] = {
     "histograms": Document("weights --bins-json", stored.HISTOGRAMS),
     "layers": Document("layers", counts.LAYERS),
     "llm": Document("llm", language.LLM),
+    "llm-log": Document("llm --log", language.LLM_LOG),
     "llm-train": Document("llm --train", language.LLM_TRAIN),
     "memory": Document("memory", memory.MEMORY),
     "plan": Document("memory --plan", memory.PLAN),

@@ -24,6 +24,19 @@ _STEP: dict[str, Member] = {
     "memory_bytes": ("integer", "all together"),
 }
 
+_STRETCH: dict[str, Member] = {
+    "name": ("text", 'the minute, as the log writes it; "all" of the whole'),
+    "ns": ("integer", "its nanoseconds, of which the first and the last minute may have fewer"),
+    "prompt_tokens": ("integer", "tokens of prompts"),
+    "generated_tokens": ("integer", "tokens that were generated"),
+    "sequences": ("number|null", "sequences at work, on average over the generated tokens"),
+    "needed_macs": ("integer", "multiply-accumulates that the work needs"),
+    "bytes": ("integer", "bytes of weights and states that it must read"),
+    "least_ns": ("integer", "the least time of the work on the devices"),
+    "roof": ("text", "what takes that time: compute, memory, none or unknown"),
+    "of_floor": ("number", "least_ns over ns: the part of the time that the devices need at least"),
+}
+
 _FLOORS: Kind = Maybe(
     {
         "prefill_ns": ("integer|null", "least time of the prompt"),
@@ -280,5 +293,24 @@ DIFFUSION: dict[str, Member] = {
     ),
     "verdict": ("text", "the answer in a line"),
     "exact": ("flag", "whether the figures are exact"),
+    "notes": NOTES,
+}
+
+LLM_LOG: dict[str, Member] = {
+    "model": (
+        {
+            "name": ("text", "its name"),
+            "source": ("text", "where it is from"),
+            "dtype": ("text", "element type of the weights"),
+        },
+        "the model",
+    ),
+    "engine": ("text", "the engine whose log or metrics were read"),
+    "device": ("text", "one of its devices"),
+    "devices": ("integer", "how many they are"),
+    "prompt": ("integer", "tokens of a prompt (--prompt)"),
+    "generate": ("integer", "tokens after it (--generate)"),
+    "minutes": ([_STRETCH], "each minute with work"),
+    "whole": (_STRETCH, "all of them"),
     "notes": NOTES,
 }

@@ -1,0 +1,220 @@
+"""What a serving engine achieved, minute by minute, beside the least time that its devices need for the same work."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from flopwise.analyses.llm.serving.log import NO_YEAR, Log, Work
+from flopwise.analyses.timing.roofline import Roof, roofline
+from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.analyses.llm.inference import Inference
+    from flopwise.analyses.timing.device import Device
+
+_MINUTE = datetime.timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A minute of an engine, or all of its time."""
+
+    #: The time at which it begins; "all" of the whole.
+    name: str
+    seconds: float
+    prompt_tokens: int
+    generated_tokens: int
+    #: Sequences at work, on average over the generated tokens; None where there are none.
+    sequences: float | None
+    #: Multiply-accumulates that the work needs, and bytes that it must read.
+    macs: int
+    nbytes: int
+    #: The least time of both on the devices, and which of them takes it.
+    floor_seconds: float
+    roof: Roof
+
+    @property
+    def share(self) -> float:
+        """The part of the time that the devices need at least."""
+        return self.floor_seconds / self.seconds if self.seconds else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stretch as plain values; times in whole nanoseconds."""
+        return {
+            "name": self.name,
+            "ns": round(self.seconds * 1e9),
+            "prompt_tokens": self.prompt_tokens,
+            "generated_tokens": self.generated_tokens,
+            "sequences": None if self.sequences is None else round(self.sequences, 2),
+            "needed_macs": self.macs,
+            "bytes": self.nbytes,
+            "least_ns": math.ceil(self.floor_seconds * 1e9),
+            "roof": self.roof,
+            "of_floor": round(self.share, 6),
+        }
+
+
+@dataclass(frozen=True)
+class Achieved:
+    """The time of an engine beside the floor of its work."""
+
+    name: str
+    source: str
+    dtype: str
+    engine: str
+    device: str
+    devices: int
+    prompt: int
+    generate: int
+    minutes: tuple[Stretch, ...]
+    whole: Stretch
+    notes: tuple[str, ...] = ()
+    #: How ``print`` shows it; provided by whoever knows the reports.
+    renderer: Callable[[Achieved], str] | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return self.renderer(self) if self.renderer else repr(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result in the JSON schema ``flopwise.llm-log/1``."""
+        return {
+            "schema": "flopwise.llm-log/1",
+            "model": {"name": self.name, "source": self.source, "dtype": self.dtype},
+            "engine": self.engine,
+            "device": self.device,
+            "devices": self.devices,
+            "prompt": self.prompt,
+            "generate": self.generate,
+            "minutes": [minute.to_dict() for minute in self.minutes],
+            "whole": self.whole.to_dict(),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """The needs of one token, of a request of one sequence: on average over its length."""
+
+    prompt: Mapping[tuple[str, ...], Fraction]
+    generated: Mapping[tuple[str, ...], Fraction]
+    #: Bytes of weights that a step reads, whatever its sequences, and of the state of one of them.
+    weights: int
+    state: Fraction
+    #: Tokens of a step at most.
+    batched: int
+
+
+def _costs(request: Inference, batched: int) -> _Costs:
+    """The costs of a request of one sequence.
+
+    Raises:
+        InputError: the model generates nothing.
+    """
+    step = request.decode
+    if step is None or not request.generate:
+        raise InputError(f"{request.name} generates no tokens, of which a serving engine's log speaks")
+    per_step = Fraction(request.least_generated_bytes, request.generate)
+    return _Costs(
+        {types: Fraction(macs, request.prompt) for types, macs in request.prefill.products.items()},
+        {types: Fraction(macs, request.generate) for types, macs in request.generated_products.items()},
+        step.weights.least,
+        max(per_step - step.weights.least, Fraction(0)),
+        batched,
+    )
+
+
+def achieved(log: Log, request: Inference, device: Device, devices: int, batched: int) -> Achieved:
+    """The achieved part of the floor, by minute.
+
+    Args:
+        log: the work of the engine.
+        request: a request of one sequence, of the usual lengths.
+        device: one of the devices.
+        devices: how many serve the model together, in whatever split: a floor has no communication.
+        batched: tokens of a step at most.
+
+    Raises:
+        InputError: the model generates nothing.
+    """
+    costs = _costs(request, batched)
+    by_minute: dict[datetime.datetime, list[Work]] = {}
+    for work in log.works:
+        minute = work.begin.replace(second=0, microsecond=0)
+        while minute < work.end or minute <= work.begin:
+            by_minute.setdefault(minute, []).append(work.part(minute, minute + _MINUTE))
+            minute += _MINUTE
+    end = max(work.end for work in log.works)
+    minutes = []
+    for minute, works in sorted(by_minute.items()):
+        first, last = max(minute, log.begin), min(minute + _MINUTE, end)
+        seconds = (last - first).total_seconds() or 1.0
+        minutes.append(_stretch(_name(minute, log), seconds, works, costs, device, devices))
+    seconds = sum(minute.seconds for minute in minutes)
+    whole = _stretch("all", seconds, log.works, costs, device, devices)
+    return Achieved(
+        name=request.name,
+        source=request.source,
+        dtype=request.dtype,
+        engine=log.engine,
+        device=device.name,
+        devices=devices,
+        prompt=request.prompt,
+        generate=request.generate,
+        minutes=tuple(minutes),
+        whole=whole,
+        notes=(*log.notes, *_notes(log, request, batched), *_doubts(whole)),
+    )
+
+
+def _name(minute: datetime.datetime, log: Log) -> str:
+    return minute.strftime("%H:%M" if not log.dated else "%m-%d %H:%M" if minute.year == NO_YEAR else "%Y-%m-%d %H:%M")
+
+
+def _stretch(name: str, seconds: float, works: Sequence[Work], costs: _Costs, device: Device, devices: int) -> Stretch:
+    """The floor of some work: its products, and the weights and states that its steps read, whichever takes longer."""
+    prompt, generated = sum(work.prompt for work in works), sum(work.generated for work in works)
+    passes = sum(work.generated / work.accepted for work in works)
+    steps = sum(work.generated / work.accepted / max(work.running, 1) for work in works)
+    products: dict[tuple[str, ...], float] = {}
+    for tokens, each in ((prompt, costs.prompt), (generated, costs.generated)):
+        for types, macs in each.items():
+            products[types] = products.get(types, 0.0) + tokens * float(macs)
+    nbytes = max(steps, prompt / costs.batched) * costs.weights + passes * float(costs.state)
+    bound = roofline(device, products, nbytes)
+    return Stretch(
+        name,
+        seconds,
+        round(prompt),
+        round(generated),
+        generated / steps if steps else None,
+        round(sum(products.values())),
+        round(nbytes),
+        bound.seconds / devices,
+        bound.roof,
+    )
+
+
+def _notes(log: Log, request: Inference, batched: int) -> Iterator[str]:
+    """Notes on what the floor assumes."""
+    yield (
+        f"each sequence counts as {request.prompt:,} tokens of prompt and {request.generate:,} after it "
+        "(--prompt, --generate)"
+    )
+    if log.prompt_length is not None and not 0.8 < log.prompt_length / request.prompt < 1.25:
+        length = round(log.prompt_length)
+        yield f"the log's prompts have {length:,} tokens on average: give --prompt {length}"
+    yield (
+        f"a step takes a token of each sequence and at most {batched:,} tokens; weights are read once in each, "
+        "by all devices together, without communication; prompt tokens are those that the engine states"
+    )
+
+
+def _doubts(whole: Stretch) -> Iterator[str]:
+    """A note where no device can have done the work in its time."""
+    if whole.share > 1.001:
+        yield "the work needs more time than there was: model, types, lengths or devices are not those that ran"
