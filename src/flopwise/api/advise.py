@@ -16,6 +16,7 @@ from flopwise.analyses.advice.advice import (
     worth,
 )
 from flopwise.analyses.advice.figures import Place, of_profile, total
+from flopwise.analyses.advice.padding import unpadded_inputs
 from flopwise.analyses.advice.rule import Rule
 from flopwise.analyses.advice.rules import rules as own_rules
 from flopwise.analyses.advice.runs.rule import Run
@@ -30,6 +31,7 @@ from flopwise.api.runnable import check_runnable, file_of
 from flopwise.api.trace import trace as recorded
 from flopwise.errors import InputError
 from flopwise.errors import counted as counted_places
+from flopwise.readers.inputs import input_specs
 from flopwise.readers.options import Keywords
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def advise(
     batch_size: int | None = None,
     **keywords: Unpack[Keywords],
 ) -> Advice:
-    """What to change in a model: each change with the multiply-adds, bytes and time that it saves.
+    """Changes to a model, the one that saves most first: each with the multiply-adds, bytes and time that it saves.
 
     Args:
         model: as in ``flopwise.profile``.
@@ -102,7 +104,8 @@ def advise(
     progress("looking for what to change")
     if optimization is None:
         device = None if place is None else place.device
-        subject = Subject(counted, unit_of(device, None), multiprocessors_of(device))
+        unpadded = _unpadded(model, inputs, counted, progress, keywords)
+        subject = Subject(counted, unit_of(device, None), multiprocessors_of(device), unpadded)
         found = suggestions_of(subject, chosen, place)
         notes = [_convention(place)]
         if measure:
@@ -124,6 +127,17 @@ def advise(
         progress("writing")
         notes += _write(model, counted, chosen, os.fspath(output))
     return Advice(counted, tuple(kept), environment, (*notes, *left), as_text)
+
+
+def _unpadded(
+    model: object, inputs: Any, counted: Profile, progress: Callable[[str], None], keywords: Any
+) -> Profile | None:
+    """The model without the tokens that a given mask takes out of every sequence; None where there are none."""
+    if inputs is None or isinstance(inputs, str):
+        return None
+    tensors = counted.graph.inputs
+    texts = unpadded_inputs(input_specs(inputs, [tensor.name for tensor in tensors]), tensors)
+    return profile(model, texts, fold=False, progress=progress, **keywords) if texts else None
 
 
 def _run(
@@ -174,7 +188,9 @@ def _onnx_file(model: object, counted: Profile) -> str:
         InputError: it is no local ONNX file, or onnxruntime is not installed.
     """
     if counted.graph.format != "onnx" or not isinstance(model, str | os.PathLike) or not os.path.isfile(model):
-        raise InputError("operators are changed in a local ONNX file; give the path of one (measure=: or a level)")
+        raise InputError(
+            "operators are changed in a local ONNX file: give the path of one; to measure, a level will do"
+        )
     engine_options("onnxruntime", "off", 1)
     return os.fspath(model)
 

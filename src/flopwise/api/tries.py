@@ -1,4 +1,4 @@
-"""What ``--try`` asks of a model on this machine: other levels, threads, batches and types, run in turns."""
+"""Changes that ``--try`` makes to a model on this machine: other levels, threads, batches and types, run in turns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tried(
     reading: Mapping[str, Any],
     progress: Callable[[str], None],
 ) -> tuple[list[WhatIf], list[str]]:
-    """What each change brings, run in turns with the model as it is, and notes on changes that cannot be run.
+    """Times with each change, run in turns with the model as it is, and notes on changes that cannot be run.
 
     Other batches and types are estimated, too, by the rooflines of the rows. The time of another batch is that of as
     many items as there are now.
@@ -69,7 +69,7 @@ def tried(
                 found.append(WhatIf(what, ns * items, "measured", base))
             except (InputError, ModelError) as error:
                 notes.append(f"{each.change}={each.value} is not measured: {error}")
-                (base,) = in_turns([now])
+                base = _alone(now)
             if each.change in ("batch", "dtype"):
                 dtype = each.value if each.change == "dtype" else None
                 if dtype is not None and device.flops(dtype) is None:
@@ -84,8 +84,21 @@ def _keywords(reading: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in reading.items() if key not in ("inputs", "dims", "batch_size")}
 
 
+def _alone(way: Way) -> float:
+    """The time of the model as it is.
+
+    Raises:
+        ModelError: the engine refuses it.
+    """
+    try:
+        (base,) = in_turns([way])
+    except ModelError as error:
+        raise ModelError(f"{os.fsdecode(way.model)}: onnxruntime refuses it: {error}") from error
+    return base
+
+
 def _with_batch(reading: Mapping[str, Any], counted: Profile, batch: int) -> dict[str, Any]:
-    """How the model is read with another batch; where its inputs are given, with the first dimension of these."""
+    """Arguments that read the model with another batch; of inputs that are given, the first dimension changes."""
     if reading.get("inputs") is None:
         return {**reading, "batch_size": batch}
     items, texts = _items(counted), []
@@ -114,7 +127,7 @@ def _way(
     opened: contextlib.ExitStack,
     progress: Callable[[str], None],
 ) -> Way:
-    """How the model is run with a change.
+    """Way to run the model with a change.
 
     Raises:
         InputError: it cannot be run so.

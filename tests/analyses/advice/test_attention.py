@@ -82,6 +82,32 @@ def test_rows_that_are_cut_off(tmp_path: Path) -> None:
     assert [node.op_type for node in onnx.load(better).graph.node] == ["Slice", "Gather", "Tanh"]
 
 
+def _masked_tokens() -> Network:
+    net = Network(inputs={"tokens": (TensorProto.INT64, (2, TOKENS)), "mask": (TensorProto.FLOAT, (2, TOKENS))})
+    net.add("Gather", f"{net.weight('table', 100, WIDTH)} tokens", "h")
+    net.add("Unsqueeze", f"mask {net.weight('axis', 1, values=[2], dtype=np.int64)}", "m")
+    net.add("Mul", "h m", "kept")
+    net.add("MatMul", f"kept {net.weight('w', WIDTH, 24)}", "y")
+    return net
+
+
+@pytest.mark.parametrize(("lengths", "longest"), [((10, 7), 10), ((3, 3), 3), ((5, TOKENS), None)])
+def test_padding(lengths: tuple[int, int], longest: int | None) -> None:
+    mask = ",".join("1" if place < length else "0" for length in lengths for place in range(TOKENS))
+    inputs = [f"tokens:i64:2x{TOKENS}", f"mask:f32:2x{TOKENS}:{mask}"]
+    found = flopwise.advise(_masked_tokens().model(), inputs, keep_network=True).suggestions
+    if longest is None:
+        assert not found
+        return
+    (each,) = found
+    gone = 2 * (TOKENS - longest)
+    assert each.rule.name == "padding-tokens"
+    assert each.saved.macs == gone * WIDTH * 24
+    # of each token: an index, its row in and out, the product's factors and result, mask and product in and result out
+    assert each.saved.nbytes == gone * (8 + 4 * (2 * WIDTH + (2 * WIDTH + 1) + WIDTH + 24))
+    assert f"{TOKENS - longest} of {TOKENS} tokens" in each.text
+
+
 @pytest.mark.parametrize(("mask", "speaks"), [("none", False), ("where", True)])
 def test_encoders_do_not_generate(mask: str, speaks: bool) -> None:
     net = _attention(mask)

@@ -1,1 +1,1 @@
-"""What to change in a model, with the figures that say how much it saves."""
+"""Advice on a model: changes, with the figures of what they save."""

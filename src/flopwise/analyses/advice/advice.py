@@ -64,7 +64,7 @@ class Suggestion:
 
     @property
     def share(self) -> float:
-        """What it is ranked by: the share of the time; without a device the larger one of multiply-adds and bytes."""
+        """Share that it is ranked by: of the time; without a device the larger one of multiply-adds and bytes."""
         if self.whole.ns:
             return self.time_share or 0.0
         return max(self.macs_share or 0.0, self.bytes_share or 0.0)
@@ -123,7 +123,7 @@ def suggestions_of(
     names: Mapping[int, Sequence[str]] | None = None,
     whole: Figures | None = None,
 ) -> list[Suggestion]:
-    """What rules find in a model, each place by itself, what saves most first; small things included.
+    """Findings of rules in a model, each place by itself, what saves most first; small things included.
 
     Args:
         subject: the model.
@@ -152,7 +152,7 @@ def suggestions_of(
 
 
 def suggestions_of_run(run: Run) -> list[Suggestion]:
-    """What rules find in a recorded step: times as they were measured, of which each suggestion may save so much."""
+    """Findings of rules in a recorded step: times as they were measured, of which each suggestion may save so much."""
     whole = Figures(ns=run.trace.window_ns)
     found = [
         Suggestion(rule, each.text, each.place, Figures(ns=each.ns), whole)
@@ -163,7 +163,7 @@ def suggestions_of_run(run: Run) -> list[Suggestion]:
 
 
 def _saved(change: Change, gone: Figures, binding: Sequence[Roof], place: Place | None) -> Figures:
-    """What a change saves of the figures of its operators."""
+    """Figures that a change saves of those of its operators."""
     if change.vain:
         bound = all(roof == "compute" for roof in binding)
         return Figures(change.vain, 0, gone.ns * change.vain / gone.macs if bound and gone.macs else 0.0)

@@ -23,12 +23,12 @@ class Convolution(NamedTuple):
 
     @property
     def source(self) -> Tensor:
-        """What it is applied to."""
+        """The tensor that it is applied to."""
         return self.node.input(0)
 
     @property
     def result(self) -> Tensor:
-        """What it makes."""
+        """Its result."""
         return self.node.output()
 
     @property

@@ -31,7 +31,7 @@ class Executed(NamedTuple):
 
 @contextlib.contextmanager
 def executed(path: str, profile: Profile, options: Options) -> Iterator[Executed]:
-    """What onnxruntime makes of an ONNX file at a level; its elements can be read inside the block.
+    """The graph that onnxruntime makes of an ONNX file at a level; its elements can be read inside the block.
 
     Args:
         path: of the file.

@@ -1,4 +1,4 @@
-"""What operators cost, whether they stand in a model or would stand in it."""
+"""Costs of operators that stand in a model, or would stand in it."""
 
 from __future__ import annotations
 

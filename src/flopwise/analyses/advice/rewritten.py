@@ -64,7 +64,7 @@ class Rewriter:
         return done, notes
 
     def _fault(self, half: bool) -> str:
-        """How the outputs differ from those of the model before; "" where they do not."""
+        """Difference of the outputs from those of the model before; "" where there is none."""
         import numpy as np
 
         try:

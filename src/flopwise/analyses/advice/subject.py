@@ -34,8 +34,16 @@ def bare(op: str) -> str:
 class Subject:
     """The main graph of a model; what runs in bodies of control flow is left alone."""
 
-    def __init__(self, profile: Profile, unit: Unit | None = None, multiprocessors: int | None = None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        unit: Unit | None = None,
+        multiprocessors: int | None = None,
+        unpadded: Profile | None = None,
+    ) -> None:
         self.profile = profile
+        #: The same model without tokens that are padding; None where there are none, or nobody knows.
+        self.unpadded = unpadded
         #: Multiprocessors of the GPU; None where nobody knows, or there is none.
         self.multiprocessors = multiprocessors
         #: What channels are padded to; None where nobody knows.

@@ -1,4 +1,4 @@
-"""How many channels engines and devices compute at a time: what is no multiple is padded."""
+"""Channels that engines and devices compute at a time, whose multiples alone need no padding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flopwise.graph.dtypes import BITS
 
 
 class Unit(NamedTuple):
-    """What channels are padded to."""
+    """A number that channels are padded to a multiple of."""
 
     #: So many elements; 0 where ``nbytes`` says it.
     elements: int
@@ -44,7 +44,7 @@ MULTIPROCESSORS = {
 
 
 def multiprocessors_of(device: Device | None) -> int | None:
-    """How many tiles a GPU computes at once; None where nobody knows."""
+    """Tiles that a GPU computes at once; None where nobody knows."""
     ids = [] if device is None else [device.id, *(device.id.rpartition("-")[0], device.id.split("-")[0])]
     return next((MULTIPROCESSORS[each] for each in ids if each in MULTIPROCESSORS), None)
 

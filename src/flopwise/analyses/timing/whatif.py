@@ -1,4 +1,4 @@
-"""What a model would take otherwise: floors, estimates and measured times, which are never mixed.
+"""Times that a model would take otherwise: floors, estimates and measured times, which are never mixed.
 
 A floor is the time of the same nodes with some times removed: nothing of this engine can be faster at this level. An
 estimate stands with the range in which measured times were when the change was really made. Measured is what ran here.

@@ -1,4 +1,4 @@
-"""What a recorded step would take otherwise: floors with some of its times removed, and estimates for other devices.
+"""Times that a recorded step would take otherwise: floors with some of them removed, and estimates for other devices.
 
 A device swap is estimated from the kernels that were measured: of each row the roofline changes, and what its kernels
 took beside it stays. No roofline alone says it: five models whose kernels were measured on H100 and on MI300X took 0.59

@@ -55,7 +55,7 @@ MODEL = ".onnx"
 def command(
     model: str | None, file: str | None, rules: bool, output: Output | None, path: str | None = None, **settings: Any
 ) -> int:
-    """What to change in MODEL, and what each change saves: multiply-adds, bytes, and time on a device.
+    """Changes to MODEL that save work, and how much each saves: multiply-adds, bytes, and time on a device.
 
     "Same result" changes give the same outputs up to rounding; "other network" ones need training. With --level, same
     results are looked for in the graph that onnxruntime executes at that level: what it does by itself is left out.

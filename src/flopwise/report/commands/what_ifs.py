@@ -25,6 +25,7 @@ def what_if_sheet(ways: Sequence[WhatIf], look: Look, notes: Sequence[str] = ())
         ),
         notes=look.texts(notes),
         complete=True,
+        skip_empty=True,
     )
 
 

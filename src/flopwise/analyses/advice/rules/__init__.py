@@ -24,6 +24,7 @@ NAMES = (
     "same.unrolled",
     "same.masked_attention",
     "same.oversized_gather",
+    "same.padding_tokens",
     "other.two_kernels",
     "other.asymmetric_kernels",
     "other.separable",

@@ -1,4 +1,4 @@
-"""What each rule of a run looks for in a recorded step."""
+"""Searches of the rules of a run in a recorded step."""
 
 from __future__ import annotations
 

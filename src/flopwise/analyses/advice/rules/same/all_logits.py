@@ -9,6 +9,7 @@ from flopwise.analyses.advice.subject import Subject
 from flopwise.analyses.needed.needed import logits_of
 from flopwise.graph import Node, Tensor
 from flopwise.memory.attention import is_fused, unfused_attention
+from flopwise.rows import Row
 
 
 def find(subject: Subject) -> Iterator[Change]:
@@ -33,8 +34,15 @@ def _sees_all(subject: Subject) -> bool:
     """True for an encoder: each position sees those behind it, so that it does not generate."""
     rows = [each for each in subject.profile.rows if is_fused(each.node) and each.macs]
     unfused = [each for each in unfused_attention(subject.graph) if each.pairs]
-    open_ = [each for each in rows if each.needed_macs == each.macs]
-    return bool(open_ or unfused) and len(open_) == len(rows) and all(u.left is None and not u.causal for u in unfused)
+    if not rows and not unfused:
+        return False
+    return all(map(_beyond_causal, rows)) and all(u.left is None and not u.causal for u in unfused)
+
+
+def _beyond_causal(attention: Row) -> bool:
+    """True where a mask leaves more pairs than a causal one does."""
+    queries = int(attention.node.input(0).dims[-2])
+    return 2 * queries * (attention.needed_macs or 0) > (queries + 1) * (attention.macs or 0)
 
 
 RULE = Rule(

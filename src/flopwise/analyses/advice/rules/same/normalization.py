@@ -11,7 +11,7 @@ from flopwise.graph import Node, Tensor
 
 
 class _Statistics(NamedTuple):
-    """What a normalisation divides by: mean squares of a tensor, with an epsilon."""
+    """Divisors of a normalisation: mean squares of a tensor, with an epsilon."""
 
     squared: Tensor
     epsilon: float
@@ -33,7 +33,7 @@ def find(subject: Subject) -> Iterator[Change]:
 
 
 def _statistics(subject: Subject, root: Node) -> _Statistics | None:
-    """What stands below a square root: the mean of squares over the last axis, and an epsilon."""
+    """Tensor below a square root: the mean of squares over the last axis, and an epsilon."""
     added = subject.maker(root.input(0))
     if added is None or added[1].op != "Add":
         return None
