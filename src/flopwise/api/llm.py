@@ -42,7 +42,7 @@ def llm(
     dp: int | None = None,
     draft: object = None,
     accept: float = 0.7,
-    draft_tokens: int = 4,
+    draft_tokens: int | None = None,
     trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference: ...
@@ -136,9 +136,11 @@ def llm(
         lora: training: low-rank adapters, which alone are trained, such as "r=16,targets=q_proj,v_proj"; without
             targets beside every linear layer but the scores of the vocabulary.
         draft: request: a draft model, as ``model``, for speculative decoding on one device; in the type of the weights
-            that its own configuration names.
+            that its own configuration names. "mtp": the model's own head that predicts a token more, where its
+            configuration names one (``num_nextn_predict_layers``); it shares embedding and scores with the model.
         accept: request: with ``draft``: the share of its guesses that are accepted.
-        draft_tokens: request: with ``draft``: tokens that it guesses before the model checks them.
+        draft_tokens: request: with ``draft``: tokens that it guesses before the model checks them; None: 4, and with
+            "mtp" as many as the model has heads. One head guesses them all, one after the other.
         tokens_per_second: training: tokens that a run trains on each second, on all its devices together, for its MFU.
         measured: training: seconds that a step of a run takes, in place of ``tokens_per_second``.
 

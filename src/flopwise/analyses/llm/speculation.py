@@ -68,6 +68,11 @@ class Speculation:
         return (1 - self.acceptance ** (self.guesses + 1)) / (1 - self.acceptance)
 
     @property
+    def said(self) -> str:
+        """The guesses of a round in words."""
+        return f"{self.guesses:,} guess{'' if self.guesses == 1 else 'es'}"
+
+    @property
     def macs_per_round(self) -> int:
         """Multiply-accumulates of a round: the guesses, and the step that checks them."""
         return self.guesses * self.step.macs + self.check.macs

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device
 
 
+#: What stands for the model's own head in place of a draft model.
+OWN_HEAD = "mtp"
+
+#: Guesses of a round with a draft model, where nobody says.
+USUAL_GUESSES = 4
+
+
 @functools.partial(checked, name="llm")
 def request(
     model: object,
@@ -59,7 +66,7 @@ def request(
     dp: int | None = None,
     draft: object = None,
     accept: float = 0.7,
-    draft_tokens: int = 4,
+    draft_tokens: int | None = None,
 ) -> Inference:
     """The cost of a request; see ``llm``."""
     chosen = [
@@ -84,9 +91,11 @@ def request(
     if where is None and memory_fraction != Engine().memory_fraction:
         raise InputError(f"memory_fraction {memory_fraction:g}: give the device as well")
     if draft is not None:
-        check_settings(accept, operator.index(draft_tokens))
+        check_settings(accept, 1 if draft_tokens is None else operator.index(draft_tokens))
         if ways is not None or count not in (None, 1):
             raise InputError("draft: speculative decoding is counted on one device")
+    from flopwise.readers.torch.language.heads import predicting_head
+
     progress("building the model")
     cache = kv_dtype.lower() if kv_dtype else None
     module, generate = language_module(model, dtype, trust_code), operator.index(generate)
@@ -107,12 +116,17 @@ def request(
     )
     if draft is not None:
         progress("the draft model")
-        small = language_module(draft, None, trust_code)
-        guessing = LanguageProgram(small, draft, cache, None, prompt, batch, generate)
+        own = isinstance(draft, str) and draft == OWN_HEAD
+        small, usual = predicting_head(module) if own else (language_module(draft, None, trust_code), USUAL_GUESSES)
+        guessing = LanguageProgram(
+            small, model if own else draft, cache, weights if own else None, prompt, batch, generate
+        )
         guess = inference(
             guessing, prompt=prompt, generate=generate, batch=batch, logits=logits, engine=engine, progress=progress
         )
-        rounds = speculation(result, guess, accept, operator.index(draft_tokens), where)
+        guess = _beside_its_model(guess, guessing, small) if own else guess
+        guesses = usual if draft_tokens is None else operator.index(draft_tokens)
+        rounds = speculation(result, guess, accept, guesses, where)
         notes = (*result.notes, *_notes_on_draft(module, small, rounds))
         result = replace(result, speculation=rounds, memory=with_draft(result.memory, guess.memory), notes=notes)
     placed = _placed(result, engine, where, count, shares, progress)
@@ -121,6 +135,17 @@ def request(
     if curve and where is not None and placed.serving is not None and result.divisible is not None and draft is None:
         placed = replace(placed, batches=batches(result.divisible, placed.serving, where))
     return placed
+
+
+def _beside_its_model(guess: Inference, program: LanguageProgram, head: Any) -> Inference:
+    """A request to a model's own head, without the bytes of what it shares with the model."""
+    from flopwise.readers.torch.language.heads import shared_tensors
+
+    tensors = {name: head.get_parameter(name) for name in shared_tensors(head)}
+    shared = sum(tensor.numel() * program.widths.get(name, tensor.element_size()) for name, tensor in tensors.items())
+    own, memory = guess.weight_bytes - round(shared), guess.memory
+    kept = None if memory is None else replace(memory, weight_bytes=own)
+    return replace(guess, name=f"a head of {guess.name} (MTP)", weight_bytes=own, memory=kept)
 
 
 def _placed(
@@ -188,8 +213,9 @@ def _assumed(split: Split, batch: int) -> Iterator[str]:
 
 def _notes_on_draft(module: Any, draft: Any, rounds: Speculation) -> Iterator[str]:
     """Notes on what speculative decoding assumes."""
+    guesser = rounds.draft if rounds.draft.endswith("(MTP)") else rounds.source
     yield (
-        f"{rounds.guesses} guesses of {rounds.source}, each accepted with the probability {rounds.acceptance:g}, "
+        f"{rounds.said} of {guesser}, each accepted with the probability {rounds.acceptance:g}, "
         f"independently: {rounds.tokens_per_round:.2f} tokens for each round (Leviathan et al. 2023, equation 1); the "
         "columns are those of the model alone"
     )

@@ -86,11 +86,16 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
     help="Tokens of an engine's step; longer prompts go through in chunks.",
 )
 @option("--block-size", type=int, default=16, show_default=True, metavar="N", help="Tokens of a block of the cache.")
-@option("--draft", metavar="MODEL", type=Read(), help="A draft model, whose guesses MODEL checks several at a time.")
+@option(
+    "--draft",
+    metavar="MODEL",
+    type=Read(),
+    help="A draft model, whose guesses MODEL checks several at a time; mtp: MODEL's own head for a token more.",
+)
 @option(
     "--accept", type=float, default=0.7, show_default=True, metavar="X", help="The share of guesses that are accepted."
 )
-@option("--draft-tokens", type=int, default=4, show_default=True, metavar="N", help="Guesses of a round.")
+@option("--draft-tokens", type=int, metavar="N", help="Guesses of a round; default: 4, of mtp as many as heads.")
 @option("--shared-prefix", type=int, default=0, metavar="N", help="Tokens at the start that all sequences share.")
 @options.convention("conventions", multiple=True, help="Count each part by this convention, too; may be repeated.")
 @option("--trust-code", is_flag=True, help="Let code that belongs to the model run.")

@@ -45,14 +45,10 @@ def twin_of(model: Any, trust_code: bool = False) -> Twin | None:
         model: the module that was built from its configuration.
         trust_code: whether code that belongs to the model may run.
     """
-    config = model.config
-    text = config.get_text_config(decoder=True)
-    count = getattr(text, "num_hidden_layers", None)
-    lists = [(path, part) for path, part in model.named_modules() if isinstance(part, nn.ModuleList)]
-    lists = [(path, part) for path, part in lists if len(part) == count]
-    if getattr(config, "is_encoder_decoder", False) or len(lists) != 1 or type(count) is not int:
+    if (found := list_of_layers(model)) is None:
         return None
-    path, layers = lists[0]
+    (path, layers), count = found, len(found[1])
+    config, text = model.config, model.config.get_text_config(decoder=True)
     parts = [dict(layer.named_modules()) for layer in layers]
     tensors = [id(tensor) for layer in layers for tensor in (*layer.parameters(), *layer.buffers())]
     if len(set(tensors)) < len(tensors):  # layers share them
@@ -69,7 +65,7 @@ def twin_of(model: Any, trust_code: bool = False) -> Twin | None:
     first = _enough(kinds)
     if first is None:
         return None
-    short = _shortened(config, count, first)
+    short = shortened(config, count, first)
     try:
         module: Any = built(short, type(model).__name__, model.dtype, trust_code)
     except FlopwiseError:
@@ -77,6 +73,14 @@ def twin_of(model: Any, trust_code: bool = False) -> Twin | None:
     if type(module) is not type(model) or not _begins(model, module, path, (count, first)):
         return None
     return Twin(module, path, first, tuple(kinds))
+
+
+def list_of_layers(model: Any) -> tuple[str, nn.ModuleList] | None:
+    """The path of the list of a model's layers, and the list; None where there is not one of as many as it says."""
+    count = getattr(model.config.get_text_config(decoder=True), "num_hidden_layers", None)
+    lists = [(path, part) for path, part in model.named_modules() if isinstance(part, nn.ModuleList)]
+    lists = [(path, part) for path, part in lists if len(part) == count]
+    return lists[0] if len(lists) == 1 and not getattr(model.config, "is_encoder_decoder", False) else None
 
 
 def _enough(kinds: list[int]) -> int | None:
@@ -88,7 +92,7 @@ def _enough(kinds: list[int]) -> int | None:
     return None
 
 
-def _shortened(config: Any, count: int, first: int) -> Any:
+def shortened(config: Any, count: int, first: int) -> Any:
     """The configuration of a model with the first layers alone."""
     short = copy.deepcopy(config)
     text = short.get_text_config(decoder=True)

@@ -150,7 +150,7 @@ def _draft_figures(rounds: Speculation, look: Look) -> Iterator[Figure]:
     """The figures of speculative decoding, ready to be shown."""
     yield figure("draft's weights", rounds.draft_weight_bytes, "B", look)
     yield figure("draft's cache after the last token", rounds.draft_cache_bytes, "B", look)
-    yield figure(f"MACs of a round: {rounds.guesses} guesses and the check", rounds.macs_per_round, "", look)
+    yield figure(f"MACs of a round: {rounds.said} and the check", rounds.macs_per_round, "", look)
     yield Figure(look.text("tokens of a round, on average"), f"{rounds.tokens_per_round:.2f}", "")
     if rounds.round_seconds is not None:
         yield Figure(look.text("a round at least"), duration(rounds.round_seconds), "")
