@@ -46,6 +46,17 @@ CAUSES = {
         "Of Mixtral, Gemma 2, OLMo 2 and Phi-4-mini the tool itself states 0, as it does not list their "
         "types; what its formula would give stands here."
     ),
+    "veomni": (
+        "Neither causal masks nor windows are followed. The vocabulary counts for every position, once for scores and "
+        "once for embeddings, which are looked up. Of latent attention values count as wide as keys. It is a formula "
+        "for training, of which a third stands here. Of Mistral, Mixtral, Gemma 2, OLMo 2, Phi-4-mini, gpt-oss and "
+        "Kimi-K2 the tool itself states 0, as it does not list their types; what its formula would give stands here."
+    ),
+    "torch": (
+        "Lightning has no formula of its own: `measure_flops`, which its `ThroughputMonitor` is given, runs PyTorch's "
+        "`FlopCounterMode` over the program, here transformers'. All pairs count, masked or not, and the vocabulary "
+        "for every position. Experts run as grouped products (`aten._grouped_mm`), of which that counter sees nothing."
+    ),
     "megatron-bridge": (
         "Half of all pairs counts, without the half of a pair of each token with itself. The vocabulary "
         "counts for every position, as training has it. Routers are left out; norms of latents count. A third "

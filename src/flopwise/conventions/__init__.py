@@ -41,6 +41,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "vllm": ("tools.vllm", "CONVENTION"),
     "sglang": ("tools.sglang", "CONVENTION"),
     "verl": ("tools.verl", "CONVENTION"),
+    "veomni": ("tools.veomni", "CONVENTION"),
     "transformers": ("tools.transformers", "CONVENTION"),
 }
 

@@ -138,6 +138,25 @@ def verl(sizes: Sizes, tokens: int) -> Terms:
     }
 
 
+def veomni(sizes: Sizes, tokens: int) -> Terms:
+    width = sizes.qk_nope_head_dim + sizes.qk_rope_head_dim if sizes.latent else sizes.head
+    pairs = sizes.num_hidden_layers * tokens**2 * 2 * width * sizes.num_attention_heads
+    return verl(sizes, tokens) | {"pairs": pairs}
+
+
+def torch(sizes: Sizes, tokens: int) -> Terms:
+    """Lightning's ``measure_flops``: the products that PyTorch's FlopCounterMode sees of transformers' program."""
+    terms = linear(sizes, tokens, routers=True)
+    if sizes.experts:  # in one grouped product, which the tool does not know
+        terms["feed-forward"] -= (
+            tokens * sizes.mixtures * sizes.num_experts_per_tok * 3 * sizes.hidden_size * sizes.expert
+        )
+    return terms | {
+        "pairs": sizes.num_hidden_layers * tokens**2 * sizes.pair,
+        "vocabulary": tokens * sizes.vocabulary,
+    }
+
+
 def megatron_bridge(sizes: Sizes, tokens: int) -> Terms:
     norms = sizes.num_hidden_layers * (sizes.q_lora_rank + sizes.kv_lora_rank) if sizes.latent else 0
     twice = sum(w * (w + 1) + 2 * (tokens - w) * w if w < tokens else tokens**2 for w in sizes.windows(tokens))
@@ -173,6 +192,8 @@ BY_SIZES: dict[str, Callable[[Sizes, int], Terms]] = {
     "vllm": vllm,
     "sglang": sglang,
     "verl": verl,
+    "veomni": veomni,
+    "torch": torch,
     "megatron-bridge": megatron_bridge,
 }
 BY_PARAMETERS: dict[str, Callable[[Sizes, int, int], Terms]] = {"torchtitan": torchtitan, "transformers": transformers}
