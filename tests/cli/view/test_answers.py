@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.report.html.browser import data_of
 
 from flopwise import cli
 from flopwise.cli.view.answers import kind, respond
@@ -94,6 +95,26 @@ def test_kinds_of_files() -> None:
         "nowhere.safetensors": "weights",
     }
     assert {name: kind(name) for name in kinds} == kinds
+
+
+def test_a_document_of_another_machine_is_tables_again(tmp_path: Path) -> None:
+    path = tmp_path / "elsewhere.json"
+    document = ask("profile", RESNET)["text"]
+    path.write_text(document)
+    assert kind(str(path)) == "report"
+    assert json.loads(ask("report", str(path))["text"]) == json.loads(document)
+    first, *others = data_of(ask("report", str(path), format="html")["text"])["sheets"]
+    figures = {title: exact for title, exact, _ in first["summary"]}
+    assert figures["totals: macs"] == "1,859,904"
+    assert figures["convention: name"] == "flops"
+    (layers,) = (sheet for sheet in others if sheet["about"] == ["layers"])
+    assert [cells[0] for cells, *_ in layers["lines"]] == [layer["name"] for layer in json.loads(document)["layers"]]
+    path.write_text('{"schema": "flopwise.profile/1", "layers": [')
+    assert ask("report", str(path))["error"].startswith(f"{path}: no JSON")
+    path.write_text(
+        '{"schema": "flopwise.profile/1", "layers": [1, {"a": [1, 2]}, null], "notes": "x", "inputs": {"a": null}}'
+    )
+    assert ask("report", str(path), format="html")["code"] == 0
 
 
 #: Asks questions where no package but click can be imported.

@@ -104,6 +104,10 @@ def test_two_models_are_compared_and_a_damaged_file_is_one_line(view: Page, tmp_
     (tmp_path / "damaged.onnx").write_bytes(b"\x08\x07\xff\xff\xff")
     drop(view, RESNET, "examples/alexnet.prototxt")
     assert len(figures(shown(view, "compare"))["models"]) == 2
+    drop(view, "examples/transformer_block.onnx")
+    view.click("#sizes button")
+    view.wait("document.getElementById('command').textContent.includes('--dim=batch=1 --dim=sequence=128')")
+    view.wait("!document.querySelector('#state.fault')")
     drop(view, tmp_path / "damaged.onnx")
     view.wait("document.getElementById('state').textContent.startsWith('damaged.onnx: ')")
     assert len(view.find("#state.fault").text) < 300

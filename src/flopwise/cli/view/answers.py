@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -15,11 +17,15 @@ from flopwise import cli
 from flopwise._child import Parent
 from flopwise.cli.view.drops import located
 from flopwise.cli.view.tabs import TABS
-from flopwise.errors import FlopwiseError, InputError, one_line
+from flopwise.errors import FlopwiseError, InputError, ModelError, one_line
+from flopwise.readers.source.text import text_of_file
 from flopwise.report.formats.json import Json
 
 #: What an answer may be written as.
 FORMATS = ("html", "json", "csv")
+
+#: The kind of a document that flopwise has written, and how it begins.
+REPORT, _BEGINNING = "report", re.compile(rb'\s*\{\s*"schema": *"flopwise\.')
 
 
 def respond(request: Json) -> Json:
@@ -35,6 +41,9 @@ def respond(request: Json) -> Json:
     try:
         if "kinds" in request:
             return {"kinds": [kind(name) for name in request["kinds"]]}
+        if request["tab"] == REPORT:
+            (name,) = request["files"]
+            return {"code": 0, "text": reopened(name, request["format"]), "error": "", "command": ""}
         words = words_of(request)
     except (FlopwiseError, KeyError, TypeError, AttributeError) as error:
         return {"code": cli.BAD, "text": "", "error": one_line(error), "command": ""}
@@ -65,12 +74,37 @@ def printed(words: Sequence[str]) -> tuple[int, str, str]:
     return code, out.buffer.getvalue().decode(), lines[-1].removeprefix("flopwise: ") if lines else ""
 
 
+def reopened(name: str, format: str) -> str:
+    """A document that flopwise has written, in a format.
+
+    Raises:
+        ModelError: it is no JSON, or too large.
+        InputError: there is no such format.
+    """
+    from flopwise.cli.view.document import document_report
+    from flopwise.report.report import as_text
+
+    try:
+        document = json.loads(text_of_file(name))
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{name}: no JSON ({error})") from error
+    if not isinstance(document, dict) or "schema" not in document:
+        raise ModelError(f"{name}: no document that flopwise has written")
+    return as_text(document_report(document, name), format)
+
+
 def kind(name: str) -> str:
-    """The kind of a file: "model", "language" (a configuration, a GGUF file), "weights", "trace"; "" for any other."""
+    """The kind of a file: "model", "language" (a configuration, a GGUF file), "weights", "trace", "report" (a document
+    that flopwise has written); "" for any other.
+    """
     from flopwise.analyses.traces.format import is_trace
     from flopwise.readers.formats import endings, format_of
 
     try:
+        if name.endswith(".json") and os.path.isfile(name):
+            with open(name, "rb") as file:
+                if _BEGINNING.match(file.read(100)):
+                    return REPORT
         if is_trace(name):
             return "trace"
         format = format_of(name)

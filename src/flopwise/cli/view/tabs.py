@@ -92,7 +92,7 @@ _DEVICE = Field("device", "--device", "Device", "choice", _DEVICES)
 _TRAIN = Field("train", "--train", "Training step", "flag")
 _GRAPHS = ("model", "language")
 
-#: Command -> its tab.
+#: Command -> its tab; "report" is what flopwise has written, which no command reads.
 TABS: dict[str, Tab] = {
     "profile": Tab(
         "Profile",
@@ -170,6 +170,7 @@ TABS: dict[str, Tab] = {
         alone=("trace",),
     ),
     "compare": Tab("Compare", _GRAPHS, (*_SIZES, _CONVENTION), beside=_GRAPHS),
+    "report": Tab("Report", ("report",), (), alone=("report",)),
 }
 
 

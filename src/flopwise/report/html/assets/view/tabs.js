@@ -40,6 +40,9 @@ flopwise.tabs = (() => {
     if (kept) kept.section = tab.section;
     const answer = kept?.answer;
     files.say(answer ? answer.error : "", !!answer && answer.code === 2);
+    // Open dimensions come with sizes that an error proposes.
+    const sizes = [...(answer?.error || "").matchAll(/--dim (\S+=\d+)/g)].map(([, size]) => size).join("; ");
+    document.getElementById("sizes").replaceChildren(...(sizes ? [make("button", { type: "button", class: "small", onclick: () => { options.values.dims = sizes; flopwise.emit("options"); } }, `Take ${sizes}`)] : []));
     document.getElementById("command").textContent = answer?.command || "";
     saves.replaceChildren(...(kept?.frame ? ["html", "json", "csv"].map((format) => make("button", { type: "button", class: "small", onclick: () => save(format) }, format === "html" ? "Page" : format.toUpperCase())) : []), ...(kept?.frame ? [make("button", { type: "button", class: "small", onclick: () => tell(kept.frame, { print: true }) }, "Print")] : []));
   }
