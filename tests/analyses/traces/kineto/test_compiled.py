@@ -26,6 +26,9 @@ sample = pytest.mark.skipif(not SHARED.is_dir(), reason="no recorded traces")
 COMPILED = Path(__file__).parent / "compiled.json.gz"
 SIZES = (4, 3, 64, 64)
 
+#: Three steps of training it with SGD, recorded in the same way.
+TRAINING = COMPILED.with_name("compiled_training.json.gz")
+
 
 def test_fused_kernels_are_segments_between_their_products() -> None:
     trace = flopwise.trace(recording.Net().eval(), COMPILED, SIZES, step="all")
@@ -38,6 +41,25 @@ def test_fused_kernels_are_segments_between_their_products() -> None:
     assert [segment.launches for segment in trace.segments] == [4, 4]
     assert set(trace.remainder) == {"gaps", "compiler", "compiled kernels", "layout"}
     assert not trace.notes
+
+
+def test_a_compiled_backward_pass_is_on_the_rows_of_its_gradients() -> None:
+    """Both gradients of the linear layer, one of which runs last of all, and fused kernels between the convolutions."""
+    model = recording.Net()
+    trace = flopwise.trace(model, TRAINING, SIZES, step="all")
+    assert trace.matched == (11, 11, 1.0)
+    assert not trace.notes
+    backward = {row.name: row for row in trace.rows if row.phase == "backward"}
+    products = {name: row.launches for name, row in backward.items() if row.status == "matched"}
+    assert products == {"stem.0": 3, "body.0": 3, "head": 6}
+    assert backward["head"].flops == 3 * flopwise.profile(model, SIZES, train=True).rows[-1].backward_flops
+    segments = [segment.layers for segment in trace.segments if segment.phase == "backward"]
+    assert segments == [segment.layers for segment in trace.segments if segment.phase == "forward"]
+    named = {"compiler", "compiled kernels", "optimiser", "loss", "accumulate gradients", "gaps"}
+    assert set(trace.remainder) == named
+    alone = flopwise.trace(None, TRAINING, step="all")
+    times = {row.name: row.time_ns for row in alone.rows if row.phase == "backward" and row.time_ns}
+    assert times["convolution_backward 4x16x32x32 4x3x64x64 16x3x3x3"] == backward["stem.0"].time_ns
 
 
 def test_kernels_without_events_are_named_and_the_note_says_how_to_see_them(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ _DECOMPOSED: dict[str, tuple[str, ...]] = {
     "layer_norm": ("native_layer_norm", "var_mean"),
     "linear": ("addmm", "mm"),
     "matmul": ("bmm", "mm"),
+    "relu": ("threshold_backward",),
     "relu6": ("hardtanh",),
     "rms_norm": ("rsqrt",),
     "scaled_dot_product_attention": ("scaled_dot_product",),
@@ -95,6 +96,13 @@ def text_of(operator: Operator, nodes: Mapping[str, str]) -> Text | None:
     if not is_written(operator):
         return None
     return Text(_between(word.lower() for word in _WORD.findall(names.bare(operator.name))), listed=False)
+
+
+def text_of_gradient(operator: Operator, nodes: Mapping[str, str]) -> Text | None:
+    """The same of an operator of a compiled backward pass: those of PyTorch that are left name a row's operator."""
+    if operator.base.endswith(("_backward", "_backward_data")):
+        return Text(_between(operator.base.split("_")))
+    return text_of(operator, nodes)
 
 
 def is_written(operator: Operator) -> bool:

@@ -58,11 +58,19 @@ def is_gradient(name: str) -> bool:
 
 
 @functools.cache
+def is_compiled_gradient(name: str) -> bool:
+    """True for the whole of a backward pass that was compiled."""
+    return name.endswith("CompiledFunctionBackward")
+
+
+@functools.cache
 def is_unit(name: str) -> bool:
     """True for an operator that does the work of a row, or of several, rather than standing around such operators."""
     space, _, bare = name.rpartition("::")
     base = bare.rstrip("_")
-    return is_gradient(name) or base in ENCODERS or (space == "aten" and base in LOWERINGS)
+    if is_gradient(name):
+        return not is_compiled_gradient(name)
+    return base in ENCODERS or (space == "aten" and (base in LOWERINGS or base.endswith("_backward")))
 
 
 @functools.cache

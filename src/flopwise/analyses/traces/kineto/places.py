@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from flopwise.analyses.traces.kineto import fused, names
 from flopwise.analyses.traces.kineto.counts import ENCODERS, Work, work_of
+from flopwise.analyses.traces.kineto.gradients import Gradients
 from flopwise.analyses.traces.kineto.graphs import Replay
 from flopwise.analyses.traces.kineto.records import LABEL, Operator
 from flopwise.analyses.traces.kineto.steps import Window
@@ -45,6 +46,7 @@ class Model:
             self._entries += [together[row]] if row in together else []
             self._entries.append((row,))
         self._entry_tokens = [self._token(rows) for rows in self._entries]
+        self._gradients = Gradients(profile, self.tokens, nodes)
         self._aligned: dict[tuple[Token, ...], list[int | None]] = {}
 
     def _token(self, rows: tuple[int, ...]) -> Token:
@@ -92,6 +94,10 @@ class Model:
             gap, before = [], entry
         self._join(places)
         return places
+
+    def gradients(self, operators: Sequence[Operator]) -> dict[Operator, Place]:
+        """The places of the operators of a compiled backward pass, as far as they are known."""
+        return self._gradients.places(operators)
 
     def _join(self, places: dict[Operator, Place]) -> None:
         """Put products of unknown size on all siblings where they are fewer: which each computes is unknown."""
@@ -185,6 +191,11 @@ class Listed:
         """The places of the operators of a forward pass."""
         return {operator: self._place(operator, trains) for operator in operators}
 
+    def gradients(self, operators: Sequence[Operator]) -> dict[Operator, Place]:
+        """The places of the operators of a compiled backward pass."""
+        places = {operator: self._place(operator, trains=True) for operator in operators}
+        return {operator: place._replace(phase=BACKWARD) for operator, place in places.items() if place.layers}
+
     def _place(self, operator: Operator, trains: bool) -> Place:
         if not names.is_unit(operator.name) and operator.context != names.GRAPHS:
             name = names.remainder_of(operator.name)
@@ -219,13 +230,13 @@ def places_of(
     gradients: list[list[Operator]] = []
     for thread in threads.values():
         units = [o for o in thread.between(window.start, window.end) if o.unit is o]
-        back = [o for o in units if thread.gradients or names.is_gradient(o.name)]
+        back = [o for o in units if thread.gradients or o.gradient or names.is_gradient(o.name)]
         gradients.append(back)
         first = min((o.start for o in back), default=window.end)
         for operator in units if not thread.gradients else ():
             if operator.context:
                 places[operator] = Place(name=operator.context)
-            elif names.is_gradient(operator.name):
+            elif operator.gradient or names.is_gradient(operator.name):
                 continue
             elif thread.name != window.thread:
                 places[operator] = Place(name=unplaced(operator, window))
@@ -245,16 +256,18 @@ def places_of(
     owners = _owners(threads[window.thread].between(window.start, window.end), known)
     for units in gradients:
         _place_gradients(units, owners, places)
+        places.update(model.gradients([o for o in units if o.gradient]))
     for replay, (_, back, _) in zip(replays, graphs, strict=True):
         _place_gradients(back, _owners(replay.inside, known), places)
+        places.update(model.gradients([o for o in back if o.gradient]))
     return places
 
 
 def _parts_of(replay: Replay) -> tuple[list[Operator], list[Operator], list[Operator]]:
     """The operators of a graph in its forward pass, in its backward pass, and behind that."""
-    back = [o for o in replay.units if names.is_gradient(o.name)]
+    back = [o for o in replay.units if o.gradient or names.is_gradient(o.name)]
     first = back[0].start if back else None
-    rest = [o for o in replay.units if not names.is_gradient(o.name)]
+    rest = [o for o in replay.units if not (o.gradient or names.is_gradient(o.name))]
     late = [o for o in rest if (first is not None and o.start > first) or o.context not in ("", names.GRAPHS)]
     return [o for o in rest if o not in set(late)], back, late
 
@@ -278,6 +291,8 @@ def _backward(
     operator: Operator, owners: Mapping[int, Operator], places: Mapping[Operator, Place], last: Place
 ) -> Place:
     """The place of an operator of the backward pass; what has no number belongs to the gradient before it."""
+    if operator.gradient:
+        return Place(name=names.remainder_of(operator.name))
     if "AccumulateGrad" in operator.name:
         return Place(name=names.ACCUMULATION)
     if not names.is_gradient(operator.name):

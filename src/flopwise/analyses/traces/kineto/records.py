@@ -76,6 +76,8 @@ class Operator:
     #: What an annotation around it says that it is part of ("optimiser"), or a label that flopwise wrote.
     context: str = ""
     label: str = ""
+    #: Whether it is part of a backward pass that was compiled.
+    gradient: bool = False
 
     @property
     def base(self) -> str:

@@ -89,6 +89,7 @@ class Thread:
         )
         if outer is not None:
             operator.unit, operator.context, operator.label = outer.unit, outer.context, outer.label
+            operator.gradient = outer.gradient or names.is_compiled_gradient(outer.name)
         if kind.annotation:
             operator.context = names.context_of(kind.name) or operator.context
             if kind.name.startswith(LABEL):
@@ -120,7 +121,9 @@ def _nested(calls: Calls, kinds: Sequence[Kind]) -> tuple[array[int], bytearray]
         while stack and calls.ends[stack[-1]] <= start:
             stack.pop()
         outers.append(stack[-1] if stack else -1)
-        if stack and not kinds[kind].annotation:
-            leaves[stack[-1]] = 0
+        for around in reversed(stack if not kinds[kind].annotation else ()):
+            leaves[around] = 0
+            if not kinds[calls.kinds[around]].annotation:
+                break
         stack.append(place)
     return outers, leaves
