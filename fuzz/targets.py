@@ -143,9 +143,9 @@ def _read(name: str, weights: bool = False) -> Callable[[bytes], None]:
 
 def _trace(data: bytes) -> None:
     """A trace with a model and without; a TensorRT one also with the same bytes as the layers beside it."""
+    from flopwise.analyses.traces.assembly import trace_of
     from flopwise.analyses.traces.format import format_of
     from flopwise.analyses.traces.scan import Scan
-    from flopwise.analyses.traces.trace import trace_of
 
     with _file(data, "trace.json") as path:
         for profile in (None, _traced_model()):

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import flopwise
+from flopwise.analyses.traces.assembly import trace_of
 from flopwise.analyses.traces.land import Place, Step, Work, land
-from flopwise.analyses.traces.trace import Matched, Recording, Trace, layers_of, trace_of
+from flopwise.analyses.traces.trace import Matched, Recording, Trace, layers_of
 from flopwise.errors import FlopwiseError, InputError
 
 torch = pytest.importorskip("torch")

@@ -12,9 +12,10 @@ from flopwise._arguments import checked
 from flopwise.analyses.timing import machine
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.timing.whatif import tries_of
+from flopwise.analyses.traces.assembly import trace_of
 from flopwise.analyses.traces.format import Format, format_of
 from flopwise.analyses.traces.scan import Scan
-from flopwise.analyses.traces.trace import Recording, Trace, trace_of
+from flopwise.analyses.traces.trace import Recording, Trace
 from flopwise.analyses.traces.whatif import on_device
 from flopwise.api.profile import given_profile, profile
 from flopwise.errors import InputError

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from flopwise.analyses.traces.assembly import trace_of
 from flopwise.analyses.traces.comparison import breaks, compare_traces, grouped, spread
 from flopwise.analyses.traces.land import Place, Step, Work, land
-from flopwise.analyses.traces.trace import Layer, Matched, Recording, Trace, trace_of
+from flopwise.analyses.traces.trace import Layer, Matched, Recording, Trace
 from flopwise.errors import InputError
 
 LAYERS = tuple(Layer(name, "Conv") for name in "abcd")

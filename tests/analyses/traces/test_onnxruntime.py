@@ -13,9 +13,10 @@ pytest.importorskip("onnxruntime")
 import onnx
 from tests.analyses.traces.nets import LEVELS, NETS, cnn, events, looped, quantised, recorded, residual
 
+from flopwise.analyses.traces.assembly import trace_of
 from flopwise.analyses.traces.format import format_of
 from flopwise.analyses.traces.scan import Scan
-from flopwise.analyses.traces.trace import Trace, trace_of
+from flopwise.analyses.traces.trace import Trace
 from flopwise.api.profile import profile
 from flopwise.errors import ModelError
 from flopwise.profiles.profile import Profile

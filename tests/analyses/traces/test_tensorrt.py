@@ -11,10 +11,11 @@ import pytest
 from tests.analyses.traces.nets import Net, cnn, residual
 from tests.torch_golden import MACS
 
+from flopwise.analyses.traces.assembly import trace_of
 from flopwise.analyses.traces.format import format_of
 from flopwise.analyses.traces.scan import Scan
 from flopwise.analyses.traces.tensorrt import read
-from flopwise.analyses.traces.trace import Recording, trace_of
+from flopwise.analyses.traces.trace import Recording
 from flopwise.api.profile import profile
 from flopwise.errors import ModelError
 from flopwise.profiles.profile import Profile

@@ -7,9 +7,10 @@ import random
 import pytest
 
 import flopwise
+from flopwise.analyses.traces.assembly import trace_of
 from flopwise.analyses.traces.land import Landing, Place, Step, Work, land
 from flopwise.analyses.traces.split import split_by_macs
-from flopwise.analyses.traces.trace import Layer, Matched, Recording, trace_of
+from flopwise.analyses.traces.trace import Layer, Matched, Recording
 
 LAYERS = tuple(Layer(f"layer{n}", "Conv", 10 * n, 4 * n, 20 * n) for n in range(5))
 PLACES = (
@@ -98,5 +99,6 @@ def test_unknown_steps_and_phases_are_one_line() -> None:
         trace_of(recording, "", "kineto", 7)
     with pytest.raises(flopwise.InputError, match="unknown phase 'optimiser'"):
         trace_of(recording, "", "kineto", phase="optimiser")
-    with pytest.raises(flopwise.ModelError, match="no step with any work"):
-        trace_of(Recording("", (), (), Matched()), "", "kineto")
+    for nothing in (recording, Recording("", (), (), Matched())):
+        with pytest.raises(flopwise.ModelError, match="no step with any work in it: none of its events has a duration"):
+            trace_of(nothing, "", "kineto")

@@ -11,9 +11,10 @@ from tests.report.html.browser import Page, data_of
 from tests.report.html.test_trace_page import NAME, made
 
 import flopwise
+from flopwise.analyses.traces.assembly import trace_of
 from flopwise.analyses.traces.comparison import TraceComparison, grouped
 from flopwise.analyses.traces.land import Place, Step, Work, land
-from flopwise.analyses.traces.trace import Layer, Matched, Recording, trace_of
+from flopwise.analyses.traces.trace import Layer, Matched, Recording
 from flopwise.report.commands.trace.comparison import trace_comparison_report
 from flopwise.report.html.traces import waterfall
 from flopwise.report.report import as_text

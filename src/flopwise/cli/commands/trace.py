@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 LEAST = 0.95
 
 
+#: Options that say how to read a model -> the key of what they say.
+_READING = {"-b": "batch_size", "-i": "inputs", "--dim": "dims"}
+
+
 @click.command(
     "trace",
     cls=Command,
@@ -82,6 +86,14 @@ def command(
     traced = files if alone else files[1:]
     keys = ("step", "phase", "device", "beside", "split", "tries")
     reading = {key: value for key, value in reading_of(settings).items() if value or not alone}
+    if alone:
+        for option, key in _READING.items():
+            if reading.get(key):
+                raise InputError(f"{option} says how to read a model, and there is none")
+    if output.format.name == "html":
+        given = [key for key in ("columns", "sort", "top", "depth") if settings[key] is not None]
+        if given or settings["by"] != "layer":
+            raise InputError(f"the page has every layer, grouping and column: leave out --{(given or ['by'])[0]}")
     if settings["figures"] is not None:
         from flopwise.report.drawings import prepare
 

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 import flopwise
+from flopwise.analyses.traces.assembly import trace_of
 from flopwise.analyses.traces.kineto.read import read
 from flopwise.analyses.traces.land import Place
 from flopwise.analyses.traces.scan import Json, Scan
-from flopwise.analyses.traces.trace import Trace, trace_of
+from flopwise.analyses.traces.trace import Trace
 from flopwise.profiles.profile import Profile
 
 torch = pytest.importorskip("torch")
@@ -107,6 +108,24 @@ def test_traces_of_other_sizes_and_models_are_refused(tmp_path: Path) -> None:
     empty.write_text(json.dumps({"traceEvents": [{"ph": "M", "ts": 0, "name": "process_name"}]}))
     with pytest.raises(flopwise.ModelError, match="no operators were recorded"):
         _trace(empty, None)
+
+
+def test_a_part_of_a_model_is_told_from_a_smaller_model(tmp_path: Path) -> None:
+    """Blocks that are all alike: of a trace with fewer of them all time is on rows, and the others were passed over."""
+
+    def net(blocks: int) -> torch.nn.Sequential:
+        convs = [torch.nn.Conv2d(8, 8, 3, padding=1) for _ in range(blocks)]
+        return torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 1), *convs, torch.nn.Flatten(), torch.nn.Linear(2048, 5)
+        ).eval()
+
+    x, large = torch.randn(2, 3, 16, 16), net(6)
+    path = recording.record(tmp_path / "t.json", recording.inference(net(3), x))
+    with pytest.raises(flopwise.ModelError, match=r"another model: .* between others that ran, have no time: 49\.1%"):
+        _trace(path, flopwise.profile(large, x))
+    part = recording.record(tmp_path / "part.json", recording.inference(large[:4], x))
+    (note,) = _trace(part, flopwise.profile(large, x)).notes
+    assert "of rows that have no time in the trace" in note
 
 
 Event = dict[str, Any]

@@ -13,7 +13,7 @@ from flopwise.analyses.traces.kineto.counts import DTYPES
 from flopwise.analyses.traces.kineto.kernels import Kernels
 from flopwise.analyses.traces.kineto.places import Listed, Model, places_of, token_of, unplaced
 from flopwise.analyses.traces.kineto.records import LABEL, Calls, Operator, Records, records_of
-from flopwise.analyses.traces.kineto.refusals import refuse_other_model
+from flopwise.analyses.traces.kineto.refusals import refuse_other_model, refuse_passed_rows
 from flopwise.analyses.traces.kineto.steps import Window, windows_of
 from flopwise.analyses.traces.kineto.threads import Thread, threads_of
 from flopwise.analyses.traces.land import KEPT, Landing, Place, Step, Work, land
@@ -105,6 +105,8 @@ def _placed(records: Records, threads: Mapping[str, Thread], more: More, profile
         refuse_other_model(records.name, forward, model, profile, share)
     landings = [landing for landing in landings if landing.busy_ns] or landings
     rows = {number for landing in landings for place in landing.times for number in place.layers}
+    if isinstance(model, Model) and profile is not None and not _hides_rows(landings):
+        refuse_passed_rows(records.name, model, rows, profile)
     of = len(model.layers)
     notes = [note] if note else []
     stride *= records.steps.stride
@@ -133,6 +135,13 @@ def _placed(records: Records, threads: Mapping[str, Thread], more: More, profile
         records.memory_bytes,
         dtypes.most_common(1)[0][0] if dtypes else "",
     )
+
+
+def _hides_rows(landings: Sequence[Landing]) -> bool:
+    """True where much of the time is of work that may be anything, so that rows without time may be in it."""
+    names_of_any = (names.UNMATCHED, names.COMPILED, names.GRAPHS)
+    hidden = sum(time for each in landings for place, time in each.times.items() if place.name in names_of_any)
+    return 20 * hidden > sum(landing.busy_ns for landing in landings)
 
 
 def _hides_kernels(records: Records) -> bool:

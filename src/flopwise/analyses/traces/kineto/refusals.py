@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import NoReturn
 
@@ -70,3 +70,39 @@ def _batch(profile: Profile | None) -> int | None:
 
 def _key(shape: tuple[int, ...] | None) -> tuple[int, ...]:
     return shape or ()
+
+
+#: A model of which a part this large was passed over between layers that ran is another one.
+_PASSED = 0.25
+
+#: What is in the path of modules of which a program runs only those that its data choose.
+_CHOSEN = "expert"
+
+
+def refuse_passed_rows(name: str, model: Model, seen: Collection[int], profile: Profile) -> None:
+    """Raise ModelError where a large part of a model has no time between layers that have some.
+
+    A part of a model that ran ends or begins somewhere; what ran around a part is a smaller model of the same layers.
+
+    Args:
+        name: the file.
+        model: the rows.
+        seen: those that have time.
+        profile: the model.
+    """
+    passed: list[int] = []
+    waiting: list[int] = []
+    for place, layer in list(enumerate(model.layers))[min(seen, default=0) :]:
+        if place in seen:
+            passed += waiting
+            waiting = []
+        elif layer.macs and _CHOSEN not in layer.module:
+            waiting.append(place)
+    macs = sum(layer.macs or 0 for layer in model.layers)
+    share = sum(model.layers[place].macs or 0 for place in passed) / max(1, macs)
+    if share >= _PASSED:
+        first, last = (model.layers[place].name for place in (passed[0], passed[-1]))
+        raise ModelError(
+            f"{name}: a trace of another model: all of it is on rows of {profile.graph.name}, but of these {first} to "
+            f"{last}, between others that ran, have no time: {share:.1%} of the multiply-adds"
+        )

@@ -1,0 +1,256 @@
+"""The trace of one step of a recording: what landed on each layer, on segments of them, and under names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from flopwise.analyses.traces.land import Landing, Place
+from flopwise.analyses.traces.trace import (
+    BACKWARD,
+    FORWARD,
+    Layer,
+    Moment,
+    Recording,
+    Segment,
+    Status,
+    StepTime,
+    TimedRow,
+    Trace,
+)
+from flopwise.errors import InputError, ModelError, did_you_mean
+
+
+def trace_of(
+    recording: Recording, model: str, format: str, step: str | int = "median", phase: str | None = None
+) -> Trace:
+    """The trace of one step of a recording.
+
+    Args:
+        recording: what landed where.
+        model: name of the model; "" without one.
+        format: name of the format.
+        step: "median": the step whose time is the median (of two the shorter); "all": the sum of the steps; else the
+            name of a step, or its position.
+        phase: only "forward" or "backward": the time of other layers' phases is named among the remainder.
+
+    Raises:
+        InputError: there is no such step or phase, or no layer of the step has time in it.
+        ModelError: nothing was recorded.
+    """
+    if phase not in (None, FORWARD, BACKWARD):
+        raise InputError(f"unknown phase {phase!r}; known: {FORWARD}, {BACKWARD}")
+    landings = recording.landings
+    chosen, name = _chosen(landings, step) if landings else ([], "")
+    if not any(landing.busy_ns for landing in landings):
+        raise ModelError("the trace has no step with any work in it: none of its events has a duration")
+    times: Counter[Place] = Counter()
+    launches: Counter[Place] = Counter()
+    for landing in chosen:
+        times.update(landing.times)
+        launches.update(landing.launches)
+    remainder: Counter[str] = Counter()
+    for place, time in times.items():
+        if not place.layers or (phase is not None and place.phase != phase):
+            remainder[place.name if not place.layers else place.phase] += time
+    remainder["gaps"] += sum(landing.gaps_ns for landing in chosen)
+    phases = tuple(p for p in (FORWARD, BACKWARD) if any(x.layers and x.phase == p for x in times))
+    if phase is not None and phase not in phases:
+        raise InputError(f"no layer has time in a {phase} pass of step {name}")
+    at_peak = {landing.name: _at_peak(recording, landing) for landing in landings}
+    return Trace(
+        model=model,
+        format=format,
+        device=recording.device,
+        steps=tuple(landing.name for landing in landings),
+        step=name,
+        window_ns=sum(landing.window_ns for landing in chosen),
+        rows=tuple(_rows(recording, chosen, times, launches, (phase,) if phase else phases or (FORWARD,))),
+        segments=tuple(
+            _segment(recording, p, times[p], launches[p], _runs(chosen, p)) for p in _segments(times, phase)
+        ),
+        remainder={key: time for key, time in remainder.most_common() if time},
+        covered_ns=sum(landing.covered_ns for landing in chosen),
+        busy_ns=sum(landing.busy_ns for landing in chosen),
+        wall_ns=sum(landing.wall_ns for landing in chosen),
+        matched=recording.matched,
+        notes=(*recording.notes, *_missing(recording), *_without_share(recording, chosen)),
+        kernels=_kernels(recording, chosen),
+        kernel_times=_kernel_times(landings),
+        timeline=tuple(_timeline(recording, chosen)),
+        times=tuple(
+            StepTime(each.name, each.window_ns, each.busy_ns, each.wall_ns, each.start_ns, at_peak[each.name] or None)
+            for each in landings
+        ),
+        peaks=recording.peaks,
+        peak_ns=sum(at_peak[each.name] for each in chosen) or None,
+        split="macs" if recording.estimates else "",
+    )
+
+
+def _missing(recording: Recording) -> list[str]:
+    """A note where more than a hundredth of a model's multiply-adds has no time: it may be another model's trace."""
+    seen = {number for landing in recording.landings for place in landing.times for number in place.layers}
+    macs = [layer.macs or 0 for layer in recording.layers]
+    absent = sum(count for number, count in enumerate(macs) if number not in seen)
+    if 100 * absent <= sum(macs):
+        return []
+    share = f"{100 * absent / sum(macs):.1f} % of the model's multiply-adds"
+    return [f"{share} are of rows that have no time in the trace: it may be of another model"]
+
+
+def _at_peak(recording: Recording, landing: Landing) -> float:
+    """The time of the products of a step at the device's peak; 0.0 where that is not known."""
+    runs = {(n, p.phase): landing.runs.get(p, 1) for p in landing.times for n in p.layers}
+    layers = recording.layers
+    if any(_is_uncounted(layers[n], phase) for n, phase in runs):
+        return 0.0
+    return sum(
+        number * ((layers[n].peak_ns if phase == FORWARD else layers[n].backward_floor_ns) or 0.0)
+        for (n, phase), number in runs.items()
+    )
+
+
+def _is_uncounted(layer: Layer, phase: str) -> bool:
+    """True where a pass of a layer has products, but nothing says how many multiply-adds."""
+    return layer.uncounted or (phase == BACKWARD and layer.peak_ns is not None and layer.backward_floor_ns is None)
+
+
+def _without_share(recording: Recording, chosen: Sequence[Landing]) -> list[str]:
+    """A note where the products of the steps cannot be held against the peak of a device that is known."""
+    places = {(number, place.phase) for landing in chosen for place in landing.times for number in place.layers}
+    if not recording.peaks or not any(_is_uncounted(recording.layers[n], phase) for n, phase in places):
+        return []
+    return [
+        "no MFU: the multiply-adds of some products are not known; without a model, those of backward passes "
+        "and of convolutions whose strides the trace leaves out"
+    ]
+
+
+def _timeline(recording: Recording, chosen: Sequence[Landing]) -> Iterator[Moment]:
+    for work in sorted((w for landing in chosen for w in landing.works if w.launches), key=lambda w: w.start_ns):
+        parts = [recording.layers[number] for number in work.place.layers]
+        flops = [part.flops if work.place.phase == FORWARD else part.backward_flops for part in parts]
+        yield Moment(
+            _label(work.place, [part.name for part in parts]) if parts else work.place.name,
+            work.place.phase if parts else "",
+            work.name,
+            work.lane,
+            work.start_ns,
+            work.end_ns,
+            None if None in flops or not flops else sum(each or 0 for each in flops),
+            work.place.layers[0] if len(parts) == 1 else None,
+        )
+
+
+def _kernels(recording: Recording, chosen: Sequence[Landing]) -> dict[tuple[str, str, str], int]:
+    times: Counter[tuple[str, str, str]] = Counter()
+    for landing in chosen:
+        for (place, kernel), time in landing.kernels.items():
+            names = [recording.layers[number].name for number in place.layers]
+            label = _label(place, names) if names else place.name
+            times[label, place.phase if names else "", kernel] += time
+    return dict(times)
+
+
+def _kernel_times(landings: Sequence[Landing]) -> dict[str, tuple[int, ...]]:
+    steps: list[Counter[str]] = []
+    for landing in landings:
+        steps.append(Counter())
+        for (_, kernel), time in landing.kernels.items():
+            steps[-1][kernel] += time
+    return {
+        kernel: tuple(step[kernel] for step in steps) for kernel in dict.fromkeys(k for step in steps for k in step)
+    }
+
+
+def _label(place: Place, names: Sequence[str]) -> str:
+    """The name of a row or a segment."""
+    return names[0] if len(names) == 1 else place.name or f"{names[0]}+{len(names) - 1}"
+
+
+def _chosen(landings: Sequence[Landing], step: str | int) -> tuple[Sequence[Landing], str]:
+    """The steps that are meant, and what they are called."""
+    names = [landing.name for landing in landings]
+    if step == "all" and len(landings) > 1:
+        return landings, "all"
+    if step in ("median", "all"):
+        ordered = sorted(landings, key=lambda landing: landing.window_ns)
+        middle = ordered[(len(ordered) - 1) // 2]
+        return [middle], middle.name
+    if isinstance(step, str) and step not in names and step.isdecimal():
+        step = int(step)
+    place = step if isinstance(step, int) else names.index(step) if step in names else -1
+    if not 0 <= place < len(landings):
+        known = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+        near = did_you_mean(str(step), ["median", "all", *names]) or ";"
+        raise InputError(f"the trace has no step {step!r}{near} it has median, all, {known}")
+    return [landings[place]], names[place]
+
+
+def _rows(
+    recording: Recording,
+    chosen: Sequence[Landing],
+    times: Mapping[Place, int],
+    launches: Mapping[Place, int],
+    phases: Sequence[str],
+) -> list[TimedRow]:
+    """The layers in their order, once for each phase."""
+    inside = {(place, p.phase) for p in times if len(p.layers) > 1 for place in p.layers}
+    rows = []
+    for number, layer in enumerate(recording.layers):
+        for phase in phases:
+            place = Place((number,), phase)
+            runs = _runs(chosen, place) or 1
+            status: Status = "matched" if place in times else "segment" if (number, phase) in inside else "absent"
+            if place in recording.estimates and place in times:
+                status = "estimate"
+            rows.append(
+                TimedRow(
+                    layer.name,
+                    layer.op,
+                    phase,
+                    None if status == "segment" else times.get(place, 0),
+                    launches.get(place, 0),
+                    _times(layer.flops if phase == FORWARD else layer.backward_flops, runs),
+                    _times(layer.bytes, runs) if phase == FORWARD else None,
+                    status,
+                    _floor(layer.floor_ns if phase == FORWARD else layer.backward_floor_ns, runs),
+                    module=layer.module,
+                    times_ns=tuple(landing.times.get(place, 0) for landing in recording.landings),
+                )
+            )
+    return rows
+
+
+def _runs(chosen: Sequence[Landing], place: Place) -> int:
+    """How often the layer of a place ran in the chosen steps."""
+    return sum(landing.runs.get(place, 1) for landing in chosen if place in landing.times)
+
+
+def _times(figure: int | None, runs: int) -> int | None:
+    return None if figure is None else figure * runs
+
+
+def _floor(figure: float | None, runs: int) -> int | None:
+    return None if figure is None else int(figure * runs)
+
+
+def _segments(times: Mapping[Place, int], phase: str | None) -> list[Place]:
+    segments = [place for place in times if len(place.layers) > 1 and phase in (None, place.phase)]
+    return sorted(segments, key=lambda place: (place.phase != FORWARD, place.layers))
+
+
+def _segment(recording: Recording, place: Place, time: int, launches: int, runs: int) -> Segment:
+    parts = [recording.layers[number] for number in place.layers]
+    flops = [part.flops if place.phase == FORWARD else part.backward_flops for part in parts]
+    names = tuple(part.name for part in parts)
+    return Segment(
+        _label(place, names),
+        place.phase,
+        time,
+        launches,
+        names,
+        None if None in flops else runs * sum(f or 0 for f in flops),
+        times_ns=tuple(landing.times.get(place, 0) for landing in recording.landings),
+    )
