@@ -80,9 +80,9 @@ _CHOSEN = "expert"
 
 
 def refuse_passed_rows(name: str, model: Model, seen: Collection[int], profile: Profile) -> None:
-    """Raise ModelError where a large part of a model has no time between layers that have some.
+    """Raise ModelError where a large part of a model has no time between its first and its last product, which have.
 
-    A part of a model that ran ends or begins somewhere; what ran around a part is a smaller model of the same layers.
+    Where only a part of a model ran, one of these is missing; what ran around a part is a smaller model of such layers.
 
     Args:
         name: the file.
@@ -90,14 +90,10 @@ def refuse_passed_rows(name: str, model: Model, seen: Collection[int], profile: 
         seen: those that have time.
         profile: the model.
     """
-    passed: list[int] = []
-    waiting: list[int] = []
-    for place, layer in list(enumerate(model.layers))[min(seen, default=0) :]:
-        if place in seen:
-            passed += waiting
-            waiting = []
-        elif layer.macs and _CHOSEN not in layer.module:
-            waiting.append(place)
+    products = [place for place, layer in enumerate(model.layers) if layer.macs]
+    if not products or not {products[0], products[-1]} <= set(seen):
+        return
+    passed = [place for place in products if place not in seen and _CHOSEN not in model.layers[place].module]
     macs = sum(layer.macs or 0 for layer in model.layers)
     share = sum(model.layers[place].macs or 0 for place in passed) / max(1, macs)
     if share >= _PASSED:

@@ -143,7 +143,8 @@ def _gain(seen: Token, row: Token, shapes: bool) -> int:
     one, other = (_without_vectors(each.shapes) for each in (seen, row))
     if seen.product:  # a compiler calls other operators on operands in another order, an engine without axes of one
         other_form = row.several or seen.name != row.name or _squeezed(seen.shapes) == _squeezed(row.shapes)
-        return _PRODUCT * (6 if one == other else 5 if other_form and seen.macs == row.macs else 0)
+        worth = 6 if one == other else 5 if other_form and seen.macs == row.macs else 0
+        return _PRODUCT * worth - (row.sibling if worth else 0)
     if one == other:
         return 6
     largest, own = (max(each, key=lambda shape: (math.prod(shape), shape)) for each in (one, other))
