@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from flopwise.api.check import check
     from flopwise.api.compare import compare
     from flopwise.api.formula import formula
+    from flopwise.api.language.diffusion import diffusion
     from flopwise.api.llm import llm
     from flopwise.api.llm_log import llm_log
     from flopwise.api.meter import Meter
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from flopwise.api.read import read
     from flopwise.api.shapes import write_shapes
     from flopwise.api.sparsity import sparsity
-    from flopwise.api.stages.diffusion import diffusion
     from flopwise.api.trace import compare_traces, trace
     from flopwise.api.weights import weights
     from flopwise.conventions import CONVENTIONS, Convention
@@ -118,7 +118,7 @@ _HOMES = {
     **{name: f"api.{name}" for name in ("profile", "read", "schema", "sparsity", "trace", "weights")},
     "compare_traces": "api.trace",
     "devices": "api.bound",
-    "diffusion": "api.stages.diffusion",
+    "diffusion": "api.language.diffusion",
     "write_shapes": "api.shapes",
     "Advice": "analyses.advice.advice",
     "Bound": "analyses.timing.bound",

@@ -43,6 +43,9 @@ def llm(
     draft: object = None,
     accept: float = 0.7,
     draft_tokens: int | None = None,
+    image: str | None = None,
+    images: int = 1,
+    seconds: float | None = None,
     trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference: ...
@@ -141,6 +144,10 @@ def llm(
         accept: request: with ``draft``: the share of its guesses that are accepted.
         draft_tokens: request: with ``draft``: tokens that it guesses before the model checks them; None: 4, and with
             "mtp" as many as the model has heads. One head guesses them all, one after the other.
+        image: request: the size of the images before the prompt, ``"1024x768"`` for a width of 1,024 and a height of
+            768 pixels: as many tokens as the model's own image processor makes of it, beside those of ``prompt``.
+        images: request: images of each sequence.
+        seconds: request: of sound of each sequence: tokens before the prompt, or what an encoder reads in place of it.
         tokens_per_second: training: tokens that a run trains on each second, on all its devices together, for its MFU.
         measured: training: seconds that a step of a run takes, in place of ``tokens_per_second``.
 

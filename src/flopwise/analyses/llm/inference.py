@@ -17,6 +17,7 @@ from flopwise.analyses.llm.serving.serving import Engine, Serving
 from flopwise.analyses.llm.serving.split import Divisible, divisible
 from flopwise.analyses.llm.serving.verdict import verdict
 from flopwise.analyses.llm.speculation import Speculation
+from flopwise.analyses.llm.stages.stage import Stage
 from flopwise.analyses.llm.step import Step
 from flopwise.analyses.needed.latents import ABSORB_MLA
 from flopwise.conventions.convention import Convention
@@ -67,6 +68,9 @@ class Inference:
     #: The unit of a convention, and what it counts for the prompt, the first step after it and all steps, by its name.
     conventions: Mapping[str, tuple[str, int, int, int]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    #: Encoders of images and sound that run before the prompt, and the tokens of each sequence that they stand for.
+    media: tuple[Stage, ...] = ()
+    media_tokens: int = 0
     #: Cost and memory against the length of the context, where they were asked for.
     curve: tuple[Point, ...] = ()
     #: Tokens with which the cache grows, at the end; and what must fit an engine's memory: None where it is not known.
@@ -91,18 +95,18 @@ class Inference:
 
     @property
     def request_macs(self) -> int:
-        """Multiply-accumulates of the whole request: the prompt, and all steps after it."""
-        return self.prefill.macs + self.generated_macs
+        """Multiply-accumulates of the whole request: images and sound, the prompt, and all steps after it."""
+        return sum(stage.macs for stage in self.media) + self.prefill.macs + self.generated_macs
 
     @property
     def request_flops(self) -> int:
-        """Operations of the whole request: the prompt, and all steps after it."""
-        return self.prefill.flops + self.generated_flops
+        """Operations of the whole request: images and sound, the prompt, and all steps after it."""
+        return sum(stage.flops for stage in self.media) + self.prefill.flops + self.generated_flops
 
     @property
     def request_bytes(self) -> int:
         """Bytes that the whole request must read: of weights and of the state, anew in each step."""
-        return self.prefill.bytes + self.generated_bytes
+        return sum(stage.bytes for stage in self.media) + self.prefill.bytes + self.generated_bytes
 
     @property
     def memory_bytes(self) -> int | None:
@@ -137,6 +141,10 @@ class Inference:
         counts = self.conventions.items()
         return {name: dict(zip(parts, (*own, own[1] + own[3]), strict=True)) for name, own in counts}
 
+    def _media(self) -> dict[str, Any]:
+        """The key "media"."""
+        return {"tokens": self.media_tokens, "stages": [stage.to_dict(None) for stage in self.media]}
+
     def to_dict(self) -> dict[str, Any]:
         """The request in the JSON schema ``flopwise.llm/1``: every number an integer or None."""
         prefill, decode = self.prefill, self.decode
@@ -148,6 +156,7 @@ class Inference:
             "params": self.params,
             "active_params": self.active_params,
             "weight_bytes": self.weight_bytes,
+            **({"media": self._media()} if self.media else {}),
             "prefill": {
                 "tokens": self.prompt,
                 "macs": prefill.macs,
@@ -198,7 +207,7 @@ class Inference:
             **({} if self.device is None else {"device": self.device.to_dict()}),
             **({"curve": [point.to_dict() for point in self.curve]} if self.curve else {}),
             **({"batches": [batch.to_dict() for batch in self.batches]} if self.batches else {}),
-            "exact": prefill.exact and (decode is None or decode.exact),
+            "exact": all(one.exact for one in (prefill, *(stage.cost for stage in self.media), decode or prefill)),
             "notes": list(self.notes),
         }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flopwise.analyses.llm.serving.serving import Floors, Serving
+from flopwise.analyses.llm.stages.stage import Stage
 from flopwise.analyses.llm.step import Step
 from flopwise.analyses.timing.roofline import Roofline, assumptions, roofline
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 class Request(Protocol):
     """The properties of a request that decide its time and memory on a device."""
 
+    @property
+    def media(self) -> Sequence[Stage]: ...
     @property
     def prefill(self) -> Step: ...
     @property
@@ -50,11 +53,18 @@ class OnDevice:
     largest_context: int | None
     #: What the times assume.
     notes: tuple[str, ...] = ()
+    #: Encoders of images and sound.
+    media: tuple[Roofline, ...] = ()
+
+    @property
+    def first_token_seconds(self) -> float:
+        """The least time until the prompt is read: of images and sound, and of the prompt."""
+        return sum(floor.seconds for floor in self.media) + self.prefill.seconds
 
     @property
     def request_seconds(self) -> float:
-        """The least time of the whole request: the prompt, and all steps after it."""
-        return self.prefill.seconds + self.generate.seconds
+        """The least time of the whole request: images and sound, the prompt, and all steps after it."""
+        return self.first_token_seconds + self.generate.seconds
 
     def to_dict(self) -> dict[str, Any]:
         """The key "device" of the JSON schema; times in whole nanoseconds, rounded up."""
@@ -77,6 +87,11 @@ class OnDevice:
                     ("decode", self.decode, self.decode_tokens_per_second),
                 )
             },
+            **(
+                {"media": [{"least_ns": _nanoseconds(one.seconds), "roof": one.roof} for one in self.media]}
+                if self.media
+                else {}
+            ),
             "generate": {"least_ns": _nanoseconds(self.generate.seconds), "roof": self.generate.roof},
             "request": {"least_ns": _nanoseconds(self.request_seconds)},
         }
@@ -112,6 +127,7 @@ def on_device(result: Request, device: Device, serving: Serving | None = None) -
         largest_batch=None if serving is None else serving.max_sequences,
         largest_context=None if serving is None else serving.max_context,
         notes=tuple(_assumptions(result, device)),
+        media=tuple(stage.floor(device) for stage in result.media),
     )
 
 
@@ -122,7 +138,8 @@ def _floor(step: Step, device: Device) -> Roofline:
 def _assumptions(result: Request, device: Device) -> list[str]:
     """In a line, what the floors assume."""
     prefill, decode = result.prefill, result.decode
-    calls = [prefill] if decode is None else [decode, prefill]
+    calls = [prefill, *(stage.cost for stage in result.media)]
+    calls = calls if decode is None else [decode, *calls]
     products = {types: macs for call in calls for types, macs in call.products.items()}
     same = any(call.weights.least < call.weights.most for call in calls)
     experts = ["all tokens take the same experts"] if same else []
@@ -138,4 +155,4 @@ def _rate(step: Step, bound: Roofline) -> float | None:
 def floors_of(bounds: OnDevice) -> Floors:
     """The floors of a request on one device."""
     decode = None if bounds.decode is None else bounds.decode.seconds
-    return Floors(bounds.prefill.seconds, decode, bounds.decode_tokens_per_second)
+    return Floors(bounds.first_token_seconds, decode, bounds.decode_tokens_per_second)

@@ -14,6 +14,7 @@ from flopwise.analyses.llm.step import Step, step_of
 from flopwise.analyses.llm.traffic import stored_bytes
 from flopwise.analyses.needed.latents import absorbed_mla
 from flopwise.conventions.convention import Convention
+from flopwise.errors import ModelError
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile
 
@@ -91,11 +92,20 @@ class Runs:
         return Growth(state(1), state(far), far)
 
     def cache(self, prompt: int, generate: int) -> Cache | None:
-        """The state of a sequence; None where it is no sum of straight lines up to windows."""
+        """The state of a sequence; None where it is no sum of straight lines up to windows, or not known of one token.
+
+        Raises:
+            ModelError: a call fails.
+        """
         program = self.program
         if not program.keeps_state:
             return Cache()
-        cache = cache_of(*self.growth(prompt, generate))
+        try:
+            cache = cache_of(*self.growth(prompt, generate))
+        except ModelError:
+            if not program.encodes:
+                raise
+            return None  # its encoder reads no single sample of sound
         known = step(program, prompt, generate if program.encodes else 0)
         same = program.encoder_length is not None or self.batch * cache.nbytes(prompt) == self.state(known)
         return cache if same else None
@@ -132,7 +142,8 @@ class Runs:
 
     def largest_step(self, prompt: int, tokens: int) -> EngineStep:
         """A step of so many tokens, as sequences that are no longer than the model was made for; of a
-        program that goes through its prompt token by token, the whole prompt. Without a cache prompts are not cut."""
+        program that goes through its prompt token by token, the whole prompt. Without a cache prompts are not cut, nor
+        where an encoder reads no less than a prompt of sound."""
         program = self.program
         if program.keeps_state and self._unrolled(prompt):
             return EngineStep(self.run(prefill(program, prompt)).profile, self.batch * prompt, self.last_logits)
@@ -144,7 +155,12 @@ class Runs:
         if (call, sequences) == (prefill(program, prompt), self.batch):
             return EngineStep(self.run(call).profile, tokens, self.last_logits)
         self.progress(f"a step of {tokens} tokens")
-        return EngineStep(program.profile(call, sequences), tokens, self.last_logits)
+        try:
+            return EngineStep(program.profile(call, sequences), tokens, self.last_logits)
+        except ModelError:
+            if not program.encodes:
+                raise
+            return EngineStep(self.run(prefill(program, prompt)).profile, self.batch * prompt, self.last_logits)
 
     def generation(
         self, prompt: int, tokens: int, cache: Cache | None

@@ -1,1 +1,1 @@
-"""The parts of ``flopwise.llm``: the program, a request, a training step and the devices."""
+"""The parts of ``flopwise.llm`` (program, media, request, training step, devices), and diffusion pipelines."""

@@ -20,6 +20,7 @@ from flopwise.analyses.llm.serving.ways import Split
 from flopwise.analyses.llm.speculation import Speculation, check_settings, speculation, with_draft
 from flopwise.analyses.needed.latents import REWRITES
 from flopwise.api.language.devices import devices_of, shares_of
+from flopwise.api.language.media import media_of
 from flopwise.api.language.program import KV_DTYPES, LanguageProgram, language_module, usual_prompt
 from flopwise.conventions import Convention
 from flopwise.conventions import get as get_convention
@@ -67,6 +68,9 @@ def request(
     draft: object = None,
     accept: float = 0.7,
     draft_tokens: int | None = None,
+    image: str | None = None,
+    images: int = 1,
+    seconds: float | None = None,
 ) -> Inference:
     """The cost of a request; see ``llm``."""
     chosen = [
@@ -99,7 +103,9 @@ def request(
     progress("building the model")
     cache = kv_dtype.lower() if kv_dtype else None
     module, generate = language_module(model, dtype, trust_code), operator.index(generate)
-    prompt = usual_prompt(module) if prompt is None else prompt
+    media = media_of(module, model, image=image, images=images, seconds=seconds, batch=batch, progress=progress)
+    prompt = media.prompt or (usual_prompt(module) if prompt is None else prompt) + media.tokens
+    batch *= media.windows
     program = LanguageProgram(module, model, cache, weights, prompt, batch, generate)
     result = inference(
         program,
@@ -114,6 +120,7 @@ def request(
         engine=engine,
         progress=progress,
     )
+    result = media.staged(result, program.widths, program.types)
     if draft is not None:
         progress("the draft model")
         own = isinstance(draft, str) and draft == OWN_HEAD
@@ -195,7 +202,8 @@ def _placed(
     notes = plain.notes
     if splits:
         assumed = _assumed(best.split, result.batch), _repeated(result.divisible, best.split.tp)
-        notes = (*notes, *assumptions_of_links(device), *itertools.chain(*assumed))
+        apart = ["times of splits are those without the encoders of images and sound"] if result.media else []
+        notes = (*notes, *assumptions_of_links(device), *itertools.chain(*assumed), *apart)
     return replace(plain, serving=best, splits=splits, notes=notes)
 
 

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from flopwise.cli import options
-from flopwise.cli.command import Choice, Command, Option, devices, option, pipelines, training
+from flopwise.cli.command import Choice, Command, Option, devices, media, option, pipelines, training
 from flopwise.cli.completion import DEVICE
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Read
@@ -30,6 +30,9 @@ _OF_REQUEST = (
     "shared_prefix",
     "gpus",
     "cp",
+    "image",
+    "images",
+    "seconds",
 )
 
 #: Options of a diffusion pipeline alone, and those that it shares with language models.
@@ -136,6 +139,9 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
 )
 @training("--measured", type=float, metavar="SECONDS", help="Seconds of a step of a run on the device, for MFU.")
 @training("--tokens-per-s", "rate", type=float, metavar="X", help="Tokens per second of a run on the device, for MFU.")
+@media("--image", metavar="WxH", help="Width and height of each image in pixels: 1024x1024.")
+@media("--images", type=int, default=1, show_default=True, metavar="N", help="Images of each sequence.")
+@media("--seconds", type=float, metavar="X", help="Seconds of sound of each sequence.")
 @pipelines("--steps", type=int, metavar="N", help="Steps of the scheduler; default of these: as the pipeline has it.")
 @pipelines("--size", metavar="WxH", help="Width and height of the image in pixels: 1024x1024.")
 @pipelines("--frames", type=int, metavar="N", help="Frames of a video.")

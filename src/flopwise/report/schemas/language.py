@@ -37,6 +37,23 @@ _STRETCH: dict[str, Member] = {
     "of_floor": ("number", "least_ns over ns: the part of the time that the devices need at least"),
 }
 
+_STAGE: dict[str, Member] = {
+    "name": ("text", "name of the component"),
+    "calls": ("integer", "its calls in the request"),
+    "batch": ("integer", "prompts, latents or images of a call"),
+    "macs": ("integer", "multiply-accumulates of a call"),
+    "needed_macs": ("integer", "of these, without the pairs that masks leave out"),
+    "attention_macs": ("integer", "of these, products of queries, keys and values"),
+    "flops": ("integer", "FLOPs of a call"),
+    "bytes": ("integer", "bytes of weights that a call reads"),
+    "activation_bytes": ("integer|null", "most bytes of activations alive at once in the program"),
+    "workspace_bytes": ("integer|null", "the same with attention in one piece"),
+    "total_macs": ("integer", "multiply-accumulates of all calls"),
+    "total_flops": ("integer", "FLOPs of all calls"),
+    "total_least_ns?": ("integer", "least time of all calls on the device"),
+    "roof?": ("text", "limit of that time: compute or memory"),
+}
+
 _FLOORS: Kind = Maybe(
     {
         "prefill_ns": ("integer|null", "least time of the prompt"),
@@ -94,6 +111,13 @@ LLM: dict[str, Member] = {
     "params": ("integer", "parameters"),
     "active_params": ("integer", "of these, those that a token touches"),
     "weight_bytes": ("integer", "bytes of the weights"),
+    "media?": (
+        {
+            "tokens": ("integer", "tokens of a prompt that images and sound stand for"),
+            "stages": ([_STAGE], "their encoders; figures of one image, or of the sound of one sequence"),
+        },
+        "images and sound before the prompt (--image, --seconds)",
+    ),
     "prefill": (
         {
             "tokens": ("integer", "tokens of a prompt"),
@@ -217,23 +241,6 @@ LLM_TRAIN: dict[str, Member] = {
     "device?": (Open({}, "text|number|integer|flag|null"), "whether it fits on a device"),
     "exact": ("flag", "whether the figures are exact"),
     "notes": NOTES,
-}
-
-_STAGE: dict[str, Member] = {
-    "name": ("text", "name of the component"),
-    "calls": ("integer", "its calls in the request"),
-    "batch": ("integer", "prompts, latents or images of a call"),
-    "macs": ("integer", "multiply-accumulates of a call"),
-    "needed_macs": ("integer", "of these, without the pairs that masks leave out"),
-    "attention_macs": ("integer", "of these, products of queries, keys and values"),
-    "flops": ("integer", "FLOPs of a call"),
-    "bytes": ("integer", "bytes of weights that a call reads"),
-    "activation_bytes": ("integer|null", "most bytes of activations alive at once in the program"),
-    "workspace_bytes": ("integer|null", "the same with attention in one piece"),
-    "total_macs": ("integer", "multiply-accumulates of all calls"),
-    "total_flops": ("integer", "FLOPs of all calls"),
-    "total_least_ns?": ("integer", "least time of all calls on the device"),
-    "roof?": ("text", "limit of that time: compute or memory"),
 }
 
 DIFFUSION: dict[str, Member] = {

@@ -43,6 +43,11 @@ class Stage:
         """Operations of all calls."""
         return self.calls * self.cost.flops
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of the weights that all calls read at least."""
+        return self.rounds * self.cost.bytes
+
     def floor(self, device: Device) -> Roofline:
         """The least time of all calls on a device."""
         products = {types: self.calls * macs for types, macs in self.cost.products.items()}
@@ -83,6 +88,7 @@ def stage_of(
     batch: int,
     rounds: int = 1,
     widths: Mapping[str, Fraction] | None = None,
+    types: Mapping[str, str] | None = None,
 ) -> Stage:
     """The stage that a profile of one call describes.
 
@@ -93,8 +99,9 @@ def stage_of(
         batch: images, clips or prompts of a call.
         rounds: how many of the calls wait for others of them.
         widths: bytes of each element of stored tensors, by name, where they differ from the program's.
+        types: the element types that they are stored in, by name, where the program multiplies others.
     """
-    cost = step_of(profile, batch=batch, past=0, new=1, widths=dict(widths or {}), last_logits=False)
+    cost = step_of(profile, batch=batch, past=0, new=1, widths=dict(widths or {}), types=types, last_logits=False)
     workspace = EngineStep(profile, 1, last_logits=False).workspace()
     return Stage(name, calls, rounds, cost, None if workspace is None else workspace.nbytes(0))
 

@@ -72,7 +72,7 @@ def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1, encoded:
     state, extra = _state_after(model, past, batch, encoder, encoded)
     inputs = {**_tokens(model, new, batch, encoded), **extra, **state}
     if "encoder_outputs" in inputs:
-        for name in _encoder_inputs(model, 1, batch):
+        for name in encoder_inputs(model, 1, batch):
             inputs.pop(name)
     tensors = {name: tensor for key, value in state.items() for name, tensor in state_tensors(value, key)}
     return Step(inputs, past, new, tensors)
@@ -145,14 +145,14 @@ def _padded_positions(model: Any) -> int:
 
 def encoder_length(model: nn.Module) -> int | None:
     """The positions that an encoder reads whatever the length of a prompt; None where it reads as many as there are."""
-    short, longer = (_encoder_inputs(model, length, 1) for length in (16, 48))
+    short, longer = (encoder_inputs(model, length, 1) for length in (16, 48))
     if not short or short != longer or "input_ids" in short:
         return None
     outputs = step(model, 1, 1, 1).inputs.get("encoder_outputs")
     return int(outputs[0].shape[1]) if outputs is not None else None
 
 
-def _encoder_inputs(model: nn.Module, count: int, batch: int) -> dict[str, Any]:
+def encoder_inputs(model: nn.Module, count: int, batch: int) -> dict[str, Any]:
     """The shapes of an encoder's inputs: tokens, or the sound or image that its configuration describes."""
     if not getattr(model.config, "is_encoder_decoder", False):
         return {}
@@ -165,7 +165,7 @@ def _encoder_inputs(model: nn.Module, count: int, batch: int) -> dict[str, Any]:
 
 def _tokens(model: nn.Module, count: int, batch: int, encoded: int | None = None) -> dict[str, Any]:
     """The shapes of token ids; an encoder gets as many of them as the decoder, or as many as are named."""
-    encoder = _encoder_inputs(model, encoded or count, batch)
+    encoder = encoder_inputs(model, encoded or count, batch)
     return {**encoder, ("decoder_input_ids" if encoder else "input_ids"): (batch, count)}
 
 

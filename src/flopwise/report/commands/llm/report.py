@@ -62,12 +62,16 @@ def _request_sheet(result: Inference, look: Look) -> Sheet:
         Head("generate", f"{result.generate:,} tokens, one by one", "number", 2),
         Head("request", "the whole request", "number", 3),
     )
-    columns = len(heads) if step is not None else 2  # without steps the request is its prompt
-    lines = tuple(Line(values[:columns]) for values in _lines(result))
+    # without anything beside it the request is its prompt
+    columns = len(heads) if step is not None or result.media else 2
+    encoders = tuple(Head(f"media_{i}", stage.name, "number", 1) for i, stage in enumerate(result.media))
+    lines = tuple(
+        Line((values[0], *_of_media(result, str(values[0])), *values[1:columns])) for values in _lines(result)
+    )
     batch = f"{result.batch} sequence{'s' if result.batch > 1 else ''}"
     kv = f", cache {result.kv_dtype}" if result.kv_dtype else ""
     return Sheet(
-        heads=heads[:columns],
+        heads=(heads[0], *encoders, *heads[1:columns]),
         lines=lines,
         about=(look.text(f"{result.source} · {result.name} · {result.dtype}{kv} · {batch}"),),
         verdict="" if result.serving is None else look.text(verdict(result.serving)),
@@ -124,6 +128,29 @@ def _lines(result: Inference) -> list[tuple[Value, ...]]:
         lines.append(("limited by", first.roof, "" if then is None else then.roof, every.roof, ""))
     lines += [(f"MACs, {name}", "", macs, every, "") for name, (macs, every) in result.rewrites.items()]
     return lines
+
+
+def _of_media(result: Inference, quantity: str) -> Iterator[Value]:
+    """A quantity of each encoder of images and sound; empty where it has no meaning."""
+    for place, stage in enumerate(result.media):
+        cost = stage.cost
+        values: dict[str, Value] = {
+            "MACs": stage.macs,
+            "MACs that an engine needs": stage.needed_macs,
+            "MACs of attention's scores and values": stage.calls * cost.attention_macs,
+            "the same, percent of all MACs": round(100 * cost.attention_macs / max(cost.macs, 1)),
+            "FLOPs": stage.flops,
+            "weights touched, bytes": cost.weights.most,
+            "weights and cache read, bytes": stage.bytes,
+            "activations alive at once, bytes": cost.activation_bytes,
+            "FLOPs per byte": round(Fraction(stage.flops, max(stage.bytes, 1))),
+        }
+        if result.device is not None:
+            floor = result.device.media[place]
+            values["limited by"] = floor.roof
+            if quantity.startswith("time at least, "):
+                values[quantity] = duration(floor.seconds)
+        yield values.get(quantity, "")
 
 
 def _cache_lines(result: Inference, step: Step) -> Iterator[tuple[Value, ...]]:

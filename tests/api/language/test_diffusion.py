@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.api.stages.pipelines import FLUX, PIPELINES, SDXL_UNET, WAN, Parts, flux, stable_diffusion, written
+from tests.api.language.pipelines import FLUX, PIPELINES, SDXL_UNET, WAN, Parts, flux, stable_diffusion, written
 
 import flopwise
 from flopwise.cli import main
