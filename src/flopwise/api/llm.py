@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
@@ -73,6 +74,7 @@ def llm(
     weights: str | None = None,
     tokens_per_second: float | None = None,
     measured: float | None = None,
+    lengths: int | str | os.PathLike[str] | Sequence[int] | None = None,
 ) -> TrainingStep: ...
 
 
@@ -150,6 +152,9 @@ def llm(
         seconds: request: of sound of each sequence: tokens before the prompt, or what an encoder reads in place of it.
         tokens_per_second: training: tokens that a run trains on each second, on all its devices together, for its MFU.
         measured: training: seconds that a step of a run takes, in place of ``tokens_per_second``.
+        lengths: training: tokens of the documents that are packed into the sequences, each with an attention of its
+            own: one number for all, several, or the path of a file of numbers, over and over until all sequences are
+            full; a document is cut where a sequence is. None: each sequence is one document.
 
     Raises:
         ModelError: the model cannot be read or built, or fails.

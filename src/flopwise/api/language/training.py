@@ -7,17 +7,19 @@ import functools
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flopwise._arguments import checked
+from flopwise.analyses.llm.packing import packed, packed_step
 from flopwise.analyses.llm.sharding import Sharding
 from flopwise.analyses.llm.training import Checkpointing, TrainingStep, room_of, run_of, training_step
 from flopwise.api.language.devices import devices_of, shares_of
 from flopwise.api.language.program import language_module, usual_prompt
 from flopwise.api.profile import profile
-from flopwise.errors import InputError
+from flopwise.errors import InputError, counted
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -45,6 +47,7 @@ def step(
     weights: str | None = None,
     tokens_per_second: float | None = None,
     measured: float | None = None,
+    lengths: int | str | os.PathLike[str] | Sequence[int] | None = None,
 ) -> TrainingStep:
     """The cost of a training step; see ``llm``."""
     for name, number in (("batch", batch), ("prompt", 1 if prompt is None else prompt)):
@@ -54,6 +57,9 @@ def step(
     sharding = Sharding(**shares) if shares else None
     if sharding is not None:
         sharding.check(batch)
+    documents = None if lengths is None else _documents(lengths)
+    if documents is not None and sharding is not None and sharding.pp > 1:
+        raise InputError("lengths: packed sequences are counted without stages (pp)")
     if measured is not None and tokens_per_second is not None:
         raise InputError("tokens per second and seconds of a step say the same of a run; give one")
     if measured is not None and not 0 < measured < math.inf:
@@ -79,30 +85,47 @@ def step(
     chosen = None if lora is None else lora_of(lora)
     widths = _widths_of_base(module, model, weights) if chosen is not None else Widths()
 
-    def trained(sequences: int, again: bool) -> Profile:
-        progress(f"a step of {sequences} × {sequence} tokens")
-        return _trained(module, sequences, sequence, optimizer, again)
-
     full = checkpointing == "full"
     text = isinstance(model, (str, os.PathLike))
-    with contextlib.nullcontext(0) if chosen is None else adapted(module, chosen) as layers:
-        step = trained(batch, full)
-        result = training_step(
+
+    def trained(sequences: int, tokens: int, again: bool) -> Profile:
+        progress(f"a step of {sequences} × {tokens} tokens")
+        return _trained(module, sequences, tokens, optimizer, again)
+
+    def of(sequences: int, tokens: int, own: int) -> TrainingStep:
+        """A step of so many sequences, of which a rank has its own."""
+        step = trained(sequences, tokens, full)
+        return training_step(
             step,
             name=type(module).__name__,
             source=os.fsdecode(model) if text else type(module).__name__,  # type: ignore[arg-type]
             dtype=str(next(module.parameters()).dtype).removeprefix("torch."),
-            batch=batch,
-            sequence=sequence,
+            batch=sequences,
+            sequence=tokens,
             optimizer=optimizer,
             checkpointing=checkpointing,
-            plain=trained(batch, False) if full else None,
+            plain=trained(sequences, tokens, False) if full else None,
             sharding=sharding,
-            shard=trained(batch // sharding.batches, full) if sharding and sharding.batches > 1 else step,
+            shard=trained(own, tokens, full) if own != sequences else step,
             plan=engines_plan(module),
             adapters="" if chosen is None else f"{chosen}{(weights and f', base in {weights}') or ''}",
             widths=widths.elements,
         )
+
+    ranks = 1 if sharding is None else sharding.batches
+    with contextlib.nullcontext(0) if chosen is None else adapted(module, chosen) as layers:
+        if documents is None:
+            result = of(batch, sequence, batch // ranks)
+        else:
+            rows = packed(documents, batch, sequence)
+            result = packed_step(functools.cache(lambda tokens: of(1, tokens, 1)), rows, ranks)
+            pieces = sum(row.total() for row in rows)
+            told = (
+                f"packed: {counted(pieces, 'document')} or parts of them in {counted(batch, 'sequence')}, "
+                f"{batch * sequence / pieces:,.0f} tokens each on average, each with an attention of its own; "
+                "the other notes are of the longest"
+            )
+            result = replace(result, notes=(told, *result.notes))
     if chosen is not None:
         told = f"adapters as peft adds them, beside {layers} layers; the base is frozen"
         result = replace(result, notes=(told, *widths.notes, *result.notes))
@@ -113,6 +136,28 @@ def step(
             above = "the run is faster than the devices' peak: another type computes, or the rate is wrong"
             result = replace(result, run=run, notes=((above,) if run.utilisation > 1 else ()) + result.notes)
     return replace(result, renderer=_as_text)
+
+
+def _documents(lengths: int | str | os.PathLike[str] | Sequence[int]) -> list[int]:
+    """The lengths of documents: one for all, several, or those in a file of numbers.
+
+    Raises:
+        InputError: the file cannot be read, or something is no whole number of at least 1.
+    """
+    if isinstance(lengths, (str, os.PathLike)) and not (text := os.fspath(lengths)).isdigit():
+        try:
+            words = Path(text).read_text("utf-8").replace(",", " ").split()
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is no text"
+            raise InputError(f"lengths {text}: {why}; give a number of tokens, or a file of such numbers") from error
+    else:
+        words = [str(one) for one in ([lengths] if isinstance(lengths, (int, str, os.PathLike)) else lengths)]
+    for word in words:
+        if not (word.isascii() and word.isdigit()) or not int(word):
+            raise InputError(f"lengths: {word[:20]!r} is no number of tokens")
+    if not words:
+        raise InputError("lengths: there are none")
+    return [int(word) for word in words]
 
 
 def _widths_of_base(module: Any, model: object, weights: str | None) -> Widths:

@@ -137,6 +137,11 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
     metavar="SPEC",
     help="Train low-rank adapters alone: r=16,targets=q_proj,v_proj; with --weights nf4 beside a quantised base.",
 )
+@training(
+    "--lengths",
+    metavar="FILE|N",
+    help="Tokens of the documents that are packed into the sequences: a number, or a file of numbers.",
+)
 @training("--measured", type=float, metavar="SECONDS", help="Seconds of a step of a run on the device, for MFU.")
 @training("--tokens-per-s", "rate", type=float, metavar="X", help="Tokens per second of a run on the device, for MFU.")
 @media("--image", metavar="WxH", help="Width and height of each image in pixels: 1024x1024.")
@@ -172,7 +177,7 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     for name in _OF_PIPELINE:
         del settings[name]
     shares = {way: n for way in _WAYS if (n := settings.pop(way)) is not None}
-    trained = {key: settings.pop(key) for key in ("optimizer", "checkpointing", "lora")}
+    trained = {key: settings.pop(key) for key in ("optimizer", "checkpointing", "lora", "lengths")}
     run = {"tokens_per_second": settings.pop("rate"), "measured": settings.pop("measured")}
     engine = {name: settings.pop(name) for name in ("log", "metrics", "minutes")}
     if engine["log"] is not None or engine["metrics"] is not None:
@@ -192,7 +197,7 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
             raise InputError("--figures shows a request against its context; leave --train out")
         return _train(model, output, {**settings, **trained}, {**shares, **run})
     _refuse(
-        {"optimizer": "--optimizer", "checkpointing": "--checkpointing", "lora": "--lora"},
+        {"optimizer": "--optimizer", "checkpointing": "--checkpointing", "lora": "--lora", "lengths": "--lengths"},
         "is for a training step: give --train",
     )
     _refuse({"rate": "--tokens-per-s", "measured": "--measured"}, "is for a training step: give --train")
@@ -274,7 +279,18 @@ def _train(model: str, output: Output, settings: dict[str, Any], more: dict[str,
     import flopwise
     from flopwise.report.commands.llm.report import training_report
 
-    keys = ("prompt", "batch", "dtype", "device", "optimizer", "checkpointing", "lora", "weights", "trust_code")
+    keys = (
+        "prompt",
+        "batch",
+        "dtype",
+        "device",
+        "optimizer",
+        "checkpointing",
+        "lora",
+        "lengths",
+        "weights",
+        "trust_code",
+    )
     chosen: dict[str, Any] = {key: settings[key] for key in keys}
     with Progress() as progress:
         result = flopwise.llm(model, train=True, progress=progress, **chosen, **more)
