@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -172,11 +173,11 @@ def test_a_typo_is_answered_with_what_was_meant(
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [
-        ("flopsinfo -p model.onnx --full --no_header", "flops model.onnx --full --no-header"),
-        ("flopsinfo --model_path model.onnx --batch_size 2", "flops model.onnx --batch-size 2"),
-        ("weightsinfo -p model.onnx --num_buckets 5 -f json", "weights model.onnx --bins 5 -f json"),
-        ("layersinfo --model_path=model.onnx -f csv", "layers model.onnx -f csv"),
-        ("layerstats -p model.onnx", "layers model.onnx"),
+        ("flopsinfo -p model.onnx --full --no_header", "flops model.onnx -c benanza --full --no-header"),
+        ("flopsinfo --model_path model.onnx --batch_size 2", "flops model.onnx -c benanza --batch-size 2"),
+        ("weightsinfo -p model.onnx --num_buckets 5 -f json", "weights model.onnx -c benanza --bins 5 -f json"),
+        ("layersinfo --model_path=model.onnx -f csv", "layers model.onnx -c benanza -f csv"),
+        ("layerstats -p model.onnx", "layers model.onnx -c benanza"),
         ("profile model.onnx -d x:f32:1x3x32x32", "profile model.onnx -i x:f32:1x3x32x32"),
         (
             "profile --dynamic_shapes x:f32:1x3x32x32 --top 2 model.onnx",
@@ -197,6 +198,11 @@ def test_names_of_other_tools_are_not_in_the_help(run: Run) -> None:
     for name in (None, "profile", "weights"):
         out = run(*([name] if name else []), "--help").out
         assert not any(word in out for word in (*elsewhere.COMMANDS, "dynamic", "model-path", "num-buckets"))
+
+
+def test_values_of_options_have_names_of_their_own(run: Run) -> None:
+    for name, _ in _commands():
+        assert not re.search(r"INTEGER|FLOAT|TEXT", run(*name.split(), "--help").out), name
 
 
 def test_benanza_names_layers_in_its_way(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

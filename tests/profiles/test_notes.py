@@ -130,9 +130,9 @@ def attention(keys: int) -> Graph:
 
 def test_masks_are_noted_where_they_leave_less() -> None:
     executed, left = 2 * 2 * 3 * 3 * 8, 2 * 2 * 6 * 8
-    share = f"masks: 1 attention row executes {executed} MACs, of which masks leave {left}"
-    assert f"{share} (--masked needed counts those)" in notes(attention(3))
-    assert f"{share}; those are counted (--masked needed)" in notes(attention(3), masked="needed")
+    share = f"masks: 1 attention layer executes {executed} MACs, {left} after masking"
+    assert f"{share} (--masked needed counts these)" in notes(attention(3))
+    assert f"{share}; these are counted (--masked needed)" in notes(attention(3), masked="needed")
     assert not any(note.startswith("masks:") for note in notes(attention(1)))
 
 

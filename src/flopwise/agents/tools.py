@@ -175,7 +175,7 @@ TOOLS: dict[str, Tool] = {
             "convention": _text(_CONVENTION),
             "train": _truth("Also the backward pass of each layer, and what a training step takes."),
             "optimizer": _text("With train: its step and state.", "sgd", "momentum", "adam", "adamw"),
-            "masked": _text("Attention scores: all that a kernel computes, or what masks leave.", "executed", "needed"),
+            "masked": _text("Attention scores: all that are computed, or those after masking.", "executed", "needed"),
             "by": _text("Also the figures of each group.", "layer", "op", "module", "dtype"),
             "depth": _number("With by=module: how many levels."),
         },

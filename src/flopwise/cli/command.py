@@ -25,12 +25,18 @@ class Choice(click.Choice[str]):
             raise click.BadParameter(f"{error.message.rstrip('.')}{near}", ctx, param) from None
 
 
+#: The type of an option -> what its value is called in the help, unless the option says it.
+VALUES = {"integer": "N", "integer range": "N", "float": "X", "float range": "X", "text": "NAME"}
+
+
 class Option(click.Option):
     """An option that belongs to a group of the help text."""
 
     def __init__(self, *args: Any, group: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.group = group
+        if self.metavar is None and not self.is_flag:
+            self.metavar = VALUES.get(self.type.name)
 
 
 class Group:

@@ -285,7 +285,7 @@ masked = counts(
     type=Choice(["executed", "needed"]),
     default="executed",
     show_default=True,
-    help="Which scores of attention count: all, or those that masks leave.",
+    help="Which scores of attention count: all, or those after masking.",
 )
 
 #: Whether a training step is counted, and with what optimizer.

@@ -136,11 +136,11 @@ def _masks(rows: Sequence[Row], convention: Convention, masked: Masked) -> Itera
     executed = sum(c.mac * (row.times or 0) for c, row in zip(all_scores, those, strict=True) if c is not None)
     left = sum(row.needed_macs or 0 for row in those)
     if int(left) < int(executed):  # a note is no reason for a condition
-        execute = _several(len(those), "attention row", "execute", "executes")
-        share = f"{execute} {executed:,} MACs, of which masks leave {left:,}"
+        execute = _several(len(those), "attention layer", "execute", "executes")
+        share = f"{execute} {executed:,} MACs, {left:,} after masking"
         if masked == "executed":
-            yield f"masks: {share} (--masked needed counts those)"
+            yield f"masks: {share} (--masked needed counts these)"
         elif convention.plain:
-            yield f"masks: {share}; those are counted (--masked needed)"
+            yield f"masks: {share}; these are counted (--masked needed)"
         else:
             yield f"masks: {share}; {convention.name} counts as its tool does, whatever --masked says"

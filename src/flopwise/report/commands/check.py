@@ -38,9 +38,7 @@ def _sheet(verdicts: Sequence[Verdict], format: Format, look: Look) -> Sheet:
         columns = columns[1:]
     shown = verdicts if data else broken or verdicts
     about = (_outcome(verdicts, broken, look),)
-    return Sheet.of(
-        columns, shown, lambda v: "unknown" if v.broken else "", about=about, complete=True, skip_empty=True
-    )
+    return Sheet.of(columns, shown, lambda v: "unknown" if v.broken else "", about=about, skip_empty=True)
 
 
 def _outcome(verdicts: Sequence[Verdict], broken: Sequence[Verdict], look: Look) -> str:

@@ -87,7 +87,6 @@ def cause_sheet(difference: Difference, look: Look, above: tuple[str, ...] = ())
         about=above,
         summary=tuple(_totals(difference, look)),
         notes=look.texts([*_signs(difference), *_notes((difference.first, difference.other))]),
-        complete=True,
     )
     return sheet if causes else sheet._replace(lines=(_same(difference),), total=None)
 
@@ -218,7 +217,6 @@ def _overview_sheet(profiles: Sequence[Profile], look: Look) -> Sheet:
             f"1 MAC = 2 FLOP; {look.glyphs.at_least.strip()} where a convention cannot count some layers; "
             "-c A -c B lists every cause",
         ),
-        complete=True,
     )
 
 

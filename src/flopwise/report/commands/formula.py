@@ -148,7 +148,7 @@ def values_report(
             heads.append(Head(figure, bound + _title(figure, formula, look), "number", rank))
         notes = [*formula.notes, *([f"uncounted: lower bounds: {', '.join(lacking)}"] if lacking else [])]
         lines = tuple(Line((*point.values(), *(totals[f] for f in figures))) for point, totals in values)
-        return [Sheet(tuple(heads), lines, about=_about(formula, look), notes=_texts(notes, look), complete=True)]
+        return [Sheet(tuple(heads), lines, about=_about(formula, look), notes=_texts(notes, look))]
 
     def content() -> Json:
         return {
@@ -318,7 +318,7 @@ def _sheet(formula: Formula, choice: Choice, look: Look, usual: Sequence[str] = 
         mark: Mark = "rest" if cut and group is groups[-1] else "unknown" if unknown else ""
         return Line((*values, *(lost if cell is None else cell for cell in cells)), mark)
 
-    return Sheet(tuple(heads), tuple(map(line, groups)), complete=True)
+    return Sheet(tuple(heads), tuple(map(line, groups)))
 
 
 def _whole_sheet(formula: Formula, choice: Choice, look: Look) -> Sheet:

@@ -52,7 +52,6 @@ def _sheet(profile: Profile, look: Look, data: bool) -> Sheet:
         profile.rows,
         about=about(profile, look, counted=False),
         notes=tuple(look.text(note) for note in profile.graph.warnings),
-        complete=True,
     )
 
 

@@ -135,7 +135,6 @@ def sheet(memory: Memory, look: Look) -> Sheet:
         about=(*about(profile, look, counted=False), *when),
         summary=tuple(figure(title, value, "B", look) for _, title, value in totals(memory)),
         notes=look.texts([*memory.notes, *profile.notes]),
-        complete=True,
         skip_empty=True,
     )
 

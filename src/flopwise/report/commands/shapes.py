@@ -51,7 +51,6 @@ def _sheet(profile: Profile, look: Look) -> Sheet:
         lambda e: "" if e.tensor.resolved else "unknown",
         about=about(profile, look, counted=False),
         notes=look.texts(profile.graph.warnings),
-        complete=True,
         skip_empty=True,
     )
 

@@ -61,7 +61,6 @@ def _sheet(sparsity: Sparsity, by: str, top: int | None, look: Look, data: bool)
         about=look.texts([name_of(sparsity.name, sparsity.source), _searched(sparsity)]),
         summary=tuple(_figures(sparsity, look)),
         notes=look.texts([*([more] if hidden else []), *sparsity.notes]),
-        complete=True,
         skip_empty=True,
     )
 
@@ -95,7 +94,7 @@ def _of_tensors(sparsity: Sparsity) -> list[Field[Measured]]:
         Field(Head("shape", "shape", "shapes", 4), lambda t: (t.shape,)),
         Field(Head("dtype", "dtype", "text", 7), lambda t: t.dtype),
         Field(Head("elements", "elements", "number", 3), lambda t: t.elements, total=_elements(sparsity)),
-        Field(Head("zero_point", "zero is", "text", 8), lambda t: t.zero_point),
+        Field(Head("zero_point", "zero value", "text", 8), lambda t: t.zero_point),
         Field(Head("zeros", "zeros", "number", 2), lambda t: t.zeros, total=bounded(sparsity.zeros, exact)),
         Field(Head("sparsity", "zeros %", "percent", 1), lambda t: _percent(t.ratio), total=_percent(sparsity.ratio)),
         Field(Head("zero_block", BLOCK, "text", 2), lambda t: str(t.block or "")),

@@ -115,7 +115,6 @@ def _sheet(
         about=(look.text(weights.model or "model"), kind, "population standard deviation"),
         notes=look.texts(weights.notes),
         hint=f"{more}; figures with --figures DIR" if len(entries) > 20 else "",
-        complete=True,
     )
     rest: dict[str, Value] = {
         "name": f"{look.glyphs.cut} {counted(len(hidden), f'more {weights.by}')}",

@@ -24,7 +24,6 @@ def what_if_sheet(ways: Sequence[WhatIf], look: Look, notes: Sequence[str] = ())
             Line((look.text(way.what), way.ns / 1e6, look.text(_range(way)), _ratio(way), way.kind)) for way in ways
         ),
         notes=look.texts(notes),
-        complete=True,
         skip_empty=True,
     )
 

@@ -33,7 +33,7 @@ CORE = 5
 SPARE = 9
 
 #: So many columns that are left out are named; of more, how many there are is said.
-LOST = 4
+LOST = 12
 
 #: Without a terminal, a longer name pushes its own line to the right and not the whole column.
 LONGEST = 100
@@ -219,12 +219,12 @@ def fit(
 
 
 def _lost(sheet: Sheet, widths: Collection[int], look: Look) -> Iterator[str]:
-    """A remark on the columns that are left out for want of width, where the sheet asks for it."""
+    """A remark on the columns that are left out for want of width."""
     titles = list(dict.fromkeys(head.alone or head.title for i, head in enumerate(sheet.heads) if i not in widths))
-    if titles and (sheet.complete or sheet.squeeze):
+    if titles:
         number = f"{len(sheet.heads) - len(widths)} of {len(sheet.heads)} columns"
         lost = ", ".join(titles) if len(titles) <= LOST else number
-        yield from wrap(f"too narrow for {lost}: widen the terminal, or write a file with -o", look.width)
+        yield from wrap(f"left out at this width: {lost} (-o FILE has all)", look.width)
 
 
 def _summary(sheet: Sheet, look: Look) -> list[str]:

@@ -40,7 +40,7 @@ _TRAINING: Kind = {
 
 _TOTALS: Kind = {
     **FIGURES,
-    "needed_macs": ("integer|null", "multiply-accumulates that masks leave"),
+    "needed_macs": ("integer|null", "multiply-accumulates after masking"),
     "peak_activation_bytes": ("integer|null", "most bytes of activations alive at once"),
     "state_bytes?": ("integer", "bytes of the states that the model is handed"),
     "own?": (By("integer|number|text|null", "figure"), "totals that the convention's tool defines in its own way"),
@@ -54,7 +54,7 @@ _LAYER: dict[str, Member] = {
     "inputs": ([SHAPE], "shapes of its inputs"),
     "outputs": ([SHAPE], "shapes of its outputs"),
     **FIGURES,
-    "needed_macs?": ("integer|null", "multiply-accumulates that masks leave, where there are masks"),
+    "needed_macs?": ("integer|null", "multiply-accumulates after masking, where there are masks"),
     "times?": ("integer|null", "how often a layer inside of control flow runs"),
     "within?": (["text"], "the control flow around it, the outermost first"),
     **TRAINED,

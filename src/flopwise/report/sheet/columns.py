@@ -228,7 +228,7 @@ _TABLE = (
     _figure("params", "params", "number", "trained parameters, shared ones counted once", 3),
     Column("params%", "params %", "percent", _share("params"), "share of the model's parameters"),
     _figure("macs", "MACs", "number", "multiply-accumulates, canonical", 6),
-    _figure("needed_macs", "needed MACs", "number", "multiply-accumulates, of attention only those that masks leave"),
+    _figure("needed_macs", "needed MACs", "number", "multiply-accumulates, of attention those after masking"),
     Column("macs%", "MACs %", "percent", _share("macs"), "share of the model's multiply-accumulates"),
     _figure("flops", "FLOPs", "number", "floating-point operations, canonical"),
     Column("flops%", "FLOPs %", "percent", _share("flops"), "share of the model's floating-point operations"),

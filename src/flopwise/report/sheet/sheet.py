@@ -96,9 +96,7 @@ class Sheet(NamedTuple):
     notes: tuple[str, ...] = ()
     #: Shown after a long table on a terminal.
     hint: str = ""
-    #: Whether to say which columns are left out for want of width.
-    complete: bool = False
-    #: Whether names are shortened as far as they go before a column is left out; then that is said, too.
+    #: Whether names are shortened as far as they go before a column is left out.
     squeeze: bool = False
     #: Whether people see no columns that are empty in every line.
     skip_empty: bool = False

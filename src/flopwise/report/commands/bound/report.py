@@ -68,7 +68,8 @@ def bound_report(
 
     def chosen(data: bool) -> list[Field[Item]]:
         shown = (MEASURED if bound.engine is not None else DEFAULT)[by].split()
-        return [COLUMNS[key] for key in columns or (COLUMNS if data else shown)]
+        fields = [COLUMNS[key] for key in columns or (COLUMNS if data else shown)]
+        return [replace(f, head=f.head._replace(title=NOUNS[by])) if f.head.key == "name" else f for f in fields]
 
     def sheet(data: bool, look: Look) -> Sheet:
         items = items_of(bound, by)

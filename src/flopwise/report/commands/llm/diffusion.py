@@ -52,7 +52,6 @@ def _sheet(result: Diffusion, look: Look) -> Sheet:
         verdict=look.text(result.verdict),
         summary=tuple(_figures(result, look)),
         notes=look.texts(result.notes),
-        complete=True,
     )
 
 

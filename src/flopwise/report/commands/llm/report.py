@@ -77,7 +77,6 @@ def _request_sheet(result: Inference, look: Look) -> Sheet:
         verdict="" if result.serving is None else look.text(verdict(result.serving)),
         summary=tuple(_request_figures(result, look)),
         notes=look.texts(result.notes),
-        complete=True,
     )
 
 

@@ -55,7 +55,6 @@ def splits_sheet(result: Inference, look: Look) -> Sheet:
         about=(look.text(f"{first.split.devices} × {first.device} · {batch} · {share}"),),
         summary=tuple(_best(result, look)),
         notes=(_NOTE,),
-        complete=True,
     )
 
 

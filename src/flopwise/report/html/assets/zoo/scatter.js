@@ -12,7 +12,7 @@
   const [across, up, kind, find] = ["scatter-x", "scatter-y", "scatter-front", "scatter-find"].map((id) => document.getElementById(id));
   options(across, names, "params");
   options(up, names, "macs");
-  options(kind, { most: "most across, least up", least: "least of both", none: "none" }, "most");
+  options(kind, { most: "high x, low y", least: "low x, low y", none: "none" }, "most");
 
   // As in front() of flopwise.analyses.zoo.overview.
   function front(dots, most) {
