@@ -13,6 +13,6 @@ from tests.cli.view.served import served
 pytestmark = pytest.mark.skipif(os.name != "posix" or sys.version_info < (3, 11), reason="signals; python -P")
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
-def test_it_leaves_nothing_behind(end: int, tmp_path: Path) -> None:
-    served("--no-browser", folder=tmp_path, end=end)
+@pytest.mark.parametrize("end", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_it_leaves_nothing_behind(end: str, tmp_path: Path) -> None:
+    served("--no-browser", folder=tmp_path, end=getattr(signal, end))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 import webbrowser
 
 import click
 
 from flopwise.cli.command import Command, option
 from flopwise.cli.places import Model
-from flopwise.cli.streams import emit
+from flopwise.cli.streams import emit, say
 
 
 @click.command("view", cls=Command, examples=["", "model.onnx", "old.onnx new.onnx --port 8000 --no-browser"])
@@ -27,12 +28,15 @@ def command(models: tuple[str, ...], port: int, no_browser: bool) -> int:
     from flopwise.cli.view.server import Server, Viewer
 
     gc.enable()  # unlike other commands, it runs for long
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # the temporary folder goes in any case
+    for end in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(end) is signal.SIG_DFL:
+            signal.signal(end, signal.default_int_handler)  # the temporary folder goes in any case
     viewer = Viewer(models)
     try:
         with Server(viewer, port) as server:
             emit(f"{server.url}\n")
+            if sys.stderr.isatty():
+                say("files stay on this machine; Ctrl-C ends the page", prefix="")
             if not no_browser:
                 webbrowser.open(server.url)
             server.serve_forever()

@@ -3,6 +3,7 @@
 (() => {
   if (parent === window) return;
   document.getElementById("theme").hidden = true;
+  document.querySelector(".foot").hidden = true; // its links would lead out of the frame
   addEventListener("message", ({ source, data }) => { if (source === parent && (data.theme === "light" || data.theme === "dark")) document.documentElement.dataset.theme = data.theme; });
   addEventListener("message", ({ source, data: { state } }) => { if (source === parent && typeof state === "string") flopwise.recall(state); });
   addEventListener("message", ({ source, data: { print: wanted } }) => { if (source === parent && wanted) print(); });

@@ -35,6 +35,7 @@ flopwise.files = (() => {
     let number = 0;
     while (taken(number)) number += 1;
     try {
+      for (const { file, name } of added) await file.slice(0, 1).arrayBuffer().catch(() => { throw new Error(`${name}: cannot be read; drop files, not folders`); });
       await service.add(number, added, say);
       say("");
       await kinds(await Promise.all(added.map(async ({ file, name }) => ({ name, size: file.size, hash: await link.hash(file), of: { drop: number, name } }))));
