@@ -81,7 +81,9 @@ def transposes(run: Run, threshold: float) -> Iterator[Finding]:
         if row.op == "Transpose" and row.time_ns:
             turned[row.name] = row.time_ns
     total = sum(turned.values()) + run.trace.remainder.get("layout", 0)
-    convolutions = sum(row.time_ns or 0 for row in run.trace.rows if row.op in ("Conv", "ConvTranspose", "conv2d"))
+    each = {row.name: row.time_ns or 0 for row in run.trace.rows if row.op in ("Conv", "ConvTranspose", "conv2d")}
+    fused = sum(segment.time_ns for segment in run.trace.segments if not each.keys().isdisjoint(segment.layers))
+    convolutions = sum(each.values()) + fused
     if convolutions and total > threshold * convolutions:
         places = tuple(sorted((p for p, time in turned.items() if time), key=lambda p: -turned[p])) or ("layout",)
         yield Finding(places, total, f"turning tensors takes {total / convolutions:.1%} of the convolutions' time")
