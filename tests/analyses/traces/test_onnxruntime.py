@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -88,6 +89,24 @@ def test_a_loop_has_what_its_rounds_leave(tmp_path: Path) -> None:
 def test_weights_that_are_sliced_in_each_run_are_constants(tmp_path: Path) -> None:
     trace = traced(recorded(NETS["lstm"](), tmp_path, "off"), profile(NETS["lstm"]()))
     assert trace.remainder["constants"] > 0
+
+
+@pytest.mark.parametrize("name", ["mobile", "bert", "unet"])
+def test_files_of_the_older_exporter(name: str, tmp_path: Path) -> None:
+    """PyTorch's exporter by TorchScript calls nodes by module and operator, and writes more of them."""
+    torch = pytest.importorskip("torch")
+    from tests.analyses.traces.kineto.test_models import CASES
+
+    path = tmp_path / "old.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(CASES[name].model().eval(), (CASES[name].x,), str(path), dynamo=False)
+    counted = profile(str(path))
+    for level in LEVELS:
+        trace = traced(recorded(onnx.load(path), tmp_path, level), counted)
+        assert trace.matched.product_time_share == 1.0
+        assert trace.matched.rows == trace.matched.of
+        assert trace.remainder.keys() <= {"layout", "constants", "gaps"}, level
 
 
 @pytest.mark.parametrize("name", NETS)

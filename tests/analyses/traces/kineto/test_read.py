@@ -110,6 +110,43 @@ def test_traces_of_other_sizes_and_models_are_refused(tmp_path: Path) -> None:
         _trace(empty, None)
 
 
+#: How the files of a year say what those of 2026 say: category, key of the shapes, other keys, first microsecond.
+SCHEMAS = {
+    2021: ("Operator", "Input dims", (), 1_623_143_089_000_000),
+    2022: ("cpu_op", "Input Dims", ("Input type",), 1_655_143_089_000_000),
+    2024: ("cpu_op", "Input Dims", ("Input type", "Concrete Inputs"), 0),
+}
+
+
+@pytest.mark.parametrize("year", SCHEMAS)
+def test_files_of_each_year_say_the_same(year: int, tmp_path: Path) -> None:
+    """A training recorded today, written as profilers did before; its nanoseconds are microseconds then."""
+    model, x = recording.Net(), torch.randn(4, 3, 64, 64)
+    profile = flopwise.profile(model, (4, 3, 64, 64), train=True)
+    path = recording.record(tmp_path / "t.json", recording.training(model, x), steps=2)
+    content = json.loads(path.read_text())
+    category, key, more, first = SCHEMAS[year]
+    events = []
+    for event in content["traceEvents"]:
+        if event.get("ph") == "X" and event["cat"] in ("cpu_op", "user_annotation"):
+            start, end = (round(1000 * time) for time in (event["ts"], event["ts"] + event["dur"]))
+            args = event["args"]
+            event |= {"ts": start, "dur": end - start}
+            old = {key: args.get("Input Dims", []), **{name: args[name] for name in more if name in args}}
+            old |= {"Sequence number": args["Sequence number"]} if "Sequence number" in args else {}
+            kept = category if year == 2021 else category if event["cat"] == "cpu_op" else event["cat"]
+            events.append({**event, "ts": start + first, "cat": kept, "args": old})
+        else:
+            event |= {name: round(1000 * event[name]) for name in ("ts", "dur") if name in event}
+    path.write_text(json.dumps(content))
+    now = _trace(path, profile, "all")
+    path.write_text(json.dumps({"traceEvents": events}))
+    then = _trace(path, profile, "all")
+    assert now.matched == then.matched == (11, 11, 1.0)
+    assert then.rows == now.rows
+    assert then.remainder == now.remainder
+
+
 def test_a_part_of_a_model_is_told_from_a_smaller_model(tmp_path: Path) -> None:
     """Blocks that are all alike: of a trace with fewer of them all time is on rows, and the others were passed over."""
 

@@ -101,6 +101,7 @@ class _Matching:
     def __init__(self, executed: Sequence[ExecutedNode], rows: Sequence[Row]) -> None:
         self._executed, self._rows = executed, rows
         self._ops = {row.node.op for row in rows}
+        self._ran = {item.node.op for item in executed}
         self._macs = [ExecutedNode.from_node(row.node).macs for row in rows]
         self._names = Names(rows)
         self._inputs = [
@@ -137,12 +138,26 @@ class _Matching:
         ]
 
     def _rows_of(self, number: int) -> list[int]:
-        """The rows of a node; of one that does another's work once more, the row that it is named after."""
+        """The rows of a node; of one that does another's work once more, the row that it is named after.
+
+        An operator that is a function of others may be several nodes, of which the last was found: all do its work.
+        """
         item = self._executed[number]
+        whole = self._expanded(number)
+        if whole is not None:
+            return [whole]
         place = None if self._owned[number] else self._names.find(item.node.name)
         if place is None or self._rows[place].node.op != item.node.op or not self._confirmed(item, place):
             return self._owned[number]
         return [place]
+
+    def _expanded(self, number: int) -> int | None:
+        """The row whose operator the engine does not have, and of which a node without rows does the first part."""
+        following = self._owned[number + 1] if number + 1 < len(self._owned) else []
+        if self._owned[number] or len(following) != 1 or self._only_moves(number):
+            return None
+        row = self._rows[following[0]].node
+        return None if row.op in self._ran or not same_size(self._executed[number].node, row) else following[0]
 
     def _claim(self, number: int, place: int) -> None:
         if place not in self._owners:

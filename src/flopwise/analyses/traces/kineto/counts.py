@@ -46,6 +46,8 @@ DTYPES = {
 _BY_TENSORS = frozenset(("Gemm", "MatMul"))
 
 
+_CONVOLUTIONS = frozenset(("conv1d", "conv2d", "conv3d", "convolution"))
+
 #: Arguments of an operator that compiled code calls with the place of its result behind them.
 _BEFORE_RESULT = {"mm": 2, "bmm": 2, "addmm": 5, "baddbmm": 5}
 
@@ -88,8 +90,8 @@ def work_of(name: str, arguments: Arguments) -> Work:
         )
         counts = count(node)
         moved = traffic(node)
-    except (*WRONG, FlopwiseError, UnresolvedError):
-        return Work()
+    except (*WRONG, FlopwiseError, UnresolvedError):  # such as of a grouped convolution, whose groups are not recorded
+        return Work(product=base in _CONVOLUTIONS)
     product = counts is not None and counts.mac > 0
     if not arguments.values and lowered.attrs and lowered.op not in _BY_TENSORS:  # strides and axes are not known
         return Work(lowered.op, product=product)
