@@ -127,9 +127,9 @@ def residual(batch: int = 1) -> onnx.ModelProto:
 
 def dense() -> onnx.ModelProto:
     """Layers that each take what all before them made, normalised first."""
-    net = Net(x=(1, 3, 32, 32))
-    x = net.add("MaxPool", net.add("Relu", net.conv("x", 3, 32, 3)), kernel_shape=[2, 2], strides=[2, 2])
-    for channels in (32, 48):
+    net = Net(x=(1, 3, 40, 40))
+    x = net.add("MaxPool", net.add("Relu", net.conv("x", 3, 24, 5)), kernel_shape=[2, 2], strides=[2, 2])
+    for channels in (24, 40):
         scale, bias, mean, variance = (net.constant(np.full(channels, 0.5), np.float32) for _ in range(4))
         y = net.add("Relu", net.add("BatchNormalization", x, scale, bias, mean, variance))
         x = net.add("Concat", x, net.conv(y, channels, 16, 3), axis=1)
