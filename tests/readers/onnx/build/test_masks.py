@@ -31,4 +31,4 @@ def test_needed_work_is_what_a_stored_mask_leaves(shape: tuple[int, ...], causal
     assert profile.total("macs") == 2 * 3 * 5 * 7 * 16
     assert profile.total("needed_macs") == pairs * 16
     assert flopwise.profile(_model(mask, is_causal=causal), masked="needed").total("macs") == pairs * 16
-    assert any(note.startswith("masks: 1 attention row") for note in profile.notes)
+    assert any(note.startswith("masks: 1 attention layer") for note in profile.notes)
