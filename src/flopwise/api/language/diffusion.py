@@ -81,6 +81,7 @@ def diffusion(
     from flopwise.readers.torch.language.model import element_type
 
     kind = element_type(dtype or _USUAL_TYPE)
+    progress("loading diffusers")
     components = read_components(model, kind, progress)
     settings = {"steps": steps, "width": width, "height": height, "frames": frames, "guidance": guidance}
     words = USUAL_WORDS if prompt is None else prompt

@@ -173,7 +173,9 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
         if figures is not None:
             raise InputError("--figures shows a request to a language model")
         return _diffusion(model, output, settings)
-    _refuse({name: f"--{name}" for name in _OF_PIPELINE}, "is for a diffusion pipeline")
+    _refuse(
+        {name: f"--{name}" for name in _OF_PIPELINE}, "is for a diffusion pipeline, a folder with a model_index.json"
+    )
     for name in _OF_PIPELINE:
         del settings[name]
     shares = {way: n for way in _WAYS if (n := settings.pop(way)) is not None}

@@ -81,7 +81,10 @@ def encoded_image(module: Any, model: object, width: int, height: int) -> Encode
         with silent(), offline():
             made = processor(images=[Image.new("RGB", (width, height))], **{**settings, "return_tensors": "pt"})
     except ImportError as error:
-        raise ModelError(f"{name}: images need Pillow, some torchvision: {in_words(error, 200)}") from error
+        why = in_words(error, 200)
+        raise ModelError(
+            f"{name}: images need Pillow, some torchvision: pip install 'flopwise[images]' ({why})"
+        ) from error
     except Exception as error:
         why = in_words(error, 300)
         raise ModelError(f"{name}: {type(processor).__name__} fails at {width} × {height}: {why}") from error
