@@ -83,6 +83,9 @@ Megatron-Bridge does. MPT's program says nothing of its masks, so that all of it
 Llama 3 405B has no published rate of tokens: 43 %, 41 % and 38 % are its 430, 400 and 380 TFLOP/s of each device
 over the H100's 989. The papers of PaLM and DeepSeek were not opened when their figures were written down."""
 
+#: Headings of conventions that go by another name than the tool.
+TITLES = {"torch": "Lightning (torch)"}
+
 TERMS = ("pairs", "vocabulary", "embeddings", "projections", "feed-forward", "routers", "norms and biases")
 
 
@@ -97,7 +100,8 @@ def _page() -> Iterator[str]:
     yield ""
     yield from ABOUT.splitlines()
     for name in (*BY_SIZES, *BY_PARAMETERS):
-        yield from ("", f"## {name}", "", get(name).summary, "", CAUSES[name], "", f"Source: {get(name).source}", "")
+        title = f"## {TITLES.get(name, name)}"
+        yield from ("", title, "", get(name).summary, "", CAUSES[name], "", f"Source: {get(name).source}", "")
         yield from _table(name)
 
     yield from ("", "## Published shares of a peak", "", *SHARES.splitlines(), "")

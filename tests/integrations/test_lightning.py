@@ -17,7 +17,8 @@ lightning = pytest.importorskip("lightning.pytorch")
 from lightning.pytorch.loggers import CSVLogger  # noqa: E402
 from tests.integrations.nets import RATES, Net, flops  # noqa: E402
 
-from flopwise.integrations.lightning import FlopsCallback  # noqa: E402
+import flopwise  # noqa: E402
+from flopwise.integrations.lightning import FlopsCallback, Summary  # noqa: E402
 
 
 class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
@@ -58,3 +59,16 @@ def test_twenty_steps(tmp_path: Path) -> None:
         assert set(line) >= RATES
         assert float(line["samples_per_s"]) == pytest.approx(5 / float(line["step_s"]), rel=1e-4)
         assert 0 < float(line["mfu"]) < 1
+
+
+def test_the_summary_has_exact_flops(caplog: pytest.LogCaptureFixture) -> None:
+    module = Module()
+    module.example_input_array = torch.rand(4, 12)
+    module.forward = module.net.forward
+    summary = Summary(module, max_depth=2)
+    profile = flopwise.profile(Net(), torch.rand(4, 12))
+    assert summary.total_flops == profile.total("flops") == 4 * (2 * 12 * 24 + 24 + 24 + 2 * 24 * 3 + 3)
+    assert sum(summary.flop_counts["net.layers"].values()) == profile.total("flops")
+    text = str(summary)
+    assert "Total Flops" in text
+    assert Summary(Module()).total_flops == 0

@@ -49,3 +49,12 @@ def test_twenty_steps(tmp_path: Path) -> None:
         assert set(line) >= RATES
         assert float(line["samples_per_s"]) == pytest.approx(2 / float(line["step_s"]), rel=1e-4)
     assert not nets[0]._forward_pre_hooks
+
+
+def test_the_exact_count_stands_below_the_summary(caplog: pytest.LogCaptureFixture) -> None:
+    model = ultralytics.YOLO("yolo11n.yaml", verbose=False)
+    layers, parameters, gradients, flops = integration.model_info(model, imgsz=640)
+    assert (layers, parameters, gradients) == ultralytics.utils.torch_utils.model_info(model.model)[:3]
+    model.model.eval()
+    assert flops == flopwise.profile(model.model, torch.rand(1, 3, 640, 640)).total("flops") / 1e9
+    assert "6.65 GFLOPs, 3.27 GMACs" in caplog.text

@@ -32,7 +32,7 @@ class Lines(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """What an agent can ask for."""
+    """A question that an agent can ask."""
 
     #: One line about it.
     about: str

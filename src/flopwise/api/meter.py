@@ -196,7 +196,7 @@ class Meter:
         return self._seen_dtype or arithmetic_of(self.model)
 
     def rates(self, seconds: float, cost: Cost | None = None) -> Rates:
-        """What was reached: FLOP/s, shares of the device's rated dense peak (MFU, HFU), tokens per second.
+        """The rates that were reached: FLOP/s, shares of the device's rated dense peak (MFU, HFU), tokens per second.
 
         Args:
             seconds: that it took.

@@ -2,20 +2,61 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 from flopwise.api.meter import Meter
+from flopwise.api.profile import profile
 from flopwise.errors import InputError
 from flopwise.integrations.steps import Steps
+from flopwise.profiles.profile import Profile
 
 #: Lightning has two packages with classes of their own: the one that the program has imported counts.
 _LOADED = next((name for name in ("lightning", "pytorch_lightning") if name in sys.modules), "")
 _NAME = _LOADED or ("lightning" if find_spec("lightning") else "pytorch_lightning")
 _PACKAGE: Any = import_module("lightning.pytorch" if _NAME == "lightning" else _NAME)
 _Callback: Any = _PACKAGE.Callback
+
+
+_Summary: Any = import_module(f"{_PACKAGE.__name__}.utilities.model_summary").ModelSummary
+_SummaryCallback: Any = import_module(f"{_PACKAGE.__name__}.callbacks").ModelSummary
+
+
+class Summary(_Summary):  # type: ignore[misc]
+    """Lightning's summary of a module with ``example_input_array``, whose FLOPs are exact.
+
+    Lightning's own are those of PyTorch's FlopCounterMode: products alone. These have every operation.
+    """
+
+    @functools.cached_property
+    def _profile(self) -> Profile | None:
+        inputs = self._model.example_input_array
+        return None if inputs is None else profile(self._model, inputs)
+
+    @property
+    def total_flops(self) -> int:
+        """FLOPs of a forward pass; 0 without an example."""
+        return 0 if self._profile is None else int(self._profile.total("flops") or 0)
+
+    @property
+    def flop_counts(self) -> dict[str, dict[str, int]]:
+        """FLOPs by layer and operator."""
+        counts: dict[str, dict[str, int]] = {name: {} for name in self.layer_names}
+        for row in () if self._profile is None else self._profile.rows:
+            for name, own in counts.items():
+                if any(module.path == name for module in row.node.scope):
+                    own[row.node.op] = own.get(row.node.op, 0) + (row.flops or 0)
+        return counts
+
+
+class FlopsSummary(_SummaryCallback):  # type: ignore[misc]
+    """The summary before training, with exact FLOPs: ``Trainer(callbacks=[FlopsSummary(max_depth=2)])``."""
+
+    def _summary(self, trainer: Any, pl_module: Any) -> Any:
+        return Summary(pl_module, max_depth=self._max_depth)
 
 
 class FlopsCallback(_Callback):  # type: ignore[misc]

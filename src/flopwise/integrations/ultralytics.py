@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import ultralytics  # noqa: F401 # the callbacks are those of its trainers
+from ultralytics.engine.model import Model
+from ultralytics.utils import LOGGER
+from ultralytics.utils import torch_utils as tool
 
 from flopwise.api.meter import Meter
+from flopwise.api.profile import profile
 from flopwise.integrations.steps import Steps
+from flopwise.readers.options import TorchOptions
 
 
 def attach(model: Any, **options: Any) -> None:
@@ -23,6 +28,37 @@ def attach(model: Any, **options: Any) -> None:
     log = _Log(options)
     for event in ("train_start", "train_batch_start", "train_batch_end", "train_epoch_end", "train_end"):
         model.add_callback(f"on_{event}", getattr(log, event))
+
+
+def model_info(
+    model: Any, detailed: bool = False, verbose: bool = True, imgsz: int | Sequence[int] = 640
+) -> tuple[int, int, int, float] | None:
+    """Layers, parameters, gradients, and exact GFLOPs of an image, below the text of ``model.info()``.
+
+    Ultralytics' own GFLOPs are twice the MACs of the modules that its fork of thop has a rule for.
+
+    Args:
+        model: a module, or a ``YOLO`` with one.
+        detailed: whether each layer is printed.
+        verbose: whether anything is printed; else the result is None, as there.
+        imgsz: height and width of the image, or both in one.
+
+    Raises:
+        ModelError: the model fails with such an image.
+    """
+    import torch
+
+    net = model.model if isinstance(model, Model) else model
+    printed = tool.model_info(net, detailed, verbose, imgsz)
+    if printed is None:
+        return None
+    weight = next(net.parameters())
+    sides = [imgsz, imgsz] if isinstance(imgsz, int) else list(imgsz)
+    image = torch.empty(1, weight.shape[1], *sides, dtype=weight.dtype, device=weight.device)
+    counted = profile(net, image, options=TorchOptions(mode="eval"))
+    flops = counted.total("flops") / 1e9
+    LOGGER.info(f"exact: {flops:,.2f} GFLOPs, {counted.total('macs') / 1e9:,.2f} GMACs of products (flopwise)")
+    return printed[0], printed[1], printed[2], flops
 
 
 class _Log:

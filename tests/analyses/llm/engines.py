@@ -148,9 +148,8 @@ def torch(sizes: Sizes, tokens: int) -> Terms:
     """Lightning's ``measure_flops``: the products that PyTorch's FlopCounterMode sees of transformers' program."""
     terms = linear(sizes, tokens, routers=True)
     if sizes.experts:  # in one grouped product, which the tool does not know
-        terms["feed-forward"] -= (
-            tokens * sizes.mixtures * sizes.num_experts_per_tok * 3 * sizes.hidden_size * sizes.expert
-        )
+        taken = sizes.num_experts_per_tok * 3 * sizes.hidden_size * sizes.expert
+        terms["feed-forward"] -= tokens * sizes.mixtures * taken
     return terms | {
         "pairs": sizes.num_hidden_layers * tokens**2 * sizes.pair,
         "vocabulary": tokens * sizes.vocabulary,

@@ -1,1 +1,1 @@
-"""What each step of a training loop costs: formulas and profiles by the shapes of batches, and rates beside a peak."""
+"""Costs of the steps of a training loop: formulas and profiles by the shapes of batches, and rates beside a peak."""

@@ -169,7 +169,7 @@ class Form:
         return totals_of(formula)
 
     def digest(self, subject: Subject, way: Way) -> str:
-        """What a formula is kept under: the model, the inputs, and the way."""
+        """The digest that a formula is kept under: the model, the inputs, and the way."""
         assert self.call is not None
         arguments = named(*self.call, self.program.names)
         types = [(name, t.dtype, t.requires_grad) for name, t in leaves(arguments).items()]
@@ -255,7 +255,7 @@ class Way:
 
     @property
     def key(self) -> Hashable:
-        """What batches of one formula have in common."""
+        """The key of all batches of one formula."""
         return tuple(self.facts.items()), tuple(self.fixed.items()), self.row
 
     def figures(self, totals: Totals) -> dict[str, int] | None:
@@ -275,7 +275,7 @@ def _is_open(shape: tuple[str, None, tuple[Term, ...]]) -> bool:
 
 
 def _stand_in(name: str, value: Any) -> Any:
-    """What is kept of an argument: of a tensor its shape and type, of a single number its value."""
+    """The part of an argument that is kept: of a tensor its shape and type, of a single number its value."""
     if not isinstance(value, Tensor):
         return value.value
     if not value.dim():

@@ -18,7 +18,7 @@ from flopwise.readers.torch.capture.tensors import DTYPES
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a step reached."""
+    """The rates that a step reached."""
 
     seconds: float
     #: FLOP/s of the forward and backward pass, without what runs twice; of all devices together.

@@ -1,4 +1,4 @@
-"""What a serving engine achieved, minute by minute, beside the least time that its devices need for the same work."""
+"""The time of a serving engine, minute by minute, beside the least time that its devices need for the same work."""
 
 from __future__ import annotations
 

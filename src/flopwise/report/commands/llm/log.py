@@ -1,4 +1,4 @@
-"""What a serving engine achieved: a line for each minute, beside the least time of its work."""
+"""The time of a serving engine: a line for each minute, beside the least time of its work."""
 
 from __future__ import annotations
 
