@@ -4,9 +4,10 @@
 
 FOLDER holds the configurations llama3-8b, mixtral-8x7b and deepseek-v3. Each line is a process of its own, best of
 three: seconds of the processor (a busy machine changes them little), seconds by the clock, and the most memory. The
-limits are those of the project: a request to Llama-3-8B 1.5 s beyond importing transformers' model, its formulas in
-three symbols (32 layers) 5 s, DeepSeek-V3 10 s and 600 MB, imports included, as for 64 prompts of 32k on a device; the
-same of gpt-oss-120b, Kimi-K2 and Granite-4.0-H-Tiny (40 layers), whose configurations the tests hold, 10 s.
+limits are those of the project: a request to Llama-3-8B or 405B 1.5 s beyond importing transformers' model, the
+formulas of the first in three symbols (32 layers) 5 s, DeepSeek-V3 10 s and 600 MB, imports included, as for 64 prompts
+of 32k on a device; the same of gpt-oss-120b, Kimi-K2 and Granite-4.0-H-Tiny (40 layers), whose configurations the tests
+hold, 10 s.
 """
 
 from __future__ import annotations
@@ -33,6 +34,15 @@ IMPORT = (
     "repaired(lambda: transformers.CONFIG_MAPPING['{kind}'])\n"
     "repaired(lambda: transformers.{name})\n"
 )
+
+#: Llama-3-405B, of 126 layers.
+_LLAMA_405B = {
+    **MODELS["llama3-70b"],
+    "hidden_size": 16384,
+    "intermediate_size": 53248,
+    "num_attention_heads": 128,
+    "num_hidden_layers": 126,
+}
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,8 @@ def main() -> None:
             (f"{name}, 64 prompts of 32k on an H100", ["llm", paths[name], *request], None, 10.0, None)
             for name in paths
         )
-        _report((*commands, *large))
+        largest = str(written(_folder(scratch, "llama3-405b"), _LLAMA_405B))
+        _report((*commands, ("flopwise llm llama3-405b", ["llm", largest], base, 1.5, None), *large))
 
 
 def _folder(scratch: str, name: str) -> Path:
