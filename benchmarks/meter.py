@@ -219,7 +219,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Batch]] = {
 
 
 #: Models whose steps take 10 ms and more.
-OVERHEAD = ("bert", "llama", "yolo-like", "lstm", "mobilenet", "resnet18")
+OVERHEAD = ("bert", "llama", "lstm", "mobilenet", "resnet18")
 
 
 def measured(name: str, shapes: int) -> str:
