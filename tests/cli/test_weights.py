@@ -148,8 +148,8 @@ def test_half_precision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         (["--no-histogram", "--bins-json", "x.json"], "--bins-json needs the histograms; leave --no-histogram out"),
         (["--no-histogram", "--columns", "name,p50"], "p50 needs the histograms; leave --no-histogram out"),
         (
-            ["-o", "x.html"],
-            "x.html: this report cannot be written as html; choose table, markdown, csv, json",
+            ["-o", "x.dot"],
+            "x.dot: this report cannot be written as dot; choose table, markdown, csv, json",
         ),
         (["--columns", "histogram"], "a histogram is drawn only in a terminal"),
     ],

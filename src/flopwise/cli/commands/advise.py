@@ -29,7 +29,6 @@ MODEL = ".onnx"
     "advise",
     cls=Command,
     examples=[
-        "model.onnx",
         "model.onnx --level all",
         "model.onnx profile.json",
         "torchvision.models:resnet50 -i 1x3x224x224 --device h100",
