@@ -178,7 +178,7 @@ def _layers(data: bytes) -> None:
         Scan(path) as scan,
         Scan(layers) as beside,
     ):
-        tensorrt.read(scan, None, beside)
+        tensorrt.read(scan, None, [beside])
 
 
 def _server(data: bytes) -> None:

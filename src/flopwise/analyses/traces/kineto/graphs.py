@@ -68,7 +68,8 @@ def _capture(launches: Sequence[Launch], threads: Mapping[str, Thread]) -> Captu
     operators = tuple(
         threads[launch.thread].innermost(launch.start) if launch.thread in threads else None for launch in launches
     )
-    first = min(o.unit.start for o in operators if o is not None and o.unit is not None)
+    begins = [o.unit.start for o in operators if o is not None and o.unit is not None]
+    first = min(begins, default=launches[0].start)
     inside = [o for thread in threads.values() for o in thread.between(first, launches[-1].start + 1)]
     return Capture(tuple(launch.kernel for launch in launches), operators, tuple(sorted(inside, key=lambda o: o.start)))
 
