@@ -40,6 +40,10 @@ VALUES: tuple[Callable[[], Any], ...] = (
 )
 
 
+#: A line of vLLM's log.
+ENGINE_LINE = "INFO 05-19 10:13:5{} Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 1.0 tokens/s, Running: 1 reqs\n"
+
+
 class Subject(NamedTuple):
     """A public function."""
 
@@ -142,6 +146,7 @@ def subjects() -> tuple[Subject, ...]:
     }
     for name, contents in files.items():
         Path(name).write_bytes(contents[0])
+    Path("engine.log").write_text("".join(map(ENGINE_LINE.format, range(2))))
     module, tensor = torch.nn.Linear(4, 2), torch.ones(3, 4)
     flopwise.zoo.build("m.onnx", output="data")
     analysis = import_module("flopwise.compat.mmengine")
@@ -158,6 +163,7 @@ def subjects() -> tuple[Subject, ...]:
         "limits": {},
         "schema": {"name": "profile"},
         "llm": {"model": "config.json", "prompt": 4, "generate": 2},
+        "llm_log": {"model": "config.json", "log": "engine.log", "device": "h100", "prompt": 4, "generate": 2},
         "render": {"profile": flopwise.profile("m.onnx")},
         "write_shapes": {"model": "m.onnx", "path": "new.onnx"},
         "OnnxOptions": {},
@@ -191,6 +197,9 @@ def subjects() -> tuple[Subject, ...]:
         "mmengine.parameter_count": {"model": module},
         "mmengine.parameter_count_table": {"model": module},
         "onnx_tool.ShapeEngine": {"model": "m.onnx", "input_desc": {"x": [1, 3, "h", 8]}, "variables": {"h": 8}},
+        "onnx_tool.create_ndarray_f32": {"shape": (1, 2)},
+        "onnx_tool.create_ndarray_int64": {"shape": (1, 2)},
+        "onnx_tool.loadmodel": {"f": "m.onnx"},
         "onnx_tool.model_profile": {"m": "m.onnx"},
         "onnx_tool.model_shape_regress": {
             "m": "m.onnx",

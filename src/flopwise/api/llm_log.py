@@ -13,7 +13,7 @@ from flopwise.analyses.llm.serving.achieved import Achieved, achieved
 from flopwise.analyses.llm.serving.log import LONGEST, Log, log_of
 from flopwise.analyses.llm.serving.serving import Engine
 from flopwise.api.language.devices import devices_of
-from flopwise.api.language.program import LanguageProgram, language_module, usual_prompt
+from flopwise.api.language.program import LanguageProgram, cache_type, language_module, usual_prompt
 from flopwise.errors import InputError, ModelError
 from flopwise.readers.source.location import in_words
 
@@ -60,6 +60,7 @@ def llm_log(
     for name, number in (("prompt", prompt), ("generate", generate), ("max_batched_tokens", max_batched_tokens)):
         if number is not None and operator.index(number) < 1:
             raise InputError(f"{name} {number}: must be at least 1")
+    cache = cache_type(kv_dtype)
     count, where = devices_of(device, gpus)
     assert where is not None
     progress("reading the log" if log is not None else f"waiting for {minutes} min of metrics")
@@ -73,7 +74,7 @@ def llm_log(
     progress("building the model")
     module = language_module(model, dtype, trust_code)
     prompt = usual_prompt(module) if prompt is None else operator.index(prompt)
-    program = LanguageProgram(module, model, kv_dtype.lower() if kv_dtype else None, weights, prompt, 1, generate)
+    program = LanguageProgram(module, model, cache, weights, prompt, 1, generate)
     request = inference(
         program,
         prompt=prompt,

@@ -100,6 +100,7 @@ def model_profile(
         model.save_model(save_model, shape_only)
 
 
+@checked
 def create_ndarray_f32(shape: Sequence[int]) -> numpy.ndarray[Any, Any]:
     """An array of ones of that shape in float32, for ``dynamic_shapes``."""
     import numpy
@@ -107,6 +108,7 @@ def create_ndarray_f32(shape: Sequence[int]) -> numpy.ndarray[Any, Any]:
     return numpy.ones(shape, dtype=numpy.float32)
 
 
+@checked
 def create_ndarray_int64(shape: Sequence[int]) -> numpy.ndarray[Any, Any]:
     """An array of zeros of that shape in int64, for ``dynamic_shapes``."""
     import numpy
@@ -114,6 +116,7 @@ def create_ndarray_int64(shape: Sequence[int]) -> numpy.ndarray[Any, Any]:
     return numpy.zeros(shape, dtype=numpy.int64)
 
 
+@checked
 def loadmodel(f: Any, mcfg: Mapping[str, Any] | None = None) -> Model:
     """The model in a file; see ``Model``."""
     return Model(f, mcfg)

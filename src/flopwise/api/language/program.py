@@ -101,6 +101,17 @@ def usual_prompt(module: nn.Module) -> int:
     return min(USUAL_PROMPT, longest or USUAL_PROMPT)
 
 
+def cache_type(name: str | None) -> str | None:
+    """The element type of a cache as the tables have it; None for the model's own.
+
+    Raises:
+        InputError: its name is unknown.
+    """
+    if name is not None and name.lower() not in KV_DTYPES:
+        raise InputError(f"unknown element type {name!r} of the cache; known: {', '.join(KV_DTYPES)}")
+    return name.lower() if name else None
+
+
 class LanguageProgram:
     """A model of transformers as a program that can be profiled step by step."""
 

@@ -21,7 +21,7 @@ from flopwise.analyses.llm.speculation import Speculation, check_settings, specu
 from flopwise.analyses.needed.latents import REWRITES
 from flopwise.api.language.devices import devices_of, shares_of
 from flopwise.api.language.media import media_of
-from flopwise.api.language.program import KV_DTYPES, LanguageProgram, language_module, usual_prompt
+from flopwise.api.language.program import LanguageProgram, cache_type, language_module, usual_prompt
 from flopwise.conventions import Convention
 from flopwise.conventions import get as get_convention
 from flopwise.errors import InputError
@@ -80,8 +80,7 @@ def request(
     for name in rewrites:
         if name not in REWRITES:
             raise InputError(f"unknown rewrite {name!r}; known: {', '.join(REWRITES)}")
-    if kv_dtype is not None and kv_dtype.lower() not in KV_DTYPES:
-        raise InputError(f"unknown element type {kv_dtype!r} of the cache; known: {', '.join(KV_DTYPES)}")
+    cache = cache_type(kv_dtype)
     shares = shares_of({"tp": tp, "pp": pp, "ep": ep, "cp": cp, "dp": dp})
     count, where = devices_of(device, gpus)
     if where is None and shares:
@@ -101,7 +100,6 @@ def request(
     from flopwise.readers.torch.language.heads import predicting_head
 
     progress("building the model")
-    cache = kv_dtype.lower() if kv_dtype else None
     module, generate = language_module(model, dtype, trust_code), operator.index(generate)
     media = media_of(module, model, image=image, images=images, seconds=seconds, batch=batch, progress=progress)
     prompt = media.prompt or (usual_prompt(module) if prompt is None else prompt) + media.tokens
