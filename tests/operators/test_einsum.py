@@ -57,7 +57,7 @@ def equations(seed: int) -> tuple[str, list[tuple[int, ...]]]:
 @pytest.mark.parametrize("seed", range(200))
 def test_as_pytorch_multiplies(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """From left to right, which it leaves only where opt_einsum is installed."""
-    monkeypatch.setattr(torch.backends.opt_einsum.m, "enabled", False)
+    monkeypatch.setattr(torch.backends.opt_einsum, "enabled", False)  # timm.optim sets it there
     equation, shapes = equations(seed)
     assert einsum(product(equation, *shapes)).mac == executed(equation, *shapes)
 

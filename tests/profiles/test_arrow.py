@@ -78,8 +78,8 @@ def test_bytes_need_a_file(arguments: list[str], message: str, capsys: pytest.Ca
     assert said.count("\n") == 1
 
 
-def test_a_directory_makes_no_page(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["profile", "examples", "-f", "html"]) == 2
+def test_layers_of_a_directory_make_no_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", "examples", "--each", "-f", "html"]) == 2
     assert "takes one" in capsys.readouterr().err
 
 

@@ -180,8 +180,8 @@ def test_format_for_path(path: str, format: str) -> None:
 
 
 def test_an_unknown_ending_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"x.xlsx: unknown ending .xlsx; known: .txt, .*.csv, .json, .tex"):
-        format_for_path("x.xlsx", ("sheet", "content"))
+    with pytest.raises(InputError, match=r"x.ods: unknown ending .ods; known: .txt, .*.csv, .json, .tex"):
+        format_for_path("x.ods", ("sheet", "content"))
     with pytest.raises(InputError, match=r"x.dot: this report cannot be written as dot; choose table, markdown"):
         format_for_path("x.dot", ("sheet", "content"))
 
