@@ -41,7 +41,9 @@ VALUES: tuple[Callable[[], Any], ...] = (
 
 
 #: A line of vLLM's log.
-ENGINE_LINE = "INFO 05-19 10:13:5{} Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 1.0 tokens/s, Running: 1 reqs\n"
+ENGINE_LINE = (
+    "INFO 05-19 10:13:5{} Avg prompt throughput: 1 tokens/s, Avg generation throughput: 1 tokens/s, Running: 1 reqs\n"
+)
 
 
 class Subject(NamedTuple):
