@@ -30,6 +30,9 @@ NOUNS = {"layer": "layer", "op": "operator"}
 #: What a time below the floor says.
 TOO_FAST = "the measured time is below the floor: another device, type (--dtype), input or unit (35ms) was measured"
 
+#: What is said in place of other times where none can be given.
+UNMEASURED = "what-ifs need a measured model: flopwise bench, or --try"
+
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound, EngineFloor, Floor
     from flopwise.analyses.timing.utilisation import Utilisation
@@ -90,7 +93,13 @@ def bound_report(
 
     def sheets(format: Format, look: Look) -> list[Sheet]:
         first = sheet(format.data, look)
-        return [first, _what_if_sheet(bound, workers, look)] if what_if and not format.data else [first]
+        if not what_if or format.data:
+            return [first]
+        ways = what_ifs(bound, workers)
+        if not ways:
+            return [first._replace(notes=(*first.notes, look.text(UNMEASURED)))]
+        notes = notes_on([way.what.partition(" ")[0] for way in bound.tried if way.kind == "estimate"])
+        return [first, what_if_sheet(ways, look, notes)]
 
     return Report(
         sheets,
@@ -125,13 +134,6 @@ def _share(value: float | None) -> str:
 def _run(run: Utilisation) -> Json:
     """The key "run" of the JSON schema."""
     return {"measured_ns": _rounded(run.measured_ns), **fields(run, "mfu floor_share roofline_share")}
-
-
-def _what_if_sheet(bound: Bound, workers: int, look: Look) -> Sheet:
-    """Times of the model under what-ifs."""
-    missing = () if bound.engine or bound.tried else ("what-ifs need a measured model: flopwise bench, or --try",)
-    notes = notes_on([way.what.partition(" ")[0] for way in bound.tried if way.kind == "estimate"])
-    return what_if_sheet(what_ifs(bound, workers), look, (*missing, *notes))
 
 
 def device_text(bound: Bound) -> str:
