@@ -1,4 +1,4 @@
-"""What no model can have, whatever its format: tensors that no memory holds, and loops that are not there."""
+"""Refusals that hold for every format: tensors that no memory holds, and loops that are not there."""
 
 from __future__ import annotations
 

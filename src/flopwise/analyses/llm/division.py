@@ -133,7 +133,7 @@ class Division:
             self._cut(row)
 
     def _way(self, tensor: Tensor) -> str:
-        """How the plan divides a stored tensor; "" where it does not."""
+        """The plan's way of dividing a stored tensor; "" where it does not."""
         paths = (tensor.name, tensor.name.rpartition(".")[0])
         ways = (way for path in paths for pattern, way in self._plan if pattern.match(path))
         return next((way for way in ways if "colwise" in way or "rowwise" in way), "")
@@ -243,5 +243,5 @@ def layer_of(row: Row) -> int | None:
 
 
 def layers_of(rows: Sequence[Row]) -> int:
-    """How many layers rows are in."""
+    """Number of layers that rows are in."""
     return 1 + max((number for row in rows if (number := layer_of(row)) is not None), default=-1)

@@ -59,7 +59,7 @@ class Program(Protocol):
         """The profile of a call."""
 
     def plan(self) -> Mapping[str, str]:
-        """How engines divide its weights by tensor parallelism: module path with ``*`` for numbers -> the way."""
+        """The division of its weights by tensor parallelism: module path with ``*`` for numbers -> the way."""
 
     def state(self, call: Call, batch: int) -> Mapping[str, int]:
         """Bytes of the state before a call, by tensor."""

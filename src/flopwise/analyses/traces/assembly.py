@@ -224,7 +224,7 @@ def _rows(
 
 
 def _runs(chosen: Sequence[Landing], place: Place) -> int:
-    """How often the layer of a place ran in the chosen steps."""
+    """Runs of the layer of a place in the chosen steps."""
     return sum(landing.runs.get(place, 1) for landing in chosen if place in landing.times)
 
 

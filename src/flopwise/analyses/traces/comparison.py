@@ -66,7 +66,7 @@ class Change:
 
     @property
     def more_ns(self) -> int:
-        """How much more the second trace has."""
+        """The excess of the second trace."""
         return self.after_ns - self.before_ns
 
     @property

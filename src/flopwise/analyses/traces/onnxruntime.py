@@ -230,7 +230,7 @@ def _remainder(item: ExecutedNode, folded: set[str]) -> str:
 def matched_of(
     executed: Sequence[ExecutedNode], rows: Sequence[tuple[int, ...]], times: Sequence[int], layers: int
 ) -> Matched:
-    """How many rows were found, and how much of the time of products.
+    """The number of rows that were found, and their share of the time of products.
 
     Args:
         executed: the nodes.

@@ -100,7 +100,7 @@ def read(scan: Scan, profile: Profile | None, beside: Sequence[Scan] = ()) -> Re
 
 
 def _times(scan: Scan) -> tuple[int, list[tuple[str, int]]]:
-    """How many runs were recorded, and the average time of each layer in nanoseconds."""
+    """The number of runs, and the average time of each layer in nanoseconds."""
     runs, times = 0, []
     for number, entry in enumerate(scan.events(), 1):
         try:

@@ -61,7 +61,7 @@ def layers_of(profile: Profile) -> tuple[Layer, ...]:
 
 
 class Matched(NamedTuple):
-    """How much of a model was found in a trace."""
+    """The part of a model that was found in a trace."""
 
     #: Rows that have time of their own or in a segment.
     rows: int = 0

@@ -22,7 +22,7 @@ def shares_of(ways: Mapping[str, int | None]) -> dict[str, int]:
 
 
 def devices_of(device: str | None, gpus: int | None) -> tuple[int | None, Device | None]:
-    """How many devices were asked for, and what they are: ``2xh100``, or a name with the number beside it.
+    """The number of devices that were asked for, and the device: ``2xh100``, or a name with the number beside it.
 
     Raises:
         InputError: no device goes by that name, or numbers are less than 1, differ or lack a device.

@@ -1,4 +1,4 @@
-"""What stands before the prompt of a language model: images and sound, as tokens and as stages of their own."""
+"""Images and sound before the prompt of a language model, as tokens and as stages of their own."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ class LanguageProgram:
         return None
 
     def plan(self) -> Mapping[str, str]:
-        """How engines divide its weights by tensor parallelism."""
+        """The division of its weights by tensor parallelism."""
         from flopwise.readers.torch.language.plan import engines_plan
 
         return engines_plan(self._module)

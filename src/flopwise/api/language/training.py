@@ -161,7 +161,7 @@ def _documents(lengths: int | str | os.PathLike[str] | Sequence[int]) -> list[in
 
 
 def _widths_of_base(module: Any, model: object, weights: str | None) -> Widths:
-    """How the weights of a frozen base are stored: by the name of a quantisation, else as the model says."""
+    """Storage of a frozen base's weights: by the name of a quantisation, else as the model says."""
     from flopwise.readers.torch.language.named import named_widths
     from flopwise.readers.torch.language.widths import stored_widths
 

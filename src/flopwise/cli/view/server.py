@@ -30,7 +30,7 @@ QUESTION, SILENT, WORKING = 1 << 16, 30, 600
 
 
 class Viewer:
-    """What the page of one start of ``flopwise view`` is about, and who answers it.
+    """The page of one start of ``flopwise view``: its models, its files, and the child process that answers it.
 
     Args:
         models: names of models as on the command line, which the page has from the start.
@@ -119,7 +119,7 @@ class Server(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}/{self.viewer.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing is printed where a client goes away in the middle."""
+        """A client that goes away in the middle is no error: it is not printed."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -190,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(204)
 
     def _body(self, most: int) -> bytes | None:
-        """What the request holds; None where its length is missing or too large, which is answered."""
+        """The body of the request; None where its length is missing or too large, which is answered."""
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdecimal()) or "Transfer-Encoding" in self.headers:
             self._send(411, b"a request has a length")

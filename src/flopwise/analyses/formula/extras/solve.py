@@ -37,7 +37,7 @@ class Budget(NamedTuple):
 
     @property
     def figures(self) -> tuple[tuple[int, str], ...]:
-        """How often each figure counts.
+        """The factor of each figure in the sum.
 
         >>> Budget("4*weight_bytes + saved_bytes", 24).figures
         ((4, 'weight_bytes'), (1, 'saved_bytes'))

@@ -70,7 +70,7 @@ class Divisible:
 
     @cached_property
     def plan(self) -> Mapping[str, str]:
-        """How the program's weights are divided by tensor parallelism."""
+        """The division of the program's weights by tensor parallelism."""
         return self.runs.program.plan()
 
     @cached_property

@@ -116,7 +116,7 @@ class Diffusion:
 
     @property
     def made(self) -> str:
-        """What is made, in words: ``1 image of 1,024 × 1,024``."""
+        """The result in words: ``1 image of 1,024 × 1,024``."""
         what = "image" if self.frames is None else "video"
         of = "" if self.frames is None else f"{self.frames:,} frames of "
         return f"{self.batch:,} {what}{'' if self.batch == 1 else 's'} of {of}{self.width:,} × {self.height:,}"

@@ -1,4 +1,4 @@
-"""Which rows of a model an executed node does the work of: by names, by sizes, by order, and by what lies between.
+"""Rows of a model whose work an executed node does: by names, by sizes, by order, and by what lies between.
 
 An engine fuses nodes, renames them and adds some of its own; no engine is run to see through that. What a node is
 called says the most (``names``), and the size of its result confirms it. The rest is found by an edit distance between
@@ -57,7 +57,7 @@ def match(executed: Sequence[ExecutedNode], rows: Sequence[Row]) -> list[tuple[i
 
 
 def mismatch(executed: Sequence[ExecutedNode], rows: Sequence[Row]) -> str:
-    """How the shapes of nodes differ from those of the rows that they are named after; "" where few have such a name.
+    """The difference of nodes' shapes from those of the rows that they are named after; "" where few have such a name.
 
     Args:
         executed: the nodes.

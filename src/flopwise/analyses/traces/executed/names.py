@@ -1,4 +1,4 @@
-"""Which row of a model the name of an executed node speaks of, and whether the sizes of the two agree.
+"""The row of a model that the name of an executed node speaks of, and the agreement of their sizes.
 
 Engines make names of names: ``relu_2_nchwc`` is a convolution in blocks of channels, called after the last tensor that
 it makes; ``fc/MatMulAddFusion`` a product that took a sum in. Exporters number the nodes of every model alike, so that

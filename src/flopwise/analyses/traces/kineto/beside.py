@@ -15,7 +15,7 @@ from flopwise.errors import ModelError
 
 
 class More(NamedTuple):
-    """What the files say."""
+    """Captures and descriptions of kernels, as the files beside a trace have them."""
 
     captures: Sequence[Capture]
     #: Name of a compiled kernel -> the operators in it, with "_" between them.

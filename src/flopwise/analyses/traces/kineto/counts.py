@@ -134,7 +134,7 @@ def _bound(function: Callable[..., Any] | None, args: Sequence[Any]) -> tuple[Se
 
 @functools.cache
 def _parameters(function: Callable[..., Any]) -> tuple[int | None, tuple[str, ...]]:
-    """How many arguments a function takes by position (None: all), and the names of the others."""
+    """The number of arguments that a function takes by position (None: all), and the names of the others."""
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return None, ()

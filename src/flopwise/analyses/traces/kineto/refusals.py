@@ -51,7 +51,7 @@ def refuse_other_model(
 def _ratio(
     seen: Sequence[tuple[int, ...] | None], row: Sequence[tuple[int, ...] | None]
 ) -> tuple[Fraction | None, str]:
-    """How many times as long the first axis of the data is in a trace, else None; the sizes in words."""
+    """The factor by which the first axis of the data is longer in a trace, else None; the sizes in words."""
     one, other = (tuple(shapes[0] or ()) for shapes in (seen, row)) if seen and row else ((), ())
     if sorted(map(_key, seen[1:])) != sorted(map(_key, row[1:])):
         return None, ""

@@ -1,4 +1,4 @@
-"""Which steps of a large trace are kept: memory does not grow with their number."""
+"""The steps of a large trace that are kept: memory does not grow with their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which row of a model each operator of a trace is: by operators and shapes, in the order of execution.
+"""Rows of a model for the operators of a trace: by operators and shapes, in the order of execution.
 
 Nothing is run. What a profiler saw and what a profile counts are two sequences of operators; the cheapest way to turn
 one into the other pairs those that are the same. A pair is of the same operator, and of the same shapes where both have
@@ -132,7 +132,7 @@ def align(seen: Sequence[Token], rows: Sequence[Token], shapes: bool = True) -> 
 
 
 def _gain(seen: Token, row: Token, shapes: bool) -> int:
-    """How much a pair is worth; 0 for one that is none."""
+    """The worth of a pair; 0 for one that is none."""
     same = seen.name == row.name or seen.name in _SYNONYMS.get(row.name, ()) if row.name else seen.op == row.op
     if not same or (seen.module is not None and seen.module != row.module):
         return 0

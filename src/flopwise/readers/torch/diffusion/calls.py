@@ -225,7 +225,7 @@ def _stand_in(component: str, module: nn.Module, calls: list[Call], progress: Ca
 
 
 def _signature(value: Any) -> str:
-    """What of the arguments of a call decides its cost: shapes and types of tensors, whole numbers and their lists."""
+    """A key of what decides the cost of a call: shapes and types of tensors, whole numbers and their lists."""
     if isinstance(value, torch.Tensor):
         return f"{value.dtype}{tuple(value.shape)}"
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Which folders are pipelines of diffusers, and what reading one needs."""
+"""Folders that are pipelines of diffusers, and the packages that reading one needs."""
 
 from __future__ import annotations
 

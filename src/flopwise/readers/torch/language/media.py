@@ -31,7 +31,7 @@ _MASKS = ("input_features_mask", "feature_attention_mask")
 
 @dataclass(frozen=True)
 class Encoded:
-    """What an encoder makes of an image or of sound."""
+    """The tokens that an encoder makes of an image or of sound."""
 
     graph: Graph
     #: Tokens of the language model that it stands for.
@@ -184,7 +184,7 @@ def encoded_sound(module: Any, model: object, seconds: float) -> Encoded:
 
 @dataclass(frozen=True)
 class Sound:
-    """What an encoder in front of a decoder reads of sound."""
+    """The input of an encoder in front of a decoder, for sound."""
 
     #: The length of its windows; None where it reads as much as there is.
     seconds: float | None
@@ -198,7 +198,7 @@ _BANDS = (80, 128)
 
 
 def sound_of_encoder(module: Any, model: object) -> Sound:
-    """What the encoder of a model with a decoder reads of sound.
+    """The input of the encoder of a model with a decoder, for sound.
 
     Raises:
         InputError: it reads none, or frames of an unknown length.

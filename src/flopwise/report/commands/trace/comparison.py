@@ -102,7 +102,7 @@ def _together(changes: tuple[Change, ...] | list[Change], name: str) -> Change:
 
 
 def _summary(comparison: TraceComparison) -> Iterator[Figure]:
-    """How many layers differ, and the traces as a whole."""
+    """The number of layers that differ, and the traces as a whole."""
     verdicts = [change.verdict for change in comparison.changes if change.layers]
     for verdict in ("slower", "faster", "same", "added", "gone"):
         if count := verdicts.count(verdict):
