@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from typing import Any
 
@@ -37,11 +38,12 @@ def test_no_recorded_output_is_of_another_size() -> None:
     for case in cases.made():
         if len(inputs_of(case)) < len(case.inputs) or case.model.functions:
             continue
-        for output in case.model.graph.output:
+        model = copy.deepcopy(case.model)
+        for output in model.graph.output:
             if output.type.HasField("tensor_type"):
                 output.type.tensor_type.ClearField("shape")
         given = {name: value for name, value in inputs_of(case).items() if value.dtype.kind in "biufOU"}
-        resolved = resolve_onnx(case.model.SerializeToString(), given)
+        resolved = resolve_onnx(model.SerializeToString(), given)
         for name, value in case.outputs.items():
             if isinstance(value, numpy.ndarray):
                 verdict = judged(resolved.shapes.of(name), value.shape)
