@@ -161,6 +161,7 @@ def subjects() -> tuple[Subject, ...]:
         "check": {"model": "m.onnx", "budget": {"model": {"macs": "1 G"}}},
         "compare": {"convention": ["flops", "macs"]},
         "devices": {},
+        "diffusion": {"model": Path(__file__).parents[1] / "examples" / "tiny_diffusion", "steps": 1, "prompt": 4},
         "formula": {"model": module, "inputs": ("N", 4)},
         "limits": {},
         "schema": {"name": "profile"},

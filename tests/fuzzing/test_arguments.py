@@ -29,7 +29,7 @@ def test_the_right_arguments_are_right() -> None:
     """Else the calls above would say nothing about the argument that is replaced."""
     with arguments.inside(), arguments.quiet():
         for subject in arguments.subjects():
-            if subject.name in ("bench", "diffusion", "zoo.summary", "zoo.build"):
+            if subject.name in ("bench", "zoo.summary", "zoo.build"):
                 continue
             models = ("m.onnx",) if subject.name == "compare" else ()
             further = {"N": 2} if subject.name in ("Formula.value", "Formula.at") else {}
