@@ -141,27 +141,32 @@ def _translated(arguments: Sequence[str], own: Sequence[str], model: bool) -> It
         if text == "--":
             yield from (text, *pending)
             return
+        if (several == "--input" and _INPUT.fullmatch(text)) or (several == "--tensors" and text[:1] != "-"):
+            yield from (several, text)
+            continue
         option, equals, value = text.partition("=") if text.startswith("--") else (text, "", "")
         option = hyphens(option) if option.startswith("-") else option
-        meant = OPTIONS.get(option, "")
-        if option in FLAGS and option not in own and FLAGS[option] in own:
-            several = ""
-            yield FLAGS[option]
-        elif option in MODEL and model and option not in own:
-            several = ""
-            yield value if equals else next(pending, text)
-        elif meant in own and option not in own:
-            several = meant
-            given = value if equals else next(pending, None)
-            if option == "-d" and model and given is not None and not _INPUT.fullmatch(given):
-                several = ""  # Benanza's directory of models, where onnx-tool's option takes inputs
-                yield given
-                continue
-            yield meant
-            if given is not None:
-                yield given
-        elif (several == "--input" and _INPUT.fullmatch(text)) or (several == "--tensors" and text[:1] != "-"):
-            yield from (several, text)
-        else:
-            several = ""
+        meaning, several = _meaning(option, own, model), ""
+        if meaning is None or meaning in FLAGS.values():
+            yield meaning or text
+            continue
+        given = value if equals else next(pending, None)
+        directory = option == "-d" and model and given is not None and not _INPUT.fullmatch(given)
+        if meaning and not directory:  # Benanza's -d is a directory of models, onnx-tool's takes inputs
+            several = meaning
+            yield meaning
+        if given is not None:
+            yield given
+        elif not meaning:
             yield text
+
+
+def _meaning(option: str, own: Sequence[str], model: bool) -> str | None:
+    """Our option for one of another tool; "" where its value is the model, None where there is nothing to translate."""
+    if option in own:
+        return None
+    if FLAGS.get(option) in own:
+        return FLAGS[option]
+    if option in MODEL and model:
+        return ""
+    return OPTIONS[option] if OPTIONS.get(option) in own else None
