@@ -102,21 +102,26 @@ def traffic(node: Node) -> Traffic:
         if not outputs:
             return Traffic(0, 0)
     written = _total_bytes(outputs)
+    return Traffic(_read(node, written), written)
+
+
+def _read(node: Node, written: int | None) -> int | None:
+    """Bytes of the inputs that an operator reads which writes so many; None where a shape is missing."""
     effects = row(node.op).effects
     if "shape query" in effects or node.op == "SequenceLength":
-        return Traffic(0, written)
+        return 0
     inputs = {t.name: t for t in node.inputs if t is not None}
     if "experts" in effects or node.op == GROUPED:
-        return Traffic(_of_experts(node, inputs.values()), written)
+        return _of_experts(node, inputs.values())
     if "picks" not in effects or not node.has_input(0):
-        return Traffic(_total_bytes(inputs.values()), written)
+        return _total_bytes(inputs.values())
     source = inputs.pop(node.input(0).name)
     source_bytes, others = _total_bytes([source]), _total_bytes(inputs.values())
     if source_bytes is None or others is None or written is None:
-        return Traffic(None, written)
+        return None
     if "picks quantized" in effects:
-        return Traffic(picked_bytes(node, source) + others, written)
-    return Traffic(smaller(source_bytes, written) + others, written)
+        return picked_bytes(node, source) + others
+    return smaller(source_bytes, written) + others
 
 
 def picked_bytes(node: Node, source: Tensor) -> int:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal, NamedTuple
 
 from flopwise.operators.shape import Call
 from flopwise.operators.size import MisfitError, UnresolvedError, written
 
+#: The masks of a slice: one bit for each start.
+_MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 
-def parts(call: Call) -> list[tuple[str, Any, Any, Any, Any]]:
-    """The axes of a STRIDED_SLICE: "part", "dropped" or "new" for each, with extent, start, end and step.
+
+class AxisSlice(NamedTuple):
+    """The slice of one axis: a part of it, the one place that is left of an axis that is dropped, or a new axis."""
+
+    kind: Literal["part", "dropped", "new"]
+    extent: int
+    #: None where it is not known, like the two that follow; of a dropped axis there is no end.
+    start: int | None
+    end: int | None
+    step: int | None
+
+
+def axis_slices(call: Call) -> list[AxisSlice]:
+    """The slices of a STRIDED_SLICE, axis by axis.
 
     https://www.tensorflow.org/api_docs/python/tf/strided_slice
     """
@@ -17,38 +31,45 @@ def parts(call: Call) -> list[tuple[str, Any, Any, Any, Any]]:
     starts, ends, steps = ([*(call.settings_or_open("", place) or ())] for place in (1, 2, 3))
     if not len(starts) == len(ends) == len(steps):
         raise MisfitError("starts, ends and steps are not equally many")
-    names = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
-    masks = {name: _flags(call.attribute(f"{name}_mask", 0), len(starts)) for name in names}
-    used = sum(not new and not rest for new, rest in zip(masks["new_axis"], masks["ellipsis"], strict=True))
-    result: list[tuple[str, Any, Any, Any, Any]] = []
+    flags = [_flags(call.attribute(f"{name}_mask", 0), len(starts)) for name in _MASKS]
+    masks = [dict(zip(_MASKS, each, strict=True)) for each in zip(*flags, strict=True)]
+    left_out = len(x) - sum(not (mask["new_axis"] or mask["ellipsis"]) for mask in masks)
+    slices: list[AxisSlice] = []
     axis, spread = 0, False
-    for i, (start, end, step) in enumerate(zip(starts, ends, steps, strict=True)):
-        if masks["ellipsis"][i] and not spread:
+    for start, end, step, mask in zip(starts, ends, steps, masks, strict=True):
+        if mask["ellipsis"] and not spread:
             spread = True
-            for _ in range(len(x) - used):
-                result.append(("part", x[axis], 0, x[axis], 1))
-                axis += 1
-            continue
-        if masks["new_axis"][i]:
-            result.append(("new", 1, 0, 1, 1))
-            continue
-        if axis >= len(x):
+            slices += [_whole(extent) for extent in x[axis : axis + max(left_out, 0)]]
+            axis += max(left_out, 0)
+        elif mask["new_axis"]:
+            slices.append(AxisSlice("new", 1, 0, 1, 1))
+        elif axis >= len(x):
             raise MisfitError(f"it names more axes than the {len(x)} of {written(x)}")
-        extent = x[axis]
-        if step == 0:
-            raise UnresolvedError("its step is 0")
-        down = step is not None and step < 0
-        if call.attr("offset") and start is not None and end is not None:
-            end = start + end
-        if masks["shrink_axis"][i]:
-            result.append(("dropped", extent, start, None, 1))
         else:
-            first = (extent - 1 if down else 0) if masks["begin"][i] else start
-            last = (-extent - 1 if down else extent) if masks["end"][i] else end
-            result.append(("part", extent, first, last, step))
-        axis += 1
-    result += [("part", extent, 0, extent, 1) for extent in x[axis:]]
-    return result
+            slices.append(_of_axis(call, x[axis], start, end, step, mask))
+            axis += 1
+    return [*slices, *map(_whole, x[axis:])]
+
+
+def _of_axis(
+    call: Call, extent: int, start: int | None, end: int | None, step: int | None, mask: dict[str, bool]
+) -> AxisSlice:
+    """The slice of an axis that a start, an end and a step are named for."""
+    if step == 0:
+        raise UnresolvedError("its step is 0")
+    if call.attr("offset") and start is not None and end is not None:
+        end = start + end
+    if mask["shrink_axis"]:
+        return AxisSlice("dropped", extent, start, None, 1)
+    down = step is not None and step < 0
+    first = (extent - 1 if down else 0) if mask["begin"] else start
+    last = (-extent - 1 if down else extent) if mask["end"] else end
+    return AxisSlice("part", extent, first, last, step)
+
+
+def _whole(extent: int) -> AxisSlice:
+    """The slice of an axis of which nothing is left out."""
+    return AxisSlice("part", extent, 0, extent, 1)
 
 
 def _flags(mask: int, count: int) -> list[bool]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from flopwise.operators.operator import Operator
-from flopwise.operators.shape import Dtypes, Typed
+from flopwise.operators.shape import Dtypes, ShapeRule, Typed
 from flopwise.operators.size import MisfitError, Most, UnresolvedError, product
 from flopwise.operators.tables import row
 from flopwise.sizes.facts import ABSENT, LARGEST_VALUE, NOTHING, Fact, Facts, bulk
@@ -162,7 +162,7 @@ class Pass:
                     self.results[self._narrow(key, given, steered) or key] = results
         return results
 
-    def _narrow(self, key: Any, given: tuple[Fact, ...], steered: set[int]) -> Any:
+    def _narrow(self, key: Any, given: tuple[Fact, ...], steered: set[int]) -> object:
         """The key of results that follow from the elements of some inputs only; None if no other elements are known."""
         for place, fact in enumerate(given):
             if fact.plain is not fact and place not in steered:
@@ -179,22 +179,14 @@ class Pass:
         """The results of an operator by the rules in its row."""
         if known.shape is None:
             return Results((NOTHING,) * site.outputs)
-        fault = failure = ""
+        shapes, fault, failure = _by_rule(known.shape, site)
         try:
-            made: Sequence[Any] = known.shape(site)
-        except MisfitError as error:
-            made, fault = (), f"does not fit its inputs: {error}" if error.args else ""
+            dtypes = _dtypes(known.dtype, site) if shapes or not isinstance(known.shape, Typed) else []
         except UnresolvedError as error:
-            made, failure = (), str(error)
-        except WRONG as error:
-            made, failure = (), f"its inputs or attributes make no sense: {type(error).__name__}: {error}"[:300]
-        try:
-            dtypes = _dtypes(known.dtype, site) if made or not isinstance(known.shape, Typed) else []
-        except UnresolvedError as error:
-            dtypes, made, failure = [], (), failure or str(error)
+            dtypes, shapes, failure = [], (), failure or str(error)
         facts = []
         for place in range(site.outputs):
-            shape = made[place] if place < len(made) else None
+            shape = shapes[place] if place < len(shapes) else None
             if isinstance(shape, Fact):
                 facts.append(shape)
                 continue
@@ -248,6 +240,18 @@ class Pass:
         if fact.shape is None or any(size is not word for size, word in zip(fact.shape, shape, strict=True)):
             scope.stated.add(name)
         return self.facts.tensor(dtype, shape)
+
+
+def _by_rule(rule: ShapeRule, site: Site) -> tuple[Sequence[Any], str, str]:
+    """What a shape rule says of the results, what does not fit its inputs, and why nothing is known, or ""."""
+    try:
+        return rule(site), "", ""
+    except MisfitError as error:
+        return (), f"does not fit its inputs: {error}" if error.args else "", ""
+    except UnresolvedError as error:
+        return (), "", str(error)
+    except WRONG as error:
+        return (), "", f"its inputs or attributes make no sense: {type(error).__name__}: {error}"[:300]
 
 
 def _stated(size: Any, word: int) -> Any:

@@ -7,21 +7,22 @@ from collections.abc import Sequence
 from flopwise.operators.elements.places import number, picked, spread
 from flopwise.operators.shape import Call, Elements
 from flopwise.operators.size import Dims, UnresolvedError, axis_of, broadcast, product, settled
-from flopwise.operators.slices import parts
+from flopwise.operators.slices import axis_slices
 
 
 def strided_slice(call: Call, shapes: Sequence[Dims]) -> Elements:
     """The elements of the parts."""
     x, data = call.shape(0), call.elements(0)
     ranges: list[Sequence[int]] = []
-    for kind, extent, start, end, step in parts(call):
+    for kind, extent, start, end, step in axis_slices(call):
+        if start is None or step is None:
+            raise UnresolvedError
         if kind == "dropped":
             place = axis_of(settled(start), extent)
             ranges.append([place])
         elif kind == "part":
-            ranges.append(
-                range(*slice(settled(start), None if step < 0 and end < -extent else end, step).indices(extent))
-            )
+            last = None if end is None or (step < 0 and end < -extent) else end
+            ranges.append(range(*slice(settled(start), last, step).indices(extent)))
     return [tuple([data[place] for place in picked(x, ranges)])]
 
 

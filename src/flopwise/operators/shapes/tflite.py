@@ -17,7 +17,7 @@ from flopwise.operators.size import (
     product,
     written,
 )
-from flopwise.operators.slices import parts
+from flopwise.operators.slices import axis_slices
 
 
 def fully_connected(call: Call) -> Types:
@@ -50,12 +50,14 @@ def slice_(call: Call) -> Types:
 def strided_slice(call: Call) -> Types:
     """Parts by start, end and step; masks leave bounds out, add axes and drop axes."""
     extents: list[Any] = []
-    for kind, extent, start, end, step in parts(call):
+    for kind, extent, start, end, step in axis_slices(call):
         if kind == "new":
             extents.append(1)
         elif kind == "part":
-            known = None not in (start, end, step)
-            extents.append(sliced(extent, start, end, step) if known else Most(extent))
+            if start is None or end is None or step is None:
+                extents.append(Most(extent))
+            else:
+                extents.append(sliced(extent, start, end, step))
     return [tuple(extents)]
 
 

@@ -13,6 +13,9 @@ from flopwise.readers.source.source import Source
 
 VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = 0, 1, 2, 3, 4, 5
 
+#: Bytes of the fields that have one length.
+_FIXED = {FIXED64: 8, FIXED32: 4}
+
 #: How deep groups may nest, as in protobuf's own readers.
 DEEPEST_GROUP = 100
 
@@ -66,10 +69,19 @@ class Window:
         """As many of the bytes [start, end) as are in the window, without reading."""
         return self._buffer[start - self._start : max(end - self._start, 0)] if start >= self._start else b""
 
-    def bytes(self, start: int, end: int) -> bytes:
-        """The bytes [start, end)."""
+    def _check(self, start: int, end: int) -> None:
+        """Raise ModelError if the source ends before what lies at [start, end)."""
         if end > self.size:
             raise self.damaged(start, f"{end - self.size} bytes are missing")
+
+    def _check_groups(self, groups: list[tuple[int, int]], position: int, end: int) -> None:
+        """Raise ModelError if a message ends inside a group."""
+        if groups or position > end:
+            raise self.damaged(end, "a group does not end")
+
+    def bytes(self, start: int, end: int) -> bytes:
+        """The bytes [start, end)."""
+        self._check(start, end)
         if not (self._start <= start and end <= self._start + len(self._buffer)):
             if end - start > LONGEST_READ:
                 return self.source.read(start, end - start)
@@ -77,32 +89,30 @@ class Window:
         return self._buffer[start - self._start : end - self._start]
 
     def fields(
-        self, start: int, end: int, run: int = 0, longest: int = 0, with_groups: bool = False
+        self, start: int, end: int, run: int = -1, longest: int = 0, with_groups: bool = False
     ) -> Iterator[Field]:
         """The fields of the message at [start, end), in order, without groups, which no message of today has.
 
         Args:
             start: where it begins.
             end: where it ends.
-            run: the tag of length-delimited fields of which several may come as one run; 0: each comes by itself.
+            run: the tag of length-delimited fields of which several may come as one run; -1: each comes by itself.
             longest: bytes up to which such a field may be part of a run.
             with_groups: whether groups come as well, for what copies a message.
 
         Raises:
             ModelError: the bytes are no message, or end before it does.
         """
-        if end > self.size:
-            raise self.damaged(start, f"{end - self.size} bytes are missing")
+        self._check(start, end)
         position, new = start, tuple.__new__  # a named tuple's own constructor takes twice the time
-        groups: list[int] = []
-        outermost = start
+        groups: list[tuple[int, int]] = []
         while position < end:
             at = position - self._start
-            if at < 0 or at + HEADER > len(self._buffer):
+            if not 0 <= at <= len(self._buffer) - HEADER:
                 self._fill(position)
                 at = 0
             buffer, origin, tag = self._buffer, self._start, position
-            if run and buffer[at] == run and not groups:
+            if buffer[at] == run and not groups:
                 count, stop = _run(buffer, at, min(len(buffer), end - origin), longest)
                 if count > 1:
                     position = origin + stop
@@ -114,26 +124,20 @@ class Window:
                 if key > 127:
                     key, at = read_varint(buffer, at - 1)
                 wire = key & 7
-                if wire == VARINT:
+                if wire in (BYTES, VARINT):
                     value = buffer[at]
                     at += 1
                     if value > 127:
                         value, at = read_varint(buffer, at - 1)
-                    first, position = origin + at, origin + at
-                elif wire == BYTES:
-                    length = buffer[at]
-                    at += 1
-                    if length > 127:
-                        length, at = read_varint(buffer, at - 1)
+                    first = position = origin + at
+                    if wire == BYTES:
+                        position, value = first + value, 0
+                elif wire in _FIXED:
                     value, first = 0, origin + at
-                    position = first + length
-                elif wire in (FIXED64, FIXED32):
-                    value, first = 0, origin + at
-                    position = first + (8 if wire == FIXED64 else 4)
+                    position = first + _FIXED[wire]
                 else:
-                    position = origin + at
-                    outermost = outermost if groups else tag
-                    if not _nest(groups, key):
+                    position, outermost = origin + at, _nest(groups, key, tag)
+                    if outermost is None:
                         raise self.damaged(tag, f"wire type {wire}")
                     if with_groups and not groups:
                         yield new(Field, (key >> 3, GROUP, 0, outermost, position, outermost))
@@ -146,8 +150,7 @@ class Window:
                 raise self.damaged(tag, f"field {key >> 3} is {position - end} bytes longer than what holds it")
             if not groups:
                 yield new(Field, (key >> 3, wire, value, first, position, tag))
-        if groups or position > end:
-            raise self.damaged(end, "a group does not end")
+        self._check_groups(groups, position, end)
 
 
 def fields(
@@ -161,8 +164,7 @@ def fields(
         ModelError: the bytes are no message.
     """
     at, end = start, len(data) if end is None else end
-    groups: list[int] = []
-    outermost = start
+    groups: list[tuple[int, int]] = []
     try:
         while at < end:
             tag = at
@@ -179,11 +181,11 @@ def fields(
                 first, at = at, at + length
             elif wire == VARINT:
                 first, at = read_varint(data, at)
-            elif wire in (FIXED64, FIXED32):
-                first, at = at, at + (8 if wire == FIXED64 else 4)
+            elif wire in _FIXED:
+                first, at = at, at + _FIXED[wire]
             else:
-                outermost = outermost if groups else tag
-                if not _nest(groups, key):
+                outermost = _nest(groups, key, tag)
+                if outermost is None:
                     raise IndexError
                 if with_groups and not groups:
                     yield key >> 3 << 3 | GROUP, outermost, at
@@ -198,13 +200,20 @@ def fields(
         raise ModelError("truncated or damaged (a field does not end where the message does)") from None
 
 
-def _nest(groups: list[int], key: int) -> bool:
-    """Enter or leave a group; whether the tag is that of the beginning of one, or of the end of the innermost."""
+def _nest(groups: list[tuple[int, int]], key: int, tag: int) -> int | None:
+    """Enter a group or leave the innermost; where the tag of the outermost lies, None for a key that does neither.
+
+    Args:
+        groups: the number of each group around, and where its tag lies.
+        key: a tag.
+        tag: where it lies.
+    """
     number = key >> 3
     if key & 7 == GROUP and number and len(groups) < DEEPEST_GROUP:
-        groups.append(number)
-        return True
-    return key & 7 == GROUP_END and bool(groups) and groups.pop() == number
+        groups.append((number, tag))
+        return groups[0][1]
+    outermost = groups[0][1] if groups else None
+    return outermost if key & 7 == GROUP_END and groups and groups.pop()[0] == number else None
 
 
 def _run(buffer: bytes, at: int, end: int, longest: int) -> tuple[int, int]:

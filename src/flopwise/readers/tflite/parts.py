@@ -5,7 +5,7 @@ Each is an operator after it that is fused to it (``Node.fused``), with a row of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flopwise.readers.tflite.file.model import Tensor
@@ -98,13 +98,7 @@ def _converted(application: Application) -> Part | None:
     if y is None or not inputs:
         return None
     if op in _PRODUCTS and y.dtype == "float32":
-        data = next(
-            (p for p, t in enumerate(inputs) if t is not None and t.dtype == "float32" and t.data is None), None
-        )
-        weight = inputs[1] if len(inputs) > 1 else None
-        if data is not None and weight is not None and weight.dtype in _NARROW:
-            return Part("tflite::DynamicQuantize", "dynamic", {}, (data,))
-        return None
+        return _dynamic(inputs)
     if not _quantized(y) or op not in _PRODUCTS | _SUMS | _OTHERS:
         return None
     operands = [place for place, tensor in enumerate(inputs) if tensor is not None and _quantized(tensor)]
@@ -114,6 +108,15 @@ def _converted(application: Application) -> Part | None:
         return None
     shifted = [place for place in operands if (q := getattr(inputs[place], "quantization", None)) and q.shifted]
     return Part("tflite::Requantize", "requantize", {}, tuple(shifted))
+
+
+def _dynamic(inputs: Sequence[Tensor | None]) -> Part | None:
+    """The quantisation of a product's data in each inference, where its weight is stored in few bits."""
+    floats = (p for p, t in enumerate(inputs) if t is not None and t.dtype == "float32" and t.data is None)
+    data, weight = next(floats, None), inputs[1] if len(inputs) > 1 else None
+    if data is None or weight is None or weight.dtype not in _NARROW:
+        return None
+    return Part("tflite::DynamicQuantize", "dynamic", {}, (data,))
 
 
 def _quantized(tensor: Tensor) -> bool:

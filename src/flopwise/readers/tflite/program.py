@@ -137,34 +137,42 @@ class Programs:
 
     def _graph(self, number: int) -> Graph:
         subgraph = self.model.subgraphs[number]
-        names = [f"{number}:{place}" for place in range(len(subgraph.tensors))]
-        tensors = dict(zip(names, subgraph.tensors, strict=True))
-        made = {names[place] for operator in subgraph.operators for place in operator.outputs if place >= 0}
-        made.update(names[place] for place in subgraph.inputs if place >= 0)
+        tensors = {f"{number}:{place}": tensor for place, tensor in enumerate(subgraph.tensors)}
+
+        def names(places: Sequence[int]) -> tuple[str, ...]:
+            return tuple([f"{number}:{place}" if place >= 0 else "" for place in places])
+
+        computed = {*names(subgraph.inputs), *(name for one in subgraph.operators for name in names(one.outputs))}
         stored = {
             name: Stored(name, tensor.dtype, tensor.shape, tensor.data or _EMPTY)
             for name, tensor in tensors.items()
-            if (tensor.data is not None or 0 in tensor.shape) and not tensor.variable and name not in made
+            if _has_elements(tensor) and not tensor.variable and name not in computed
         }
-        known = {*stored, *(names[place] for place in subgraph.inputs if place >= 0)}
-        known.update(name for name, tensor in tensors.items() if tensor.variable)
+        variables = (name for name, tensor in tensors.items() if tensor.variable)
+        known = {"", *stored, *names(subgraph.inputs), *variables}
         nodes = []
         for operator in subgraph.operators:
-            inputs = tuple([names[place] if place >= 0 else "" for place in operator.inputs])
-            outputs = tuple([names[place] if place >= 0 else "" for place in operator.outputs])
-            for name in inputs:
-                if name and name not in known:
-                    raise self._error(f"{operator.op} reads {tensors[name].name!r} before anything has made it")
+            inputs, outputs = names(operator.inputs), names(operator.outputs)
+            if strange := next((name for name in inputs if name not in known), ""):
+                raise self._error(f"{operator.op} reads {tensors[strange].name!r} before anything has made it")
             known.update(outputs)
             nodes.append(self._node(operator, inputs, outputs, tensors))
         starts, ends = (
-            tuple([Name(names[place]) for place in side if place >= 0]) for side in (subgraph.inputs, subgraph.outputs)
+            tuple([Name(name) for name in names(side) if name]) for side in (subgraph.inputs, subgraph.outputs)
         )
-        bodies = [b for node in nodes for b in node.attributes.values.values() if isinstance(b, Graph)]
-        grown = len(nodes) + sum(body.operators for body in bodies)
-        if grown > _MOST:
+        return Graph(number, tuple(nodes), starts, ends, stored, tensors, self._operators(nodes))
+
+    def _operators(self, nodes: Sequence[Node]) -> int:
+        """The number of operators of a subgraph, with those of the subgraphs that they run.
+
+        Raises:
+            ModelError: there are too many.
+        """
+        bodies = [body for node in nodes for body in node.attributes.values.values() if isinstance(body, Graph)]
+        operators = len(nodes) + sum(body.operators for body in bodies)
+        if operators > _MOST:
             raise self._error(f"its subgraphs run each other in more than {_MOST:,} operators")
-        return Graph(number, tuple(nodes), starts, ends, stored, tensors, grown)
+        return operators
 
     def _node(
         self, operator: Operator, inputs: tuple[str, ...], outputs: tuple[str, ...], tensors: Mapping[str, Tensor]
@@ -196,10 +204,10 @@ class Programs:
         bodies = {part: self.graph(options[name]) for part, name in zip(parts, ("cond", "body"), strict=True)}
         return Lowered(CONTROL_FLOW[operator.op]), bodies
 
-    def _elements_of(self, tensors: Sequence[Tensor | None]) -> Callable[[int], tuple[Any, ...] | None]:
+    def _elements_of(self, tensors: Sequence[Tensor | None]) -> Callable[[int], tuple[object, ...] | None]:
         def elements(place: int) -> tuple[Any, ...] | None:
             tensor = tensors[place] if place < len(tensors) else None
-            if tensor is None or (tensor.data is None and 0 not in tensor.shape):
+            if tensor is None or not _has_elements(tensor):
                 return None
             return self.elements(Stored(tensor.name, tensor.dtype, tensor.shape, tensor.data or _EMPTY))
 
@@ -214,6 +222,11 @@ class Programs:
         if struct.calcsize(form) != nbytes:
             return None
         return struct.unpack(form, self.source.read(stored.data.start, nbytes))
+
+
+def _has_elements(tensor: Tensor) -> bool:
+    """True if a file holds the elements of a tensor, or it has none."""
+    return tensor.data is not None or 0 in tensor.shape
 
 
 class LayoutPass(Pass):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flopwise.errors import InputError, ModelError
-from flopwise.graph import STORED, Graph, Node, StoredTensor, Tensor
+from flopwise.graph import STORED, Graph, Kind, Node, StoredTensor, Tensor
 from flopwise.graph.names import layer_names
 from flopwise.graph.stored import Storage
 from flopwise.operators.own import with_rows_of_graph
@@ -123,41 +123,59 @@ def stored_in_graph(graph: Graph) -> StoredTensors:
     """
     users = uses(graph)
     kinds = {t.name: t.kind for node in graph.nodes for t in (*node.known_inputs, *node.known_outputs)}
-    tensors: list[StoredTensor] = []
-    strings: list[str] = []
-    repeated: list[str] = []
-    for name, tensor in graph.weights.items():
-        if tensor.repeated:
-            repeated.append(name)
-        elif tensor.dtype == "string":
-            strings.append(name)
-        elif (use := users.get(name, Use())).op == OP:  # of a file without operators: names say where tensors belong
-            tensors.append(tensor)
-        else:
-            kind = kinds.get(name)
-            role = kind if kind is not None and kind in STORED else tensor.role
-            facts: dict[str, Any] = {"layer": use.layer, "op": use.op, "slot": use.slot, "role": role}
-            facts |= {"zero_point": use.zero_point or tensor.zero_point, "scale": use.scale or tensor.scale}
-            tensors.append(replace(tensor, name=name, **facts))
-    if not tensors and graph.format == "caffe":
-        raise InputError(f"{graph.source}: describes a net without its weights; give its .caffemodel")
+    repeated = [name for name, tensor in graph.weights.items() if tensor.repeated]
+    strings = [name for name, tensor in graph.weights.items() if not tensor.repeated and tensor.dtype == "string"]
+    left_out = {*repeated, *strings}
+    tensors = [
+        _in_use(name, tensor, users.get(name, Use()), kinds.get(name))
+        for name, tensor in graph.weights.items()
+        if name not in left_out
+    ]
     source = graph.source if isinstance(graph.source, str) else graph.name
-    hollow = [name for name, kind in kinds.items() if kind == "weight" and name not in graph.weights]
-    if hollow and not tensors and graph.format == "jax":
-        raise InputError(
-            f"{source}: its weights ({len(hollow)} arrays) are shapes without elements; give a file that holds them, "
-            "as .npz or .safetensors"
-        )
+    if not tensors:
+        hollow = sum(kind == "weight" and name not in graph.weights for name, kind in kinds.items())
+        _refuse_shapes_alone(graph, source, hollow)
     _refuse_repeated_data(tensors, source)
-    notes = [warning for warning in graph.warnings if NETWORK in warning or HARD_LINK in warning]
-    if strings:
-        notes.append(f"{_hold(strings)} strings and no numbers; left out")
-    if repeated:
-        notes.append(f"{_hold(repeated)} one value that ConstantOfShape repeats, and is not stored; left out")
     storages: dict[int, Storage] = {id(s): s for t in graph.weights.values() if (s := t.elements.storage) is not None}
     for storage in storages.values():
         storage.hold()
-    return StoredTensors(shown(source), graph.format, tuple(tensors), tuple(notes), storages=tuple(storages.values()))
+    notes = tuple(_notes(graph, strings, repeated))
+    return StoredTensors(shown(source), graph.format, tuple(tensors), notes, storages=tuple(storages.values()))
+
+
+def _notes(graph: Graph, strings: list[str], repeated: list[str]) -> Iterator[str]:
+    """Remarks on where the tensors of a graph come from, and on those that are left out."""
+    yield from (warning for warning in graph.warnings if NETWORK in warning or HARD_LINK in warning)
+    if strings:
+        yield f"{_hold(strings)} strings and no numbers; left out"
+    if repeated:
+        yield f"{_hold(repeated)} one value that ConstantOfShape repeats, and is not stored; left out"
+
+
+def _in_use(name: str, tensor: StoredTensor, use: Use, kind: Kind | None) -> StoredTensor:
+    """A stored tensor with the operator that uses it and the kind that it has there."""
+    if use.op == OP:  # of a file without operators: names say where tensors belong
+        return tensor
+    role = kind if kind is not None and kind in STORED else tensor.role
+    scale, zero_point = use.scale or tensor.scale, use.zero_point or tensor.zero_point
+    return replace(
+        tensor, name=name, layer=use.layer, op=use.op, slot=use.slot, role=role, scale=scale, zero_point=zero_point
+    )
+
+
+def _refuse_shapes_alone(graph: Graph, source: str, hollow: int) -> None:
+    """Refuse a graph without stored tensors of a format whose weights may lie elsewhere.
+
+    Raises:
+        InputError: it is a Caffe net as text, or a program whose weights, so many, are shapes alone.
+    """
+    if graph.format == "caffe":
+        raise InputError(f"{graph.source}: describes a net without its weights; give its .caffemodel")
+    if hollow and graph.format == "jax":
+        raise InputError(
+            f"{source}: its weights ({hollow} arrays) are shapes without elements; give a file that holds them, "
+            "as .npz or .safetensors"
+        )
 
 
 def _refuse_repeated_data(tensors: Iterable[StoredTensor], name: str) -> None:

@@ -50,10 +50,8 @@ def uses(nodes: Sequence[Node], stored: Iterable[str]) -> dict[str, tuple[Use, .
     rows = {key: _row(*key) for key in {(operation.domain, operation.op) for operation in operations}}
     same = {operation for operation in operations if rows[operation.domain, operation.op].carries in _SAME_DATA}
     constants = operations_of(operations, "Constant", "ConstantOfShape")
-    quantising = operations_of(operations, "DynamicQuantizeLinear")
-    scaling = [node for node in nodes if node.operation in quantising] if quantising else []
-    scales = {name for node in scaling for name in filter(None, node.outputs[1:2])}
-    wanted, takers = _takers(nodes, stored, constants, same)
+    scales = _found_scales(nodes, operations_of(operations, "DynamicQuantizeLinear"))
+    names, takers = _takers(nodes, stored, constants, same)
     taken: dict[str, tuple[Use, ...]] = {}
     alone: dict[tuple[str, str, int], tuple[Use, ...]] = {}  # most tensors have one use, and many the same
     for node in reversed(takers):
@@ -61,7 +59,7 @@ def uses(nodes: Sequence[Node], stored: Iterable[str]) -> dict[str, tuple[Use, .
         op, domain, moves = operation.op, operation.domain, operation in same and outputs
         rescales = op == "Mul" and not scales.isdisjoint(inputs)
         for place, name in enumerate(inputs):
-            if name not in wanted:
+            if name not in names:
                 continue
             if rescales and name not in scales:
                 use = _SCALES_ALONE
@@ -74,6 +72,13 @@ def uses(nodes: Sequence[Node], stored: Iterable[str]) -> dict[str, tuple[Use, .
             if before is not use:
                 taken[name] = _together(before, use)
     return taken
+
+
+def _found_scales(nodes: Iterable[Node], quantising: set[Operation]) -> set[str]:
+    """The names of the scales that operators find in each inference."""
+    if not quantising:
+        return set()
+    return {name for node in nodes if node.operation in quantising for name in node.outputs[1:2] if name}
 
 
 def _takers(

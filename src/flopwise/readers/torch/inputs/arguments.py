@@ -85,7 +85,7 @@ def parameters_of(model: nn.Module, needed: bool = False) -> list[str]:
 
 
 def settle(
-    model: nn.Module, inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None, source: str = ""
+    model: nn.Module, inputs: object, dims: Mapping[str, int] | None, batch_size: int | None, source: str = ""
 ) -> Arguments:
     """The arguments of the call that is counted.
 
@@ -105,15 +105,7 @@ def settle(
     sizes = Dims(dims)
     making = Making(model, sizes, batch_size)
     if inputs is None:
-        inputs = configured(model, names, sizes)
-        if inputs is None:
-            from flopwise.readers.torch.catalogues import stated_image
-
-            image = stated_image(source, model)
-            inputs = [(sizes.get("batch", 1), *image)] if image else None
-        if inputs is None and parameters_of(model, needed=True):
-            raise InputError(_missing(model))
-        inputs = inputs or {}
+        inputs = _unasked(model, names, sizes, source)
     texts = [inputs] if isinstance(inputs, str) else inputs
     if isinstance(texts, (list, tuple)) and texts and all(isinstance(text, str) for text in texts):
         args, kwargs = _from_texts(texts, names, making)
@@ -135,6 +127,24 @@ def settle(
             ours = ProgramTensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
             tensors.setdefault(id(tensor), ours)
     return Arguments(args, kwargs, tensors, frozenset(making.made))
+
+
+def _unasked(model: nn.Module, names: Sequence[str], sizes: Dims, source: str) -> Mapping[str, Any] | list[Any]:
+    """The inputs of a module for which nothing is given: of its configuration, or the image that its library states.
+
+    Raises:
+        InputError: neither says, and it needs some.
+    """
+    shapes = configured(model, names, sizes)
+    if shapes is not None:
+        return shapes
+    from flopwise.readers.torch.catalogues import stated_image
+
+    if image := stated_image(source, model):
+        return [(sizes.get("batch", 1), *image)]
+    if parameters_of(model, needed=True):
+        raise InputError(_missing(model))
+    return {}
 
 
 def _from_texts(texts: Sequence[str], names: Sequence[str], making: Making) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -167,14 +177,14 @@ def _parts(inputs: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
     raise InputError(f"cannot understand inputs={described(inputs)}; give shapes, tensors, or {FORM}")
 
 
-def _is_pair(value: Any) -> bool:
+def _is_pair(value: object) -> bool:
     if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], Mapping):
         return False
     return isinstance(value[0], (list, tuple)) and not is_shape(value[0])
 
 
 def _positional(
-    names: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+    names: Sequence[str], args: tuple[object, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Named arguments as positional ones where they are the first: some tools and hooks see no others."""
     first = list(itertools.takewhile(kwargs.__contains__, names[len(args) :]))
@@ -212,7 +222,7 @@ def _first(model: nn.Module) -> tuple[str, tuple[int, ...]]:
     return "", ()
 
 
-def open_specs(model: nn.Module, inputs: Any) -> list[InputSpec]:
+def open_specs(model: nn.Module, inputs: object) -> list[InputSpec]:
     """The inputs of a module as the caller describes them, each with its element type; see `_described`."""
     floats = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     specs = _described(model, inputs)
@@ -225,7 +235,7 @@ def open_specs(model: nn.Module, inputs: Any) -> list[InputSpec]:
     return [replace(spec, dtype=spec.dtype or ("int64" if spec.name in WHOLE else DTYPES[floats])) for spec in specs]
 
 
-def _described(model: nn.Module, inputs: Any) -> list[InputSpec]:
+def _described(model: nn.Module, inputs: object) -> list[InputSpec]:
     """The inputs of a module as the caller describes them; without a description, those of a Hugging Face model with
     "batch" and "sequence" open.
 
