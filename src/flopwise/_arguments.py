@@ -38,7 +38,7 @@ def checked(function: Callable[P, R], name: str = "") -> Callable[P, R]:
     defaults = dict(zip(positional[len(positional) - len(last) :], last, strict=True)) | (plain.__kwdefaults__ or {})
     kinds: dict[str, Kind] = {}
 
-    def check(parameter: str, value: Any, args: Sequence[Any]) -> None:
+    def check(parameter: str, value: object, args: Sequence[object]) -> None:
         if parameter in defaults and value is defaults[parameter]:
             return
         if parameter not in kinds:
@@ -60,7 +60,7 @@ def checked(function: Callable[P, R], name: str = "") -> Callable[P, R]:
     return call
 
 
-def _called(function: types.FunctionType, args: Sequence[Any]) -> str:
+def _called(function: types.FunctionType, args: Sequence[object]) -> str:
     """A function as its users call it; what makes an object by the name of its class."""
     *packages, module = function.__module__.split(".")
     name = function.__qualname__ if function.__name__ != "__init__" else type(args[0]).__name__

@@ -129,7 +129,7 @@ class Child:
                 if words := line.decode("utf-8", "replace").strip():
                     self._words.append(words)
 
-    def send(self, request: Any, seconds: float | None = None) -> None:
+    def send(self, request: object, seconds: float | None = None) -> None:
         """Hand it a request; it never waits.
 
         Args:

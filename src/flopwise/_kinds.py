@@ -49,7 +49,7 @@ class Kind(NamedTuple):
 class _Names(dict[str, Any]):
     """The names of a file, with those that it imports for type checkers alone: modules, and classes of flopwise."""
 
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name: str) -> object:
         if name in _MODULES:
             return import_module(_MODULES[name])
         for module in [module for key, module in sys.modules.items() if key.startswith("flopwise.")]:
@@ -59,12 +59,12 @@ class _Names(dict[str, Any]):
         return getattr(builtins, name, None) or type(name, (), {})  # nothing is of a class that nobody has loaded
 
 
-def evaluated(text: str, names: Mapping[str, Any]) -> Any:
+def evaluated(text: str, names: Mapping[str, object]) -> Any:
     """The object of ``typing`` that an annotation stands for in a file with these names."""
     return eval(text, {}, _Names(names))
 
 
-def kind_of(annotation: Any, names: Mapping[str, Any]) -> Kind:
+def kind_of(annotation: object, names: Mapping[str, object]) -> Kind:
     """The kind of values that an annotation allows.
 
     Args:
@@ -125,7 +125,7 @@ def _either(kinds: Sequence[Kind]) -> Kind:
     """One of several kinds."""
     one, several = (_words(dict.fromkeys(words)) for words in zip(*((k.one, k.several) for k in kinds), strict=True))
 
-    def fault(value: Any) -> str:
+    def fault(value: object) -> str:
         faults = [kind.fault(value) for kind in kinds]
         return "" if "" in faults else max(faults, key=len)  # the longest says what is wrong inside
 
@@ -143,7 +143,7 @@ def _mapping(key: Kind | None = None, value: Kind | None = None) -> Kind:
         key = value = ANYTHING
     words = "" if key is value is ANYTHING else f" from {key.several} to {value.several}"
 
-    def fault(mapping: Any) -> str:
+    def fault(mapping: object) -> str:
         if not isinstance(mapping, Mapping):
             return described(mapping)
         pairs = islice(mapping.items(), MOST)
@@ -170,12 +170,12 @@ def _collection(member: Kind, needed: tuple[str, ...]) -> Kind:
     return Kind(f"a {name} of {member.several}", f"{name}s", fault)
 
 
-def _first_fault(collection: Any, faults: Iterable[str]) -> str:
+def _first_fault(collection: object, faults: Iterable[str]) -> str:
     """The first fault among the members of a collection."""
     return next((f"{described(collection)} with {fault}" for fault in faults if fault), "")
 
 
-def described(value: Any) -> str:
+def described(value: object) -> str:
     """A value in an error: plain ones as they are written, others by their type."""
     if value is None or type(value) in (bool, float, complex, str, bytes):
         text = repr(value)
@@ -185,15 +185,15 @@ def described(value: Any) -> str:
     return with_article(type(value).__name__)
 
 
-def _no_fault(value: Any) -> str:
+def _no_fault(value: object) -> str:
     return ""
 
 
-def _unless(right: bool, value: Any) -> str:
+def _unless(right: bool, value: object) -> str:
     return "" if right else described(value)
 
 
-def _other_than(word: Any, value: Any) -> str:
+def _other_than(word: object, value: object) -> str:
     return _unless(isinstance(value, str) and value == word, value)
 
 
@@ -213,7 +213,7 @@ def _no_number(value: Any) -> str:
     return _unless(right and not isinstance(value, bool), value)
 
 
-def _no_truth(value: Any) -> str:
+def _no_truth(value: object) -> str:
     is_numpy = type(value).__module__ == "numpy" and type(value).__name__.startswith("bool")
     return _unless(is_numpy or (isinstance(value, int) and value in (0, 1)), value)
 

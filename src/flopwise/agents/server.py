@@ -8,7 +8,7 @@ import functools
 import json
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise._version import __version__
 from flopwise.agents.tools import TOOLS
@@ -32,7 +32,7 @@ LONGEST = 200
 _ONE = threading.Lock()
 
 
-def server(trust_code: bool = False) -> Server[Any]:
+def server(trust_code: bool = False) -> Server[object]:
     """The server, which any transport of the protocol can run.
 
     Args:
@@ -58,10 +58,10 @@ def server(trust_code: bool = False) -> Server[Any]:
         for name, tool in TOOLS.items()
     ]
 
-    async def list_tools(context: Any, parameters: Any) -> types.ListToolsResult:
+    async def list_tools(context: object, parameters: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=tools)
 
-    async def call_tool(context: Any, parameters: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(context: object, parameters: types.CallToolRequestParams) -> types.CallToolResult:
         call = functools.partial(_answer, parameters.name, parameters.arguments or {}, trust_code)
         document, error = await _in_thread(call)
         text = types.TextContent(type="text", text=error or json.dumps(document))
@@ -90,7 +90,7 @@ def serve(trust_code: bool = False) -> None:
     anyio.run(run)
 
 
-def _answer(name: str, arguments: Mapping[str, Any], trust_code: bool) -> tuple[Json | None, str]:
+def _answer(name: str, arguments: Mapping[str, object], trust_code: bool) -> tuple[Json | None, str]:
     """The document of a tool, or the one line of its error; whatever goes wrong, the server goes on."""
     try:
         if name not in TOOLS:
@@ -104,7 +104,7 @@ def _answer(name: str, arguments: Mapping[str, Any], trust_code: bool) -> tuple[
         return None, one_line(error)
 
 
-def _check(name: str, values: Mapping[str, Any]) -> None:
+def _check(name: str, values: Mapping[str, object]) -> None:
     """Raise InputError if arguments do not fit the schema of a tool.
 
     Raises:

@@ -67,7 +67,7 @@ _REQUEST = {
 }
 
 
-def _reading(model: str, trust_code: bool, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _reading(model: str, trust_code: bool, settings: Mapping[str, object]) -> dict[str, Any]:
     """Arguments for a model; trust in its code where its format knows such a thing."""
     knows = "trust_code" in {field.name for field in fields(format_of(model).options)}
     return {**settings, "trust_code": trust_code} if knows else dict(settings)
@@ -98,7 +98,7 @@ def _compare(
     models: Sequence[str],
     conventions: Sequence[str] = ("flops",),
     batch_sizes: Sequence[int] = (),
-    **settings: Any,
+    **settings: object,
 ) -> Report:
     from flopwise.report.commands.compare import comparison_report
 
@@ -117,7 +117,7 @@ def _compare(
 
 
 def _explain(
-    trust_code: bool, what: str, conventions: Sequence[str] = (), by: str = "cause", **settings: Any
+    trust_code: bool, what: str, conventions: Sequence[str] = (), by: str = "cause", **settings: object
 ) -> Report:
     if not is_model(what):
         from flopwise.report.commands.explain import operator_report
@@ -134,20 +134,20 @@ def _explain(
     return difference_report([flopwise.profile(graph, convention=name) for name in names], by)
 
 
-def _trace(trust_code: bool, trace: str, model: str | None = None, **settings: Any) -> Report:
+def _trace(trust_code: bool, trace: str, model: str | None = None, **settings: object) -> Report:
     from flopwise.report.commands.trace.report import trace_report
 
     reading = settings if model is None else _reading(model, trust_code, settings)
     return trace_report(flopwise.trace(model, trace, **reading))
 
 
-def _memory(trust_code: bool, model: str, inplace: bool = False, **settings: Any) -> Report:
+def _memory(trust_code: bool, model: str, inplace: bool = False, **settings: object) -> Report:
     from flopwise.report.commands.memory import memory_of, memory_report
 
     return memory_report(memory_of(flopwise.profile(model, **_reading(model, trust_code, settings)), inplace))
 
 
-def _bound(trust_code: bool, model: str, **settings: Any) -> Report:
+def _bound(trust_code: bool, model: str, **settings: object) -> Report:
     from flopwise.report.commands.bound.report import bound_report
 
     return bound_report(flopwise.bound(model, **_reading(model, trust_code, settings)))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @checked
 def advise(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     *,
     trace: str | os.PathLike[str] | Trace | None = None,
     device: str | Device | None = None,
@@ -130,7 +130,7 @@ def advise(
 
 
 def _unpadded(
-    model: object, inputs: Any, counted: Profile, progress: Callable[[str], None], keywords: Any
+    model: object, inputs: object, counted: Profile, progress: Callable[[str], None], keywords: Any
 ) -> Profile | None:
     """The model without the tokens that a given mask takes out of every sequence; None where there are none."""
     if inputs is None or isinstance(inputs, str):
@@ -142,7 +142,7 @@ def _unpadded(
 
 def _run(
     model: object,
-    inputs: Any,
+    inputs: object,
     trace: str | os.PathLike[str] | Trace,
     device: str | Device | None,
     progress: Callable[[str], None],
@@ -240,7 +240,7 @@ def _executed(
     chosen: Sequence[Rule],
     place: Place,
     level: str,
-    keywords: Any,
+    keywords: object,
     progress: Callable[[str], None],
     threads: int,
 ) -> tuple[list[Suggestion], list[str]]:

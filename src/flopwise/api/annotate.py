@@ -65,7 +65,7 @@ def _named(module: nn.Module, name: str) -> Iterator[None]:
             vars(module)["forward"] = own
 
 
-def _in_range(forward: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _in_range(forward: Callable[..., object], name: str) -> Callable[..., object]:
     import torch
     from torch.autograd.profiler import record_function
 

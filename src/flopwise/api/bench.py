@@ -40,7 +40,7 @@ class Benched:
 @checked
 def bench(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     *,
     engine: str = "onnxruntime",
     optimization: str = "all",

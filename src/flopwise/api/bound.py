@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @checked
 def bound(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     *,
     device: str | Device | None = None,
     threads: int | None = None,

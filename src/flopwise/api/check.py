@@ -20,7 +20,7 @@ from flopwise.profiles.profile import Profile
 @checked
 def check(
     model: object,
-    budget: str | os.PathLike[str] | Mapping[str, Any] | Budget,
+    budget: str | os.PathLike[str] | Mapping[str, object] | Budget,
     inputs: Any = None,
     *,
     convention: str | Convention | None = None,
@@ -85,7 +85,7 @@ def _time(limit: Limit, counted: Profile) -> tuple[int | None, bool]:
     return math.ceil(THOUSAND * engine.measured_ns / engine.hot_ns), engine.complete
 
 
-def budget_of(budget: str | os.PathLike[str] | Mapping[str, Any] | Budget) -> Budget:
+def budget_of(budget: str | os.PathLike[str] | Mapping[str, object] | Budget) -> Budget:
     """The budget in a file or a mapping.
 
     Raises:

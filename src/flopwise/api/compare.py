@@ -18,7 +18,7 @@ from flopwise.profiles.profile import Profile
 @checked
 def compare(
     *models: object,
-    inputs: Any = None,
+    inputs: object = None,
     convention: str | Convention | Sequence[str | Convention] = "flops",
     batch_size: int | Sequence[int] | None = None,
     labels: Sequence[str] | None = None,

@@ -145,7 +145,7 @@ class _Request:
     train: bool
     progress: Callable[[str], None]
 
-    def opened(self, declared: Sequence[Any], inputs: Any) -> OpenInputs:
+    def opened(self, declared: Sequence[object], inputs: object) -> OpenInputs:
         """The inputs with their open sizes."""
         return open_inputs(declared, inputs, self.dims, self.batch_size)
 
@@ -322,7 +322,7 @@ def _steps(request: _Request, options: TorchOptions) -> Subject:
     def reading(past: int, new: int, batch: int) -> Graph:
         return graph_of(step(request.model, past, new, batch).inputs)
 
-    def graph_of(arguments: Mapping[str, Any]) -> Graph:
+    def graph_of(arguments: Mapping[str, object]) -> Graph:
         return read(request.model, dict(arguments), mode=options.mode)
 
     def way(point: Point) -> Subject:

@@ -113,7 +113,7 @@ class Meter:
         self.cost = cost = self._cost(batch)
         return cost
 
-    def _cost(self, batch: Any) -> Cost:
+    def _cost(self, batch: object) -> Cost:
         from flopwise.analyses.meter.batch import called_with, counted, key_of, named
 
         arguments = counted(named(*called_with(batch), self._program.names), self._program.ignored)

@@ -7,7 +7,6 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.readers.formats import every_format
@@ -138,7 +137,7 @@ def _inputs(read: Iterable[object]) -> Iterator[tuple[str, str, object]]:
             yield from _open_file(argument)
 
 
-def _open_file(file: Any) -> Iterator[tuple[str, str, object]]:
+def _open_file(file: object) -> Iterator[tuple[str, str, object]]:
     """An open file; nothing for other objects, and for bytes in memory."""
     if hasattr(file, "read") and hasattr(file, "fileno"):
         with contextlib.suppress(OSError, ValueError):  # it has no file, or is closed

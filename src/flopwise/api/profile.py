@@ -95,7 +95,7 @@ def profile(
     return replace(result, renderer=_as_text, html_renderer=_as_html)
 
 
-def given_profile(profile: Profile, arguments: Mapping[str, Any]) -> Profile:
+def given_profile(profile: Profile, arguments: Mapping[str, object]) -> Profile:
     """A profile that is given in place of a model.
 
     Args:

@@ -34,7 +34,7 @@ def check_runnable(model: object) -> None:
 
 
 @contextlib.contextmanager
-def file_of(model: object, counted: Profile, keywords: Any, progress: Callable[[str], None]) -> Iterator[str]:
+def file_of(model: object, counted: Profile, keywords: object, progress: Callable[[str], None]) -> Iterator[str]:
     """The path of an ONNX file; a PyTorch module is exported to one that is gone afterwards.
 
     Raises:
@@ -49,7 +49,7 @@ def file_of(model: object, counted: Profile, keywords: Any, progress: Callable[[
         yield _exported(module, counted, folder)
 
 
-def _with_weights(model: Any, counted: Profile, keywords: Any, progress: Callable[[str], None]) -> Any:
+def _with_weights(model: object, counted: Profile, keywords: Any, progress: Callable[[str], None]) -> object:
     """The PyTorch module that a model stands for, with weights; that of a configuration in float32, since engines
     on CPUs multiply little else.
 
@@ -76,7 +76,7 @@ def _with_weights(model: Any, counted: Profile, keywords: Any, progress: Callabl
 
 
 @contextlib.contextmanager
-def without_cache(module: Any) -> Iterator[None]:
+def without_cache(module: object) -> Iterator[None]:
     """A language model of transformers hands out no cache meanwhile: the exporter takes tensors alone."""
     config: Any = getattr(module, "config", None)
     before = getattr(config, "use_cache", None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from flopwise import conventions
 from flopwise._arguments import checked
@@ -22,7 +21,7 @@ from flopwise.writers.onnx.write import Written, write_onnx
 def write_shapes(
     model: object,
     path: str | os.PathLike[str],
-    inputs: Any = None,
+    inputs: object = None,
     *,
     tensors: Sequence[str] = (),
     weights: bool = True,

@@ -22,7 +22,7 @@ from flopwise.readers.source.location import is_callable, shown
 @checked
 def sparsity(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     *,
     blocks: str | Iterable[str | Sequence[int]] = (),
     patterns: str | Iterable[str | Sequence[int]] = (),
@@ -34,7 +34,7 @@ def sparsity(
     tensors: Sequence[str] | None = None,
     threads: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
-    **options: Any,
+    **options: object,
 ) -> Sparsity:
     """The zeros of a model's weights, and the multiply-accumulates that they save.
 
@@ -103,7 +103,7 @@ def _stored_sparsity(
 _ABOUT_COUNTS = frozenset({"convention", "rules", "fold"})
 
 
-def _profile(model: object, inputs: Any, options: dict[str, Any], progress: Callable[[str], None]) -> Profile:
+def _profile(model: object, inputs: object, options: dict[str, Any], progress: Callable[[str], None]) -> Profile:
     """The profile of a model whose weights can be read."""
     from flopwise.api.profile import given_profile, profile
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def trace(
     model: object,
     file: str | os.PathLike[str],
-    inputs: Any = None,
+    inputs: object = None,
     *,
     step: str | int = "median",
     phase: str | None = None,
@@ -42,7 +42,7 @@ def trace(
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     options: Options | None = None,
-    **keywords: Any,
+    **keywords: object,
 ) -> Trace:
     """The time that a profiler recorded, on the rows of a model; nothing runs.
 

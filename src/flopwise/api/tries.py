@@ -29,7 +29,7 @@ def tried(
     tries: Sequence[Try],
     device: Device,
     options: Options,
-    reading: Mapping[str, Any],
+    reading: Mapping[str, object],
     progress: Callable[[str], None],
 ) -> tuple[list[WhatIf], list[str]]:
     """Times with each change, run in turns with the model as it is, and notes on changes that cannot be run.
@@ -80,7 +80,7 @@ def tried(
     return found, notes
 
 
-def _keywords(reading: Mapping[str, Any]) -> dict[str, Any]:
+def _keywords(reading: Mapping[str, object]) -> dict[str, Any]:
     return {key: value for key, value in reading.items() if key not in ("inputs", "dims", "batch_size")}
 
 
@@ -97,7 +97,7 @@ def _alone(way: Way) -> float:
     return base
 
 
-def _with_batch(reading: Mapping[str, Any], counted: Profile, batch: int) -> dict[str, Any]:
+def _with_batch(reading: Mapping[str, object], counted: Profile, batch: int) -> dict[str, Any]:
     """Arguments that read the model with another batch; of inputs that are given, the first dimension changes."""
     if reading.get("inputs") is None:
         return {**reading, "batch_size": batch}
@@ -123,7 +123,7 @@ def _way(
     now: Way,
     other: Profile,
     model: object,
-    reading: Mapping[str, Any],
+    reading: Mapping[str, object],
     opened: contextlib.ExitStack,
     progress: Callable[[str], None],
 ) -> Way:

@@ -146,7 +146,7 @@ class Command(click.Command):
                 for example in self.examples:
                     formatter.write_text(f"flopwise {path} {example}")
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Run the command, once it is clear that it writes over nothing that it reads."""
         from flopwise.api.places import check, check_folder, check_redirection
 

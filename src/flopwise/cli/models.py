@@ -184,7 +184,7 @@ def executed_file(path: str) -> dict[str, Any]:
         raise InputError(f"{path}: failed with {type(error).__name__}: {error}{place_of(error)}") from error
 
 
-def idle_rules(path: str | None, rules: Mapping[str, Any] | None, operators: Collection[str]) -> list[str]:
+def idle_rules(path: str | None, rules: Mapping[str, object] | None, operators: Collection[str]) -> list[str]:
     """Warnings of rules for operators that neither the models have nor the tables know: a name may be wrong."""
     from flopwise.operators.tables import ROWS
 

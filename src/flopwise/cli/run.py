@@ -87,7 +87,7 @@ def run_each(
     return models.exit_code(errors, not strict or all(exact for _, _, exact in results.values()))
 
 
-def in_batches(model: str, sizes: Sequence[int], settings: Mapping[str, Any]) -> list[Profile]:
+def in_batches(model: str, sizes: Sequence[int], settings: Mapping[str, object]) -> list[Profile]:
     """A profile of one model for each batch size.
 
     Raises:

@@ -142,7 +142,7 @@ class _Analysis:
             raise KeyError("Requested module name is not among the descendants of the analyzed model.")
         return self._aliases[name]
 
-    def copy(self, new_model: nn.Module | None = None, new_inputs: Any = None) -> Self:
+    def copy(self, new_model: nn.Module | None = None, new_inputs: object = None) -> Self:
         """The same settings for another model or other inputs; None keeps those of this one."""
         other = type(self)(
             self._model if new_model is None else new_model, self._inputs if new_inputs is None else new_inputs
@@ -308,7 +308,7 @@ def _by_operator(
 
 @checked
 def flop_count(
-    model: nn.Module, inputs: tuple[Any, ...], supported_ops: Mapping[str, Handle] | None = None
+    model: nn.Module, inputs: tuple[object, ...], supported_ops: Mapping[str, Handle] | None = None
 ) -> tuple[defaultdict[str, float], Counter[str]]:
     """Giga-flops by operator, and how many operators have no rule.
 
@@ -322,7 +322,7 @@ def flop_count(
 
 @checked
 def activation_count(
-    model: nn.Module, inputs: tuple[Any, ...], supported_ops: Mapping[str, Handle] | None = None
+    model: nn.Module, inputs: tuple[object, ...], supported_ops: Mapping[str, Handle] | None = None
 ) -> tuple[defaultdict[str, float], Counter[str]]:
     """Mega-activations by operator, and how many operators have no rule.
 

@@ -63,11 +63,11 @@ SHARED = 1024
 
 @checked
 def model_profile(
-    m: Any,
-    dynamic_shapes: Mapping[str, Any] | None = None,
+    m: object,
+    dynamic_shapes: Mapping[str, object] | None = None,
     exclude_ops: Iterable[str] | None = None,
     hidden_ops: Iterable[str] | None = NoMacsOps,
-    mcfg: Mapping[str, Any] | None = None,
+    mcfg: Mapping[str, object] | None = None,
     save_profile: str | os.PathLike[str] | None = None,
     save_model: str | os.PathLike[str] | None = None,
     shape_only: bool = False,
@@ -117,7 +117,7 @@ def create_ndarray_int64(shape: Sequence[int]) -> numpy.ndarray[Any, Any]:
 
 
 @checked
-def loadmodel(f: Any, mcfg: Mapping[str, Any] | None = None) -> Model:
+def loadmodel(f: object, mcfg: Mapping[str, object] | None = None) -> Model:
     """The model in a file; see ``Model``."""
     return Model(f, mcfg)
 
@@ -130,7 +130,7 @@ class Model:
         mcfg: onnx-tool's configuration, which changes nothing here.
     """
 
-    def __init__(self, m: Any, mcfg: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, m: object, mcfg: Mapping[str, object] | None = None) -> None:
         self.graph = ModelGraph(m)
         self.modelname = Path(m).stem if isinstance(m, str | os.PathLike) else ""
         self.valid = True
@@ -149,7 +149,7 @@ class Model:
 class ModelGraph:
     """The graph of a ``Model``: ``shape_infer``, then ``profile``, then ``print_node_map``."""
 
-    def __init__(self, m: Any) -> None:
+    def __init__(self, m: object) -> None:
         self._source = m
         self._inputs: dict[str, Any] | None = None
         self._read: Graph | None = None
@@ -400,7 +400,7 @@ class ShapeEngine:
 
 @checked
 def model_shape_regress(
-    m: Any, input_desc: Mapping[str, Sequence[int | str]], input_range: Mapping[str, tuple[int, int]]
+    m: object, input_desc: Mapping[str, Sequence[int | str]], input_range: Mapping[str, tuple[int, int]]
 ) -> tuple[ShapeEngine, Graph]:
     """The shapes of a model's tensors as functions of variables, and the graph at their greatest sizes.
 

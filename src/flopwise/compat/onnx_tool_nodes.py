@@ -24,7 +24,7 @@ class Registry:
     def __init__(self) -> None:
         self._classes: dict[str, Any] = {}
 
-    def register(self, obj: T | None = None) -> Any:
+    def register(self, obj: T | None = None) -> object:
         """The decorator that adds a class under its own name, or the class that is given, added."""
 
         def add(cls: T) -> T:
@@ -40,7 +40,7 @@ class Registry:
     def __contains__(self, name: str) -> bool:
         return name in self._classes
 
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
+    def __iter__(self) -> Iterator[tuple[str, object]]:
         return iter(self._classes.items())
 
 
@@ -57,7 +57,7 @@ class Node:
         for name, value in self.attr.items():
             setattr(self, name, value)
 
-    def add_default_value(self, attname: str, defaultvalue: Any) -> None:
+    def add_default_value(self, attname: str, defaultvalue: object) -> None:
         """Set an attribute that the model leaves out."""
         if not hasattr(self, attname):
             setattr(self, attname, defaultvalue)
@@ -75,7 +75,7 @@ class Node:
 class Tensor:
     """A tensor as a class of the registry sees it."""
 
-    def __init__(self, name: str, shape: Sequence[int] | None, dtype: Any = None) -> None:
+    def __init__(self, name: str, shape: Sequence[int] | None, dtype: object = None) -> None:
         self.name, self.dtype = name, dtype
         self._shape = None if shape is None else list(shape)
 
@@ -98,7 +98,7 @@ class Tensor:
         """Set its shape."""
         self._shape = [int(extent) for extent in shape]
 
-    def update_dtype(self, dtype: Any) -> None:
+    def update_dtype(self, dtype: object) -> None:
         """Set its element type."""
         self.dtype = dtype
 

@@ -29,7 +29,7 @@ class Value:
         """True for a tensor."""
         return isinstance(self._thing, Tensor)
 
-    def toIValue(self) -> Any:  # noqa: N802 - the name that rules call
+    def toIValue(self) -> object:  # noqa: N802 - the name that rules call
         """The thing itself; None for a tensor."""
         return None if isinstance(self._thing, Tensor) else self._thing
 

@@ -8,7 +8,7 @@ from flopwise.api.meter import Meter
 from flopwise.integrations.steps import Steps
 
 
-def attach(accelerator: Any, model: Any, **options: Any) -> Meter:
+def attach(accelerator: Any, model: object, **options: Any) -> Meter:
     """The meter of a model, whose figures stand in everything that ``accelerator.log`` sends to trackers.
 
     Args:
@@ -20,10 +20,10 @@ def attach(accelerator: Any, model: Any, **options: Any) -> Meter:
     steps = Steps(meter, accelerator.gradient_accumulation_steps)
     log, end = accelerator.log, accelerator.end_training
 
-    def logged(values: dict[str, Any], *rest: Any, **named: Any) -> None:
+    def logged(values: dict[str, Any], *rest: object, **named: Any) -> None:
         log({**values, **steps.figures()}, *rest, **named)
 
-    def ended(*arguments: Any, **named: Any) -> None:
+    def ended(*arguments: object, **named: Any) -> None:
         steps.stop()
         end(*arguments, **named)
 

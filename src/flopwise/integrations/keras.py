@@ -49,17 +49,17 @@ class FlopsCallback(keras.callbacks.Callback):  # type: ignore[misc] # Keras is 
 
         self.model.train_function = step
 
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_begin(self, batch: int, logs: object = None) -> None:
         """The batch is there."""
         if self.steps is not None:
             self.steps.goes_on()
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: object = None) -> None:
         """The next batch is being waited for."""
         if self.steps is not None:
             self.steps.waits()
 
-    def on_test_begin(self, logs: Any = None) -> None:
+    def on_test_begin(self, logs: object = None) -> None:
         """An evaluation begins, whose time does not count."""
         if self.steps is not None:
             self.steps.called(None)
@@ -69,7 +69,7 @@ class FlopsCallback(keras.callbacks.Callback):  # type: ignore[misc] # Keras is 
         if self.steps is not None and logs is not None:
             logs.update(self.steps.figures())
 
-    def on_train_end(self, logs: Any = None) -> None:
+    def on_train_end(self, logs: object = None) -> None:
         """Leave the model as it was."""
         self.model.train_function = self._step
         self.steps = None

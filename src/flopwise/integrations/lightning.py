@@ -55,7 +55,7 @@ class Summary(_Summary):  # type: ignore[misc]
 class FlopsSummary(_SummaryCallback):  # type: ignore[misc]
     """The summary before training, with exact FLOPs: ``Trainer(callbacks=[FlopsSummary(max_depth=2)])``."""
 
-    def _summary(self, trainer: Any, pl_module: Any) -> Any:
+    def _summary(self, trainer: object, pl_module: object) -> object:
         return Summary(pl_module, max_depth=self._max_depth)
 
 
@@ -82,7 +82,7 @@ class FlopsCallback(_Callback):  # type: ignore[misc]
         self.steps = Steps(Meter(self._counted(pl_module), **self.options), trainer.accumulate_grad_batches)
         self.steps.start()
 
-    def _counted(self, pl_module: Any) -> Any:
+    def _counted(self, pl_module: Any) -> object:
         if self.module is not None:
             return pl_module.get_submodule(self.module)
         if type(pl_module).forward is not _PACKAGE.LightningModule.forward:
@@ -92,12 +92,12 @@ class FlopsCallback(_Callback):  # type: ignore[misc]
             raise InputError(f"{type(pl_module).__name__} has no forward(): FlopsCallback(module=...) names its model")
         return children[0]
 
-    def on_train_batch_start(self, *arguments: Any, **named: Any) -> None:
+    def on_train_batch_start(self, *arguments: object, **named: object) -> None:
         """The batch is there."""
         if self.steps is not None:
             self.steps.goes_on()
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, *arguments: Any, **named: Any) -> None:
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, *arguments: object, **named: object) -> None:
         """Log the figures where the trainer logs this step."""
         if self.steps is None:
             return
@@ -107,7 +107,7 @@ class FlopsCallback(_Callback):  # type: ignore[misc]
                 pl_module.log_dict(figures, on_step=True, on_epoch=False)
         self.steps.waits()
 
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_end(self, trainer: object, pl_module: object) -> None:
         """Leave the module as it was."""
         if self.steps is not None:
             self.steps.stop()

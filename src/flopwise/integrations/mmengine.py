@@ -31,12 +31,12 @@ class FlopsHook(Hook):  # type: ignore[misc] # MMEngine is not typed
         self.steps = Steps(Meter(runner.model, **self.options), accumulated)
         self.steps.start()
 
-    def before_train_iter(self, *arguments: Any, **named: Any) -> None:
+    def before_train_iter(self, *arguments: object, **named: object) -> None:
         """The batch is there."""
         if self.steps is not None:
             self.steps.goes_on()
 
-    def after_train_iter(self, runner: Any, batch_idx: int, *arguments: Any, **named: Any) -> None:
+    def after_train_iter(self, runner: Any, batch_idx: int, *arguments: object, **named: object) -> None:
         """Hand the figures to the log."""
         if self.steps is None:
             return
@@ -45,7 +45,7 @@ class FlopsHook(Hook):  # type: ignore[misc] # MMEngine is not typed
                 runner.message_hub.update_scalar(f"train/{name}", figure)
         self.steps.waits()
 
-    def after_train(self, runner: Any) -> None:
+    def after_train(self, runner: object) -> None:
         """Leave the model as it was."""
         if self.steps is not None:
             self.steps.stop()

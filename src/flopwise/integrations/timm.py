@@ -10,7 +10,7 @@ from flopwise.api.meter import Meter
 from flopwise.integrations.steps import Steps
 
 
-def attach(model: Any, accumulated: int = 1, **options: Any) -> Steps:
+def attach(model: object, accumulated: int = 1, **options: Any) -> Steps:
     """The steps of a model, whose ``columns()`` are the figures since the last call.
 
     In timm's script ``flops = attach(model)`` stands before the epochs, and ``train_metrics.update(flops.columns())``

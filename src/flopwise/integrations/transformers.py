@@ -24,7 +24,7 @@ def attach(trainer: Any, **options: Any) -> Meter:
     steps = Steps(meter, trainer.args.gradient_accumulation_steps)
     log = trainer.log
 
-    def logged(logs: dict[str, float], *rest: Any, **named: Any) -> None:
+    def logged(logs: dict[str, float], *rest: object, **named: Any) -> None:
         log({**logs, **steps.figures()} if "loss" in logs else logs, *rest, **named)
 
     trainer.log = logged
@@ -37,14 +37,14 @@ class _Callback(TrainerCallback):
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
 
-    def on_train_begin(self, *arguments: Any, **named: Any) -> None:
+    def on_train_begin(self, *arguments: object, **named: object) -> None:
         self.steps.start()
 
-    def on_train_end(self, *arguments: Any, **named: Any) -> None:
+    def on_train_end(self, *arguments: object, **named: object) -> None:
         self.steps.stop()
 
-    def on_step_begin(self, *arguments: Any, **named: Any) -> None:
+    def on_step_begin(self, *arguments: object, **named: object) -> None:
         self.steps.goes_on()
 
-    def on_step_end(self, *arguments: Any, **named: Any) -> None:
+    def on_step_end(self, *arguments: object, **named: object) -> None:
         self.steps.waits()

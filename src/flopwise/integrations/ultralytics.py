@@ -15,7 +15,7 @@ from flopwise.integrations.steps import Steps
 from flopwise.readers.options import TorchOptions
 
 
-def attach(model: Any, **options: Any) -> None:
+def attach(model: Any, **options: object) -> None:
     """Figures of the batches of each epoch in ``results.csv`` and in the loggers of a trainer.
 
     They stand beside the learning rates. The network is counted, forward and backward; its loss is not, whose work
@@ -73,12 +73,12 @@ class _Log:
         self.steps = Steps(Meter(trainer.model, **self.options), batch=_images)
         self.steps.start()
 
-    def train_batch_start(self, trainer: Any) -> None:
+    def train_batch_start(self, trainer: object) -> None:
         """The batch is there."""
         if self.steps is not None:
             self.steps.goes_on()
 
-    def train_batch_end(self, trainer: Any) -> None:
+    def train_batch_end(self, trainer: object) -> None:
         """The next batch is being waited for."""
         if self.steps is not None:
             self.steps.waits()
@@ -88,12 +88,12 @@ class _Log:
         if self.steps is not None:
             trainer.lr.update(self.steps.columns())
 
-    def train_end(self, trainer: Any) -> None:
+    def train_end(self, trainer: object) -> None:
         """Leave the model as it was."""
         if self.steps is not None:
             self.steps.stop()
 
 
-def _images(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _images(args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
     """The images of a batch, with which the network inside computes."""
     return args[0]["img"] if args and isinstance(args[0], dict) else (args, kwargs)

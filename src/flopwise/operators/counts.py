@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 
 class Counts(NamedTuple):
@@ -108,6 +108,6 @@ def text(note: Note) -> str:
     return note if isinstance(note, str) else note()
 
 
-def first_paragraph(function: Callable[..., Any]) -> str:
+def first_paragraph(function: Callable[..., object]) -> str:
     """The first paragraph of a docstring on one line."""
     return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())

@@ -31,5 +31,5 @@ class Late:
             self._function = getattr(importlib.import_module(f"flopwise.operators.{module}"), function)
         return self._function
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         return (self._function or self.target())(*args)

@@ -8,7 +8,7 @@ import numbers
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar, cast
 
 from flopwise._user_code import EndedError, is_own, place_of, user_code
 from flopwise.errors import FlopwiseError, RuleError
@@ -53,7 +53,7 @@ def _with_own_shape(op: str, row: Operator) -> Operator:
     return row._replace(shape=shape)
 
 
-def _is_type(value: Any) -> bool:
+def _is_type(value: object) -> bool:
     """True where a rule may return the value for one output: a shape, a type, or None where it is unknown."""
     return value is None or hasattr(value, "extents") or (isinstance(value, Sequence) and not isinstance(value, str))
 

@@ -167,8 +167,8 @@ class Call(Protocol):
         *,
         without: Sequence[str] = (),
         only: Sequence[str] | None = None,
-        more: Mapping[str, Any] | None = None,
-        values: Sequence[Any] = (),
+        more: Mapping[str, object] | None = None,
+        values: Sequence[object] = (),
     ) -> Dims | None:
         """The shape of the first result of a standard operator, by the rule in its row.
 

@@ -267,7 +267,7 @@ def _low(size: Any) -> Any:
     return size.low if type(size) is Most else size
 
 
-def _foreign(other: Any) -> bool:
+def _foreign(other: object) -> bool:
     """True if arithmetic with bounds leaves the result to the other number: an open size, or no integer."""
     return other is OPEN or not isinstance(other, int)
 
@@ -432,12 +432,12 @@ def identity(size: Any) -> Any:
     return type(size), getattr(size, "identity", size)
 
 
-def identities(shape: Dims | None) -> tuple[Any, ...] | None:
+def identities(shape: Dims | None) -> tuple[object, ...] | None:
     """A shape as a key: sizes with expressions are no numbers in it."""
     return shape if shape is None or {int}.issuperset(map(type, shape)) else tuple(map(identity, shape))
 
 
-def is_certain(size: Any) -> bool:
+def is_certain(size: object) -> bool:
     """True if nothing about a size is left to the data."""
     return type(size) is not Most and size is not OPEN
 

@@ -76,7 +76,7 @@ def arrow() -> Any:
     return pyarrow
 
 
-def parquet(content: Mapping[str, Any]) -> bytes:
+def parquet(content: Mapping[str, object]) -> bytes:
     """The table of ``arrow_table`` as a Parquet file.
 
     Raises:
@@ -85,7 +85,7 @@ def parquet(content: Mapping[str, Any]) -> bytes:
     return _written(arrow_table(content))
 
 
-def as_parquet(columns: Mapping[str, tuple[Sequence[Any], Any]]) -> bytes:
+def as_parquet(columns: Mapping[str, tuple[Sequence[object], object]]) -> bytes:
     """The table of ``table_of`` as a Parquet file.
 
     Raises:

@@ -85,7 +85,7 @@ def profile_graph(
         )
 
 
-def _listed(convention: Convention, listed: Any) -> list[Row]:
+def _listed(convention: Convention, listed: object) -> list[Row]:
     """The rows that a convention lists.
 
     Raises:
@@ -268,7 +268,7 @@ class _Counting:
             self._remember(key, row, sizes if alike else None)
         return row
 
-    def _remember(self, key: Any, row: Row, sizes: _Sizes | None) -> None:
+    def _remember(self, key: object, row: Row, sizes: _Sizes | None) -> None:
         """Keep a row for the nodes of its kind, unless masks or what is missing are its own."""
         if row.counts is not None and row.needed is None:
             alone = not any(t.kind in STORED for t in row.node.known_inputs)
@@ -366,7 +366,7 @@ def _kind(node: Node, shapes: dict[int, Any]) -> Any:
     return tuple(parts)
 
 
-def _shape_key(shape: Shape) -> Any:
+def _shape_key(shape: Shape) -> object:
     """A shape as a key: expressions are not compared as numbers, as that would be a condition on their symbols."""
     if all(isinstance(n, int) for n in shape):
         return identities(cast("tuple[int, ...]", shape))

@@ -112,7 +112,7 @@ def is_model(name: str) -> bool:
 def _or_known_names(read: Callable[..., T]) -> Callable[..., T]:
     """A reader whose error for a file of another format lists the endings that are known."""
 
-    def reading(*arguments: Any) -> T:
+    def reading(*arguments: object) -> T:
         try:
             return read(*arguments)
         except OtherFormatError as error:
@@ -126,11 +126,11 @@ _UNNAMED = ONNX._replace(read=_or_known_names(ONNX.read), stored=ONNX.stored and
 
 def open_stored(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
-    **keywords: Any,
+    **keywords: object,
 ) -> StoredTensors:
     """The stored tensors of a model; no element is read yet.
 

@@ -131,7 +131,7 @@ def _split_name(text: str, names: Sequence[str]) -> tuple[str, str]:
     raise InputError(f"no input is named as in {text!r}; the inputs are {_names_text(names)}; write {FORM}")
 
 
-def input_specs(inputs: Any, names: Sequence[str], symbols: Collection[str] = ()) -> list[InputSpec]:
+def input_specs(inputs: object, names: Sequence[str], symbols: Collection[str] = ()) -> list[InputSpec]:
     """The inputs as specs, from any form in which Python callers give them.
 
     Args:
@@ -156,7 +156,7 @@ def input_specs(inputs: Any, names: Sequence[str], symbols: Collection[str] = ()
     return specs
 
 
-def _specs(inputs: Any, names: Sequence[str], symbols: Collection[str]) -> list[InputSpec]:
+def _specs(inputs: object, names: Sequence[str], symbols: Collection[str]) -> list[InputSpec]:
     """The inputs as specs, from any form in which Python callers give them; not checked against the names."""
     if inputs is None:
         return []
@@ -190,7 +190,7 @@ def _described_inputs(text: str, names: Sequence[str], symbols: Collection[str])
     return [parse(text, names, symbols)]
 
 
-def _input_spec(name: str, value: Any, names: Sequence[str], symbols: Collection[str]) -> InputSpec:
+def _input_spec(name: str, value: object, names: Sequence[str], symbols: Collection[str]) -> InputSpec:
     """The spec of one input from a shape, an array, a text or None."""
     if isinstance(value, InputSpec):
         return value
@@ -222,7 +222,7 @@ def _is_array(value: object) -> bool:
     return bool(getattr(value, "shape", ())) or (numpy is not None and isinstance(value, numpy.ndarray))
 
 
-def _dtype(dtype: Any, name: str) -> str | None:
+def _dtype(dtype: object, name: str) -> str | None:
     """The element type of an array of any library; None for raw bytes, which may be of any type."""
     kind = getattr(dtype, "kind", "")
     if kind in ("U", "S", "O", "T"):
@@ -236,7 +236,7 @@ def _dtype(dtype: Any, name: str) -> str | None:
         raise InputError(f"input {name!r}: {error}") from None
 
 
-def _elements(value: Any, dims: tuple[int | str, ...], name: str) -> Any:
+def _elements(value: object, dims: tuple[int | str, ...], name: str) -> object:
     """The elements of an array as far as they may decide shapes; None when they cannot be had."""
     if not hasattr(value, "__array__") or math.prod(d for d in dims if isinstance(d, int)) > FEW:
         return None

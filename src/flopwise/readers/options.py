@@ -153,7 +153,7 @@ def is_given(value: object) -> bool:
         return True
 
 
-def options_of(kind: type[Chosen], options: Options | None, keywords: Mapping[str, Any]) -> Chosen:
+def options_of(kind: type[Chosen], options: Options | None, keywords: Mapping[str, object]) -> Chosen:
     """The options of a format, from an object, from keywords, or from both.
 
     Args:

@@ -49,7 +49,7 @@ def require_matplotlib() -> None:
 
 
 @contextlib.contextmanager
-def styled(style: Mapping[str, Any] = STYLE) -> Iterator[None]:
+def styled(style: Mapping[str, object] = STYLE) -> Iterator[None]:
     """matplotlib with these settings and its own defaults, so that the same figure is the same file everywhere.
 
     Raises:
@@ -87,7 +87,7 @@ def as_bytes(figure: Figure, format: str) -> bytes:
 
 
 def write_all(
-    figures: Iterable[tuple[str, Figure]], directory: str, format: str, style: Mapping[str, Any] = STYLE
+    figures: Iterable[tuple[str, Figure]], directory: str, format: str, style: Mapping[str, object] = STYLE
 ) -> list[str]:
     """Write figures into a directory, one at a time; the paths of the files.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from flopwise.conventions import CONVENTIONS, get
 from flopwise.operators.counts import Counts
@@ -60,7 +59,7 @@ def conventions_report(name: str | None = None) -> Report:
     return prose_report(sheet, lambda: conventions(name))
 
 
-def prose_report(sheet: Sheet, content: Callable[[], Any]) -> Report:
+def prose_report(sheet: Sheet, content: Callable[[], object]) -> Report:
     """A sheet with long cells: on a terminal a table would cut them, so there it is written as paragraphs."""
 
     def as_table(look: Look) -> str:

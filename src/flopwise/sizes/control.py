@@ -85,7 +85,7 @@ def grouped(runs: Sequence[Run]) -> list[Inner]:
     return [runs[p[0]].inner("body" if len(groups) == 1 else f"body[{p[0]}]", len(p)) for p in groups.values()]
 
 
-def _signature(graph: Graph, scope: Scope) -> Any:
+def _signature(graph: Graph, scope: Scope) -> object:
     """A key of all shapes in a body, of its inputs too, and in its inner bodies: runs with one key cost the same."""
     names = [value.name for value in graph.inputs] + [o for node in graph.nodes for o in node.outputs if o]
     inside = [
@@ -97,7 +97,7 @@ def _signature(graph: Graph, scope: Scope) -> Any:
     return (*[(identities(fact.extents), _members(fact)) for fact in facts], *inside)
 
 
-def _members(fact: Fact) -> tuple[Any, ...]:
+def _members(fact: Fact) -> tuple[object, ...]:
     return tuple([identities(member.extents) for member in fact.members or ()])
 
 

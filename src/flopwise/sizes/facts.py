@@ -63,7 +63,7 @@ class Fact:
 def _fact(
     dtype: str | None,
     shape: Dims | None,
-    elements: tuple[Any, ...] | None = None,
+    elements: tuple[object, ...] | None = None,
     members: tuple[Fact, ...] | None = None,
     kind: Kind = "tensor",
 ) -> Fact:

@@ -76,7 +76,7 @@ class _Trips:
         """As often as the Loop counts; None if that is unknown."""
         return self.most if self.exact or self.stated is None else self.stated
 
-    def look_at_condition(self, first: Any, body: Graph, start: Sequence[Fact], general: Run) -> None:
+    def look_at_condition(self, first: object, body: Graph, start: Sequence[Fact], general: Run) -> None:
         """Complete this with what the condition says: ``first`` as it is before, None if unknown."""
         another = scalar(general.outputs[0]) if general.outputs else None
         if another is not None and not another:

@@ -210,7 +210,7 @@ class Site(Call):
         *,
         without: Sequence[str] = (),
         only: Sequence[str] | None = None,
-        more: Mapping[str, Any] | None = None,
+        more: Mapping[str, object] | None = None,
         values: Sequence[Any] = (),
     ) -> Dims | None:
         rule = row(op).shape
@@ -239,7 +239,7 @@ class Site(Call):
         return isinstance(other, Site) and other.surroundings.node.inputs[:1] == self.surroundings.node.outputs[:1]
 
 
-def impossible(shape: Iterable[Any]) -> str:
+def impossible(shape: Iterable[object]) -> str:
     """Why there is no tensor of a shape; "" if there is."""
     for size in shape:
         most = size.high if type(size) is Most else size
@@ -251,7 +251,7 @@ def impossible(shape: Iterable[Any]) -> str:
 
 
 def shapes_of(
-    rule: ShapeRule, op: str, attributes: Mapping[str, Any], inputs: Sequence[Dims | None], outputs: int
+    rule: ShapeRule, op: str, attributes: Mapping[str, object], inputs: Sequence[Dims | None], outputs: int
 ) -> list[Dims | None]:
     """The shapes of the results of one operator by itself; None where they are not known.
 
@@ -272,7 +272,7 @@ def shapes_of(
     return [one.shape if isinstance(one, Fact) else None if one is None else tuple(one) for one in made]
 
 
-def _integer(element: Any) -> int:
+def _integer(element: object) -> int:
     """An element as a whole number of any kind.
 
     Raises:

@@ -131,7 +131,7 @@ def parse(text: str, source: str = "budget") -> Budget:
         raise InputError(f"{source}: {error}") from None
 
 
-def budget_from_mapping(content: Mapping[str, Any], source: str = "budget") -> Budget:
+def budget_from_mapping(content: Mapping[str, object], source: str = "budget") -> Budget:
     """The budget in a mapping of the same form as the file.
 
     Raises:
@@ -141,7 +141,7 @@ def budget_from_mapping(content: Mapping[str, Any], source: str = "budget") -> B
     return Budget(source, tuple(_limits(content)), _settings(content))
 
 
-def _limits(content: Mapping[str, Any]) -> Iterator[Limit]:
+def _limits(content: Mapping[str, object]) -> Iterator[Limit]:
     """The limits of [model] and [layers], then those of each [models.PATTERN] and of its layers."""
     if "model" in content:
         yield from _figures(("model",), _table(("model",), content["model"]), "*")
@@ -152,12 +152,12 @@ def _limits(content: Mapping[str, Any]) -> Iterator[Limit]:
         yield from _layers(path, table, models)
 
 
-def _layers(path: tuple[str, ...], table: Mapping[str, Any], models: str) -> Iterator[Limit]:
+def _layers(path: tuple[str, ...], table: Mapping[str, object], models: str) -> Iterator[Limit]:
     for pattern, inner in _tables((*path, "layers"), table.get("layers", {})):
         yield from _figures((*path, "layers", pattern), inner, models, pattern)
 
 
-def _figures(path: tuple[str, ...], table: Mapping[str, Any], models: str, layers: str = "") -> Iterator[Limit]:
+def _figures(path: tuple[str, ...], table: Mapping[str, object], models: str, layers: str = "") -> Iterator[Limit]:
     """The limits in a table of figures, those of each convention and device among them."""
     where, names = _where(path), OF_LAYERS if layers else FIGURES
     _refuse_unknown(where, table, (*names, *(alias for alias, figure in ALIASES.items() if figure in names)))
@@ -201,7 +201,7 @@ def _number(where: str, figure: str, value: object) -> int:
     return value
 
 
-def _settings(content: Mapping[str, Any]) -> Settings:
+def _settings(content: Mapping[str, object]) -> Settings:
     convention, batch, inputs, dims = (content.get(key) for key in _SETTINGS)
     if convention is not None:
         if not isinstance(convention, str):
@@ -223,7 +223,7 @@ def _are_inputs(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-def _tables(path: tuple[str, ...], value: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _tables(path: tuple[str, ...], value: object) -> Iterator[tuple[str, Mapping[str, object]]]:
     for key, table in _table(path, value).items():
         yield key, _table((*path, key), table)
 
@@ -243,7 +243,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _refuse_unknown(where: str, table: Mapping[str, Any], names: Collection[str]) -> None:
+def _refuse_unknown(where: str, table: Mapping[str, object], names: Collection[str]) -> None:
     """Refuse an unknown key, and name the nearest known one.
 
     Raises:

@@ -300,12 +300,12 @@ def _times(product: int, factor: int) -> Term | None:
     return other if term(product) - other * factor.expression == 0 else None
 
 
-def _bounded(other: Any) -> bool:
+def _bounded(other: object) -> bool:
     """True if a size is of a kind that the data decide, which computes the result of both."""
     return getattr(other, "precedence", 0) > Dim.precedence
 
 
-def _mixed(size: Dim, other: Any, operation: str) -> Any:
+def _mixed(size: Dim, other: object, operation: str) -> object:
     """Arithmetic of a size with what is not a whole number: a ratio, while the other is one or a float."""
     if _bounded(other):
         return NotImplemented
@@ -326,7 +326,7 @@ def _compared(size: Dim, other: object, operation: str, yes: Relation, no: Relat
     return truth
 
 
-def _ordered(large: Any, small: Any, least_margin: int) -> bool:
+def _ordered(large: object, small: object, least_margin: int) -> bool:
     """True if one number is larger than another, by so much at least; on integers this becomes a condition."""
     if not isinstance(large, int) or not isinstance(small, int):
         ends = Ratio.of(large), Ratio.of(small)
@@ -546,7 +546,7 @@ class Ratio(float):
     def __floordiv__(self, other: Any) -> Any:
         return Ratio.of((self / other).floor()) if isinstance(self / other, Ratio) else float(self) // other
 
-    def _sides(self, other: Any) -> tuple[int, int]:
+    def _sides(self, other: object) -> tuple[int, int]:
         """Two sizes that compare as the ratios do."""
         that = Ratio.of(other)
         return (

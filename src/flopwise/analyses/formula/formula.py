@@ -236,7 +236,7 @@ class Formula:
             self.own_point(sizes)
 
     @_arguments.checked
-    def lambdify(self, figure: str | None = None) -> Any:
+    def lambdify(self, figure: str | None = None) -> object:
         """Python functions of the symbols, which take whole numbers or numpy's arrays of them.
 
         Where a program takes several ways, each size and each element of an array has the formula of its way.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from flopwise.analyses.llm.program import Call
 from flopwise.analyses.llm.runs import Runs
@@ -88,7 +88,7 @@ class Speculation:
         token = self.round_seconds / self.tokens_per_round
         return replace(plain, decode_seconds=token, tokens_per_second=self.check.batch / token)
 
-    def to_dict(self) -> Mapping[str, Any]:
+    def to_dict(self) -> Mapping[str, object]:
         """The key "speculation" of ``flopwise.llm/1``."""
         return {
             "draft": self.draft,

@@ -56,7 +56,7 @@ def together(band: Any, size: int, axis: int) -> Any:
     return numpy.concatenate([both, last.min(axis=axis, keepdims=True)], axis=axis)
 
 
-def _in_lines(band: Any, size: int) -> Any:
+def _in_lines(band: Any, size: int) -> object:
     """1 where all of a group in a line are 1; the lines hold whole groups."""
     word = _WORDS.get(size)
     if word is not None and band.flags.c_contiguous:

@@ -50,7 +50,7 @@ def part(band: Any, view: View, inside: int) -> Part:
     """
     deep = halvings(view.second)
 
-    def columns_joined(flags: Any, level: int) -> Any:
+    def columns_joined(flags: object, level: int) -> object:
         return _pair_columns(flags, view.second >> level, view.inner)
 
     columns, _ = _halved(band, deep, columns_joined)
@@ -71,7 +71,7 @@ def _halved(band: Any, levels: int, join: Callable[[Any, int], Any]) -> tuple[li
     return counts, band if band.any() else None
 
 
-def _pair_columns(band: Any, second: int, inner: int) -> Any:
+def _pair_columns(band: Any, second: int, inner: int) -> object:
     """1 where both of two neighbours along the second axis are 1: (lines, second · inner) -> (lines, half of it)."""
     if inner == 1:
         return together(band, 2, 1)
@@ -153,7 +153,7 @@ class _Stack:
                 self.counts[level] += int(numpy.count_nonzero(line))
             level += 1
 
-    def _both(self, one: Any, other: Any, level: int) -> Any:
+    def _both(self, one: Any, other: Any, level: int) -> object:
         """The zero blocks of twice the size that two neighbouring lines make; None where there are none."""
         if one is None or other is None:
             return None

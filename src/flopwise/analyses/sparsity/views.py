@@ -139,7 +139,7 @@ class ZeroPoint:
     def _neighbours(self, shape: tuple[int, ...], axis: int) -> int:
         return self.block or -(-shape[axis] // numpy.asarray(self.values).shape[axis])
 
-    def values_between(self, shape: tuple[int, ...], start: int, stop: int) -> Any:
+    def values_between(self, shape: tuple[int, ...], start: int, stop: int) -> object:
         """The values for the elements from ``start`` to ``stop`` in the order of storage."""
         values = numpy.asarray(self.values)
         axis = self.axis % len(shape)

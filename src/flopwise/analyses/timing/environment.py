@@ -42,7 +42,7 @@ class Environment:
         return canonical({**self.facts, "engine": engine})
 
 
-def environment(engine: Mapping[str, Any], host: Facts | None = None) -> Environment:
+def environment(engine: Mapping[str, object], host: Facts | None = None) -> Environment:
     """The environment of an engine on this machine's CPU.
 
     Args:

@@ -165,7 +165,7 @@ class Store:
             self.insert("program", {**of_model, **program}, "OR REPLACE")
         return number
 
-    def insert(self, table: str, row: Mapping[str, Any], how: str = "") -> int:
+    def insert(self, table: str, row: Mapping[str, object], how: str = "") -> int:
         """Add a row, which has every column of its table; its number.
 
         Raises:

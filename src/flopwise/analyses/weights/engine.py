@@ -14,7 +14,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -163,7 +163,7 @@ class Engine:
             yield done, future.result()
 
 
-def _flat(raw: Any) -> Array | None:
+def _flat(raw: object) -> Array | None:
     """A mapping as numpy's loops like it; None for none, and for complex numbers."""
     return None if raw is None else np.asarray(raw).reshape(-1)
 

@@ -77,6 +77,6 @@ def columns() -> Mapping[str, str]:
     return {"chain": "string", **{f"saved_{n}": "int64" for n in range(2, LONGEST + 1)}, "firsts": "int16"}
 
 
-def _word(layer: Mapping[str, Any]) -> str:
+def _word(layer: Mapping[str, object]) -> str:
     """The operator of a layer, without the spaces that part the operators of a chain."""
     return "_".join(str(layer["op"]).split()) or "?"

@@ -218,7 +218,7 @@ def _dask(jobs: Jobs, workers: int, limits: Limits, address: str | None) -> Outc
 
 
 @contextlib.contextmanager
-def _local_dask(distributed: ModuleType, workers: int) -> Iterator[Any]:
+def _local_dask(distributed: ModuleType, workers: int) -> Iterator[object]:
     """A cluster of threads of this process: each supervises a process, and nobody else can reach it."""
     path = list(sys.path)
     with (

@@ -203,7 +203,7 @@ def _reason(error: OSError) -> str:
     return error.strerror or " ".join(str(error).split())
 
 
-def _open_system(url: str) -> tuple[Any, str, bool]:
+def _open_system(url: str) -> tuple[object, str, bool]:
     """The file system of a URL, the path there, and whether it is this machine's own."""
     try:
         from fsspec.core import url_to_fs

@@ -119,7 +119,7 @@ def media_of(
     return Media(encoded, tokens + sound.tokens, notes=tuple(notes))
 
 
-def _read_as_prompt(module: Any, model: object, seconds: float) -> Media:
+def _read_as_prompt(module: object, model: object, seconds: float) -> Media:
     """Sound that an encoder with a decoder reads: in windows of one length, or as a prompt of so many frames.
 
     Raises:

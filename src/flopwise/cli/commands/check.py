@@ -36,7 +36,7 @@ from flopwise.errors import InputError
 @options.rules
 @options.units
 @writes("sheet", "content")
-def command(paths: tuple[str, ...], budget: str, update: bool, output: Output, **settings: Any) -> int:
+def command(paths: tuple[str, ...], budget: str, update: bool, output: Output, **settings: object) -> int:
     """Check each MODEL against a budget: exit code 1 and a table of the limits that are exceeded, or 0.
 
     Of a directory, every model in it is checked.

@@ -61,7 +61,7 @@ class _OperatorOrModel(Model):
 @options.by("cause", "op", "layer", help="One line for each cause in words, operator or layer.")
 @options.units
 @writes("sheet", "content")
-def command(what: str, conventions: tuple[str, ...], every: bool, by: str, output: Output, **settings: Any) -> int:
+def command(what: str, conventions: tuple[str, ...], every: bool, by: str, output: Output, **settings: object) -> int:
     """The formula of an OPERATOR and what each convention makes of it.
 
     With a MODEL: why two conventions differ on it, cause by cause, and by how much. Counts of different units are

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from flopwise.cli import options
@@ -22,7 +20,7 @@ from flopwise.cli.run import run
 @options.masked
 @options.element_type
 @writes("sheet", "content")
-def command(model: str, strict: bool, full: bool, output: Output, **settings: Any) -> int:
+def command(model: str, strict: bool, full: bool, output: Output, **settings: object) -> int:
     """Operations of MODEL by class: multiply-accumulates, additions, divisions, comparisons and so on.
 
     The classes are those of the convention (-c benanza has six).

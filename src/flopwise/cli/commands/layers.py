@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from flopwise.cli import options
@@ -18,7 +16,7 @@ from flopwise.cli.run import run
 @options.no_fold
 @options.element_type
 @writes("sheet", "content", "layers")
-def command(model: str, output: Output, **settings: Any) -> int:
+def command(model: str, output: Output, **settings: object) -> int:
     """Layers of MODEL: name, operator, input and output names and shapes.
 
     With -f dot: the graph, for Graphviz.

@@ -46,7 +46,7 @@ _WRITING = {"tensors": "--tensors", "no_weights": "--no-weights", "annotate": "-
 )
 @options.rules
 @writes("sheet", "content", models=(MODEL,))
-def command(model: str, output: Output | None, path: str | None = None, **settings: Any) -> int:
+def command(model: str, output: Output | None, path: str | None = None, **settings: object) -> int:
     """Shape and element type of every tensor of MODEL.
 
     With -o FILE.onnx: write the model with these shapes in it. Weights stay as they are, byte for byte; data beside the

@@ -175,8 +175,8 @@ def function(node: Node) -> str:
 
 def in_words(
     whole: Callable[[Graph, Sequence[Counts | None]], Sequence[Counts | None]],
-    hooks: Mapping[str, Any],
-    rules: Mapping[str, Any],
+    hooks: Mapping[str, object],
+    rules: Mapping[str, object],
 ) -> dict[str, Override]:
     """The rules of a tool for each operator of a file, which say in words what they count.
 

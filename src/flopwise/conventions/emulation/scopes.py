@@ -128,7 +128,7 @@ def _layer(
     inputs: tuple[Tensor, ...],
     outputs: tuple[Tensor, ...],
     at: int,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     tensors: dict[str, Tensor],
 ) -> Layer:
     return Layer(path, kind, frozenset({kind}), options, tensors, inputs, outputs, len(inputs), False, at)

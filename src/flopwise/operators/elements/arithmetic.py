@@ -39,7 +39,7 @@ def held(element: Any, dtype: str | None) -> Any:
     return element
 
 
-def _each(function: Callable[..., Any]) -> _Rule:
+def _each(function: Callable[..., object]) -> _Rule:
     """The rule of an operator on each element, broadcast."""
 
     def rule(call: Call, shapes: Sequence[Dims]) -> Elements:
@@ -53,7 +53,7 @@ def _each(function: Callable[..., Any]) -> _Rule:
     return rule
 
 
-def _tried(function: Callable[..., Any], row: Sequence[Any]) -> Any:
+def _tried(function: Callable[..., object], row: Sequence[object]) -> object:
     try:
         return function(*row)
     except (ArithmeticError, UnresolvedError, TypeError, ValueError):
@@ -65,7 +65,7 @@ def _folded(function: Callable[[Any, Any], Any]) -> _Rule:
     return _each(lambda *row: functools.reduce(function, row))
 
 
-def quotient(a: Any, b: Any) -> Any:
+def quotient(a: object, b: Any) -> object:
     """a / b; of integers towards zero."""
     if isinstance(a, int) and isinstance(b, int):
         if b >= 0 if type(b) is Most else b > 0:  # by 0 nothing is divided
@@ -183,7 +183,7 @@ def selected(call: Call, shapes: Sequence[Dims]) -> Elements:
     return [tuple([_chosen(*row) for row in zip(flags, yes, no, strict=True)])]
 
 
-def _open_or(call: Call, place: int, shape: Dims) -> tuple[Any, ...]:
+def _open_or(call: Call, place: int, shape: Dims) -> tuple[object, ...]:
     try:
         return spread(call.elements(place), call.shape(place), shape)
     except UnresolvedError:
@@ -193,7 +193,7 @@ def _open_or(call: Call, place: int, shape: Dims) -> tuple[Any, ...]:
         return (None,) * math.prod(shape)
 
 
-def _chosen(flag: Any, yes: Any, no: Any) -> Any:
+def _chosen(flag: object, yes: object, no: object) -> object:
     if flag is not None:
         return yes if flag else no
     if yes is no or (type(yes) is type(no) and type(yes) in (int, float, bool) and yes == no):
@@ -222,7 +222,7 @@ def _reduced(function: Callable[[list[Any]], Any]) -> _Rule:
     return rule
 
 
-def _mean(group: list[Any]) -> Any:
+def _mean(group: list[Any]) -> object:
     return sum(group) / len(group) if isinstance(group[0], float) else quotient(sum(group), len(group))
 
 
@@ -270,7 +270,7 @@ def _to_float(x: Any, before: str) -> Any:
     return x if type(x) in (float, Most) or isinstance(x, float) else x.ratio()
 
 
-def _to_flag(x: Any, before: str) -> Any:
+def _to_flag(x: object, before: str) -> object:
     return bool(x)
 
 

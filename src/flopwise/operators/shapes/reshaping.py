@@ -125,7 +125,7 @@ def _require_count(x: Dims, total: int, count: int, target: Sequence[int | None]
     require(total - count, "==")
 
 
-def _asked(target: Sequence[Any]) -> str:
+def _asked(target: Sequence[object]) -> str:
     return written([OPEN if n is None else n for n in target])
 
 

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 _WEIGHTS = (".caffemodel", ".caffemodel.h5")
 
 
-def _read(model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: CaffeOptions) -> Graph:
+def _read(model: object, inputs: object, dims: Any, batch_size: Any, progress: Any, options: CaffeOptions) -> Graph:
     from flopwise.readers.caffe.read import read_caffe
 
     return read_caffe(model, inputs, dims, batch_size, progress, options)
 
 
 def _stored(
-    model: str | os.PathLike[str], inputs: Any, dims: Any, batch_size: Any, options: CaffeOptions
+    model: str | os.PathLike[str], inputs: object, dims: object, batch_size: object, options: CaffeOptions
 ) -> StoredTensors:
     from flopwise.readers.caffe.stored import open_caffemodel
     from flopwise.readers.weights.graphs import stored_in_graph

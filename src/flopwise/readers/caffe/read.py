@@ -28,7 +28,7 @@ from flopwise.readers.weights.storage import SourceStorage
 
 def read_caffe(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -108,7 +108,7 @@ class OpenNet(NamedTuple):
             shapes[spec.name] = tuple(int(d) for d in spec.shape)
         return shapes
 
-    def specs(self, inputs: Any) -> list[InputSpec]:
+    def specs(self, inputs: object) -> list[InputSpec]:
         """The user's shapes and types of blobs.
 
         Raises:

@@ -150,7 +150,7 @@ def stored_blob(
     return in_memory(name, functools.partial(_from_hdf5, storage.reopened, *place, shape), shape, dtype, **facts)
 
 
-def _from_hdf5(reopened: Callable[[], Source], layer: str, slot: int, shape: tuple[int, ...]) -> Any:
+def _from_hdf5(reopened: Callable[[], Source], layer: str, slot: int, shape: tuple[int, ...]) -> object:
     """The elements of a blob, read when somebody asks."""
     import h5py
 

@@ -63,7 +63,7 @@ def _typed(values: Iterable[Value], types: Mapping[str, Type | None]) -> list[Va
 
 def settle(
     model: Model,
-    inputs: Any,
+    inputs: object,
     dims: Mapping[str, int],
     batch_size: int | None,
     facts: Facts,

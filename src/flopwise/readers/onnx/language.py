@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from flopwise.errors import InputError
 from flopwise.readers.inputs import InputSpec
@@ -137,7 +137,7 @@ def _layout(name: str, dims: tuple[int | str | None, ...], state: bool) -> dict[
     return batch if name in _NUMBERS and rank == 1 else {}
 
 
-def _number(value: Declared, sizes: Mapping[str, int | None]) -> Any:
+def _number(value: Declared, sizes: Mapping[str, int | None]) -> object:
     """The elements of an input that says a length as a number; None for any other."""
     if value.name not in _NUMBERS or value.dims is None or len(value.dims) > 2:
         return None

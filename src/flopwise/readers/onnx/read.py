@@ -84,7 +84,7 @@ class Opened(NamedTuple):
 
 def read_onnx(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     options: OnnxOptions | None = None,
@@ -117,7 +117,7 @@ def read_onnx(
 
 def resolve_onnx(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     options: OnnxOptions | None = None,
@@ -141,7 +141,7 @@ def opened_onnx(
 
 def resolved_at(
     opened: Opened,
-    inputs: Any = None,
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     options: OnnxOptions | None = None,
@@ -182,7 +182,7 @@ def with_sizes(
 
 def read_stored(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     options: OnnxOptions | None = None,
@@ -302,7 +302,7 @@ def _one_line(name: str = "") -> Iterator[None]:
 
 def _resolve(
     opened: Opened,
-    inputs: Any,
+    inputs: object,
     dims: Mapping[str, int],
     batch_size: int | None,
     options: OnnxOptions,
@@ -346,7 +346,7 @@ def _with_small(model: Model, name: str, reopen: Reopen) -> Model:
 
 
 def _step(
-    model: Model, inputs: Any, batch_size: int | None, dims: Mapping[str, int], options: OnnxOptions
+    model: Model, inputs: object, batch_size: int | None, dims: Mapping[str, int], options: OnnxOptions
 ) -> tuple[Any, int | None, tuple[str, ...]]:
     """The inputs of a call with so many tokens in the state, the batch size left to set, and the inputs that are state.
 

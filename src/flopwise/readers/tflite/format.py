@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from flopwise.graph import Graph
 
 
-def _read(model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: TfliteOptions) -> Graph:
+def _read(model: object, inputs: object, dims: Any, batch_size: Any, progress: Any, options: TfliteOptions) -> Graph:
     from flopwise.readers.tflite.read import read_tflite
 
     return read_tflite(model, inputs, dims, batch_size, progress, options)

@@ -38,7 +38,7 @@ class Opened(NamedTuple):
 
 def read_tflite(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -127,7 +127,9 @@ def _stem(name: str) -> str:
     return os.path.splitext(os.path.basename(name))[0]
 
 
-def _graph(source: Source, opened: list[Opened], inputs: Any, batch_size: int | None, trips: dict[str, int]) -> Graph:
+def _graph(
+    source: Source, opened: list[Opened], inputs: object, batch_size: int | None, trips: dict[str, int]
+) -> Graph:
     specs = _specs(opened, inputs)
     ends: tuple[list[Tensor], list[Tensor]] = [], []
     nodes: list[Any] = []
@@ -184,7 +186,7 @@ def _offline(one: Opened, source: Source) -> dict[str, int]:
     return {name: offset for name, offset in names if offset >= 0} if subgraph == 0 else {}
 
 
-def _moved(node: Any, by: int) -> Any:
+def _moved(node: Any, by: int) -> object:
     """A node behind others: the owners of the bodies around it are so many places further on."""
     if not node.within:
         return node
@@ -197,7 +199,7 @@ def _input_names(one: Opened) -> dict[str, str]:
     return {one.prefix + (tensors[i.name].name or i.name): i.name for i in one.program.inputs}
 
 
-def _specs(opened: list[Opened], inputs: Any) -> dict[str, InputSpec]:
+def _specs(opened: list[Opened], inputs: object) -> dict[str, InputSpec]:
     names = [name for one in opened for name in _input_names(one)]
     return {spec.name: spec for spec in input_specs(inputs, names)}
 

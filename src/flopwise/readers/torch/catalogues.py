@@ -59,7 +59,7 @@ def _timm_maker(name: str) -> Callable[..., Any]:
     return partial(imported("timm").create_model, name, pretrained=False)
 
 
-def _transformers_maker(name: str) -> Callable[..., Any]:
+def _transformers_maker(name: str) -> Callable[..., object]:
     """The model of a type's own configuration, which takes the arguments."""
     library = imported("transformers")
 
@@ -82,7 +82,7 @@ CATALOGUES = {
 }
 
 
-def maker_of(library: str, name: str) -> Callable[..., Any]:
+def maker_of(library: str, name: str) -> Callable[..., object]:
     """The callable that makes a model of a library.
 
     Args:
@@ -104,7 +104,7 @@ def maker_of(library: str, name: str) -> Callable[..., Any]:
     return CATALOGUES[library].maker(name)
 
 
-def stated_image(source: str, model: Any) -> tuple[int, ...] | None:
+def stated_image(source: str, model: object) -> tuple[int, ...] | None:
     """Channels, height and width of the image that a library states for a model; None for any other model.
 
     Args:

@@ -21,19 +21,19 @@ def _matches(model: object) -> bool:
     return is_module(model) or is_function(model) or is_callable(model) or ends_in(model, (*PROGRAMS, *CHECKPOINTS))
 
 
-def _read(model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: TorchOptions) -> Graph:
+def _read(model: object, inputs: object, dims: Any, batch_size: Any, progress: Any, options: TorchOptions) -> Graph:
     from flopwise.readers.torch.model import read_model
 
     return read_model(model, inputs, dims, batch_size, progress, options)
 
 
-def _module(model: object, options: TorchOptions, progress: Callable[[str], None], in_memory: bool = False) -> Any:
+def _module(model: object, options: TorchOptions, progress: Callable[[str], None], in_memory: bool = False) -> object:
     from flopwise.readers.torch.model import module_of
 
     return module_of(model, options, progress, in_memory)[0]
 
 
-def _stored(model: object, inputs: Any, dims: Any, batch_size: Any, options: TorchOptions) -> StoredTensors:
+def _stored(model: object, inputs: object, dims: object, batch_size: object, options: TorchOptions) -> StoredTensors:
     from flopwise.readers.torch.model import module_of
     from flopwise.readers.weights.modules import stored_in_module
 

@@ -56,7 +56,7 @@ class Attributes(Mapping[str, Any]):
 
     __slots__ = ("call", "shared")
 
-    def __init__(self, attrs: Mapping[str, Any], call: Arguments) -> None:
+    def __init__(self, attrs: Mapping[str, object], call: Arguments) -> None:
         self.shared = attrs
         self.call = call
 
@@ -66,7 +66,7 @@ class Attributes(Mapping[str, Any]):
             return self.shared[name]
         return self.call.named if name == "args" else default
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> object:
         if name in self.shared:
             return self.shared[name]
         if name == "args":
@@ -107,7 +107,7 @@ def nodes_of(events: Sequence[Event]) -> tuple[Node, ...]:
     )
 
 
-def _attributes(event: Event, attrs: Mapping[str, Any], equal: dict[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+def _attributes(event: Event, attrs: Mapping[str, object], equal: dict[str, Mapping[str, Any]]) -> Mapping[str, object]:
     """The attributes of an operation; those that are equal to earlier ones are the same object."""
     if event.plan.foreign and event.plan.writes:
         attrs = {**attrs, WRITES: True}

@@ -116,7 +116,7 @@ def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -
             raise ModelError(f"{model}: has no argument {unexpected[1]!r}{hint}") from error
 
 
-def _argument_hint(make: Any, strange: str, message: str) -> str:
+def _argument_hint(make: object, strange: str, message: str) -> str:
     """The nearest of the arguments that a callable takes, or all: its own and those of what it passes them to."""
     inner = getattr(sys.modules.get(getattr(make, "__module__", "")), re.split(r"[.(]", message)[0], None)
     names: list[str] = []
@@ -182,7 +182,7 @@ def looked_up(model: str) -> Any:
     return thing
 
 
-def _module(model: str, where: str) -> Any:
+def _module(model: str, where: str) -> object:
     """A module by its name; the current folder is only looked into for what is nowhere else."""
     top, here = where.partition(".")[0], os.getcwd()
     in_folder = not _is_importable(top) and PathFinder.find_spec(top, [here]) is not None
@@ -219,13 +219,13 @@ def _nearest(where: str, missing: str, here: str) -> str:
     return f"{home}.{near[0]}".lstrip(".") + where[len(missing) :] if near else ""
 
 
-def _has(model: str, thing: Any, part: str) -> bool:
+def _has(model: str, thing: object, part: str) -> bool:
     """True if an object has an attribute; asking for it may import more."""
     with model_errors(model, "it was imported"), silent():
         return bool(repaired(lambda: hasattr(thing, part)))
 
 
-def _file(path: str) -> Any:
+def _file(path: str) -> object:
     if not os.path.isfile(path):
         raise ModelError(f"{path}: no such file")
     state = os.stat(path)

@@ -36,7 +36,7 @@ REST = "aten::data_dependent"
 
 def read_torch(
     model: nn.Module,
-    inputs: Any = None,
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -104,7 +104,7 @@ def result_of(model: nn.Module, inputs: Any, keep: Callable[[Any], Any]) -> Any:
             ) from failed.__cause__
 
 
-def graph_and_result(model: nn.Module, inputs: Any, keep: Callable[[Any], Any]) -> tuple[Graph, Any]:
+def graph_and_result(model: nn.Module, inputs: object, keep: Callable[[Any], Any]) -> tuple[Graph, Any]:
     """The graph of a module in eval mode, from one run on meta tensors, and the part to be kept of what it returns.
 
     Args:
@@ -208,7 +208,7 @@ def _of_run(
     )
 
 
-def _of_example(example: Any, inputs: Any, mode: Mode) -> Any:
+def _of_example(example: object, inputs: object, mode: Mode) -> object:
     """The inputs of an exported program: those that are given, else those that it was exported with.
 
     Raises:

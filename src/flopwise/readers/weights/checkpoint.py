@@ -152,7 +152,7 @@ def _reason(error: Exception) -> str:
 
 
 def _tensors(
-    value: Any, kind: type[Any], prefix: str = "", depth: int = 0, counter: Iterator[int] | None = None
+    value: object, kind: type[Any], prefix: str = "", depth: int = 0, counter: Iterator[int] | None = None
 ) -> Iterator[tuple[str, Any]]:
     """The tensors in nested containers by their dotted paths; only the weights of a checkpoint of training."""
     counter = counter or itertools.count()

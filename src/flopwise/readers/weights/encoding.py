@@ -62,7 +62,7 @@ class Encoding(NamedTuple):
     #: The function that made it and its arguments, for copies.
     made_by: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         assert self.made_by is not None
         return self.made_by
 
@@ -127,7 +127,7 @@ def numbers(array: Any) -> Any:
 def _decoder(dtype: str, stored: str) -> Callable[[Any], Any]:
     """A function from bytes to numbers in a type that NumPy has; 16 bits of a float32 are shifted to their place."""
 
-    def decode(data: Any) -> Any:
+    def decode(data: Any) -> object:
         import numpy
 
         array = data.view(stored)

@@ -77,7 +77,9 @@ def tensor_format(
     return Format(name, models, read, endings, matches, stored=stored, has_graph=False, weights=weights)
 
 
-def _read_checkpoint(model: Path, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: Options) -> Graph:
+def _read_checkpoint(
+    model: Path, inputs: object, dims: object, batch_size: object, progress: object, options: Options
+) -> Graph:
     name = os.fsdecode(model)
     if inputs is None:
         return _CHECKPOINT.read(model, inputs, dims, batch_size, progress, options)

@@ -13,7 +13,7 @@ from flopwise.graph.stored import Elements
 class ArrayElements(Elements):
     """Elements that are an array in memory once somebody asks."""
 
-    def __init__(self, load: Callable[[], Any], flat: bool = False) -> None:
+    def __init__(self, load: Callable[[], object], flat: bool = False) -> None:
         """
         Args:
             load: gives the array.
@@ -59,7 +59,7 @@ class ArrayElements(Elements):
 class RepeatedElements(Elements):
     """One value that stands for all elements, in no more memory than one of them."""
 
-    def __init__(self, value: Callable[[], Any], shape: tuple[int, ...]) -> None:
+    def __init__(self, value: Callable[[], object], shape: tuple[int, ...]) -> None:
         """
         Args:
             value: gives the value, an array of one element.

@@ -88,7 +88,7 @@ def _hollow(prefix: str, text: bytes, version: bytes, storages: list[str]) -> tu
     return archive, places
 
 
-def _unpickled(hollow: io.BytesIO) -> Any:
+def _unpickled(hollow: io.BytesIO) -> object:
     import torch
 
     def read() -> Any:

@@ -123,7 +123,7 @@ def parsed(text: bytes, name: str, what: str) -> dict[str, Any]:
     return content
 
 
-def _entry(file: str, name: str, value: Any, data: int) -> Entry:
+def _entry(file: str, name: str, value: object, data: int) -> Entry:
     def wrong(why: str) -> ModelError:
         return ModelError(f"{file}: tensor {name[:200]!r}: {why}")
 

@@ -8,7 +8,7 @@ import mmap
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any
+from typing import IO
 
 from flopwise.errors import ModelError
 from flopwise.graph.stored import Storage
@@ -34,7 +34,7 @@ class SourceStorage(Storage):
         self._beside: dict[str, SourceStorage] = {}
         self._held = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return SourceStorage, (self.reopened,)  # a copy, in another process too, opens the file by itself
 
     @classmethod

@@ -64,7 +64,7 @@ class StoredTensors:
         self.close()
 
 
-def in_memory(name: str, load: Callable[[], Any], shape: tuple[int, ...], dtype: str, **facts: Any) -> StoredTensor:
+def in_memory(name: str, load: Callable[[], object], shape: tuple[int, ...], dtype: str, **facts: Any) -> StoredTensor:
     """A tensor whose elements are an array in memory; ``dtype`` is a name of ``flopwise.graph.dtypes``."""
     return StoredTensor(name, shape, dtype, length(math.prod(shape), dtype), elements=ArrayElements(load), **facts)
 

@@ -149,7 +149,7 @@ class Archive:
                 f"{storage.name}: is truncated; {before[:200]!r} ends at byte {here:,} of {storage.size:,}"
             )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Archive, (self._storage,)
 
     def content(self, name: str) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise.errors import InputError
 from flopwise.report.commands.memory import content, totals
@@ -65,7 +65,7 @@ def _report(
     figures: Sequence[Figure],
     notes: Sequence[str],
     kind: Kind,
-    content: Callable[[], Any],
+    content: Callable[[], object],
 ) -> Report:
     """Lines of figures, a column for each batch size; operations are counted where these are not of bytes alone."""
 

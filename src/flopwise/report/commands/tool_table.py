@@ -141,7 +141,7 @@ def sheet(tool: Tool, look: Look, format: Format) -> Sheet:
         return _figures_only(tool, look, format.data)
     columns, data = tool.table.columns, format.data
 
-    def line(name: str, values: Sequence[Any]) -> Line:
+    def line(name: str, values: Sequence[object]) -> Line:
         cells = [_cell(c, v, look, data) for c, v in zip(columns, values, strict=True)]
         figures = [v for c, v in zip(columns, values, strict=True) if c.kind in ADDED]
         return Line((name, *cells), "unknown" if figures and set(figures) == {None} else "")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from flopwise.analyses.zoo.overview import Overview
 
 
-def query_report(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Report:
+def query_report(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Report:
     """The result of a query; JSON is a list of objects, one for each row."""
     sheet, plain = _sheet(columns, rows)
     return Report(lambda format, look: [sheet], lambda: [dict(zip(columns, row, strict=True)) for row in plain])
@@ -28,7 +28,7 @@ def overview_report(overview: Overview) -> Report:
     return Report(lambda format, look: [titled], subjects={"zoo": (overview,)})
 
 
-def _sheet(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[Sheet, list[list[Any]]]:
+def _sheet(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[Sheet, list[list[Any]]]:
     """The rows as a sheet, and as JSON has them."""
     plain = [[plain_value(value) for value in row] for row in rows]
     heads = (Head(name, name, _kind(name, [row[i] for row in plain]), i) for i, name in enumerate(columns))

@@ -46,14 +46,14 @@ def plain_shape(tensor: Tensor) -> list[int | str] | None:
     return None if tensor.shape is None else [d if isinstance(d, int) else str(d) for d in tensor.shape]
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: object) -> object:
     """A value of a query as JSON has it: a Decimal as a number, what JSON does not know as text."""
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
 
-def render_content(content: Any, look: Look | None = None) -> str:
+def render_content(content: object, look: Look | None = None) -> str:
     """JSON with an indent of 2, with shapes, figures by class and short values on one line.
 
     Only ASCII characters: others are escaped. How a report should look says nothing to programs.
@@ -66,7 +66,7 @@ def join(texts: Sequence[str]) -> str:
     return "[\n" + ",\n".join(texts) + "\n]"
 
 
-def _dump(value: Any, indent: str) -> str:
+def _dump(value: object, indent: str) -> str:
     if type(value) is int:
         return repr(value)
     inner = indent + "  "

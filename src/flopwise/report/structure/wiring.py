@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from flopwise.graph import STORED, Graph, Node
 from flopwise.graph.graph import Shape
@@ -43,7 +43,7 @@ def makers(values: Sequence[Edge], layers: int) -> list[list[int]]:
     return sources
 
 
-def likeness(node: Node, row: Row) -> tuple[Any, ...]:
+def likeness(node: Node, row: Row) -> tuple[object, ...]:
     """A key that layers share if they do the same work on tensors of the same sizes."""
     tensors = tuple(
         None if t is None else (t.shape, t.dtype, t.kind in STORED) for t in (*node.inputs, None, *node.outputs)

@@ -49,7 +49,7 @@ def pieces(terms: Mapping[str, Term], domains: Sequence[Domain], guards: Sequenc
     return {name: Piece(made, holds, functools.partial(most, terms[name])) for name, made in plain.items()}
 
 
-def checked(pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mapping[str, int]]) -> Callable[..., Any]:
+def checked(pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mapping[str, int]]) -> Callable[..., object]:
     """The function in pieces as one, which refuses sizes at which none of them is right.
 
     Args:

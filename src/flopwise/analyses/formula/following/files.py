@@ -32,7 +32,7 @@ class SizedPass(Pass):
         #: What finds shapes for which there is no rule; None: nothing does.
         self.explain: Explain | None = None
 
-    def case(self, node: Node, given: tuple[Fact, ...], key: Any, graph: Program, scope: Scope) -> Results:
+    def case(self, node: Node, given: tuple[Fact, ...], key: object, graph: Program, scope: Scope) -> Results:
         around, own = self.guards, Guards(reason=f"{_op(node)} {node.name!r}")
         self.guards = own
         try:

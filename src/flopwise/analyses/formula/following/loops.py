@@ -56,7 +56,7 @@ class Loops:
         if self.now is not None:
             self.made.update((tensor.name, self.now) for tensor in outputs)
 
-    def gathered(self, things: Any) -> int | None:
+    def gathered(self, things: object) -> int | None:
         """The loop of which some tensors are one from each turn, in order; None where they are not."""
         if not isinstance(things, (list, tuple)) or not things or not isinstance(things[0], Tensor):
             return None
@@ -132,7 +132,7 @@ def collapsed(rows: Sequence[Row], graph: Graph, loops: Loops, scales: Mapping[s
     return kept
 
 
-def _figures(row: Row) -> tuple[Any, ...]:
+def _figures(row: Row) -> tuple[object, ...]:
     return row.node.op, row.node.module, *(getattr(row, key) for key in (*FIGURES, *CLASSES))
 
 

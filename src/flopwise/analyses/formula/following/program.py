@@ -184,7 +184,7 @@ class ProgramSizes:
             if output.name != source.name:
                 self._sources.setdefault(output.name, source)
 
-    def _checked(self, output: Tensor, shape: Dims | None, arguments: Any) -> tuple[Dims | None, bool]:
+    def _checked(self, output: Tensor, shape: Dims | None, arguments: object) -> tuple[Dims | None, bool]:
         """The shape that a rule gives a result and True, or one that explains the result, if any, and False."""
         if shape is not None and (any(isinstance(n, Of) for n in shape) or tuple(map(int, shape)) != output.shape):
             shape = None  # a size is an element of a tensor, or the rule is wrong
@@ -251,7 +251,7 @@ class ProgramSizes:
         return thing
 
 
-def tensors_in(thing: Any) -> Iterator[Tensor]:
+def tensors_in(thing: object) -> Iterator[Tensor]:
     """The tensors among arguments."""
     if isinstance(thing, Tensor):
         yield thing

@@ -97,7 +97,7 @@ class Expressions:
             return sympy.Integer(term)
         return sympy.Add(*(sympy.Mul(c, *(atoms[a] ** p for a, p in m)) for m, c in term.terms.items()))
 
-    def _atom(self, atom: Atom) -> Any:
+    def _atom(self, atom: Atom) -> object:
         if atom not in self._atoms:
             self._atoms[atom] = self._made(atom)
         return self._atoms[atom]
@@ -166,7 +166,7 @@ class Expressions:
         return None if at is None else {self.symbols[n]: self.sympy.Integer(size) for n, size in at.items()}
 
 
-def _without_common_factors(expanded: Any, sympy: Any) -> Any:
+def _without_common_factors(expanded: object, sympy: Any) -> object:
     """The sum with the symbols that all terms share in front; numbers stay with the terms that they belong to."""
     terms = sympy.Add.make_args(expanded)
     if len(terms) < 2:
@@ -190,7 +190,7 @@ class _Weighed:
     #: Symbol -> size at which summands are compared; None: they stand as sympy sorts them.
     sizes: dict[Any, Any] | None = None
 
-    def _as_ordered_terms(self, expr: Any, order: Any = None) -> Any:
+    def _as_ordered_terms(self, expr: Any, order: object = None) -> object:
         sizes = self.sizes
         if sizes is None:
             return super()._as_ordered_terms(expr, order=order)  # type: ignore[misc]
@@ -215,10 +215,10 @@ def _text_printer() -> Any:
         def _print_ceiling(self, expr: Any) -> str:
             return self._quotient("ceil", expr.args[0])
 
-        def _print_Min(self, expr: Any) -> str:  # noqa: N802 - the printer looks for this name
+        def _print_Min(self, expr: object) -> str:  # noqa: N802 - the printer looks for this name
             return f"min({self._numbers_last(expr)})"
 
-        def _print_Max(self, expr: Any) -> str:  # noqa: N802 - the printer looks for this name
+        def _print_Max(self, expr: object) -> str:  # noqa: N802 - the printer looks for this name
             return f"max({self._numbers_last(expr)})"
 
         def _numbers_last(self, expr: Any) -> str:

@@ -11,11 +11,11 @@ from flopwise.operators.shapes.windows import scaled, windows
 from flopwise.operators.size import Dims, UnresolvedError, axis_of, broadcast, product, require, same
 
 
-def roll(x: Of, *settings: Any, **options: Any) -> Shapes:
+def roll(x: Of, *settings: object, **options: object) -> Shapes:
     return [x.shape]
 
 
-def reduced(x: Of, dim: Any = None, keepdim: bool = False, **options: Any) -> Shapes:
+def reduced(x: Of, dim: object = None, keepdim: bool = False, **options: object) -> Shapes:
     dim = options.get("axis", dim)
     if isinstance(dim, Of):
         return [broadcast(x.shape, dim.shape)]
@@ -25,33 +25,33 @@ def reduced(x: Of, dim: Any = None, keepdim: bool = False, **options: Any) -> Sh
     return [made, made]
 
 
-def vector_norm(x: Of, ord: Any = 2, dim: Any = None, keepdim: bool = False, **options: Any) -> Shapes:
+def vector_norm(x: Of, ord: object = 2, dim: object = None, keepdim: bool = False, **options: Any) -> Shapes:
     return reduced(x, dim, keepdim, **options)
 
 
-def top_k(x: Of, k: int, dim: int = -1, *settings: Any, **options: Any) -> Shapes:
+def top_k(x: Of, k: int, dim: int = -1, *settings: object, **options: object) -> Shapes:
     axis = axis_of(dim, len(x.shape))
     require(x.shape[axis] - k, ">=")
     return [(*x.shape[:axis], k, *x.shape[axis + 1 :])] * 2
 
 
-def sort(x: Of, *settings: Any, **options: Any) -> Shapes:
+def sort(x: Of, *settings: object, **options: object) -> Shapes:
     return [x.shape, x.shape]
 
 
-def histc(x: Of, bins: int = 100, *settings: Any, **options: Any) -> Shapes:
+def histc(x: Of, bins: int = 100, *settings: object, **options: object) -> Shapes:
     return [(bins,)]
 
 
-def search(table: Of, values: Of, *settings: Any, **options: Any) -> Shapes:
+def search(table: Of, values: Of, *settings: object, **options: object) -> Shapes:
     return [values.shape]
 
 
-def grouped(a: Of, b: Of, *settings: Any, **options: Any) -> Shapes:
+def grouped(a: Of, b: Of, *settings: object, **options: object) -> Shapes:
     return [(*a.shape[:-1], b.shape[-1])]
 
 
-def embedding(weight: Of, indices: Of, *settings: Any, **options: Any) -> Shapes:
+def embedding(weight: Of, indices: Of, *settings: object, **options: object) -> Shapes:
     table, places = weight.shape, indices.shape
     return [(*places, table[-1])]
 
@@ -59,7 +59,7 @@ def embedding(weight: Of, indices: Of, *settings: Any, **options: Any) -> Shapes
 class _Window:
     """The attributes of a pooling as the rule for windows asks for them."""
 
-    def __init__(self, rank: int, stride: Any, padding: Any, dilation: Any, ceil: Any) -> None:
+    def __init__(self, rank: int, stride: object, padding: object, dilation: object, ceil: object) -> None:
         several = {"strides": stride, "dilations": dilation, "pads": padding}
         self.held: dict[str, Any] = {k: _each(v, rank) for k, v in several.items()}
         self.held["pads"] = self.held["pads"] * 2
@@ -69,7 +69,7 @@ class _Window:
         return self.held.get(name, default)
 
 
-def _each(value: Any, rank: int) -> list[Any]:
+def _each(value: object, rank: int) -> list[Any]:
     values = list(value) if isinstance(value, (tuple, list)) else [value]
     return values * rank if len(values) == 1 else values
 
@@ -108,7 +108,7 @@ def adaptive_of(rank: int) -> Callable[..., Shapes]:
     return rule
 
 
-def upsample(x: Of, output_size: Any = None, *settings: Any, **options: Any) -> Shapes:
+def upsample(x: Of, output_size: object = None, *settings: Any, **options: Any) -> Shapes:
     sizes = options.get("output_size", output_size)
     if sizes is not None:
         return [(*x.shape[:2], *sizes)]
@@ -121,7 +121,7 @@ def upsample(x: Of, output_size: Any = None, *settings: Any, **options: Any) -> 
     return [(*x.shape[:2], *extents)]
 
 
-def attention(query: Of, key: Of, value: Of, *settings: Any, **options: Any) -> Shapes:
+def attention(query: Of, key: Of, value: Of, *settings: object, **options: object) -> Shapes:
     same(key.shape[-2], value.shape[-2])
     return [(*query.shape[:-1], value.shape[-1])]
 
@@ -130,35 +130,35 @@ def outer(x: Of, other: Of) -> Shapes:
     return [(x.shape[0], other.shape[0])]
 
 
-def matmul(a: Of, b: Of, *settings: Any, **options: Any) -> Shapes:
+def matmul(a: Of, b: Of, *settings: object, **options: object) -> Shapes:
     return [times(a.shape, b.shape)]
 
 
-def addmm(input: Of, *factors: Any, **options: Any) -> Shapes:
+def addmm(input: Of, *factors: object, **options: object) -> Shapes:
     """As the product of two tensors, which may be passed under two pairs of names, with the first added."""
     one, two = (f for f in (*factors, *options.values()) if isinstance(f, Of))
     return [broadcast(input.shape, times(one.shape, two.shape))]
 
 
-def linear(x: Of, weight: Of, bias: Any = None) -> Shapes:
+def linear(x: Of, weight: Of, bias: object = None) -> Shapes:
     same(x.shape[-1], weight.shape[-1])
     return [(*x.shape[:-1], *weight.shape[:-1])]
 
 
-def solved(a: Of, b: Of, *settings: Any, **options: Any) -> Shapes:
+def solved(a: Of, b: Of, *settings: object, **options: object) -> Shapes:
     return [(*broadcast(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])]
 
 
-def broadcasting(*args: Any, **options: Any) -> Shapes:
+def broadcasting(*args: object, **options: object) -> Shapes:
     """The common shape of all tensors."""
     return [broadcast(*(a.shape for a in (*args, *options.values()) if isinstance(a, Of)))]
 
 
-def grid_sampled(x: Of, grid: Of, *settings: Any, **options: Any) -> Shapes:
+def grid_sampled(x: Of, grid: Of, *settings: object, **options: object) -> Shapes:
     return [(*x.shape[:2], *grid.shape[1:-1])]
 
 
-def moments(x: Of, dim: Any = None, *settings: Any, **options: Any) -> Shapes:
+def moments(x: Of, dim: object = None, *settings: object, **options: Any) -> Shapes:
     options.pop("correction", None)
     options.pop("unbiased", None)
     return reduced(x, dim, **options)
@@ -171,7 +171,7 @@ def columns(x: Of, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride
     return [(*x.shape[:-3], x.shape[-3] * product(kernel), product(windows(window, x.shape[-2:], kernel)))]
 
 
-def recurrent(x: Of, *settings: Any) -> Shapes:
+def recurrent(x: Of, *settings: object) -> Shapes:
     """Steps with the hidden sizes of all directions, and the states; a packed sequence comes with its batch sizes."""
     weights = next(
         i for i, thing in enumerate(settings) if isinstance(thing, list) and isinstance(settings[i + 1], bool)
@@ -182,6 +182,6 @@ def recurrent(x: Of, *settings: Any) -> Shapes:
     return [(*x.shape[:-1], states[0].shape[-1] * (2 if settings[weights + 5] else 1)), *(s.shape for s in states)]
 
 
-def cell(x: Of, state: Any, *settings: Any) -> Shapes:
+def cell(x: Of, state: object, *settings: object) -> Shapes:
     """As the states."""
     return [s.shape for s in _each(state, 1)]

@@ -8,20 +8,20 @@ from flopwise.operators.shapes.calls.of import Of, Shapes, sizes_of
 from flopwise.operators.size import UnresolvedError, require
 
 
-def filled(*size: Any, **options: Any) -> Shapes:
+def filled(*size: object, **options: object) -> Shapes:
     return [tuple(sizes_of(size or (options["size"],)))]
 
 
-def full(size: Any, *settings: Any, **options: Any) -> Shapes:
+def full(size: Any, *settings: object, **options: object) -> Shapes:
     return [tuple(size)]
 
 
-def new_filled(x: Of, *size: Any, **options: Any) -> Shapes:
+def new_filled(x: Of, *size: object, **options: Any) -> Shapes:
     sizes = size or (options["size"],)
     return [tuple(sizes[0]) if isinstance(sizes[0], (tuple, list)) else tuple(sizes)]
 
 
-def new_full(x: Of, size: Any, *settings: Any, **options: Any) -> Shapes:
+def new_full(x: Of, size: Any, *settings: object, **options: object) -> Shapes:
     return [tuple(size)]
 
 
@@ -37,15 +37,15 @@ def arange(*ends: Any, **options: Any) -> Shapes:
     return [(-(-(end - start) // step),)]
 
 
-def linspace(start: Any, end: Any, steps: int, **options: Any) -> Shapes:
+def linspace(start: object, end: object, steps: int, **options: object) -> Shapes:
     return [(steps,)]
 
 
-def eye(n: int, m: int | None = None, **options: Any) -> Shapes:
+def eye(n: int, m: int | None = None, **options: object) -> Shapes:
     return [(n, n if m is None else m)]
 
 
-def alike(x: Of, *settings: Any, **options: Any) -> Shapes:
+def alike(x: Of, *settings: object, **options: object) -> Shapes:
     return [x.shape]
 
 
@@ -63,5 +63,5 @@ def one_hot(x: Of, num_classes: int = -1) -> Shapes:
     return [(*x.shape, num_classes)]
 
 
-def affine_grid(theta: Of, size: Any, *settings: Any, **options: Any) -> Shapes:
+def affine_grid(theta: Of, size: Any, *settings: object, **options: object) -> Shapes:
     return [(size[0], *size[2:], len(size) - 2)]

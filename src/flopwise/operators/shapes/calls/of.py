@@ -22,7 +22,7 @@ class Of:
         self.flags = flags
 
 
-def sizes_of(sizes: Sequence[Any]) -> list[int]:
+def sizes_of(sizes: Sequence[object]) -> list[int]:
     """Sizes that were passed one by one, or as one sequence."""
     sequence = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
     return list(sequence)

@@ -34,7 +34,7 @@ def flatten(x: Of, start_dim: int = 0, end_dim: int = -1) -> Shapes:
     return [(*x.shape[:first], product(x.shape[first : last + 1]), *x.shape[last + 1 :])]
 
 
-def squeeze(x: Of, dim: Any = None) -> Shapes:
+def squeeze(x: Of, dim: object = None) -> Shapes:
     axes = range(len(x.shape)) if dim is None else axes_of(dim, len(x.shape))
     return [tuple(n for i, n in enumerate(x.shape) if not (i in axes and n == 1))]
 
@@ -56,11 +56,11 @@ def turned(x: Of) -> Shapes:
     return [(*x.shape[:-2], *x.shape[:-3:-1])]
 
 
-def permute(x: Of, *dims: Any, **more: Any) -> Shapes:
+def permute(x: Of, *dims: object, **more: object) -> Shapes:
     return [tuple(x.shape[d] for d in sizes_of(dims or (more["dims"],)))]
 
 
-def movedim(x: Of, source: Any, destination: Any) -> Shapes:
+def movedim(x: Of, source: object, destination: object) -> Shapes:
     pairs = dict(zip(axes_of(destination, len(x.shape)), axes_of(source, len(x.shape)), strict=True))
     others = iter(i for i in range(len(x.shape)) if i not in pairs.values())
     return [tuple(x.shape[pairs[i] if i in pairs else next(others)] for i in range(len(x.shape)))]
@@ -99,7 +99,7 @@ def chunk(x: Of, chunks: int, dim: int = 0) -> Shapes:
     return split(x, -(-x.shape[axis_of(dim, len(x.shape))] // chunks), dim)
 
 
-def tensor_split(x: Of, indices_or_sections: Any, dim: int = 0) -> Shapes:
+def tensor_split(x: Of, indices_or_sections: object, dim: int = 0) -> Shapes:
     axis = axis_of(dim, len(x.shape))
     extent = x.shape[axis]
     if isinstance(indices_or_sections, (list, tuple)):
@@ -117,7 +117,7 @@ def unbind(x: Of, dim: int = 0) -> Shapes:
     return [(*x.shape[:axis], *x.shape[axis + 1 :])] * settled(x.shape[axis])
 
 
-def expand(x: Of, *size: Any, **more: Any) -> Shapes:
+def expand(x: Of, *size: object, **more: object) -> Shapes:
     sizes = sizes_of(size or (more["size"],))
     old = (*[1] * (len(sizes) - len(x.shape)), *x.shape)
     return [tuple(o if type(s) is int and s == -1 else common(o, s) for o, s in zip(old, sizes, strict=True))]
@@ -127,37 +127,37 @@ def expand_as(x: Of, other: Of) -> Shapes:
     return [broadcast(x.shape, other.shape)]
 
 
-def repeat(x: Of, *repeats: Any, **more: Any) -> Shapes:
+def repeat(x: Of, *repeats: object, **more: object) -> Shapes:
     times = sizes_of(repeats or (more["repeats"],))
     old = (*[1] * (len(times) - len(x.shape)), *x.shape)
     return [tuple(n * t for n, t in zip(old, times, strict=True))]
 
 
-def repeat_interleave(x: Of, repeats: Any, dim: int | None = None, **more: Any) -> Shapes:
+def repeat_interleave(x: Of, repeats: object, dim: int | None = None, **more: object) -> Shapes:
     if not isinstance(repeats, int) or dim is None:
         raise UnresolvedError
     axis = axis_of(dim, len(x.shape))
     return [(*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])]
 
 
-def pad(x: Of, pad: Sequence[int], *settings: Any, **options: Any) -> Shapes:
+def pad(x: Of, pad: Sequence[int], *settings: object, **options: object) -> Shapes:
     made = list(x.shape)
     for i in range(len(pad) // 2):
         made[-1 - i] = made[-1 - i] + (pad[2 * i] + pad[2 * i + 1])
     return [tuple(made)]
 
 
-def narrow(x: Of, dim: int, start: Any, length: int) -> Shapes:
+def narrow(x: Of, dim: int, start: object, length: int) -> Shapes:
     axis = axis_of(dim, len(x.shape))
     return [(*x.shape[:axis], length, *x.shape[axis + 1 :])]
 
 
-def select(x: Of, dim: int, index: Any) -> Shapes:
+def select(x: Of, dim: int, index: object) -> Shapes:
     axis = axis_of(dim, len(x.shape))
     return [(*x.shape[:axis], *x.shape[axis + 1 :])]
 
 
-def getitem(x: Of, index: Any) -> Shapes:
+def getitem(x: Of, index: object) -> Shapes:
     """Parts by whole numbers, slices, new axes, and tensors of places side by side."""
     parts = [_places(part) for part in (index if isinstance(index, tuple) else (index,))]
     used = sum(part is not None and part is not Ellipsis for part in parts)
@@ -187,7 +187,7 @@ def getitem(x: Of, index: Any) -> Shapes:
     return [(*shape[:front], *(broadcast(*places) if places else ()), *shape[front:])]
 
 
-def _places(part: Any) -> Any:
+def _places(part: object) -> Any:
     """A part of an index; a list of whole numbers as the tensor that it stands for."""
     if isinstance(part, list) and all(type(n) is int for n in part):
         return Of((len(part),))
@@ -209,12 +209,12 @@ def _part(extent: int, part: slice) -> int:
     return length
 
 
-def slice_(x: Of, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Shapes:
+def slice_(x: Of, dim: int = 0, start: object = None, end: object = None, step: int = 1) -> Shapes:
     axis = axis_of(dim, len(x.shape))
     return [(*x.shape[:axis], _part(x.shape[axis], slice(start, end, step)), *x.shape[axis + 1 :])]
 
 
-def gathered(x: Of, dim: int, index: Of, **more: Any) -> Shapes:
+def gathered(x: Of, dim: int, index: Of, **more: object) -> Shapes:
     return [index.shape]
 
 

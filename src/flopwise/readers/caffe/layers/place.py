@@ -206,7 +206,7 @@ def product(shape: Sequence[int]) -> int:
     return math.prod(shape)
 
 
-def show(shape: Sequence[Any]) -> str:
+def show(shape: Sequence[object]) -> str:
     """A shape as it is typed.
 
     >>> show((1, 3, 227, 227))

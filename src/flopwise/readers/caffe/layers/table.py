@@ -145,7 +145,7 @@ def _check_sizes(place: Place, lowered: Lowered) -> None:
             raise place.error("has a blob of more than 2^63 elements")
 
 
-def _stripped(shape: Sequence[Any]) -> tuple[Any, ...]:
+def _stripped(shape: Sequence[object]) -> tuple[object, ...]:
     """A shape without leading ones: old files store every blob with four dimensions."""
     start = next((i for i, dim in enumerate(shape) if dim != 1), len(shape))
     return tuple(shape[start:])

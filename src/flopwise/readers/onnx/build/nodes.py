@@ -215,13 +215,13 @@ def _attributes(held: Attributes) -> dict[str, Any]:
     return {name: _plain(value) for name, value in held.values.items() if _is_plain(value)}
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     return isinstance(value, int | float | str | Graph) or (
         isinstance(value, tuple) and all(isinstance(one, int | float | str) for one in value)
     )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, Graph):
         return value.name
     return list(value) if isinstance(value, tuple) else value

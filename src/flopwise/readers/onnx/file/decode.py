@@ -303,7 +303,7 @@ class Decoder:
         assert make is not None
         return make(held or b"")
 
-    def _one(self, number: int, depth: int) -> Callable[[bytes], Any] | None:
+    def _one(self, number: int, depth: int) -> Callable[[bytes], object] | None:
         """The decoder of the bytes in a field of an attribute; None where the field holds a number."""
         if number in (4, 9):
             return lambda data: data.decode("utf-8", "replace")

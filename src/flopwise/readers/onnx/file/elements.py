@@ -97,7 +97,7 @@ class OnnxElements(Elements):
         other = storage.beside(stored.external.get("location", ""), f"{self._model}: tensor {stored.name!r}")
         return Runs(other, [external_range(stored, nbytes, other.size, self._model)])
 
-    def _load(self) -> Any:
+    def _load(self) -> object:
         with reading(f"{self._model}: tensor {self.stored.name!r}"):
             return load(self.stored, self._model, self.storage.reopened if self.storage else None)
 

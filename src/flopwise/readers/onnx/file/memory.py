@@ -182,7 +182,7 @@ def _alone(message: Any, name: str) -> bytes:
     return data
 
 
-def _copy(message: Any, other: Any, name: str) -> None:
+def _copy(message: object, other: object, name: str) -> None:
     value = getattr(message, name)
     if hasattr(value, "extend"):
         getattr(other, name).extend(value)

@@ -233,7 +233,7 @@ def _listed(key: str, values: Sequence[float], kind: Kind, dtype: str) -> Stored
     return StoredTensor(key, (len(values),), dtype, nbytes, role=kind, elements=held)
 
 
-def _array(values: Sequence[float], dtype: str) -> Any:
+def _array(values: Sequence[float], dtype: str) -> object:
     import numpy
 
     return numpy.array(values, dtype)

@@ -130,7 +130,7 @@ def _numbers(stored: Stored, name: str, reopen: Reopen | None) -> Any:
     return encoded.decode(data)[:count].reshape(stored.dims)
 
 
-def _texts(stored: Stored, name: str, reopen: Reopen | None) -> Any:
+def _texts(stored: Stored, name: str, reopen: Reopen | None) -> object:
     """The elements of a tensor of texts."""
     import numpy
 

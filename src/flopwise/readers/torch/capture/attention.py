@@ -84,7 +84,7 @@ _ElementsOf: TypeAlias = Callable[[TorchTensor], TorchTensor | None]
 VARLEN = frozenset({"torch_attn._varlen_attn", "torch_attn._varlen_attn_out"})
 
 
-def ragged(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], elements_of: _ElementsOf) -> dict[str, Any]:
+def ragged(name: str, args: Sequence[object], kwargs: Mapping[str, object], elements_of: _ElementsOf) -> dict[str, Any]:
     """The lengths of the sequences of an attention and its heads, under "ragged"; nothing where they have one length.
 
     Args:
@@ -96,7 +96,7 @@ def ragged(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], elements_o
     return _varlen(name, args, kwargs, elements_of) if name in VARLEN else _nested(args, kwargs, elements_of)
 
 
-def _varlen(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], elements_of: _ElementsOf) -> dict[str, Any]:
+def _varlen(name: str, args: Sequence[object], kwargs: Mapping[str, Any], elements_of: _ElementsOf) -> dict[str, Any]:
     """Of an operator that is told the borders of sequences in a row."""
     names = ("query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k", "is_causal", "scale", "window_size")
     order = ("out", *names) if name.endswith("_out") else names
@@ -128,7 +128,7 @@ def _nested(args: Sequence[Any], kwargs: Mapping[str, Any], elements_of: _Elemen
 
 
 def _lengths(
-    borders: Sequence[Any], rows: Sequence[int], elements_of: _ElementsOf
+    borders: Sequence[object], rows: Sequence[int], elements_of: _ElementsOf
 ) -> tuple[tuple[int, ...], ...] | None:
     """The lengths of the sequences of queries and of keys, whose borders may be the same; None if one is not known."""
     queries = _between(borders[0], rows[0], elements_of)
@@ -136,7 +136,7 @@ def _lengths(
     return None if queries is None or keys is None else (queries, keys)
 
 
-def _between(borders: Any, rows: int, elements_of: _ElementsOf) -> tuple[int, ...] | None:
+def _between(borders: object, rows: int, elements_of: _ElementsOf) -> tuple[int, ...] | None:
     """The lengths between the borders of sequences in a row; None where they are not known, or not those of the row."""
     elements = elements_of(borders) if isinstance(borders, TorchTensor) else None
     if elements is None:
@@ -158,7 +158,7 @@ def _open(mask: TorchTensor) -> int:
     return count
 
 
-def pairs_of_block_mask(block_mask: Any, query: TorchTensor, key: TorchTensor) -> dict[str, int]:
+def pairs_of_block_mask(block_mask: object, query: TorchTensor, key: TorchTensor) -> dict[str, int]:
     """The pairs that a block mask of ``flex_attention`` leaves, under "pairs": its function is asked for every pair.
 
     Empty where there is none, or where its function needs elements that are not known.
@@ -190,7 +190,7 @@ _ON_CPU = (torch.float32, torch.float64, *_HALVES)
 _LONGEST_HEAD = 256
 
 
-def kernel_of(device: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> AttentionKernel:
+def kernel_of(device: str, args: Sequence[object], kwargs: Mapping[str, object]) -> AttentionKernel:
     """The kernel that PyTorch chooses for ``scaled_dot_product_attention``.
 
     Args:
@@ -227,7 +227,7 @@ def _are_taken(qkv: Sequence[Any], mask: Any) -> bool:
     return not isinstance(mask, TorchTensor) or mask.dim() in (2, 4)
 
 
-def laid_out(result: Any, query: Any, kernel: AttentionKernel) -> Any:
+def laid_out(result: object, query: object, kernel: AttentionKernel) -> object:
     """The result of an attention as a fused kernel lays it down: flash in the order of the query, the efficient one
     with the heads of a position beside each other.
     """

@@ -22,7 +22,9 @@ from flopwise.readers.torch.capture.tensors import flat
 from flopwise.readers.torch.capture.values import NeedsValues
 
 
-def run(recorder: Recorder, plan: Plan, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run(
+    recorder: Recorder, plan: Plan, func: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> object:
     """The result of an operator with functions inside, whose operations are recorded.
 
     Raises:
@@ -45,7 +47,7 @@ def run(recorder: Recorder, plan: Plan, func: Callable[..., Any], args: tuple[An
     raise ModelError(f"{plan.public} is an operator with functions inside, which flopwise does not know")
 
 
-def _intercepted(recorder: Recorder, function: Callable[..., Any]) -> Callable[..., Any]:
+def _intercepted(recorder: Recorder, function: Callable[..., object]) -> Callable[..., object]:
     """A function that is intercepted although it is called from where interception is off."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -55,7 +57,7 @@ def _intercepted(recorder: Recorder, function: Callable[..., Any]) -> Callable[.
     return call
 
 
-def _truth(recorder: Recorder, flag: Any, public: str) -> bool:
+def _truth(recorder: Recorder, flag: object, public: str) -> bool:
     """The truth of a condition, from its element.
 
     Raises:
@@ -94,8 +96,8 @@ def _cond(recorder: Recorder, plan: Plan, pred: Any, true_fn: Any, false_fn: Any
 
 
 def _while(
-    recorder: Recorder, plan: Plan, cond_fn: Any, body_fn: Any, carried: Sequence[Any], more: Sequence[Any] = ()
-) -> tuple[Any, ...]:
+    recorder: Recorder, plan: Plan, cond_fn: Any, body_fn: Any, carried: Sequence[object], more: Sequence[object] = ()
+) -> tuple[object, ...]:
     """As many runs of the body as the condition says."""
     state = tuple(carried)
     while _truth(recorder, cond_fn(*state, *more), plan.public):
@@ -103,7 +105,7 @@ def _while(
     return state
 
 
-def _map(recorder: Recorder, plan: Plan, function: Any, xs: Sequence[TorchTensor], more: Sequence[Any]) -> Any:
+def _map(recorder: Recorder, plan: Plan, function: Any, xs: Sequence[TorchTensor], more: Sequence[object]) -> object:
     """A run for each index of the first axis, and the results in a row."""
     runs = [function(*[x[i] for x in xs], *more) for i in range(xs[0].shape[0])]
     if isinstance(runs[0], TorchTensor):
@@ -115,10 +117,10 @@ def _scan(
     recorder: Recorder,
     plan: Plan,
     combine: Any,
-    init: Sequence[Any],
+    init: Sequence[object],
     xs: Sequence[TorchTensor],
-    more: Sequence[Any] = (),
-) -> tuple[Any, ...]:
+    more: Sequence[object] = (),
+) -> tuple[object, ...]:
     """A run for each index of the first axis, each with what the one before carried on."""
     state, rows = tuple(init), []
     for i in range(xs[0].shape[0]):
@@ -128,7 +130,7 @@ def _scan(
     return (*state, *[torch.stack(column) for column in zip(*rows, strict=True)])
 
 
-def _functionalized(recorder: Recorder, plan: Plan, operator: Any, **kwargs: Any) -> tuple[Any, ...]:
+def _functionalized(recorder: Recorder, plan: Plan, operator: object, **kwargs: Any) -> tuple[object, ...]:
     """The results of an operator that writes into arguments, and the copies that it wrote into in their place."""
     from torch._higher_order_ops import auto_functionalize
 
@@ -138,7 +140,9 @@ def _functionalized(recorder: Recorder, plan: Plan, operator: Any, **kwargs: Any
     return tuple(run(operator, **kwargs))
 
 
-def _effectful(recorder: Recorder, plan: Plan, token: Any, operator: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+def _effectful(
+    recorder: Recorder, plan: Plan, token: object, operator: Any, *args: object, **kwargs: Any
+) -> tuple[object, ...]:
     """The token that keeps operators in order, and the results of one of them."""
     result = operator(*args, **kwargs)
     return (token, *(result if isinstance(result, tuple) else (result,)))
@@ -187,7 +191,9 @@ def flex_attention(recorder: Recorder, args: tuple[Any, ...]) -> Any:
     return out, query.new_empty(query.shape[:-1], dtype=torch.float32), query.new_empty(query.shape[:-1])
 
 
-def _change_scores(recorder: Recorder, change: Callable[..., Any], shape: tuple[int, ...], like: TorchTensor) -> None:
+def _change_scores(
+    recorder: Recorder, change: Callable[..., object], shape: tuple[int, ...], like: TorchTensor
+) -> None:
     """Run the function for one score on all scores; a function that takes single scores only is unknown."""
     indices = [
         torch.empty([n if i == axis else 1 for i in range(4)], dtype=torch.int64, device="meta")

@@ -155,7 +155,7 @@ def _collections() -> list[int]:
     return [generation["collections"] for generation in gc.get_stats()]
 
 
-def holds_reals(data: Any) -> bool:
+def holds_reals(data: object) -> bool:
     """True if nested lists and arrays hold real or complex numbers."""
     if isinstance(data, (float, complex)):
         return True

@@ -59,7 +59,7 @@ def like(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwarg
     return recorder.record(plan, func, args, options, lambda: func(sized_by(first), *args[1:], **options))
 
 
-def move(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def move(recorder: Recorder, plan: Plan, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
     """A tensor of another type, or the same one where only the device changes."""
     if recorder.real:
         return recorder.record(plan, func, args, kwargs)

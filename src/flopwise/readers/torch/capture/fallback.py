@@ -16,7 +16,7 @@ from flopwise.readers.torch.capture.tensors import like_meta
 from flopwise.readers.torch.capture.values import Values
 
 
-def grouped_mm(mat_a: TorchTensor, mat_b: TorchTensor, *others: Any, **more: Any) -> TorchTensor:
+def grouped_mm(mat_a: TorchTensor, mat_b: TorchTensor, *others: object, **more: Any) -> TorchTensor:
     """(T, K) × (G, K, N) is (T, N); (M, K) × (K, N) with K split into groups is (G, M, N)."""
     offsets = more.get("offs", others[0] if others else None)
     groups = offsets.shape[0] if isinstance(offsets, TorchTensor) else 1
@@ -66,8 +66,8 @@ _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def second_attempt(
-    values: Values, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
-) -> Any:
+    values: Values, name: str, func: Callable[..., object], args: Sequence[Any], kwargs: dict[str, Any]
+) -> object:
     """The result with numbers in place of small tensors, or by a rule of ours; None when there is neither.
 
     Args:
@@ -96,7 +96,7 @@ def asks_for_elements(name: str, error: Exception) -> bool:
     return name in _COUNTING or any(words in str(error) for words in _WORDS)
 
 
-def _number(values: Values, thing: Any, any_will_do: bool) -> Any:
+def _number(values: Values, thing: object, any_will_do: bool) -> object:
     """A whole number in place of a tensor that holds one."""
     if isinstance(thing, TorchTensor):
         if thing.dim():

@@ -48,7 +48,7 @@ def each(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwarg
     return None if bare != name and plan.public.startswith("torch.ops.") else tuple(results)
 
 
-def _positional(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def _positional(name: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """The arguments in the order of the operator's schema, and those that it takes by name alone."""
     names = {key for key in kwargs if key != "alpha"}
     for schema in schemas(name) if names else ():
@@ -59,7 +59,7 @@ def _positional(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     return list(args), dict(kwargs)
 
 
-def _is_list(argument: Any) -> bool:
+def _is_list(argument: object) -> bool:
     return isinstance(argument, (tuple, list)) and bool(argument) and isinstance(argument[0], TorchTensor)
 
 

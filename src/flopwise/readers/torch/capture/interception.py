@@ -89,7 +89,7 @@ class Interception(TorchFunctionMode):
             "each": self._each,
         }
 
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: Any = None) -> object:
         plan = _PLANS.get(func)
         if plan is None:
             plan = plan_of(func)
@@ -106,7 +106,7 @@ class Interception(TorchFunctionMode):
             plan = _SIGN_PLANS.get(func) or _SIGN_PLANS.setdefault(func, plan._replace(public=plan.sign))
         return self.ways[plan.way](plan, func, args, kwargs or {})
 
-    def _device(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _device(self, plan: Plan, func: Any, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
         """The device of a tensor, or whether it is the meta device: the model's in place of a stand-in's."""
         if self._recorder.real:
             return func(*args, **kwargs)
@@ -127,7 +127,7 @@ class Interception(TorchFunctionMode):
             position.via = before
             self._inside.discard(func)
 
-    def _lower(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _lower(self, plan: Plan, func: Any, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
         """Leave to the dispatcher a function that is transformed, or that computes gradients.
 
         Raises:
@@ -140,13 +140,13 @@ class Interception(TorchFunctionMode):
             return func(*args, **kwargs)
         return func(*[swap(a) for a in args], **{k: swap(v) for k, v in kwargs.items()})
 
-    def _each(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _each(self, plan: Plan, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
         """The result of an operator on lists of tensors, which few programs call."""
         from flopwise.readers.torch.capture.foreach import each
 
         return each(self._recorder, plan, func, args, kwargs)
 
-    def _ask(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _ask(self, plan: Plan, func: Any, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
         recorder, swap = self._recorder, self._recorder.stand_ins.swap
         if recorder.real:
             return func(*args, **kwargs)
@@ -166,7 +166,7 @@ class Interception(TorchFunctionMode):
             return self._sized(plan, result, args, kwargs)
         return result
 
-    def _sized(self, plan: Plan, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _sized(self, plan: Plan, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """The size that a program passed, with its expression."""
         sizes, stand_ins = self._recorder.sizes, self._recorder.stand_ins
         asker = sys._getframe(3).f_globals.get("__name__", "")  # through ``_ask`` and ``__torch_function__``
@@ -219,7 +219,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # PyTorch's 
         self._recorder = recorder
         self._interception = interception
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         if self._recorder.position.busy or self._recorder.closed:
             return func(*args, **(kwargs or {}))
         with torch._C.DisableTorchFunction():  # PyTorch's own shape rules are written in Python as well

@@ -94,7 +94,7 @@ def _plain(function: types.FunctionType) -> types.FunctionType:
     return copy
 
 
-def _public(function: Any, name: str) -> str:
+def _public(function: object, name: str) -> str:
     """The name under which a program reaches a function ("torch.nn.functional.relu")."""
     module = getattr(function, "__module__", None) or ""
     owner = getattr(function, "__qualname__", name).rpartition(".")[0]
@@ -204,5 +204,5 @@ def synthetic(name: str, public: str) -> Plan:
     return Plan("record", name, public, _not_called)
 
 
-def _not_called(*args: Any) -> None:
+def _not_called(*args: object) -> None:
     raise AssertionError("an operation that is only written down was called")

@@ -25,10 +25,10 @@ def launches(recorder: Recorder) -> Iterator[None]:
         return
     original = interface.__getitem__
 
-    def launcher(kernel: Any, grid: Any) -> Callable[..., Any]:
+    def launcher(kernel: object, grid: object) -> Callable[..., object]:
         launch = original(kernel, grid)
 
-        def recorded(*args: Any, **kwargs: Any) -> Any:
+        def recorded(*args: object, **kwargs: Any) -> object:
             if threading.get_ident() not in recorder.threads:
                 return launch(*args, **kwargs)
             seen, result = not recorder.position.busy, None
@@ -88,7 +88,7 @@ def record_launch(recorder: Recorder, kernel: Any, args: Sequence[Any], kwargs: 
             stand_ins.values.lose(target)
 
 
-def name_of(kernel: Any) -> str:
+def name_of(kernel: object) -> str:
     """The name of a kernel's function; those that choose its options stand around it."""
     while not isinstance(getattr(kernel, "__name__", None), str) and hasattr(kernel, "fn"):
         kernel = kernel.fn

@@ -147,17 +147,17 @@ class Recorder:
         self.write(plan, result, graphed, named, targets)
         return result
 
-    def _swapped(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _swapped(self, args: tuple[object, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with stand-ins for the program's tensors."""
         swap = self.stand_ins.swap
         return tuple([swap(a) for a in args]), {k: swap(v) for k, v in kwargs.items()} if kwargs else kwargs
 
-    def _graphed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _graphed(self, args: tuple[object, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with graph tensors for stand-ins."""
         graphed = self.stand_ins.graphed
         return tuple([graphed(a) for a in args]), {k: graphed(v) for k, v in kwargs.items()} if kwargs else {}
 
-    def _targets(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[TorchTensor]:
+    def _targets(self, plan: Plan, args: tuple[object, ...], kwargs: dict[str, Any]) -> Sequence[TorchTensor]:
         """The tensors that an operation is about to write into."""
         targets = written(plan.writes, args, kwargs)
         if self.before_write is not None:
@@ -165,7 +165,7 @@ class Recorder:
                 self.before_write(target)
         return targets
 
-    def _remarks(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _remarks(self, name: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Facts about an operation's arguments beside shapes, by name: stored elements, lengths, masks, packing."""
         scope, modules = self.position.scope, self.position.modules
         if name in SPARSE:
@@ -190,9 +190,9 @@ class Recorder:
     def write(
         self,
         plan: Plan,
-        result: Any,
-        graphed: tuple[Any, ...],
-        named: Mapping[str, Any],
+        result: object,
+        graphed: tuple[object, ...],
+        named: Mapping[str, object],
         targets: Sequence[TorchTensor] = (),
     ) -> None:
         """Write an operation down, and give its results graph tensors.
@@ -229,7 +229,7 @@ class Recorder:
         """The elements of a tensor of the program; None where they are not known."""
         return tensor if self.real and not tensor.is_meta else self.stand_ins.elements_of(tensor)
 
-    def _apart(self, result: Any, targets: Sequence[TorchTensor]) -> Any:
+    def _apart(self, result: object, targets: Sequence[TorchTensor]) -> object:
         """The results of an operator that is not PyTorch's: one that is an argument as it was, because a shape rule
         hands it back, becomes a tensor of its own.
         """
@@ -242,7 +242,7 @@ class Recorder:
             return result.__class__([self._apart(part, targets) for part in result])
         return result
 
-    def applied(self, name: str, args: Sequence[Any], result: Any) -> None:
+    def applied(self, name: str, args: Sequence[object], result: object) -> None:
         """Write down a function with its own gradient, whose results are new tensors made from its arguments."""
         graphed = tuple(self.stand_ins.tensor_of(a) for a in args if isinstance(a, TorchTensor))
         outputs = [self.stand_ins.result(part, False) for part in flat((result,))]
@@ -259,7 +259,7 @@ class Recorder:
         if tensor.is_floating_point() or tensor.is_complex():
             self._read.append(self.stand_ins.tensor_of(tensor))
 
-    def elements_were_read(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    def elements_were_read(self, args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
         """True if arguments hold real numbers that may follow from the input, because the program has read elements of
         a tensor that does.
         """
@@ -276,7 +276,7 @@ class Recorder:
         self._append(UNSEEN, (), {}, (tensor,))
 
     def _append(
-        self, plan: Plan, graphed: tuple[Any, ...], named: Mapping[str, Any], outputs: Sequence[Tensor]
+        self, plan: Plan, graphed: tuple[object, ...], named: Mapping[str, object], outputs: Sequence[Tensor]
     ) -> None:
         here = self.position
         via = (*here.regions, *here.via, plan.public)
@@ -291,11 +291,11 @@ class Recorder:
         self,
         plan: Plan,
         func: Any,
-        args: Sequence[Any],
+        args: Sequence[object],
         kwargs: dict[str, Any],
-        value: Callable[[], Any] | None,
+        value: Callable[[], object] | None,
         targets: Sequence[TorchTensor],
-    ) -> Any:
+    ) -> object:
         """The result on meta tensors, with its elements beside where they follow from constants."""
         if plan.name in RECURRENT and not (self.low or kwargs):
             from flopwise.readers.torch.capture.recurrent import shortened
@@ -332,7 +332,7 @@ class Recorder:
         return self.stand_ins.constant(result) if type(result) is TorchTensor and not result.is_meta else result
 
 
-def _has_values(args: Sequence[Any]) -> bool:
+def _has_values(args: Sequence[object]) -> bool:
     """True if the elements of an argument are known, so that those of the result may be."""
     for arg in args:
         if isinstance(arg, TorchTensor):
@@ -343,7 +343,7 @@ def _has_values(args: Sequence[Any]) -> bool:
     return False
 
 
-def _cached(plan: Plan, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _cached(plan: Plan, func: Any, args: Sequence[object], kwargs: dict[str, Any]) -> object:
     """A result like the one that the same shapes gave before, or a new one."""
     key = key_of(plan.name, args, kwargs)
     result = again(key)

@@ -51,7 +51,7 @@ def shortened(func: Callable[..., Any], args: Sequence[Any], saved: SavedStorage
     return (_stretched(result[0], axis, steps), *result[1:])
 
 
-def _axis(args: Sequence[Any]) -> int:
+def _axis(args: Sequence[object]) -> int:
     """The axis of the steps: the second where the batch is the first."""
     return 1 if args[-1] else 0
 

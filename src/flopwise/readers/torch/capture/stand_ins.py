@@ -361,7 +361,7 @@ class SavedStorages:
         self._storages: dict[int, Any] = {}
         self._stated: tuple[tuple[str, int], ...] | None = None
 
-    def hooks(self) -> AbstractContextManager[Any]:
+    def hooks(self) -> AbstractContextManager[object]:
         """The hooks through which autograd says what it keeps.
 
         It keeps nothing: an operation that keeps its own result would keep itself alive, and no gradient is computed.

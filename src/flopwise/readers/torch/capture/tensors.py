@@ -57,7 +57,7 @@ def elements_in_a_row(tensor: TorchTensor) -> TorchTensor | None:
     return values if isinstance(values, TorchTensor) and tensor.dim() == values.dim() + 1 else None
 
 
-def stored_elements(args: Sequence[Any]) -> dict[str, int]:
+def stored_elements(args: Sequence[object]) -> dict[str, int]:
     """The number of stored elements of the sparse matrix among some arguments, under "nnz"."""
     for arg in args:
         if isinstance(arg, TorchTensor) and arg.layout is not torch.strided and not arg.is_meta:
@@ -79,7 +79,7 @@ def unpacked(packed: Any) -> tuple[TorchTensor, TorchTensor | None] | None:
     return None
 
 
-def packed_tensors(args: Sequence[Any], module: str) -> dict[str, Tensor]:
+def packed_tensors(args: Sequence[object], module: str) -> dict[str, Tensor]:
     """The weight and the bias in the packed form of a quantized layer, by name; nothing where there is none.
 
     Args:

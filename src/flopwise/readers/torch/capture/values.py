@@ -100,7 +100,7 @@ class Values:
             return type(values)(map(self.shaped_as, values))
         return values
 
-    def settled_index(self, index: Any, stand_in: Callable[[TorchTensor], TorchTensor]) -> Any:
+    def settled_index(self, index: object, stand_in: Callable[[TorchTensor], TorchTensor]) -> object:
         """An index in which flags whose elements are known have become positions, as many as there are.
 
         Args:
@@ -123,7 +123,7 @@ class Values:
             return tuple([stand_in(positions) for positions in value.nonzero(as_tuple=True)])
         return index
 
-    def in_numbers(self, data: Sequence[Any]) -> tuple[list[Any], bool]:
+    def in_numbers(self, data: Sequence[object]) -> tuple[list[Any], bool]:
         """Numbers in place of the tensors in nested lists, any where they are unknown; and whether all are known."""
         parts, complete = [], True
         for part in data:
@@ -137,7 +137,7 @@ class Values:
             complete = complete and exact is not None and exact is not False
         return parts, complete
 
-    def _number(self, bound: Any) -> Any:
+    def _number(self, bound: object) -> object:
         """A bound of a slice as a number."""
         if not isinstance(bound, TorchTensor):
             return bound
@@ -175,7 +175,7 @@ class Values:
         if values is not None:
             self._lost.add(values.untyped_storage().data_ptr())
 
-    def _computed(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
+    def _computed(self, func: Any, args: Sequence[object], kwargs: Mapping[str, object], result: object) -> object:
         tensors = list(flat((*args, *kwargs.values()) if kwargs else args))
         if not tensors or any(self.of(tensor) is None for tensor in tensors):
             return None
@@ -192,7 +192,7 @@ class Values:
         is_mask = values.__class__ is TorchTensor and values.dtype is torch.bool
         return values if _elements(values) <= (LARGEST_FLAGS if is_mask else LARGEST) else None
 
-    def _with_elements(self, thing: Any) -> Any:
+    def _with_elements(self, thing: object) -> object:
         if isinstance(thing, TorchTensor):
             return self.of(thing)
         if thing.__class__ in (tuple, list):
@@ -204,7 +204,7 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 _FLAGS = (torch.bool, torch.uint8)
 
 
-def _elements(result: Any) -> int:
+def _elements(result: object) -> int:
     return sum(tensor.numel() for tensor in flat((result,)))
 
 

@@ -146,7 +146,7 @@ def _pipeline(components: Components) -> Any:
     return pipeline
 
 
-def _tokenizer(most: int) -> Any:
+def _tokenizer(most: int) -> object:
     """A tokenizer that knows one word: what a prompt says changes no cost."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -168,11 +168,11 @@ def _tokenizer(most: int) -> Any:
 
 @contextlib.contextmanager
 def _replaced(
-    pipeline: Any, components: Components, calls: list[Call], progress: Callable[[str], None]
+    pipeline: object, components: Components, calls: list[Call], progress: Callable[[str], None]
 ) -> Iterator[None]:
     """Modules and their decoders are stand-ins of themselves, and finished images are not processed."""
 
-    def finished(*args: Any, **kwargs: Any) -> None:
+    def finished(*args: object, **kwargs: object) -> None:
         raise _FinishedError
 
     for processor in ("image_processor", "video_processor"):
@@ -193,7 +193,7 @@ def _stand_in(component: str, module: nn.Module, calls: list[Call], progress: Ca
     """Give a module a class whose calls are noted, and which believes that it is where latents are made."""
     kind: Any = type(module)
 
-    def noted(called: nn.Module) -> Callable[..., Any]:
+    def noted(called: nn.Module) -> Callable[..., object]:
         places: dict[str, int] = {}
         results: dict[str, Any] = {}
 
@@ -224,7 +224,7 @@ def _stand_in(component: str, module: nn.Module, calls: list[Call], progress: Ca
     module.__class__ = own
 
 
-def _signature(value: Any) -> str:
+def _signature(value: object) -> str:
     """A key of what decides the cost of a call: shapes and types of tensors, whole numbers and their lists."""
     if isinstance(value, torch.Tensor):
         return f"{value.dtype}{tuple(value.shape)}"
@@ -235,7 +235,7 @@ def _signature(value: Any) -> str:
     return str(value) if isinstance(value, (int, str)) else type(value).__name__
 
 
-def _handed(value: Any) -> Any:
+def _handed(value: object) -> object:
     """An argument for the reader: whole numbers and flags as they are, other tensors without memory."""
     tensors = {
         id(tensor): tensor
@@ -248,7 +248,7 @@ def _handed(value: Any) -> Any:
     return copied(value, tensors)
 
 
-def _without_contents(value: Any) -> Any:
+def _without_contents(value: object) -> object:
     """The result of a module with zeros in its place, which take no memory."""
     return copied(
         value,

@@ -15,7 +15,7 @@ _LONGEST = ("max_position_embeddings", "n_positions")
 _BINS = ("feature_projection_input_dim", "input_feat_per_channel", "num_mel_bins", "feature_size", "input_dim")
 
 
-def configured(model: Any, names: Sequence[str], sizes: Dims | None = None) -> dict[str, tuple[int, ...]] | None:
+def configured(model: object, names: Sequence[str], sizes: Dims | None = None) -> dict[str, tuple[int, ...]] | None:
     """A shape for each input that a model needs; None for a model without such a configuration.
 
     Args:
@@ -45,14 +45,14 @@ def configured(model: Any, names: Sequence[str], sizes: Dims | None = None) -> d
     return shapes or None
 
 
-def _text_length(config: Any) -> int:
+def _text_length(config: object) -> int:
     """Tokens of a text: 128, or as many as the model takes at most."""
     parts = (getattr(config, "text_config", None) or config, config)
     limits = [_number(part, *_LONGEST) or 0 for part in parts]  # -1 where there is none
     return min(SEQUENCE, next((limit for limit in limits if limit > 0), SEQUENCE))
 
 
-def _image(vision: Any) -> tuple[int, ...]:
+def _image(vision: object) -> tuple[int, ...]:
     """Frames of a film, channels, height and width."""
     side: Any = getattr(vision, "image_size", None) or 224
     height, width = (side, side) if isinstance(side, int) else tuple(side)[:2]
@@ -60,7 +60,7 @@ def _image(vision: Any) -> tuple[int, ...]:
     return (*((frames,) if frames else ()), _number(vision, "num_channels", "in_channels") or 3, height, width)
 
 
-def _spectrum(config: Any, main: bool, length: int) -> tuple[int, int]:
+def _spectrum(config: object, main: bool, length: int) -> tuple[int, int]:
     """Moments and frequencies of a spectrum, in the order in which the model takes them.
 
     Args:
@@ -77,7 +77,7 @@ def _spectrum(config: Any, main: bool, length: int) -> tuple[int, int]:
     return length, bins
 
 
-def _sound(config: Any, samples: int) -> tuple[int, ...]:
+def _sound(config: object, samples: int) -> tuple[int, ...]:
     """Samples, channels and samples, or the rows of a spectrum."""
     bins = None if hasattr(config, "conv_kernel") else _number(config, "num_mel_bins")  # else it reads samples
     if bins:
@@ -86,12 +86,12 @@ def _sound(config: Any, samples: int) -> tuple[int, ...]:
     return (samples,) if channels is None else (channels, samples)
 
 
-def _in_text(config: Any, kind: str) -> bool:
+def _in_text(config: object, kind: str) -> bool:
     """True if images or sounds take the places of tokens in the text; then text alone is a complete input."""
     return any(_number(config, f"{kind}_token_{word}") is not None for word in ("id", "index"))
 
 
-def _number(config: Any, *names: str) -> int | None:
+def _number(config: object, *names: str) -> int | None:
     """The first of these that the configuration has as a whole number."""
     for name in names:
         value = getattr(config, name, None)

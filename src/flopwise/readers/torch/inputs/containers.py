@@ -16,7 +16,7 @@ ATOMS = (type(None), bool, int, float, complex, str, bytes, type, torch.dtype, t
 CLOSED = (*ATOMS, nn.Module, FunctionType, MethodType, BuiltinFunctionType, ModuleType)
 
 
-def tensors_inside(value: Any, name: str = "") -> Iterator[tuple[str, TorchTensor]]:
+def tensors_inside(value: object, name: str = "") -> Iterator[tuple[str, TorchTensor]]:
     """The tensors inside a value, each once, with a dotted name below ``name``.
 
     Looks into lists, tuples, mappings and the attributes of plain objects, such as a cache of keys and values.
@@ -24,7 +24,7 @@ def tensors_inside(value: Any, name: str = "") -> Iterator[tuple[str, TorchTenso
     yield from _tensors_in(value, name, set())
 
 
-def _tensors_in(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, TorchTensor]]:
+def _tensors_in(value: object, name: str, seen: set[int]) -> Iterator[tuple[str, TorchTensor]]:
     if isinstance(value, CLOSED) or id(value) in seen:
         return
     seen.add(id(value))
@@ -64,7 +64,7 @@ def copied(value: Any, tensors: Mapping[int, TorchTensor]) -> Any:
         return value
 
 
-def _modules_inside(value: Any, seen: set[int]) -> Iterator[nn.Module]:
+def _modules_inside(value: object, seen: set[int]) -> Iterator[nn.Module]:
     if isinstance(value, nn.Module):
         yield value
     elif not (isinstance(value, (*CLOSED, TorchTensor)) or id(value) in seen):

@@ -107,7 +107,7 @@ class Making:
         spec = parse(text, [position_name(names, position)])
         return None, self._from(spec)
 
-    def _from(self, spec: InputSpec) -> Any:
+    def _from(self, spec: InputSpec) -> object:
         if spec.value is not None:
             wanted = _BY_NAME.get(spec.dtype or "")
             tensor = torch.as_tensor(numpy.asarray(spec.value))
@@ -139,7 +139,7 @@ class Making:
         return size
 
 
-def _literal(name: str, text: str) -> Any:
+def _literal(name: str, text: str) -> object:
     """The value that a text spells as Python does; nothing is evaluated.
 
     Raises:

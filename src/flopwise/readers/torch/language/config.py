@@ -117,7 +117,7 @@ def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
     return _of_content(transformers, read_object(path), str(path), str(path.parent), trust_code)
 
 
-def stated_settings(model: str | os.PathLike[str]) -> Mapping[str, Any]:
+def stated_settings(model: str | os.PathLike[str]) -> Mapping[str, object]:
     """The configuration as it is spelled, before transformers reads it; empty for a GGUF file."""
     name = os.fsdecode(model)
     if name.lower().endswith(GGUF):
@@ -127,7 +127,7 @@ def stated_settings(model: str | os.PathLike[str]) -> Mapping[str, Any]:
     return read_object(Path(name) / FILE if os.path.isdir(name) else Path(name))
 
 
-def _of_content(transformers: Any, content: Mapping[str, Any], name: str, place: str, trust_code: bool) -> Any:
+def _of_content(transformers: Any, content: Mapping[str, object], name: str, place: str, trust_code: bool) -> object:
     """The configuration that a JSON object spells.
 
     Args:
@@ -161,7 +161,7 @@ def _of_content(transformers: Any, content: Mapping[str, Any], name: str, place:
             raise ModelError(f"{name}: sizes cannot be 0: {zero or 'one that others are divided by'}") from None
 
 
-def _check(content: Mapping[str, Any], name: str) -> None:
+def _check(content: Mapping[str, object], name: str) -> None:
     """Refuse element types, quantisation and architectures of the wrong kind.
 
     Raises:
@@ -183,7 +183,7 @@ def _check(content: Mapping[str, Any], name: str) -> None:
             raise ModelError(f"{name}: {key} is {kind!r}, which is not an element type such as 'bfloat16'")
 
 
-def refuse_long_lists(content: Mapping[str, Any], name: str) -> None:
+def refuse_long_lists(content: Mapping[str, object], name: str) -> None:
     """Refuse a configuration beyond the limits of layers and labels; transformers makes lists of that length.
 
     Raises:
@@ -198,14 +198,14 @@ def refuse_long_lists(content: Mapping[str, Any], name: str) -> None:
             within_limit("language_modules", _sum(value), f"{name}: {key} is", "labels")
 
 
-def _sum(value: Any) -> float:
+def _sum(value: object) -> float:
     """The sum of the numbers in a value and in its lists."""
     if isinstance(value, list):
         return sum(map(_sum, value))
     return value if isinstance(value, (int, float)) else 0
 
 
-def refuse_foreign_parts(content: Mapping[str, Any], name: str) -> None:
+def refuse_foreign_parts(content: Mapping[str, object], name: str) -> None:
     """Refuse a configuration that names files or code elsewhere; transformers would load them.
 
     Raises:
@@ -246,7 +246,7 @@ def _unknown(transformers: Any, kind: str, has_code: bool) -> str:
     return f"transformers {transformers.__version__} does not know the model type {kind!r}{hint}{code}"
 
 
-def _transformers(name: str) -> Any:
+def _transformers(name: str) -> object:
     try:
         import torch  # noqa: F401 - transformers without it builds no models
 
@@ -278,7 +278,7 @@ def read_object(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _from_hub(transformers: Any, name: str) -> Mapping[str, Any]:
+def _from_hub(transformers: Any, name: str) -> Mapping[str, object]:
     """The configuration of a model on the hub: from transformers' cache, else over the network where there is one."""
     repository = name[len(HUB) :]
     if not _REPOSITORY.fullmatch(repository):
@@ -318,7 +318,7 @@ def _reachable() -> bool:
     return True
 
 
-def _from_gguf(transformers: Any, name: str) -> Any:
+def _from_gguf(transformers: Any, name: str) -> object:
     """The configuration that the header of a GGUF file stands for, by transformers' own mapping.
 
     What a GGUF file holds in blocks is dequantised before it is multiplied; engines keep the cache in half precision,
@@ -362,7 +362,7 @@ def _from_gguf(transformers: Any, name: str) -> Any:
 _SIZES = ("block_count", "embedding_length", "feed_forward_length", "attention.head_count")
 
 
-def _require_sizes(content: Mapping[str, Any], kind: str, name: str) -> None:
+def _require_sizes(content: Mapping[str, object], kind: str, name: str) -> None:
     """Refuse a header without the sizes that transformers takes from it.
 
     Raises:

@@ -33,7 +33,7 @@ class _Joined(nn.Module):
         return joined
 
 
-def predicting_head(model: Any) -> tuple[Any, int]:
+def predicting_head(model: Any) -> tuple[object, int]:
     """A head of a model of transformers as a model of one layer, and how many such heads the model has.
 
     Raises:

@@ -130,7 +130,7 @@ def _same(one: nn.Module, other: nn.Module, numbers: tuple[int, int]) -> bool:
     )
 
 
-def _type(tensor: Any) -> Any:
+def _type(tensor: Any) -> object:
     return None if tensor is None else (tensor.shape, tensor.dtype, tensor.requires_grad)
 
 

@@ -42,7 +42,7 @@ class Encoded:
 class _Encoder(nn.Module):
     """The encoder and projector of a model, by the method that its own ``forward()`` calls."""
 
-    def __init__(self, model: Any, method: str) -> None:
+    def __init__(self, model: object, method: str) -> None:
         super().__init__()
         self.model = model
         self.method = method
@@ -53,7 +53,7 @@ class _Encoder(nn.Module):
         return getattr(result, "pooler_output", result)
 
 
-def encoded_image(module: Any, model: object, width: int, height: int) -> Encoded:
+def encoded_image(module: object, model: object, width: int, height: int) -> Encoded:
     """The encoder of an image of a size, as the model's own image processor cuts it.
 
     Args:
@@ -131,7 +131,7 @@ def _stated(model: object) -> Mapping[str, Any]:
     return json_object(os.path.join(folder, "preprocessor_config.json")) or (joint if isinstance(joint, dict) else {})
 
 
-def _size_of_encoder(config: Any, processor: Any) -> dict[str, Any]:
+def _size_of_encoder(config: object, processor: object) -> dict[str, Any]:
     """The sizes of images and patches that an encoder takes, in place of a processor's defaults."""
     vision = getattr(config, "vision_config", None)
     patches = {}

@@ -114,7 +114,7 @@ def head_notes(module: nn.Module, model: str | os.PathLike[str]) -> tuple[str, .
     return (f"{why}; counted as {kind}", *overridden)
 
 
-def _overridden(config: Any, stated: Mapping[str, Any]) -> Iterator[str]:
+def _overridden(config: object, stated: Mapping[str, object]) -> Iterator[str]:
     """A note for each switch that the configuration states, and that transformers sets to something else."""
     if stated.get("model_type") != getattr(config, "model_type", None):  # the module is of a part of it
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flopwise.errors import InputError
 
@@ -63,7 +63,7 @@ class Schemes:
             self._patience -= time.monotonic() - began
 
 
-def schemes_of(method: str, settings: Mapping[str, Any]) -> Schemes | None:
+def schemes_of(method: str, settings: Mapping[str, object]) -> Schemes | None:
     """The schemes that settings state; None where they are not of a form that names modules.
 
     Raises:
@@ -77,7 +77,7 @@ def schemes_of(method: str, settings: Mapping[str, Any]) -> Schemes | None:
     return None
 
 
-def _of_groups(groups: Mapping[str, Any]) -> Iterator[tuple[str, Scheme | None]]:
+def _of_groups(groups: Mapping[str, object]) -> Iterator[tuple[str, Scheme | None]]:
     """Each target in ``config_groups`` of compressed-tensors with its scheme; the first group that names it counts.
 
     https://github.com/vllm-project/compressed-tensors, ``QuantizationConfig``
@@ -93,7 +93,7 @@ def _of_groups(groups: Mapping[str, Any]) -> Iterator[tuple[str, Scheme | None]]
                 yield str(target), _scheme(weights, "num_bits", 8) if isinstance(weights, Mapping) else None
 
 
-def _scheme(settings: Mapping[str, Any], key: str, default: int) -> Scheme:
+def _scheme(settings: Mapping[str, object], key: str, default: int) -> Scheme:
     bits, group = settings.get(key, default), settings.get("group_size")
     if type(bits) is not int or not 1 <= bits <= 16:
         raise InputError(f"quantization_config: {key} is {bits!r}; expected: 1 to 16")
@@ -102,7 +102,7 @@ def _scheme(settings: Mapping[str, Any], key: str, default: int) -> Scheme:
     return Scheme(bits, -1 if group is None else group, settings.get("type") == "float")
 
 
-def _of_torchao(config: Any) -> Iterator[tuple[str, Scheme | None]]:
+def _of_torchao(config: object) -> Iterator[tuple[str, Scheme | None]]:
     """Targets and schemes that ``torchao.core.config.config_to_dict`` writes: for all linear layers, or by path.
 
     Raises:

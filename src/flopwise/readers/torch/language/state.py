@@ -82,7 +82,7 @@ def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1, encoded:
 _WINDOW = "window"
 
 
-def carry(inputs: Mapping[str, Any], sizes: Mapping[int, int]) -> None:
+def carry(inputs: Mapping[str, object], sizes: Mapping[int, int]) -> None:
     """Put sizes that carry expressions in place of the numbers that the caches among the inputs keep of themselves.
 
     Args:
@@ -101,7 +101,7 @@ def windows(inputs: Mapping[str, Any]) -> list[int]:
     return [size for name, size in held if type(size) is int and _WINDOW in name]
 
 
-def _cache_parts(inputs: Mapping[str, Any]) -> Iterator[Any]:
+def _cache_parts(inputs: Mapping[str, object]) -> Iterator[object]:
     """The inputs of a step, the caches that others hold, and the layers of each."""
     for value in inputs.values():
         inner = [getattr(value, name, None) for name in ("self_attention_cache", "cross_attention_cache")]
@@ -228,7 +228,7 @@ def _own(value: Any) -> Any:
     return copied(value, {id(tensor): fresh(tensor) for _, tensor in tensors_inside(value)})
 
 
-def state_tensors(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
+def state_tensors(value: object, name: str) -> Iterator[tuple[str, torch.Tensor]]:
     """The tensors in a state, by name, without what a cache notes for itself (counters, ``_...``)."""
     for path, tensor in tensors_inside(value, name):
         if tensor.dim() and not path.rpartition(".")[2].startswith("_"):

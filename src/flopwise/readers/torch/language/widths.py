@@ -164,7 +164,7 @@ def _names(module: nn.Module) -> list[str]:
         return []
 
 
-def widths_of_settings(module: nn.Module, settings: Mapping[str, Any]) -> Widths:
+def widths_of_settings(module: nn.Module, settings: Mapping[str, object]) -> Widths:
     """The widths that a quantisation's settings stand for."""
     method = str(settings.get("quant_method", "")).lower().replace("-", "_")
     rule = _METHODS.get(method)
@@ -197,7 +197,7 @@ def widths_of_settings(module: nn.Module, settings: Mapping[str, Any]) -> Widths
     )
 
 
-def _type(method: str, settings: Mapping[str, Any]) -> str:
+def _type(method: str, settings: Mapping[str, object]) -> str:
     """The element type of the weights that a method takes; "" for places in a table of numbers, as bitsandbytes' four
     bits are."""
     if method in _TYPES:
@@ -230,7 +230,7 @@ def _matrices(module: nn.Module) -> Iterator[tuple[str, tuple[int, ...]]]:
                 yield (f"{path}.{name}" if path else name), tuple(parameter.shape)
 
 
-def _fp8(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction:
+def _fp8(shape: Sequence[int], settings: Mapping[str, object]) -> Fraction:
     """One byte, and a scale in single precision for each block of 128 × 128 or as the settings say."""
     block = settings.get("weight_block_size")
     if not block:
@@ -241,19 +241,19 @@ def _fp8(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction:
     return 1 + Fraction(rows * columns * _SINGLE, shape[-2] * shape[-1])
 
 
-def _mxfp4(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction:
+def _mxfp4(shape: Sequence[int], settings: Mapping[str, object]) -> Fraction:
     """Half a byte, and one byte of scale for each 32 elements (OCP Microscaling Formats, version 1.0)."""
     return Fraction(1, 2) + Fraction(1, 32)
 
 
-def _grouped(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction:
+def _grouped(shape: Sequence[int], settings: Mapping[str, object]) -> Fraction:
     """The bits of an element; for each group a scale in half precision and a zero point of as many bits."""
     bits = Fraction(_number(settings, ("bits", "w_bit"), 4, (2, 3, 4, 8)), 8)
     group = _number(settings, ("group_size", "q_group_size"), 128, None)
     return bits + (_HALF + bits) / (group if group > 0 else shape[-1])
 
 
-def _number(settings: Mapping[str, Any], keys: Sequence[str], default: int, choices: Sequence[int] | None) -> int:
+def _number(settings: Mapping[str, object], keys: Sequence[str], default: int, choices: Sequence[int] | None) -> int:
     """The whole number under the first key that is there.
 
     Raises:
@@ -282,7 +282,7 @@ def _stored(shape: Sequence[int], bits: int, group: int) -> Fraction:
     return Fraction(bits, 8) + Fraction(_HALF, group if group > 0 else shape[-1])
 
 
-def _weights(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+def _weights(settings: Mapping[str, object]) -> Mapping[str, object]:
     """The settings of the weights, where a method has them inside others."""
     inner: Any = settings
     for keys in (("quant_config", "quant_type_kwargs"), ("weight_quant_params", "weights")):
@@ -290,7 +290,7 @@ def _weights(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return inner  # type: ignore[no-any-return]
 
 
-def stated_bits(method: str, settings: Mapping[str, Any]) -> int | None:
+def stated_bits(method: str, settings: Mapping[str, object]) -> int | None:
     """The bits of a weight that a method's settings say plainly; None where they do not.
 
     >>> stated_bits("quanto", {"weights": "int4"}), stated_bits("torchao", {"quant_type": "int8_weight_only"})
@@ -307,7 +307,7 @@ def stated_bits(method: str, settings: Mapping[str, Any]) -> int | None:
     return int(stated[1]) if stated else None
 
 
-def _skipped(module: nn.Module, method: str, settings: Mapping[str, Any]) -> list[str]:
+def _skipped(module: nn.Module, method: str, settings: Mapping[str, object]) -> list[str]:
     """The modules that transformers' quantiser of a method leaves as they are.
 
     That is what the settings name; the output layer, what is tied and what comes last where they name nothing, and with
@@ -337,12 +337,12 @@ def _matches(path: str, names: Sequence[str]) -> bool:
     return False
 
 
-def _gptq(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction:
+def _gptq(shape: Sequence[int], settings: Mapping[str, object]) -> Fraction:
     """As for every group-wise quantisation, and the group of each input in four bytes."""
     return _grouped(shape, settings) + Fraction(_SINGLE, shape[-2])
 
 
-def _bitsandbytes(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction:
+def _bitsandbytes(shape: Sequence[int], settings: Mapping[str, object]) -> Fraction:
     """In 4 bits a scale for each 64 elements, itself in 8 bits where quantised twice; in 8 bits one for each row."""
     if not (settings.get("load_in_4bit") or settings.get("_load_in_4bit")):
         return 1 + Fraction(_SINGLE, shape[-1])

@@ -16,9 +16,9 @@ def _convolution(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: object = 1,
+    padding: object = 0,
+    dilation: object = 1,
     groups: int = 1,
 ) -> Lowered:
     rank = len(weight.dims) - 2
@@ -37,11 +37,11 @@ def _transposed(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    stride: object = 1,
+    padding: object = 0,
+    output_padding: object = 0,
     groups: int = 1,
-    dilation: Any = 1,
+    dilation: object = 1,
 ) -> Lowered:
     rank = len(weight.dims) - 2
     attrs = {
@@ -59,11 +59,11 @@ def convolution(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: object,
+    padding: object,
+    dilation: object,
     transposed: bool,
-    output_padding: Any,
+    output_padding: object,
     groups: int,
     benchmark: bool = False,
     deterministic: bool = False,
@@ -92,7 +92,7 @@ def inner(input: Tensor, other: Tensor) -> Lowered:
     return Lowered("Gemm", (input, other), {"transB": 1})
 
 
-def einsum(equation: str, *operands: Any, path: Sequence[int] | None = None) -> Lowered:
+def einsum(equation: str, *operands: object, path: Sequence[int] | None = None) -> Lowered:
     attrs: dict[str, Any] = {"equation": _spelled(equation)}
     return Lowered("Einsum", tensors(*operands), attrs | {"path": list(path)} if path else attrs)
 
@@ -107,7 +107,7 @@ def _spelled(equation: str) -> str:
     return f"{text}->{'...' if '...' in text else ''}{once}"
 
 
-def scaled_mm(input: Tensor, mat2: Tensor, *settings: Any, **options: Any) -> Lowered:
+def scaled_mm(input: Tensor, mat2: Tensor, *settings: object, **options: object) -> Lowered:
     bias = options.get("bias")
     return Lowered("Gemm", (input, mat2, bias if isinstance(bias, Tensor) else None))
 
@@ -124,7 +124,7 @@ def attention(
     enable_gqa: bool = False,
     pairs: int | None = None,
     kernel: str | None = None,
-    ragged: Mapping[str, Any] | None = None,
+    ragged: Mapping[str, object] | None = None,
 ) -> Lowered:
     """``pairs``: what the mask leaves, where its elements are known; ``kernel``: what computes it, for training;
     ``ragged``: the lengths of sequences that lie in a row.
@@ -142,7 +142,7 @@ def attention(
 RAGGED = "aten::ragged_attention"
 
 
-def varlen(*args: Any, ragged: Mapping[str, Any], **options: Any) -> Lowered:
+def varlen(*args: object, ragged: Mapping[str, object], **options: object) -> Lowered:
     """Sequences in a row, with their borders among the arguments; a tensor for the result may stand before them."""
     given = [a for a in (*args, *(options.get(name) for name in ("query", "key", "value"))) if isinstance(a, Tensor)]
     return Lowered(RAGGED, tuple(given[:3]), ragged)
@@ -157,7 +157,7 @@ def _heads(dims: Shape) -> Shape:
     return (math.prod(dims[:-3]), *dims[-3:])
 
 
-def flash(query: Tensor, key: Tensor, value: Tensor, *settings: Any, **options: Any) -> Lowered:
+def flash(query: Tensor, key: Tensor, value: Tensor, *settings: object, **options: Any) -> Lowered:
     """One of the kernels behind attention."""
     mask = next((a for a in settings if isinstance(a, Tensor)), options.get("attn_mask"))
     causal = bool(options.get("is_causal", any(a is True for a in settings)))
@@ -168,7 +168,12 @@ def flash(query: Tensor, key: Tensor, value: Tensor, *settings: Any, **options: 
 
 
 def deform_conv2d(
-    input: Tensor, weight: Tensor, offset: Tensor, mask: Tensor | None = None, bias: Tensor | None = None, *sizes: Any
+    input: Tensor,
+    weight: Tensor,
+    offset: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    *sizes: object,
 ) -> Lowered:
     """Seven sizes (stride, padding and dilation of two axes, weight groups), then the groups of offsets, and a flag."""
     groups = sizes[7] if len(sizes) > 7 else 1
@@ -183,7 +188,9 @@ def _layer(op: str, dynamic: bool, relu: bool = False) -> Callable[..., Lowered]
     """
     attrs = {"dynamic": int(dynamic), "relu": int(dynamic and relu)}
 
-    def lowered(input: Tensor, *packed: Any, weight: Tensor, bias: Tensor | None = None, **options: Any) -> Lowered:
+    def lowered(
+        input: Tensor, *packed: object, weight: Tensor, bias: Tensor | None = None, **options: object
+    ) -> Lowered:
         return Lowered(f"quantized::{op}", (input, weight, bias), dict(attrs))
 
     return lowered
@@ -192,7 +199,7 @@ def _layer(op: str, dynamic: bool, relu: bool = False) -> Callable[..., Lowered]
 def _several(op: str) -> Callable[..., Lowered]:
     """An operator of one or more tensors; the scale and the zero point of the result follow."""
 
-    def lowered(input: Any, *others: Any, **options: Any) -> Lowered:
+    def lowered(input: object, *others: object, **options: object) -> Lowered:
         return Lowered(f"quantized::{op}", tensors(input, *others))
 
     return lowered
@@ -204,7 +211,7 @@ def _layers(op: str) -> Callable[..., Lowered]:
     It stays one operator, because that is what the program called.
     """
 
-    def lowered(input: Tensor, second: Any, third: Any, fourth: Any, *settings: Any, **options: Any) -> Lowered:
+    def lowered(input: Tensor, second: object, third: Any, fourth: Any, *settings: Any, **options: Any) -> Lowered:
         packed = not isinstance(third, (list, tuple)) or isinstance(fourth, (list, tuple))
         state, weights = (third, fourth) if packed else (second, third)
         has_biases, layers, dropout, train, both = settings[:5] if packed else (fourth, *settings[:4])
@@ -223,7 +230,7 @@ def _layers(op: str) -> Callable[..., Lowered]:
 
 def _cell(op: str) -> Callable[..., Lowered]:
     def lowered(
-        input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+        input: Tensor, hx: object, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
     ) -> Lowered:
         return Lowered(op, (input, w_ih, w_hh, b_ih, b_hh, *tensors(hx)))
 

@@ -18,7 +18,7 @@ def _reduction(reduction: Any, flags: Mapping[str, Any]) -> Any:
 
 
 def _reduced(
-    op: str, inputs: tuple[Tensor | None, ...], reduction: Any, flags: Mapping[str, Any], **attrs: Any
+    op: str, inputs: tuple[Tensor | None, ...], reduction: object, flags: Mapping[str, object], **attrs: object
 ) -> Lowered:
     """A loss with its reduction among its attributes."""
     return Lowered(op, inputs, {"reduction": _reduction(reduction, flags), **attrs})
@@ -27,7 +27,7 @@ def _reduced(
 def _loss(op: str) -> Callable[..., Lowered]:
     """A loss of input and target whose other settings change no count."""
 
-    def lowered(input: Tensor, target: Tensor, reduction: Any = 1, *settings: Any, **flags: Any) -> Lowered:
+    def lowered(input: Tensor, target: Tensor, reduction: object = 1, *settings: object, **flags: object) -> Lowered:
         return _reduced(op, (input, target), reduction, flags)
 
     return lowered
@@ -37,10 +37,10 @@ def cross_entropy(
     input: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
-    reduction: Any = 1,
+    reduction: object = 1,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
-    **flags: Any,
+    **flags: object,
 ) -> Lowered:
     labels = target.dtype in ("int64", "int32", "uint8")
     if labels and not label_smoothing:
@@ -58,8 +58,8 @@ def triplet_margin(
     p: float = 2.0,
     eps: float = 1e-6,
     swap: bool = False,
-    reduction: Any = 1,
-    **flags: Any,
+    reduction: object = 1,
+    **flags: object,
 ) -> Lowered:
     inputs = (anchor, positive, negative)
     return _reduced("aten::triplet_margin_loss", inputs, reduction, flags, p=float(p), swap=int(swap))
@@ -68,12 +68,12 @@ def triplet_margin(
 def ctc(
     log_probs: Tensor,
     targets: Tensor,
-    input_lengths: Any = None,
-    target_lengths: Any = None,
+    input_lengths: object = None,
+    target_lengths: object = None,
     blank: int = 0,
-    reduction: Any = 1,
+    reduction: object = 1,
     zero_infinity: bool = False,
-    **flags: Any,
+    **flags: object,
 ) -> Lowered:
     return _reduced("aten::ctc_loss", (log_probs, targets), reduction, flags)
 

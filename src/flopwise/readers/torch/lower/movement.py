@@ -11,7 +11,7 @@ from flopwise.readers.torch.lower.node import Lowered, all_tensors, tensors
 def _first(op: str) -> Callable[..., Lowered]:
     """Only the first tensor flows through, which a program may name as it likes; the others say where."""
 
-    def lowered(input: Any = None, *args: Any, **kwargs: Any) -> Lowered:
+    def lowered(input: object = None, *args: object, **kwargs: object) -> Lowered:
         return Lowered(op, tensors(input, *args, *kwargs.values()))
 
     return lowered

@@ -35,7 +35,7 @@ def tensors(*values: Any) -> tuple[Tensor, ...]:
 def all_tensors(op: str) -> Callable[..., Lowered]:
     """An operator on all tensors that it is given, in their order."""
 
-    def lowered(*args: Any, **kwargs: Any) -> Lowered:
+    def lowered(*args: object, **kwargs: object) -> Lowered:
         return Lowered(op, tensors(*args, *kwargs.values()))
 
     return lowered

@@ -52,7 +52,9 @@ def layer_norm(
 
 
 def _softmax(op: str) -> Callable[..., Lowered]:
-    def lowered(input: Tensor, dim: int | None = None, dtype: Any = None, *settings: Any, **options: Any) -> Lowered:
+    def lowered(
+        input: Tensor, dim: int | None = None, dtype: object = None, *settings: object, **options: object
+    ) -> Lowered:
         masked: dict[str, Any] = {n: options[n] for n in ("is_causal", "left_window_size") if n in options}
         return Lowered(op, (input,), {"axis": -1 if dim is None else dim, **masked})
 
@@ -61,7 +63,12 @@ def _softmax(op: str) -> Callable[..., Lowered]:
 
 def _pool(op: str, rank: int) -> Callable[..., Lowered]:
     def lowered(
-        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, *settings: Any, **options: Any
+        input: Tensor,
+        kernel_size: object,
+        stride: object = None,
+        padding: object = 0,
+        *settings: object,
+        **options: object,
     ) -> Lowered:
         kernel = repeated(kernel_size, rank)
         strides = repeated(stride, rank) if stride not in (None, [], ()) else kernel
@@ -88,7 +95,7 @@ def _adaptive(kind: str, rank: int) -> Callable[..., Lowered]:
 
 
 def _upsample(mode: str, antialias: int = 0) -> Callable[..., Lowered]:
-    def lowered(input: Tensor, output_size: Any = None, *settings: Any, **options: Any) -> Lowered:
+    def lowered(input: Tensor, output_size: object = None, *settings: object, **options: object) -> Lowered:
         return Lowered("Resize", (input,), {"mode": mode, **({"antialias": 1} if antialias else {})})
 
     return lowered

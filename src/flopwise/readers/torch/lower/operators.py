@@ -61,14 +61,14 @@ class Call(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _signature(lowering: Lowering) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+def _signature(lowering: Lowering) -> tuple[tuple[str, ...], Mapping[str, object]]:
     parameters = inspect.signature(lowering).parameters.values()
     names = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
     return names, {p.name: p.default for p in parameters if p.default is not p.empty}
 
 
 def lower(
-    name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]
+    name: str, args: tuple[object, ...], kwargs: Mapping[str, object], outputs: Sequence[Tensor]
 ) -> tuple[Lowered, Call]:
     """The operator in ONNX's vocabulary, and the call by the names of its arguments.
 

@@ -12,7 +12,7 @@ from flopwise.readers.torch.lower.node import Lowered, tensor, tensors
 def _plain(op: str) -> Callable[..., Lowered]:
     """An operator of one or more tensors whose other arguments change no count."""
 
-    def lowered(input: Any = None, other: Any = None, *settings: Any, **options: Any) -> Lowered:
+    def lowered(input: object = None, other: object = None, *settings: object, **options: object) -> Lowered:
         if isinstance(input, Tensor) and other is None and not settings and not options:
             return Lowered(op, (input,))
         return Lowered(op, tensors(input, other, *settings, *options.values()))
@@ -21,7 +21,7 @@ def _plain(op: str) -> Callable[..., Lowered]:
 
 
 def _sum(op: str) -> Callable[..., Lowered]:
-    def lowered(input: Any, other: Any, *, alpha: Any = 1) -> Lowered:
+    def lowered(input: object, other: object, *, alpha: object = 1) -> Lowered:
         if alpha != 1:
             return Lowered("aten::add_scaled", tensors(input, other))
         return Lowered(op, tensors(input, other))
@@ -29,7 +29,7 @@ def _sum(op: str) -> Callable[..., Lowered]:
     return lowered
 
 
-def clamp(input: Tensor, min: Any = None, max: Any = None) -> Lowered:
+def clamp(input: Tensor, min: object = None, max: object = None) -> Lowered:
     bounds = {name: 1 for name, value in (("min", min), ("max", max)) if value is not None and tensor(value) is None}
     return Lowered("Clip", (input, tensor(min), tensor(max)), bounds)
 
@@ -48,7 +48,7 @@ def pow(input: Any, exponent: Any) -> Lowered:
 def _dropout(op: str, channels: int = 0) -> Callable[..., Lowered]:
     """A dropout of elements, or of whole channels."""
 
-    def lowered(input: Tensor, p: float = 0.5, train: bool | None = True, **options: Any) -> Lowered:
+    def lowered(input: Tensor, p: float = 0.5, train: bool | None = True, **options: object) -> Lowered:
         if not options.get("training", train) or p <= 0:
             return Lowered("Dropout", (input,))
         return Lowered(op, (input,), {"channels": 1} if channels else {})

@@ -20,7 +20,7 @@ def _along(op: str) -> Callable[..., Lowered]:
 def _extreme(op: str, both: str) -> Callable[..., Lowered]:
     """A maximum or minimum: over all elements or an axis, or of two tensors."""
 
-    def lowered(input: Tensor, dim: Any = None, keepdim: bool = False, **options: Any) -> Lowered:
+    def lowered(input: Tensor, dim: object = None, keepdim: bool = False, **options: object) -> Lowered:
         other = dim if isinstance(dim, Tensor) else options.get("other")
         return Lowered(both, (input, other)) if isinstance(other, Tensor) else Lowered(op, (input,))
 
@@ -28,7 +28,13 @@ def _extreme(op: str, both: str) -> Callable[..., Lowered]:
 
 
 def norm(
-    input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, **options: Any
+    input: Tensor,
+    ord: object = 2,
+    dim: object = None,
+    keepdim: bool = False,
+    *,
+    dtype: object = None,
+    **options: object,
 ) -> Lowered:
     ord = options.get("p", ord)
     if ord in (2, None, "fro"):
@@ -43,7 +49,7 @@ def norm(
 
 
 def matrix_norm(
-    input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+    input: Tensor, ord: object = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: object = None
 ) -> Lowered:
     """The greatest or least sum of a column or a row; for 2 and nuc from singular values, which have no count."""
     if ord in (1, -1, float("inf"), float("-inf")):
@@ -51,14 +57,16 @@ def matrix_norm(
     return norm(input) if ord in ("fro", None) else Lowered("aten::linalg_svdvals", (input,))
 
 
-def any_norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Lowered:
+def any_norm(
+    input: Tensor, ord: object = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Lowered:
     """The norm of a matrix where two axes are named, or one was given and is a matrix norm; else of vectors."""
     if ord is not None and len(input.dims if dim is None else [dim] if isinstance(dim, int) else dim) == 2:
         return matrix_norm(input, ord, dim or (-2, -1))
     return norm(input, ord, dim)
 
 
-def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Lowered:
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: object = None, append: object = None) -> Lowered:
     """The differences of an order; there are none beyond the length of a line."""
     if n == 1:
         return Lowered("Sub", (input,))
@@ -82,12 +90,12 @@ def embedding_bag(
     return Lowered("aten::embedding_bag", (weight, input, per_sample_weights), attrs)
 
 
-def _sort(input: Tensor, dim: Any = -1, *settings: Any, **options: Any) -> Lowered:
+def _sort(input: Tensor, dim: object = -1, *settings: object, **options: object) -> Lowered:
     return Lowered("TopK", (input,), {"axis": dim if isinstance(dim, int) else -1})
 
 
 def _unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: object = None
 ) -> Lowered:
     return Lowered("aten::unique", (input,), {"counts": int(return_counts)})
 

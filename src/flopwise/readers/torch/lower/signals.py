@@ -12,7 +12,7 @@ from flopwise.readers.torch.lower.node import Lowered, all_tensors, tensors
 def _fourier(several: bool, inverse: bool) -> Callable[..., Lowered]:
     """A transform of one axis (input, n, dim, norm) or of several (input, s, dim, norm)."""
 
-    def lowered(input: Tensor, n: Any = None, dim: Any = None, norm: str | None = None, s: Any = None) -> Lowered:
+    def lowered(input: Tensor, n: object = None, dim: Any = None, norm: str | None = None, s: Any = None) -> Lowered:
         n = s if n is None else n
         if dim is None:
             dim = list(range(-len(n), 0)) if isinstance(n, (list, tuple)) else list(range(-len(input.dims), 0))
@@ -25,7 +25,7 @@ def _fourier(several: bool, inverse: bool) -> Callable[..., Lowered]:
 def _plane(inverse: bool) -> Callable[..., Lowered]:
     """A transform of two axes."""
 
-    def lowered(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Lowered:
+    def lowered(input: Tensor, s: object = None, dim: Any = (-2, -1), norm: str | None = None) -> Lowered:
         return _transform(input, list(dim), _scales(norm, inverse))
 
     return lowered
@@ -43,12 +43,12 @@ def _transform(input: Tensor, axes: list[int], scaled: bool) -> Lowered:
 def stft(
     input: Tensor,
     n_fft: int,
-    hop_length: Any = None,
-    win_length: Any = None,
-    window: Any = None,
-    *settings: Any,
+    hop_length: object = None,
+    win_length: object = None,
+    window: object = None,
+    *settings: object,
     normalized: bool = False,
-    **options: Any,
+    **options: object,
 ) -> Lowered:
     """The signal comes padded; what follows the window is ``normalized``, by place or by name."""
     normalized = next((flag for flag in settings if isinstance(flag, bool)), normalized)
@@ -59,13 +59,13 @@ def stft(
 def istft(
     input: Tensor,
     n_fft: int,
-    hop_length: Any = None,
-    win_length: Any = None,
-    window: Any = None,
+    hop_length: object = None,
+    win_length: object = None,
+    window: object = None,
     center: bool = True,
     normalized: bool = False,
-    *settings: Any,
-    **options: Any,
+    *settings: object,
+    **options: object,
 ) -> Lowered:
     return Lowered("aten::istft", tensors(input, window), {"n_fft": n_fft, "normalized": int(normalized)})
 
@@ -77,7 +77,7 @@ def solve_triangular(
     upper: bool,
     left: bool = True,
     unitriangular: bool = False,
-    **options: Any,
+    **options: object,
 ) -> Lowered:
     return Lowered("aten::linalg_solve_triangular", (input, B), {"unit": int(unitriangular)})
 

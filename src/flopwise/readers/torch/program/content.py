@@ -133,7 +133,7 @@ class Content:
                         places[name] = self._place(member, entry["tensor_meta"])
         return places, loaded, kinds
 
-    def example(self) -> Any:
+    def example(self) -> object:
         """The inputs that the program was exported with; None where the archive has none."""
         member = "data/sample_inputs/model.pt" if self._new else "serialized_example_inputs.pt"
         with damaged(self.path):
@@ -250,6 +250,6 @@ def at_place(name: str, place: Place, role: str, storage: SourceStorage, op: str
     return StoredTensor(name, place.shape, dtype, length(count, dtype), parted(name)[0], op, role, elements=elements)
 
 
-def fits(value: Any) -> bool:
+def fits(value: object) -> bool:
     """True if a value from a file can be a size, a stride or a place: a whole number from 0 to 2^63 - 1."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63

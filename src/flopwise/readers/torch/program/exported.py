@@ -91,7 +91,7 @@ class ExportedModule(nn.Module):
         forward.__signature__ = signature  # type: ignore[attr-defined]
         return forward
 
-    def run(self, position: Any, *args: Any, **kwargs: Any) -> Any:
+    def run(self, position: Any, *args: object, **kwargs: Any) -> object:
         """As ``forward``; ``position.scope`` follows the modules in which the operators were before the export."""
         bound = inspect.signature(self.forward).bind(*args, **kwargs).arguments
         before = position.scope
@@ -101,7 +101,7 @@ class ExportedModule(nn.Module):
         finally:
             position.scope = before
 
-    def _run(self, leaves: list[Any], position: Any) -> Any:
+    def _run(self, leaves: list[Any], position: object) -> object:
         if len(leaves) != len(self._inputs):
             raise InputError(f"{self.path}: takes {len(self._inputs)} tensors or numbers, and not {len(leaves)}")
         values = {name: leaf for name, leaf in zip(self._inputs, leaves, strict=True) if name}
@@ -161,7 +161,7 @@ class Block:
             _name_results(node["outputs"], call(*args, **kwargs), values)
 
 
-def _name(argument: Mapping[str, Any]) -> str:
+def _name(argument: Mapping[str, object]) -> str:
     """The name of an input; "" for one without."""
     ((_, content),) = argument.items()
     return str(content.get("name") or content.get("as_name") or "") if isinstance(content, Mapping) else ""

@@ -60,10 +60,10 @@ class _Object:
     kind = ""
     state: Any = None
 
-    def __new__(cls, *arguments: Any) -> _Object:
+    def __new__(cls, *arguments: object) -> _Object:
         return object.__new__(cls)
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: object) -> None:
         self.state = state
 
 
@@ -73,14 +73,14 @@ class _Tensor:
     __slots__ = ()
 
     def __call__(
-        self, storage: tuple[str, str], offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any
+        self, storage: tuple[str, str], offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: object
     ) -> Place:
         member, dtype = storage
         if len(shape) != len(strides) or len(shape) > 64 or not all(map(fits, (offset, *shape, *strides))):
             raise ModelError("a tensor has an impossible shape")
         return Place(member, 0, 0, dtype, tuple(shape), tuple(strides), offset)
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: object) -> None:
         raise ModelError("its pickle modifies objects that it did not create")
 
 
@@ -159,7 +159,7 @@ class _Reader(pickle.Unpickler):
         self._prefix = prefix
         self._kinds: dict[str, type[_Object]] = {}
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         qualified = f"{module}.{name}"
         if module == "torch._utils" and name in ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_qtensor"):
             return _Tensor()

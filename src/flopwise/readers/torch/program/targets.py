@@ -88,7 +88,7 @@ def function(target: str) -> Callable[..., Any]:
     return resolved
 
 
-def _computed(arithmetic: Callable[..., Any], *operands: Any) -> Any:
+def _computed(arithmetic: Callable[..., object], *operands: object) -> object:
     """A number or a tensor; neither lists, which could be multiplied, nor numbers that no size has."""
     if not all(isinstance(operand, _NUMBERS) for operand in operands):
         raise ModelError("does arithmetic on what is neither a number nor a tensor")

@@ -76,7 +76,7 @@ def _fake() -> list[Any]:
 _OWN = 2
 
 
-def _held_beside(tensors: list[Any], model: Any) -> list[Any]:
+def _held_beside(tensors: list[Any], model: object) -> list[Any]:
     """The tensors that something else holds than the modules of a model."""
     modules = model.modules() if isinstance(model, nn.Module) else ()
     own = Counter(id(t) for m in modules for held in (m._parameters, m._buffers, vars(m)) for t in held.values())

@@ -48,7 +48,7 @@ class Calls:
         with substituted(nn.Module, "__call__", call):
             yield
 
-    def _call(self, original: Any, step: Module, module: nn.Module, args: Any, kwargs: Any) -> Any:
+    def _call(self, original: Any, step: Module, module: nn.Module, args: Any, kwargs: Any) -> object:
         recorder, position, calls = self._recorder, self._recorder.position, self.calls
         around, via = position.scope, position.via
         position.scope, position.via = (*around, step), ()
@@ -150,13 +150,13 @@ def _checkpoints(recorder: Recorder) -> Iterator[None]:
     hook: Any = sys.modules["torch.utils.checkpoint"]._checkpoint_hook
     open_: list[Any] = []
 
-    def enter(self: Any) -> Any:
+    def enter(self: object) -> object:
         region = _inside(recorder, f"{CHECKPOINT}{_next(recorder)}")
         region.__enter__()
         open_.append(region)
         return super(hook, self).__enter__()
 
-    def leave(self: Any, *args: Any) -> Any:
+    def leave(self: object, *args: object) -> object:
         open_.pop().__exit__(None, None, None)
         return super(hook, self).__exit__(*args)
 

@@ -36,7 +36,7 @@ class Constructor(type):
     def __hash__(cls) -> int:
         return hash(cls.original)
 
-    def __getattr__(cls, name: str) -> Any:
+    def __getattr__(cls, name: str) -> object:
         return getattr(cls.original, name)
 
 

@@ -93,7 +93,7 @@ def inside(value: Any) -> tuple[list[Callable[[], None]], list[Any]]:
     return restores, parts
 
 
-def attributes_of(value: Any) -> dict[str, Any] | None:
+def attributes_of(value: object) -> dict[str, Any] | None:
     """The attributes of an object; None where its class gives it none."""
     try:
         attributes = object.__getattribute__(value, "__dict__")
@@ -131,7 +131,7 @@ def _elements(held: list[Any] | deque[Any] | bytearray | set[Any]) -> Callable[[
     return restore
 
 
-def _state(value: Any) -> list[Callable[[], None]]:
+def _state(value: object) -> list[Callable[[], None]]:
     """Functions that put back the state of a generator of random numbers; none for anything else."""
     if isinstance(value, torch.Generator):
         restore: Any = value.set_state
@@ -146,14 +146,14 @@ def _state(value: Any) -> list[Callable[[], None]]:
     return []
 
 
-def _in_slot(member: MemberDescriptorType, value: Any) -> Any:
+def _in_slot(member: MemberDescriptorType, value: object) -> object:
     try:
         return member.__get__(value)
     except AttributeError:
         return _EMPTY
 
 
-def _put_back_in_slot(member: MemberDescriptorType, value: Any, before: Any) -> None:
+def _put_back_in_slot(member: MemberDescriptorType, value: object, before: object) -> None:
     if _in_slot(member, value) is not before:
         if before is _EMPTY:
             member.__delete__(value)

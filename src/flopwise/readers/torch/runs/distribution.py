@@ -67,7 +67,7 @@ def _is_wrapper(module: nn.Module) -> bool:
     return type(module).__name__ in _WRAPPERS and f"{type(module).__module__}.".startswith(_PACKAGES)
 
 
-def _package(hook: Any) -> str:
+def _package(hook: object) -> str:
     """The module in which a hook was written."""
     while isinstance(hook, functools.partial):
         hook = hook.func

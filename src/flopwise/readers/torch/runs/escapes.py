@@ -103,7 +103,7 @@ def empty_holders(tensors: list[TorchTensor], surroundings: Surroundings) -> Non
         restore()
 
 
-def _is_namespace(holder: Any) -> bool:
+def _is_namespace(holder: object) -> bool:
     """True if an object is the namespace of a Python module, to which everything leads."""
     return type(holder) is dict and "__name__" in holder and "__builtins__" in holder
 
@@ -126,7 +126,7 @@ def _become(tensor: TorchTensor, own: TorchTensor | None) -> bool:
     return True
 
 
-def _place(thing: Any, apart: set[int]) -> str | None:
+def _place(thing: object, apart: set[int]) -> str | None:
     """Where the program holds something, as in ``package.module.TABLE['key']``; None where only running code does.
 
     Args:
@@ -178,7 +178,7 @@ def _in_words(path: tuple[Any, ...]) -> str:
     return words
 
 
-def _has_attributes(thing: Any, attributes: dict[str, Any]) -> bool:
+def _has_attributes(thing: object, attributes: dict[str, Any]) -> bool:
     """True if a dict holds the attributes of an object or a class."""
     if isinstance(thing, type):
         return any(attributes is held for held in gc.get_referents(vars(thing)))

@@ -91,7 +91,7 @@ class Options(Mapping[str, Any]):
                     self._options[name] = value
         return self._options
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> object:
         return self._plain[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -101,7 +101,7 @@ class Options(Mapping[str, Any]):
         return len(self._plain)
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: object) -> bool:
     if value is None or isinstance(value, (bool, int, float, str)):
         return True
     return isinstance(value, (tuple, list)) and all(map(is_plain, value))
@@ -147,7 +147,7 @@ def _text(module: nn.Module) -> str:
         return ""
 
 
-def module_of_function(function: Callable[..., Any]) -> nn.Module:
+def module_of_function(function: Callable[..., object]) -> nn.Module:
     """A module that calls a function; the modules that the function uses are its own, under the function's names."""
     inner = function
     while isinstance(inner, functools.partial):
@@ -161,7 +161,7 @@ def module_of_function(function: Callable[..., Any]) -> nn.Module:
     return module
 
 
-def _modules_used(function: Any) -> Iterator[tuple[str, nn.Module]]:
+def _modules_used(function: object) -> Iterator[tuple[str, nn.Module]]:
     """The modules that a function is bound to, closes over, takes as defaults or finds among the names around it."""
     reachable: dict[str, Any] = {}
     if isinstance(function, functools.partial):

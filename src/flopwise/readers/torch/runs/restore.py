@@ -241,6 +241,6 @@ def _default_device() -> Iterator[None]:
         device.CURRENT_DEVICE, local.device_context = before, context
 
 
-def _uncompiled(model: Any = None, **options: Any) -> Any:
+def _uncompiled(model: object = None, **options: object) -> object:
     """The function or module itself, instead of the compiled one that ``torch.compile`` returns."""
     return (lambda function: function) if model is None else model

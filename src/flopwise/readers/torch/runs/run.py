@@ -194,7 +194,7 @@ def _recorded(
             stack.enter_context(interception)
             yield
 
-    def run_of(outputs: tuple[Tensor, ...], result: Any) -> Run:
+    def run_of(outputs: tuple[Tensor, ...], result: object) -> Run:
         foreign, notes = recorder.stand_ins.foreign, recorder.notes
         return Run(recorder.events, calls.calls, stored, outputs, foreign, notes, result)
 
@@ -261,7 +261,7 @@ def _give_values(recorder: Recorder, made: Iterable[tuple[torch.Tensor, ProgramT
             stand_in._flopwise_values = filled(tensor, graph_tensor.name)  # type: ignore[attr-defined]
 
 
-def _runner(model: nn.Module, recorder: Recorder) -> Callable[..., Any]:
+def _runner(model: nn.Module, recorder: Recorder) -> Callable[..., object]:
     """The callable that runs a module: itself, or for a graph that remembers its modules, its operations one by one."""
     program: Any = model
     if is_program_of_file(model):
@@ -278,11 +278,11 @@ class _GraphRunner(torch.fx.Interpreter):
         super().__init__(model)
         self._position = recorder.position
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         flat, _ = torch.utils._pytree.tree_flatten((args, kwargs))
         return self.run(*flat)
 
-    def run_node(self, node: torch.fx.Node) -> Any:
+    def run_node(self, node: torch.fx.Node) -> object:
         steps = node.meta.get("nn_module_stack", {}).values()
         before = self._position.scope
         classes = [(path, kind if isinstance(kind, str) else kind.__qualname__) for path, kind in steps]

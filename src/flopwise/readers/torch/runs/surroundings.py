@@ -126,12 +126,12 @@ class Surroundings:
         elif not (issubclass(kind, (TorchTensor, nn.Module, Enum)) or kind.__module__.partition(".")[0] in _CLOSED):
             self._object(value, depth)
 
-    def _follow_makers(self, thing: Any) -> None:
+    def _follow_makers(self, thing: object) -> None:
         for base in thing.__mro__ if isinstance(thing, type) else ():
             for name in _MAKERS if not _is_library(base.__module__) else ():
                 self._follow(vars(base).get(name), 0)
 
-    def _object(self, value: Any, depth: int) -> None:
+    def _object(self, value: object, depth: int) -> None:
         kind = type(value)
         self._seen.add(id(value))
         restores, parts = inside(value)
@@ -204,7 +204,7 @@ def _in_library(module: str) -> bool:
     return module.partition(".")[0] in _LIBRARIES and module != "__main__"
 
 
-def _as_holders(held: Any) -> tuple[int, ...]:
+def _as_holders(held: object) -> tuple[int, ...]:
     """The objects, by id, through which the garbage collector sees what something holds."""
     if isinstance(held, type):
         return (id(held), *map(id, gc.get_referents(vars(held))))
@@ -221,14 +221,14 @@ def _put_back_attributes(kind: type, before: dict[str, Any]) -> None:
             type.__setattr__(kind, name, value)
 
 
-def _value_of(cell: CellType) -> Any:
+def _value_of(cell: CellType) -> object:
     try:
         return cell.cell_contents
     except ValueError:  # a variable without a value yet
         return _EMPTY
 
 
-def _put_back_variable(cell: CellType, before: Any) -> None:
+def _put_back_variable(cell: CellType, before: object) -> None:
     if before is _EMPTY:
         del cell.cell_contents
     else:

@@ -29,7 +29,7 @@ _POOLS = frozenset({"concurrent.futures.thread", "multiprocessing.pool"})
 
 
 @contextlib.contextmanager
-def followed(recorder: Recorder, recording: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
+def followed(recorder: Recorder, recording: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
     """Record threads and jobs of pools that recorded threads start meanwhile.
 
     Args:
@@ -42,11 +42,11 @@ def followed(recorder: Recorder, recording: Callable[[], AbstractContextManager[
     jobs = contextlib.ExitStack()
     patched: list[Any] = []
 
-    def recorded(work: Callable[..., Any]) -> Callable[..., Any]:
+    def recorded(work: Callable[..., object]) -> Callable[..., object]:
         """A function that is recorded in any thread, at the position where it was handed over."""
         here = recorder.position.copy()
 
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: object, **kwargs: Any) -> object:
             number, position = threading.get_ident(), recorder.position
             before = position.copy()
             position.adopt(here)
@@ -81,7 +81,7 @@ def followed(recorder: Recorder, recording: Callable[[], AbstractContextManager[
         start(self)
         _await(self, done)
 
-    def submit_recorded(self: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def submit_recorded(self: object, function: Callable[..., object], /, *args: object, **kwargs: Any) -> object:
         if threading.get_ident() not in recorder.threads:
             return submit(self, function, *args, **kwargs)
         future = submit(self, recorded(function), *args, **kwargs)
@@ -125,13 +125,17 @@ def _jobs_in_turn(
     """
     batches, apply = kind._guarded_task_generation, kind.apply_async
 
-    def batches_recorded(self: Any, job: Any, function: Callable[..., Any], items: Iterable[Any]) -> Iterable[Any]:
+    def batches_recorded(
+        self: object, job: object, function: Callable[..., object], items: Iterable[object]
+    ) -> Iterable[object]:
         tasks: Iterable[Any] = batches(self, job, function, items)
         if threading.get_ident() not in recorder.threads:
             return tasks
         return _in_turn(tasks, function, recorded(function))
 
-    def apply_recorded(self: Any, func: Any, args: Any = (), kwds: Any = None, *callbacks: Any, **options: Any) -> Any:
+    def apply_recorded(
+        self: object, func: Any, args: Any = (), kwds: Any = None, *callbacks: Any, **options: Any
+    ) -> object:
         if threading.get_ident() not in recorder.threads:
             return apply(self, func, args, kwds or {}, *callbacks, **options)
         result = apply(self, recorded(func), args, kwds or {}, *callbacks, **options)
@@ -151,7 +155,7 @@ def _in_turn(tasks: Iterable[Any], function: Any, recorded: Callable[..., Any]) 
         done = threading.Event()
         work = recorded if own is function else own
 
-        def run(*args: Any, work: Any = work, done: threading.Event = done, **kwargs: Any) -> Any:
+        def run(*args: object, work: Any = work, done: threading.Event = done, **kwargs: Any) -> object:
             try:
                 return work(*args, **kwargs)
             finally:
