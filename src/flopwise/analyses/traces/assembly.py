@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flopwise.analyses.traces.land import Landing, Place
 from flopwise.analyses.traces.trace import (
@@ -44,18 +44,9 @@ def trace_of(
     chosen, name = _chosen(landings, step) if landings else ([], "")
     if not any(landing.busy_ns for landing in landings):
         raise ModelError("the trace has no step with any work in it: none of its events has a duration")
-    times: Counter[Place] = Counter()
-    launches: Counter[Place] = Counter()
-    for landing in chosen:
-        times.update(landing.times)
-        launches.update(landing.launches)
-    remainder: Counter[str] = Counter()
-    for place, time in times.items():
-        if not place.layers or (phase is not None and place.phase != phase):
-            remainder[place.name if not place.layers else place.phase] += time
-    remainder["gaps"] += sum(landing.gaps_ns for landing in chosen)
-    phases = tuple(p for p in (FORWARD, BACKWARD) if any(x.layers and x.phase == p for x in times))
-    if phase is not None and phase not in phases:
+    times, launches = _sum(landing.times for landing in chosen), _sum(landing.launches for landing in chosen)
+    phases = _phases(times, phase)
+    if not phases:
         raise InputError(f"no layer has time in a {phase} pass of step {name}")
     at_peak = {landing.name: _at_peak(recording, landing) for landing in landings}
     return Trace(
@@ -65,11 +56,11 @@ def trace_of(
         steps=tuple(landing.name for landing in landings),
         step=name,
         window_ns=sum(landing.window_ns for landing in chosen),
-        rows=tuple(_rows(recording, chosen, times, launches, (phase,) if phase else phases or (FORWARD,))),
+        rows=tuple(_rows(recording, chosen, times, launches, phases)),
         segments=tuple(
             _segment(recording, p, times[p], launches[p], _runs(chosen, p)) for p in _segments(times, phase)
         ),
-        remainder={key: time for key, time in remainder.most_common() if time},
+        remainder=_remainder(times, phase, sum(landing.gaps_ns for landing in chosen)),
         covered_ns=sum(landing.covered_ns for landing in chosen),
         busy_ns=sum(landing.busy_ns for landing in chosen),
         wall_ns=sum(landing.wall_ns for landing in chosen),
@@ -78,14 +69,43 @@ def trace_of(
         kernels=_kernels(recording, chosen),
         kernel_times=_kernel_times(landings),
         timeline=tuple(_timeline(recording, chosen)),
-        times=tuple(
-            StepTime(each.name, each.window_ns, each.busy_ns, each.wall_ns, each.start_ns, at_peak[each.name] or None)
-            for each in landings
-        ),
+        times=tuple(_step_time(landing, at_peak[landing.name]) for landing in landings),
         peaks=recording.peaks,
         peak_ns=sum(at_peak[each.name] for each in chosen) or None,
         split="macs" if recording.estimates else "",
     )
+
+
+def _step_time(landing: Landing, peak: float) -> StepTime:
+    return StepTime(landing.name, landing.window_ns, landing.busy_ns, landing.wall_ns, landing.start_ns, peak or None)
+
+
+def _sum(figures: Iterable[Mapping[Place, int]]) -> Counter[Place]:
+    """Figures of places in several steps, added up."""
+    total: Counter[Place] = Counter()
+    for step in figures:
+        total.update(step)
+    return total
+
+
+def _phases(times: Mapping[Place, int], phase: str | None) -> tuple[str, ...]:
+    """The phases that are shown: those in which layers have time; () where they have none in the one that is meant."""
+    timed = {place.phase for place in times if place.layers}
+    if phase is None:
+        return tuple(each for each in (FORWARD, BACKWARD) if each in timed) or (FORWARD,)
+    return (phase,) if phase in timed else ()
+
+
+def _remainder(times: Mapping[Place, int], phase: str | None, gaps: int) -> dict[str, int]:
+    """Time of no layer by name, the longest first; that of layers in another phase is named by the phase."""
+    remainder: Counter[str] = Counter()
+    for place, time in times.items():
+        if not place.layers:
+            remainder[place.name] += time
+        elif phase is not None and place.phase != phase:
+            remainder[place.phase] += time
+    remainder["gaps"] += gaps
+    return {name: time for name, time in remainder.most_common() if time}
 
 
 def _missing(recording: Recording) -> list[str]:

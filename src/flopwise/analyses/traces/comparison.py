@@ -226,27 +226,35 @@ def grouped(comparison: TraceComparison, by: str, depth: int | None = None) -> l
         return list(comparison.changes)
     if by == "kernel":
         return [*_of_kernels(comparison.before, comparison.after), *(c for c in comparison.changes if c.name == "gaps")]
-    rows = {row.name: row for trace in (comparison.after, comparison.before) for row in trace.rows}
     groups: dict[str, list[Change]] = {}
+    for change, names in _named(comparison, by, depth):
+        for name in names:
+            groups.setdefault(name or comparison.before.model or "trace", []).append(change)
+    sums = [_sum_of(name, changes) for name, changes in groups.items()]
+    return [*sums, *(change for change in comparison.changes if not change.layers)]
+
+
+def _named(comparison: TraceComparison, by: str, depth: int | None) -> Iterator[tuple[Change, Sequence[str]]]:
+    """Each change of layers with the names of the groups that it is part of: its operators, or the modules around."""
+    rows = {row.name: row for trace in (comparison.after, comparison.before) for row in trace.rows}
     for change in comparison.changes:
         own = [rows[name] for name in change.layers]
-        names = ["+".join(dict.fromkeys(row.op for row in own))]
-        if by == "module":
-            names = list(modules_around(common_module(row.module for row in own), depth))
-        for name in names if own else ():
-            groups.setdefault(name, []).append(change)
-    found = [
-        Change.of(
-            name or comparison.before.model or "trace",
-            "",
-            "",
-            tuple(layer for change in changes for layer in change.layers),
-            [sum(change.before_ns for change in changes), sum(change.after_ns for change in changes)],
-            [_together([c.times_ns[side] for c in changes if c.times_ns[side]]) for side in (0, 1)],
-        )
-        for name, changes in groups.items()
-    ]
-    return [*found, *(change for change in comparison.changes if not change.layers)]
+        if own and by == "module":
+            yield change, [*modules_around(common_module(row.module for row in own), depth)]
+        elif own:
+            yield change, ["+".join(dict.fromkeys(row.op for row in own))]
+
+
+def _sum_of(name: str, changes: Sequence[Change]) -> Change:
+    """Several changes as one."""
+    return Change.of(
+        name,
+        "",
+        "",
+        tuple(layer for change in changes for layer in change.layers),
+        [sum(change.before_ns for change in changes), sum(change.after_ns for change in changes)],
+        [_together([c.times_ns[side] for c in changes if c.times_ns[side]]) for side in (0, 1)],
+    )
 
 
 def _of_kernels(before: Trace, after: Trace) -> Iterator[Change]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from flopwise.analyses.traces.executed.matching import ExecutedNode, match, mismatch
 from flopwise.analyses.traces.land import Landing, Place
@@ -58,45 +59,87 @@ def read(scan: Scan, profile: Profile | None, beside: Sequence[Scan] = ()) -> Re
     """
     if scan.array == "Layers":
         raise ModelError(f"{scan.name}: an engine's layers without times: give its profile, and this file beside it")
+    runs, engine = _engine(scan, beside)
+    notes = []
+    if profile is None:
+        rows: list[tuple[int, ...]] = [(number,) for number in range(len(engine))]
+        layers, matched = tuple(map(_layer, engine)), Matched()
+        notes.append("FLOPs of an engine's layers are those of their products; what is fused to them does not count")
+    else:
+        layers = layers_of(profile)
+        rows, matched = _matched(scan.name, engine, profile)
+    if not beside:
+        notes.append("without the engine's layers (trtexec --exportLayerInfo) only their names are known")
+    return Recording("", layers, (_landing(f"average of {counted(runs, 'run')}", engine, rows),), matched, tuple(notes))
+
+
+class _EngineLayer(NamedTuple):
+    """A layer of an engine."""
+
+    name: str
+    time_ns: int
+    #: Its own information; {} where there is none.
+    described: Mapping[str, Any]
+    node: ExecutedNode
+
+    @property
+    def kind(self) -> str:
+        """Its type; "" where it is not known."""
+        return str(self.described.get("LayerType", ""))
+
+
+def _engine(scan: Scan, beside: Sequence[Scan]) -> tuple[int, list[_EngineLayer]]:
+    """The number of runs, and the layers with their average times.
+
+    Raises:
+        ModelError: a file is damaged or none of TensorRT's, or the files belong to different engines.
+    """
     runs, times = _times(scan)
     described = {name: layer for file in beside for name, layer in _layers(file).items()}
     files = ", ".join(file.name for file in beside)
     if beside and not described.keys() & {name for name, _ in times}:
         raise ModelError(f"{scan.name}: none of its layers is in {files}")
-    executed = []
-    for name, _ in times:
+    engine = []
+    for name, time in times:
+        layer = described.get(name, {})
         try:
-            executed.append(_executed(name, described.get(name, {})))
+            engine.append(_EngineLayer(name, time, layer, _executed(name, layer)))
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ModelError(f"{files or scan.name}: the layer {name!r} is none of TensorRT's: {error!r}") from error
-    notes = []
-    if profile is None:
-        layers = tuple(_layer(item, described.get(item.node.name, {})) for item in executed)
-        rows: list[tuple[int, ...]] = [(number,) for number in range(len(executed))]
-        matched = Matched()
-        notes.append("FLOPs of an engine's layers are those of their products; what is fused to them does not count")
-    else:
-        layers, rows = layers_of(profile), match(executed, profile.rows)
-        matched = matched_of(executed, rows, [time for _, time in times], len(layers))
-        found = [time for (name, time), places in zip(times, rows, strict=True) if places or _LAYOUT.search(name)]
-        share = matched.product_time_share
-        if (sum(found) / max(1, sum(time for _, time in times)) if share is None else share) < LEAST:
-            raise ModelError(f"{scan.name}: {mismatch(executed, profile.rows) or 'the profile of another model'}")
-    if not beside:
-        notes.append("without the engine's layers (trtexec --exportLayerInfo) only their names are known")
-    landing: dict[Place, int] = {}
-    kernels: dict[tuple[Place, str], int] = {}
-    launches: dict[Place, int] = {}
-    for item, places, (name, time) in zip(executed, rows, times, strict=True):
-        kind = str(described.get(name, {}).get("LayerType", ""))
-        place = Place(places) if places else Place(name=_remainder(kind, name))
-        landing[place] = landing.get(place, 0) + time
-        launches[place] = launches.get(place, 0) + 1
-        kernel = str(described.get(name, {}).get("TacticName") or kind or item.node.op)
-        kernels[place, kernel] = kernels.get((place, kernel), 0) + time
-    whole = sum(landing.values())
-    step = Landing(f"average of {counted(runs, 'run')}", landing, launches, kernels, whole, whole, whole)
-    return Recording("", layers, (step,), matched, tuple(notes))
+    return runs, engine
+
+
+def _matched(name: str, engine: Sequence[_EngineLayer], profile: Profile) -> tuple[list[tuple[int, ...]], Matched]:
+    """The rows of each layer, and how much of the model they are.
+
+    Raises:
+        ModelError: the profile is of another model or other input shapes.
+    """
+    executed, times = [layer.node for layer in engine], [layer.time_ns for layer in engine]
+    rows = match(executed, profile.rows)
+    matched = matched_of(executed, rows, times, len(profile.rows))
+    share = matched.product_time_share
+    if share is None:
+        named = [layer.time_ns for layer, own in zip(engine, rows, strict=True) if own or _LAYOUT.search(layer.name)]
+        share = sum(named) / max(1, sum(times))
+    if share < LEAST:
+        raise ModelError(f"{name}: {mismatch(executed, profile.rows) or 'the profile of another model'}")
+    return rows, matched
+
+
+def _landing(name: str, engine: Sequence[_EngineLayer], rows: Sequence[tuple[int, ...]]) -> Landing:
+    """The times of a run."""
+    times: Counter[Place] = Counter()
+    launches: Counter[Place] = Counter()
+    kernels: Counter[tuple[Place, str]] = Counter()
+    for layer, own in zip(engine, rows, strict=True):
+        place = Place(own) if own else Place(name=_remainder(layer.kind, layer.name))
+        kernel = str(layer.described.get("TacticName") or layer.kind or layer.node.node.op)
+        times[place] += layer.time_ns
+        launches[place] += 1
+        kernels[place, kernel] += layer.time_ns
+    busy = times.total()
+    return Landing(name, dict(times), dict(launches), dict(kernels), busy, busy, busy)
 
 
 def _times(scan: Scan) -> tuple[int, list[tuple[str, int]]]:
@@ -168,13 +211,13 @@ def _dtype(text: str) -> str:
     return _TYPES.get(words[-1], words[-1]) if words else "float32"
 
 
-def _layer(item: ExecutedNode, layer: Mapping[str, Any]) -> Layer:
+def _layer(layer: _EngineLayer) -> Layer:
     """A layer of an engine as one that time lands on."""
-    counts, moved = item.counts, traffic(item.node)
-    known = bool(layer) and moved.read is not None and moved.written is not None
+    counts, moved = layer.node.counts, traffic(layer.node.node)
+    known = bool(layer.described) and moved.read is not None and moved.written is not None
     return Layer(
-        item.node.name,
-        str(layer.get("LayerType", "")),
+        layer.name,
+        layer.kind,
         None if counts is None else counts.dot(FLOPS),
         (moved.read or 0) + (moved.written or 0) if known else None,
         macs=None if counts is None else counts.mac,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -76,76 +77,96 @@ def command(
     that the trace covers, to the nanosecond. Without MODEL the trace's own operators and shapes are counted. A second
     trace is shown beside the first, layer by layer.
     """
-    import flopwise
     from flopwise.analyses.traces.format import is_trace
-    from flopwise.report.commands.trace.report import trace_report
 
     models.refuse_directory(model, "trace takes one model")
     files = [name for name in (model, file, other) if name is not None]
     alone = len(files) == 1 or (len(files) == 2 and is_trace(model))
     traced = files if alone else files[1:]
-    keys = ("step", "phase", "device", "beside", "split", "tries")
-    reading = {key: value for key, value in reading_of(settings).items() if value or not alone}
-    if alone:
-        for option, key in _READING.items():
-            if reading.get(key):
-                raise InputError(f"{option} says how to read a model, and there is none")
-    if output.format.name == "html":
-        given = [key for key in ("columns", "sort", "top", "depth") if settings[key] is not None]
-        if given or settings["by"] != "layer":
-            raise InputError(f"the page has every layer, grouping and column: leave out --{(given or ['by'])[0]}")
+    _refuse(settings, output, len(traced), alone, fail_on, strict)
     if settings["figures"] is not None:
         from flopwise.report.drawings import prepare
 
         prepare(settings["figures"])
-    with Progress() as progress:
-        traces = [
-            flopwise.trace(
-                None if alone else model,
-                name,
-                **{**reading, **{key: settings[key] for key in keys}},
-                progress=progress,
-            )
-            for name in traced
-        ]
-    by = "module" if settings["depth"] is not None and settings["by"] == "layer" else settings["by"]
-    what_if = settings["what_if"] or bool(settings["tries"])
+    traces = _traces(None if alone else model, traced, settings)
+    if settings["depth"] is not None and settings["by"] == "layer":
+        settings["by"] = "module"
     if len(traces) == 2:
-        if what_if:
-            raise InputError("--what-if is of one trace: leave OTHER out")
-        if strict:
-            raise InputError("--strict is of one trace: leave OTHER out")
-        return _compare(traces, fail_on, output, by, settings)
-    if fail_on is not None:
+        return _compare(traces, fail_on, output, settings)
+    return _show(traces[0], strict, output, settings)
+
+
+def _refuse(
+    settings: Mapping[str, Any], output: Output, number: int, alone: bool, fail_on: str | None, strict: bool
+) -> None:
+    """Raise InputError for options that do not go with what is shown.
+
+    Args:
+        settings: options by name.
+        output: what is written.
+        number: of traces.
+        alone: whether there is no model.
+        fail_on: a condition.
+        strict: whether the answer may be no.
+    """
+    for name, key in _READING.items() if alone else ():
+        if reading_of(settings).get(key):
+            raise InputError(f"{name} says how to read a model, and there is none")
+    if output.format.name == "html":
+        given = [key for key in ("columns", "sort", "top", "depth") if settings[key] is not None]
+        if given or settings["by"] != "layer":
+            raise InputError(f"the page has every layer, grouping and column: leave out --{(given or ['by'])[0]}")
+    of_one = [name for name, value in (("what-if", _asks_what_if(settings)), ("strict", strict)) if value]
+    if number == 2 and of_one:
+        raise InputError(f"--{of_one[0]} is of one trace: leave OTHER out")
+    given = [key for key in ("columns", "sort") if settings[key]]
+    if number == 2 and given:
+        raise InputError(f"two traces have columns of their own, the largest difference first: leave out --{given[0]}")
+    if number == 1 and fail_on is not None:
         raise InputError("--fail-on compares two traces: give the other one as well")
-    (trace,) = traces
+
+
+def _asks_what_if(settings: Mapping[str, Any]) -> bool:
+    return bool(settings["what_if"] or settings["tries"])
+
+
+def _traces(model: str | None, files: Sequence[str], settings: Mapping[str, Any]) -> list[Trace]:
+    """The traces in files, on the rows of a model if there is one."""
+    import flopwise
+
+    reading = {key: value for key, value in reading_of(settings).items() if value or model is not None}
+    chosen = {key: settings[key] for key in ("step", "phase", "device", "beside", "split", "tries")}
+    with Progress() as progress:
+        return [flopwise.trace(model, file, **{**reading, **chosen}, progress=progress) for file in files]
+
+
+def _show(trace: Trace, strict: bool, output: Output, settings: Mapping[str, Any]) -> int:
+    """Show one trace."""
+    from flopwise.report.commands.trace.report import trace_report
+
     if settings["figures"] is not None:
         from flopwise.report.commands.trace.figures import draw
 
         draw(trace, settings["figures"], settings["figure_format"])
-    output.write(
-        trace_report(trace, by, **{key: settings[key] for key in ("columns", "sort", "top", "depth")}, what_if=what_if)
-    )
+    shown = {key: settings[key] for key in ("by", "columns", "sort", "top", "depth")}
+    output.write(trace_report(trace, **shown, what_if=_asks_what_if(settings)))
     unnamed = trace.remainder.get("unmatched", 0)
     return NO if strict and (unnamed > (1 - LEAST) * trace.busy_ns or trace.unseen > 1 - LEAST) else 0
 
 
-def _compare(traces: list[Trace], fail_on: str | None, output: Output, by: str, settings: dict[str, Any]) -> int:
+def _compare(traces: Sequence[Trace], fail_on: str | None, output: Output, settings: Mapping[str, Any]) -> int:
     """Show two traces side by side."""
     import flopwise
     from flopwise.analyses.traces.comparison import breaks
     from flopwise.report.commands.trace.comparison import breaks_text, trace_comparison_report
 
-    given = [key for key in ("columns", "sort") if settings[key]]
-    if given:
-        raise InputError(f"two traces have columns of their own, the largest difference first: leave out --{given[0]}")
     comparison = flopwise.compare_traces(*traces)
     broken = [] if fail_on is None else breaks(comparison, fail_on)
     if settings["figures"] is not None:
         from flopwise.report.commands.trace.figures import draw_both
 
         draw_both(comparison, settings["figures"], settings["figure_format"])
-    output.write(trace_comparison_report(comparison, settings["top"], by, settings["depth"]))
+    output.write(trace_comparison_report(comparison, settings["top"], settings["by"], settings["depth"]))
     for line in breaks_text(broken):
         say(line, prefix="")
     return NO if broken else 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flopwise.analyses.traces.critical import critical_path
 from flopwise.analyses.traces.lines import Item, common_module, layer_items
-from flopwise.analyses.traces.trace import BACKWARD, FORWARD, Moment, Segment, TimedRow
+from flopwise.analyses.traces.trace import BACKWARD, FORWARD, Moment, Segment, StepTime, TimedRow
 from flopwise.graph import Module
 from flopwise.report.formats.json import Json
 from flopwise.report.html.bound import roof_lines
@@ -55,15 +55,14 @@ def page_data(trace: Trace, sheet: Sheet) -> Json:
     items, remainder = layer_items(trace), list(trace.remainder)
     names = [text(name) for name in (*(item.name for item in items), *remainder)]
     rows = {row.name: row for row in trace.rows}
-    paths = [_path(item, rows) for item in items]
     ops = Index()
     op = [ops.number_of(text(name)) for name in (*(item.op for item in items), *("no layer" for _ in remainder))]
-    modules, owners = groups(text(trace.model or "trace"), paths, [item.op for item in items], names[: len(items)])
-    others: list[Value] = ["" for _ in remainder]
-    forward = [_forward(item) for item in items]
-    columns = {
-        head.key: [_value(line.values[at]) for line in sheet.lines] for at, head in enumerate(sheet.heads[2:], 2)
-    }
+    modules, owners = groups(
+        text(trace.model or "trace"),
+        [_path(item, rows) for item in items],
+        [item.op for item in items],
+        names[: len(items)],
+    )
     return {
         "schema": "flopwise.html-trace/1",
         "title": text(trace.model or "trace"),
@@ -72,33 +71,58 @@ def page_data(trace: Trace, sheet: Sheet) -> Json:
         "notes": list(sheet.notes),
         "covered": trace.covered_ns,
         "heads": [[head.key, head.title, head.kind] for head in sheet.heads],
-        "columns": {
-            **{key: [*values, *others] for key, values in columns.items()},
-            "status": [*columns["status"], *("remainder" for _ in remainder)],
-            "share": [*columns["share"], *(_value(100 * t / trace.covered_ns) for t in trace.remainder.values())],
-            "time": [*columns["time"], *(_value(t / 1e3) for t in trace.remainder.values())],
-        },
+        "columns": _columns(trace, sheet),
         "layers": {
             "name": names,
             "op": op,
             "group": [*owners, *(-1 for _ in remainder)],
-            "time": [*(number(item.time_ns) if _has_time(item) else "" for item in items), *trace.remainder.values()],
-            "flops": [*(_flops(item) for item in items), *others],
-            "remainder": [*(0 for _ in items), *(1 for _ in remainder)],
-            "forward": [*(None if row is None else row.time_ns for row in forward), *(None for _ in remainder)],
-            "forward_flops": [*(None if r is None else number(r.flops) for r in forward), *(None for _ in remainder)],
-            "bytes": [*(None if row is None else number(row.bytes) for row in forward), *(None for _ in remainder)],
-            "inside": {at: list(map(text, _inside(item))) for at, item in enumerate(items) if _inside(item)},
+            **_layers(trace, items),
         },
         "ops": ops.values,
         "groups": [[g.name, g.kind, -1 if g.parent is None else g.parent, int(g.run)] for g in modules],
         "roofs": roof_lines(trace.peaks, {peak.dtype for peak in trace.peaks if peak.dtype}),
-        "steps": {
-            "name": [text(step.name) for step in trace.times],
-            **{key: [getattr(step, f"{key}_ns") for step in trace.times] for key in ("window", "busy", "wall")},
-            "shown": [step.name for step in trace.times].index(trace.step) if trace.step != "all" else -1,
-        },
+        "steps": _steps(trace),
         **_events(trace, items, remainder),
+    }
+
+
+def _columns(trace: Trace, sheet: Sheet) -> Json:
+    """The columns of the table: the lines of the layers as the sheet has them, then those of the remainder."""
+    columns = {
+        head.key: [_value(line.values[place]) for line in sheet.lines] for place, head in enumerate(sheet.heads[2:], 2)
+    }
+    remainder: dict[str, list[str | int | float | None]] = {
+        "status": ["remainder" for _ in trace.remainder],
+        "share": [_value(100 * time / trace.covered_ns) for time in trace.remainder.values()],
+        "time": [_value(time / 1e3) for time in trace.remainder.values()],
+    }
+    blank: list[str | int | float | None] = ["" for _ in trace.remainder]
+    return {key: values + remainder.get(key, blank) for key, values in columns.items()}
+
+
+def _layers(trace: Trace, items: Sequence[Item]) -> Json:
+    """The figures of the layers, then those of the remainder, as columns."""
+    times = [number(item.time_ns) if _has_time(item) else "" for item in items]
+    forward = [_forward(item) for item in items]
+    unknown = [None for _ in trace.remainder]
+    return {
+        "time": [*times, *trace.remainder.values()],
+        "flops": [*map(_flops, items), *("" for _ in trace.remainder)],
+        "remainder": [*(0 for _ in items), *(1 for _ in trace.remainder)],
+        "forward": [*(row and row.time_ns for row in forward), *unknown],
+        "forward_flops": [*(row and number(row.flops) for row in forward), *unknown],
+        "bytes": [*(row and number(row.bytes) for row in forward), *unknown],
+        "inside": {place: list(map(text, inside)) for place, item in enumerate(items) if (inside := _inside(item))},
+    }
+
+
+def _steps(trace: Trace) -> Json:
+    """The times of the steps, and which of them is shown; -1 for all."""
+    names = [step.name for step in trace.times]
+    return {
+        "name": list(map(text, names)),
+        **{key: [getattr(step, f"{key}_ns") for step in trace.times] for key in ("window", "busy", "wall")},
+        "shown": names.index(trace.step) if trace.step != "all" else -1,
     }
 
 
@@ -171,41 +195,61 @@ def _most(trace: Trace, places: dict[tuple[str, str], int], kernels: Index) -> d
 
 def _timeline(trace: Trace, items: Sequence[Item], places: dict[tuple[str, str], int], kernels: Index) -> Json:
     """Events in the order of their start, from the first one on."""
-    path = critical_path(trace.timeline)
-    on_path = set(path)
-    marks = [step for step in trace.times if step.start_ns is not None and trace.step in ("all", step.name)]
-    first = min([event.start_ns for event in trace.timeline] + [step.start_ns or 0 for step in marks])
-    longest = sorted(range(len(trace.timeline)), key=lambda at: -_length(trace.timeline[at]))
-    shown = sorted(longest[:MOST])
+    first = min([event.start_ns for event in trace.timeline] + [step.start_ns or 0 for step in _marks(trace)])
+    shown = _longest(trace.timeline)
     events = [trace.timeline[at] for at in shown]
-    passes = {part.phase for item in items for part in item.parts}
-    lines = _rows(trace, items)
+    starts = [events[0].start_ns - first, *(later.start_ns - earlier.start_ns for earlier, later in pairwise(events))]
     lanes = Index()
-    starts = [0, *(later.start_ns - earlier.start_ns for earlier, later in pairwise(events))]
-    starts[0] = events[0].start_ns - first
-    left = sum(map(_length, trace.timeline)) - sum(map(_length, events))
-    taken = sum(_length(trace.timeline[at]) for at in path)
     return {
         "start": starts,
         "time": [_length(event) for event in events],
         "lane": [lanes.number_of(text(event.lane)) for event in events],
-        "place": [
-            places.get(_where(event, passes), -1)
-            if event.layer is None or event.phase not in passes
-            else 2 * lines[event.layer] + (event.phase == BACKWARD)
-            for event in events
-        ],
+        "place": _places(trace, items, places, events),
         "kernel": [kernels.number_of(text(event.kernel)) for event in events],
         "lanes": lanes.values,
+        **_critical(trace, shown, first),
+        "events": len(trace.timeline),
+        "left_ns": sum(map(_length, trace.timeline)) - sum(map(_length, events)),
+        "steps": [
+            (text(step.name), (step.start_ns or 0) - first, (step.start_ns or 0) - first + step.window_ns)
+            for step in _marks(trace)
+        ],
+    }
+
+
+def _marks(trace: Trace) -> list[StepTime]:
+    """The steps that are shown, if the trace has times of day."""
+    return [step for step in trace.times if step.start_ns is not None and trace.step in ("all", step.name)]
+
+
+def _longest(timeline: Sequence[Moment]) -> list[int]:
+    """The positions of the events that are drawn, in order."""
+    return sorted(sorted(range(len(timeline)), key=lambda at: -_length(timeline[at]))[:MOST])
+
+
+def _places(
+    trace: Trace, items: Sequence[Item], places: dict[tuple[str, str], int], events: Sequence[Moment]
+) -> list[int]:
+    """For each event twice the number of its line, and one more in the backward pass; -1 where it has none."""
+    passes = {part.phase for item in items for part in item.parts}
+    lines = _rows(trace, items)
+    return [
+        places.get(_where(event, passes), -1)
+        if event.layer is None or event.phase not in passes
+        else 2 * lines[event.layer] + (event.phase == BACKWARD)
+        for event in events
+    ]
+
+
+def _critical(trace: Trace, shown: Sequence[int], first: int) -> Json:
+    """The critical path: which of the events that are shown are on it, its time, and that in which it waits."""
+    path = critical_path(trace.timeline)
+    on_path = set(path)
+    taken = sum(_length(trace.timeline[at]) for at in path)
+    return {
         "path": [at for at, place in enumerate(shown) if place in on_path],
         "path_ns": taken,
         "waits_ns": max(moment.end_ns for moment in trace.timeline) - first - taken,
-        "events": len(trace.timeline),
-        "left_ns": left,
-        "steps": [
-            (text(step.name), (step.start_ns or 0) - first, (step.start_ns or 0) - first + step.window_ns)
-            for step in marks
-        ],
     }
 
 

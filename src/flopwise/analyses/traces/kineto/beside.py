@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from flopwise.analyses.traces.kineto import fused
+from flopwise.analyses.traces.kineto.events import records_of
 from flopwise.analyses.traces.kineto.graphs import Capture, captures_of
-from flopwise.analyses.traces.kineto.records import records_of
 from flopwise.analyses.traces.kineto.threads import threads_of
 from flopwise.analyses.traces.scan import Scan
 from flopwise.errors import ModelError

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from flopwise.analyses.traces.kineto import fused, names
 from flopwise.analyses.traces.kineto.beside import More, more_of
-from flopwise.analyses.traces.kineto.counts import DTYPES
+from flopwise.analyses.traces.kineto.events import records_of
 from flopwise.analyses.traces.kineto.kernels import Kernels
-from flopwise.analyses.traces.kineto.places import Listed, Model, places_of, token_of, unplaced
-from flopwise.analyses.traces.kineto.records import LABEL, Calls, Operator, Records, records_of
+from flopwise.analyses.traces.kineto.landings import Landings
+from flopwise.analyses.traces.kineto.listed import Listed
+from flopwise.analyses.traces.kineto.model import Model
+from flopwise.analyses.traces.kineto.places import places_of, unplaced
+from flopwise.analyses.traces.kineto.products import Products
+from flopwise.analyses.traces.kineto.records import LABEL, Calls, Operator, Records
 from flopwise.analyses.traces.kineto.refusals import refuse_other_model, refuse_passed_rows
 from flopwise.analyses.traces.kineto.steps import Window, windows_of
 from flopwise.analyses.traces.kineto.threads import Thread, threads_of
-from flopwise.analyses.traces.land import KEPT, Landing, Place, Step, Work, land
+from flopwise.analyses.traces.land import Landing, Place, Step, Work
 from flopwise.analyses.traces.scan import Scan
-from flopwise.analyses.traces.trace import BACKWARD, FORWARD, Matched, Recording
+from flopwise.analyses.traces.trace import BACKWARD, Matched, Recording
 from flopwise.errors import ModelError, counted
 from flopwise.profiles.profile import Profile
-
-#: Products by which the sizes of a trace of other inputs are told.
-FIRST = 10_000
 
 
 def matches(scan: Scan) -> bool:
@@ -70,71 +71,92 @@ def _placed(records: Records, threads: Mapping[str, Thread], more: More, profile
     windows, note = windows_of(records, threads, None if profile is None else len(profile.rows))
     model = Listed() if profile is None else Model(profile, more.nodes)
     kernels = Kernels(records, threads, windows, more.captures)
-    landings: list[Landing] = []
-    products: Counter[bool] = Counter()
-    forward: list[Operator] = []
-    seen = placed = kept = 0
-    stride = 1
-    dtypes: Counter[str] = Counter()
-    reported = [number for number, window in enumerate(windows) if records.steps.keeps(window.name)]
-    for position, number in enumerate(reported):
-        if position % stride:
+    landings, products = Landings(), Products(model)
+    for number, window in enumerate(windows):
+        if not records.steps.keeps(window.name) or not landings.takes_next():
             continue
-        window = windows[number]
         places = places_of(window, threads, model, kernels.replays(number))
-        times = kernels.times(number) if records.kernels else {o: o.end - o.start for o in places}
-        for operator, time in times.items():
-            if operator in places and _is_product(operator, places[operator], model):
-                products[bool(places[operator].layers)] += time
-                placed += bool(places[operator].layers)
-                dtypes[next((DTYPES[kind] for kind in operator.arguments.types if kind in DTYPES), "")] += time
-                seen += 1
-                if len(forward) < FIRST:
-                    forward.append(operator)
-        step = kernels.step(number, places) if records.kernels else _step(window, threads, places)
-        step.runs = Counter(place for place in places.values() if place.layers) if profile is None else {}
-        landings.append(land(step))
+        if records.kernels:
+            times, step = kernels.times(number), kernels.step(number, places)
+        else:
+            times, step = {o: o.end - o.start for o in places}, _step(window, threads, places)
+        if profile is None:
+            step.runs = Counter(place for place in places.values() if place.layers)
+        products.add(times, places)
+        landings.add(step)
         for thread in threads.values():
             thread.forget()
-        kept += len(step.works)
-        if kept > KEPT and len(landings) > 2:
-            landings, stride = landings[::2], 2 * stride
-            kept = sum(len(landing.works) for landing in landings)
-    share = products[True] / products.total() if products.total() else None
-    if isinstance(model, Model) and (share is None or share < 0.5 or 2 * placed < seen):
-        refuse_other_model(records.name, forward, model, profile, share)
-    landings = [landing for landing in landings if landing.busy_ns] or landings
-    rows = {number for landing in landings for place in landing.times for number in place.layers}
-    if isinstance(model, Model) and profile is not None and not _hides_rows(landings):
-        refuse_passed_rows(records.name, model, rows, profile)
+    reported = landings.reported
+    rows = {number for landing in reported for place in landing.times for number in place.layers}
+    if isinstance(model, Model) and profile is not None:
+        _refuse(records.name, model, profile, products, reported, rows)
     of = len(model.layers)
-    notes = [note] if note else []
-    stride *= records.steps.stride
+    return Recording(
+        _device(records),
+        model.layers,
+        reported,
+        Matched(len(rows) if profile is not None else of, of, products.share),
+        tuple(_notes(note, landings.stride * records.steps.stride, records, kernels, captured=bool(more.captures))),
+        records.memory_bytes,
+        products.dtype,
+    )
+
+
+def _device(records: Records) -> str:
+    """The processor that the work ran on; "" where the trace does not say it."""
+    return ", ".join(records.devices) or ("" if records.kernels else "CPU")
+
+
+def _refuse(
+    name: str,
+    model: Model,
+    profile: Profile,
+    products: Products,
+    landings: Sequence[Landing],
+    rows: Collection[int],
+) -> None:
+    """Raise ModelError for a trace of another model, or of other sizes.
+
+    Args:
+        name: the file.
+        model: the rows.
+        profile: the model.
+        products: of the trace.
+        landings: its steps.
+        rows: those that have time.
+    """
+    if not products.confirm:
+        refuse_other_model(name, products.first, model, profile, products.share)
+    if not _hides_rows(landings):
+        refuse_passed_rows(name, model, rows, profile)
+
+
+def _notes(note: str, stride: int, records: Records, kernels: Kernels, captured: bool) -> Iterator[str]:
+    """Remarks on what a trace does not say.
+
+    Args:
+        note: on its steps; "" for none.
+        stride: one of so many steps is reported.
+        records: the events.
+        kernels: those of a device.
+        captured: whether the capture of CUDA graphs is known.
+    """
+    if note:
+        yield note
     if stride > 1:
-        notes.append(f"one of every {stride} steps is reported: there are many")
+        yield f"one of every {stride} steps is reported: there are many"
     if not records.kernels and _hides_kernels(records):
-        notes.append(
+        yield (
             "kernels of compiled code leave no event: torch._inductor.config.cpp.enable_kernel_profile = True, set"
             " before compiling, makes them leave one"
         )
     if kernels.untold:
-        cure = (
-            "no graph that was captured beside it has just these"
-            if more.captures
-            else "a trace of the capture, given with --beside, tells their operators"
-        )
-        notes.append(f"{counted(kernels.untold, 'kernel')} of CUDA graphs known by name alone: {cure}")
+        cure = "a trace of the capture, given with --beside, tells their operators"
+        if captured:
+            cure = "no graph that was captured beside it has just these"
+        yield f"{counted(kernels.untold, 'kernel')} of CUDA graphs known by name alone: {cure}"
     if kernels.lost:
-        notes.append(f"{counted(kernels.lost, 'kernel')} with no call that started them: named by their own names")
-    return Recording(
-        ", ".join(records.devices) or ("" if records.kernels else "CPU"),
-        model.layers,
-        tuple(landings),
-        Matched(len(rows), of, share) if profile is not None else Matched(of, of, share),
-        tuple(notes),
-        records.memory_bytes,
-        dtypes.most_common(1)[0][0] if dtypes else "",
-    )
+        yield f"{counted(kernels.lost, 'kernel')} with no call that started them: named by their own names"
 
 
 def _hides_rows(landings: Sequence[Landing]) -> bool:
@@ -148,13 +170,6 @@ def _hides_kernels(records: Records) -> bool:
     """True where compiled code was called and none of its kernels has an event."""
     called = [kind.name for kind in records.kinds]
     return any(name.startswith(names.CALL) for name in called) and not any(map(fused.listed, called))
-
-
-def _is_product(operator: Operator, place: Place, model: Model | Listed) -> bool:
-    """True for an operator that computes products: by its own shapes, or by those of its row."""
-    if operator.arguments.tensors or place.phase != FORWARD:
-        return place.phase == FORWARD and token_of(operator).product
-    return any(model.layers[number].macs for number in place.layers)
 
 
 def _step(window: Window, threads: Mapping[str, Thread], places: Mapping[Operator, Place]) -> Step:

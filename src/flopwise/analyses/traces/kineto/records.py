@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,8 +9,6 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 from flopwise.analyses.traces.kineto.selection import MARK, Numbers, Selection
-from flopwise.analyses.traces.scan import Json, Scan, nanoseconds
-from flopwise.errors import ModelError
 
 #: A shape as the profiler saw it; None where it says none.
 Extents: TypeAlias = "tuple[int, ...] | None"
@@ -19,20 +16,8 @@ Extents: TypeAlias = "tuple[int, ...] | None"
 #: Events that are held; of more, those of every second, fourth ... step.
 HELD = 100_000
 
-#: Category of an event -> what it is. Those of 2021 have capital letters.
-_KINDS = {
-    **dict.fromkeys(("cpu_op", "Operator"), "operator"),
-    "user_annotation": "annotation",
-    **dict.fromkeys(("cuda_runtime", "cuda_driver", "Runtime", "xpu_runtime", "mtia_runtime"), "launch"),
-    **dict.fromkeys(("kernel", "Kernel"), "kernel"),
-    **dict.fromkeys(("gpu_memcpy", "Memcpy", "gpu_memset", "Memset"), "copy"),
-}
-
 #: What begins the names of ranges that ``flopwise.annotate`` makes; the path of a module follows.
 LABEL = "flopwise::"
-
-#: Beginnings of the names of events that are no operators but stand around some; old files call them operators.
-_ANNOTATIONS = (LABEL, MARK, "Optimizer.", "enumerate(DataLoader)", "DistributedDataParallel.", "[", "##")
 
 
 class Arguments(NamedTuple):
@@ -171,7 +156,7 @@ class Records:
     steps: Selection = field(default_factory=Selection)
     #: Events that are held, and how many may be before those of some steps are dropped.
     held: int = 0
-    limit: int = 0
+    limit: int = field(default_factory=lambda: HELD)
     #: Calls of the driver that were dropped, and how many of the others were there before the last were.
     _dropped: Numbers = field(default_factory=Numbers)
     _old: int = 0
@@ -181,6 +166,16 @@ class Records:
         if kernel.correlation is None or kernel.correlation not in self._dropped:
             self.kernels.append(kernel)
             self.held += 1
+
+    def bound(self) -> None:
+        """Drop events of steps if more are held than the limit."""
+        if self.held > self.limit:
+            self.fold()
+
+    def close(self) -> None:
+        """Drop events of steps if more are held than shall be when all are there."""
+        if self.held > HELD:
+            self.fold()
 
     def fold(self) -> None:
         """Drop events of steps until half of the limit is left, or three steps."""
@@ -223,97 +218,3 @@ class Records:
                 self._dropped.add(correlation)
                 del self.launches[correlation]
         self._old = len(self.launches)
-
-
-def records_of(scan: Scan) -> Records:
-    """The events of a file.
-
-    Raises:
-        ModelError: the file is damaged, or an event has no time.
-    """
-    records = Records(scan.name, limit=HELD)
-    kinds: dict[tuple[str, str], int] = {}
-    used: set[str] = set()
-    for number, event in enumerate(scan.events(), 1):
-        try:
-            _add(event, records, kinds, used)
-            if records.held > records.limit:
-                records.fold()
-        except (AttributeError, OverflowError, TypeError, ValueError) as error:
-            raise ModelError(f"{scan.name}: damaged: event {number:,} ({event.get('name')!r}): {error}") from error
-    if records.held > HELD:
-        records.fold()
-    devices = _devices(scan.head.get("deviceProperties"), used)
-    records.devices, records.memory_bytes = tuple(devices), next(iter(devices.values()), 0)
-    return records
-
-
-def _add(event: Json, records: Records, kinds: dict[tuple[str, str], int], used: set[str]) -> None:
-    """Record an event; ``kinds``: by name and arguments as they are written, ``used``: the processors of kernels."""
-    kind = _KINDS.get(event.get("cat", "")) if event.get("ph") == "X" else None
-    if kind is None:
-        return
-    name, more = sys.intern(str(event.get("name", ""))), event.get("args") or {}
-    start = nanoseconds(event.get("ts"))
-    end = start + max(0, nanoseconds(event.get("dur", 0)))
-    thread = sys.intern(f"{event.get('pid')}/{event.get('tid')}")
-    if kind in ("operator", "annotation"):
-        annotation = kind == "annotation" or name.startswith(_ANNOTATIONS)
-        if not annotation and records.steps.dropped(start, end) >= 0:
-            return
-        shapes = () if annotation else more.get("Input Dims") or more.get("Input dims") or ()
-        values = () if annotation else more.get("Concrete Inputs") or ()
-        types = () if annotation else more.get("Input type") or ()
-        key = name, f"{annotation}{shapes}{values}{types}"
-        number = kinds.get(key)
-        if number is None:
-            given = Arguments(tuple(map(_shape, shapes)), tuple(map(str, values)), tuple(map(str, types)))
-            number = kinds[key] = len(records.kinds)
-            records.kinds.append(Kind(name, given, annotation))
-            records.shaped = records.shaped or bool(given.tensors)
-        calls = records.calls.get(thread)
-        if calls is None:
-            calls = records.calls[thread] = Calls()
-        sequence = more.get("Sequence number")
-        calls.add(start, end, number, sequence if isinstance(sequence, int) else -1)
-        records.held += 1
-        if annotation and name.startswith(MARK):
-            records.steps.add(name, start, end)
-    elif kind == "launch":
-        correlation = _number(more.get("correlation"))
-        if correlation is not None:
-            records.launches[correlation] = Launch(name, thread, start, sys.intern(str(more.get("kernel", ""))))
-            records.held += 1
-    else:
-        used.add(str(more.get("device", event.get("pid"))))
-        lane = sys.intern(
-            f"device {more.get('device', event.get('pid'))}, stream {more.get('stream', event.get('tid'))}"
-        )
-        records.add_kernel(Kernel(name, lane, start, end, _number(more.get("correlation")), kind == "copy"))
-
-
-def _shape(value: Any) -> Any:
-    """A shape, or those of a list of tensors."""
-    return tuple(map(_extents, value)) if value and isinstance(value[0], list) else _extents(value or ())
-
-
-def _extents(value: Any) -> tuple[int, ...]:
-    """The extents of a tensor.
-
-    Raises:
-        ValueError: one of them is no whole number.
-    """
-    if not all(isinstance(extent, int) for extent in value):
-        raise ValueError(f"no shape: {value!r}")
-    return tuple(value)
-
-
-def _number(value: object) -> int | None:
-    return value if isinstance(value, int) else None
-
-
-def _devices(properties: Any, used: set[str]) -> dict[str, int]:
-    """Names of the processors that the kernels ran on, each once, and their memory; of any, where those have none."""
-    listed = [p for p in properties if isinstance(p, dict) and p.get("name")] if isinstance(properties, list) else []
-    own = [p for p in listed if str(p.get("id")) in used] or (listed[:1] if used else [])
-    return {str(p["name"]): int(p.get("totalGlobalMem") or 0) for p in own}

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import NoReturn
 
-from flopwise.analyses.traces.kineto.places import Model, token_of
+from flopwise.analyses.traces.kineto.model import Model, token_of
 from flopwise.analyses.traces.kineto.records import Operator
 from flopwise.analyses.traces.kineto.tokens import align
 from flopwise.errors import ModelError

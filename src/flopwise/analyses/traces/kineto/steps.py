@@ -31,31 +31,42 @@ def windows_of(records: Records, threads: Mapping[str, Thread], rows: int | None
     marks = {name: windows for name, calls in records.calls.items() if (windows := _marks(name, calls, records.kinds))}
     among = [threads[name] for name in marks] or list(threads.values())
     main = max(among, key=lambda thread: (not thread.gradients, thread.unit_time))
-    if marks:
-        note = f"{len(marks)} threads mark steps: those of {main.name}, the busiest one, are reported"
-        return sorted(marks[main.name], key=lambda w: w.start), note if len(marks) > 1 else ""
+    if not marks:
+        return _recurring(records, main, rows) or _undivided(records, main)
+    note = f"{len(marks)} threads mark steps: those of {main.name}, the busiest one, are reported"
+    return sorted(marks[main.name], key=lambda w: w.start), note if len(marks) > 1 else ""
+
+
+def _recurring(records: Records, main: Thread, rows: int | None) -> tuple[list[Window], str] | None:
+    """The turns of operators, or of CUDA graphs, that recur, with a note on them; None where none do."""
     alike: dict[object, int] = {}
     numbers = [alike.setdefault((kind.name, kind.arguments.tensors), len(alike)) for kind in records.kinds]
-    began = [(main.calls.starts[place], numbers[main.calls.kinds[place]]) for place in main.units]
+    calls = [(main.calls.starts[place], numbers[main.calls.kinds[place]]) for place in main.units]
     graphs = [(each.start, -1) for each in records.launches.values() if names.is_graph(each.name)]
-    began = sorted([*began, *graphs])
-    first, length, whole = _turns([number for _, number in began], None if graphs else rows)
-    end = max(max(calls.ends, default=0) for calls in records.calls.values())
-    if whole < 2:
-        starting = [calls.starts[0] for calls in records.calls.values() if calls.starts]
-        starting += [launch.start for launch in records.launches.values()]
-        start = min([*starting, *(kernel.start for kernel in records.kernels)])
-        end = max([end, *(kernel.end for kernel in records.kernels)])
-        return [Window("trace", main.name, start, end)], "no steps are marked: the whole trace is one"
-    turns = [began[first + turn * length][0] for turn in range(whole)]
-    behind = first + whole * length
-    last = began[behind][0] if behind < len(began) else max(end, began[-1][0] + 1)
+    calls = sorted([*calls, *graphs])
+    first, length, turns = _turns([number for _, number in calls], None if graphs else rows)
+    if turns < 2:
+        return None
+    starts = [calls[first + turn * length][0] for turn in range(turns)]
+    behind = first + turns * length
+    last_end = max(max(own.ends, default=0) for own in records.calls.values())
+    end = calls[behind][0] if behind < len(calls) else max(last_end, calls[-1][0] + 1)
     windows = [
-        Window(f"step {number}", main.name, start, end)
-        for number, (start, end) in enumerate(zip(turns, [*turns[1:], last], strict=True))
+        Window(f"step {number}", main.name, *span)
+        for number, span in enumerate(zip(starts, [*starts[1:], end], strict=True))
     ]
     what = "calls" if graphs else "operators"
-    return windows, f"no steps are marked: the same {length:,} {what} recur {whole} times"
+    return windows, f"no steps are marked: the same {length:,} {what} recur {turns} times"
+
+
+def _undivided(records: Records, main: Thread) -> tuple[list[Window], str]:
+    """The whole trace as one step, with a note on that."""
+    calls = [own for own in records.calls.values() if own.starts]
+    starts = [own.starts[0] for own in calls] + [launch.start for launch in records.launches.values()]
+    starts += [kernel.start for kernel in records.kernels]
+    ends = [max(own.ends) for own in calls] + [kernel.end for kernel in records.kernels]
+    window = Window("trace", main.name, min(starts), max(ends, default=0))
+    return [window], "no steps are marked: the whole trace is one"
 
 
 def _marks(thread: str, calls: Calls, kinds: Sequence[Kind]) -> list[Window]:

@@ -133,18 +133,40 @@ def align(seen: Sequence[Token], rows: Sequence[Token], shapes: bool = True) -> 
 
 def _gain(seen: Token, row: Token, shapes: bool) -> int:
     """The worth of a pair; 0 for one that is none."""
-    same = seen.name == row.name or seen.name in _SYNONYMS.get(row.name, ()) if row.name else seen.op == row.op
-    if not same or (seen.module is not None and seen.module != row.module):
+    if not _is_same_operator(seen, row) or (seen.module is not None and seen.module != row.module):
         return 0
     if not shapes or not seen.shapes or not (row.shapes or row.several):
         return _PRODUCT * 2 + 4 * row.several - 2 * row.sibling if seen.product and row.product else 2
     if seen.product != row.product:
         return 0
-    one, other = (_without_vectors(each.shapes) for each in (seen, row))
-    if seen.product:  # a compiler calls other operators on operands in another order, an engine without axes of one
-        other_form = row.several or seen.name != row.name or _squeezed(seen.shapes) == _squeezed(row.shapes)
-        worth = 6 if one == other else 5 if other_form and seen.macs == row.macs else 0
-        return _PRODUCT * worth - (row.sibling if worth else 0)
+    return _gain_of_products(seen, row) if seen.product else _gain_of_shapes(seen, row)
+
+
+def _is_same_operator(seen: Token, row: Token) -> bool:
+    """True for one operator; a row that is of no program has only its name in ONNX's vocabulary."""
+    if not row.name:
+        return seen.op == row.op
+    return seen.name == row.name or seen.name in _SYNONYMS.get(row.name, ())
+
+
+def _gain_of_products(seen: Token, row: Token) -> int:
+    """The worth of two products: of one's shapes, or, under another name or in another form, of one's multiply-adds.
+
+    A compiler calls other operators on operands in another order, an engine calls them without axes of one element.
+    """
+    worth = 0
+    if _without_vectors(seen.shapes) == _without_vectors(row.shapes):
+        worth = 6
+    elif seen.macs == row.macs and (
+        row.several or seen.name != row.name or _squeezed(seen.shapes) == _squeezed(row.shapes)
+    ):
+        worth = 5
+    return _PRODUCT * worth - (row.sibling if worth else 0)
+
+
+def _gain_of_shapes(seen: Token, row: Token) -> int:
+    """The worth of two operators that compute no products: of one's shapes, or of one's largest shape."""
+    one, other = _without_vectors(seen.shapes), _without_vectors(row.shapes)
     if one == other:
         return 6
     largest, own = (max(each, key=lambda shape: (math.prod(shape), shape)) for each in (one, other))

@@ -1,0 +1,67 @@
+"""The products of a trace, which tell whether it is one of a model: how much of their time is on rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from flopwise.analyses.traces.kineto.counts import DTYPES
+from flopwise.analyses.traces.kineto.listed import Listed
+from flopwise.analyses.traces.kineto.model import Model, token_of
+from flopwise.analyses.traces.kineto.records import Operator
+from flopwise.analyses.traces.land import Place
+from flopwise.analyses.traces.trace import FORWARD
+
+#: Products by which the sizes of a trace of other inputs are told.
+FIRST = 10_000
+
+
+class Products:
+    """The products of a trace: the share of their time that is on rows, and the element type of most of it."""
+
+    def __init__(self, model: Model | Listed) -> None:
+        self._model = model
+        #: Time of products that are on a row, and of those that are on none.
+        self._times: Counter[bool] = Counter()
+        self._numbers: Counter[bool] = Counter()
+        self._dtypes: Counter[str] = Counter()
+        #: The first of them.
+        self.first: list[Operator] = []
+
+    def add(self, times: Mapping[Operator, int], places: Mapping[Operator, Place]) -> None:
+        """Add those of a step.
+
+        Args:
+            times: of its operators, in nanoseconds.
+            places: of its operators.
+        """
+        for operator, time in times.items():
+            place = places.get(operator)
+            if place is None or not self._has(operator, place):
+                continue
+            self._times[bool(place.layers)] += time
+            self._numbers[bool(place.layers)] += 1
+            self._dtypes[next((DTYPES[kind] for kind in operator.arguments.types if kind in DTYPES), "")] += time
+            if len(self.first) < FIRST:
+                self.first.append(operator)
+
+    def _has(self, operator: Operator, place: Place) -> bool:
+        """True for an operator that computes products: by its own shapes, or by those of its row."""
+        if operator.arguments.tensors or place.phase != FORWARD:
+            return place.phase == FORWARD and token_of(operator).product
+        return any(self._model.layers[number].macs for number in place.layers)
+
+    @property
+    def share(self) -> float | None:
+        """The share of their time that is on rows; None where there is none."""
+        return self._times[True] / self._times.total() if self._times.total() else None
+
+    @property
+    def confirm(self) -> bool:
+        """True if they are the model's: at least half of them, and of their time, is on rows."""
+        return self.share is not None and self.share >= 0.5 and self._numbers[True] >= self._numbers[False]
+
+    @property
+    def dtype(self) -> str:
+        """The element type that most of their time was spent on; "" where no type was recorded."""
+        return self._dtypes.most_common(1)[0][0] if self._dtypes else ""
