@@ -86,6 +86,26 @@ def tflites() -> list[bytes]:
     return [convolution().bytes(), convolution("int8").bytes(), loop(5)]
 
 
+def keras_configs() -> list[bytes]:
+    """Configurations of Keras models: layers in a row, a graph of layers, and those of older versions."""
+    from tests.keras_models import CONFIGS
+
+    return [json.dumps(config()).encode() for config in CONFIGS.values()]
+
+
+def keras_weights() -> list[bytes]:
+    """Weights as Keras stores them: by groups, whole and in chunks."""
+    import h5py
+
+    held = io.BytesIO()
+    with h5py.File(held, "w") as file:
+        layer = file.create_group("layers/dense/vars")
+        layer.attrs["name"] = "dense"
+        layer["0"] = numpy.ones((3, 4), "f")
+        layer.create_dataset("1", data=numpy.ones(4, "f"), chunks=(2,), compression="gzip")
+    return [held.getvalue()]
+
+
 def safetensors() -> list[bytes]:
     """A file of two tensors."""
     header = {

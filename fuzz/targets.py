@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import itertools
 import os
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,6 +143,17 @@ def _read(name: str, weights: bool = False) -> Callable[[bytes], None]:
     return run
 
 
+def _keras_config(data: bytes) -> None:
+    """The configuration of a Keras model, in an archive."""
+    import flopwise
+
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("config.json", data)
+    with _file(held.getvalue(), "m.keras") as path, contextlib.suppress(FlopwiseError):
+        flopwise.profile(path).to_dict()
+
+
 def _trace(data: bytes) -> None:
     """A trace with a model and without; a TensorRT one also with the same bytes as the layers beside it."""
     from flopwise.analyses.traces.assembly import trace_of
@@ -249,6 +262,8 @@ TARGETS: dict[str, Target] = {
     "prototxt": Target(_read("net.prototxt"), seeds.prototxts),
     "tflite": Target(_tflite_damaged, seeds.tflites),
     "tflite_weights": Target(_read("m.tflite", weights=True), seeds.tflites),
+    "keras": Target(_keras_config, seeds.keras_configs),
+    "keras_weights": Target(_read("m.h5", weights=True), seeds.keras_weights),
     "caffemodel": Target(_read("net.caffemodel"), seeds.onnx_models),
     "hdf5": Target(_read("net.caffemodel.h5"), seeds.hdf5s),
     "safetensors": Target(_read("m.safetensors", weights=True), seeds.safetensors),
@@ -272,4 +287,6 @@ TARGETS: dict[str, Target] = {
 }
 
 #: Those that may load a framework, and are slow for it.
-SLOW: frozenset[str] = frozenset({"onnx_damaged", "checkpoint", "program", "config", "hdf5", "server", "arguments"})
+SLOW: frozenset[str] = frozenset(
+    {"onnx_damaged", "checkpoint", "program", "config", "hdf5", "server", "arguments", "keras"}
+)

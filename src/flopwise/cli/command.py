@@ -118,6 +118,10 @@ class Command(click.Command):
                             "net.py:forward",
                             "a function of JAX's, in a file that imports JAX; jax:net.py:forward too",
                         ),
+                        (
+                            "keras.applications:ResNet50",
+                            "a callable that makes a Keras model; keras:file.py:callable too",
+                        ),
                         ("config.json", "a language model: its configuration, its folder, or hf:org/name"),
                         ("model.safetensors", f"a file with weights alone: {', '.join(dict.fromkeys(stored))}"),
                         ("models/", "a directory: every model in it"),

@@ -16,7 +16,7 @@ from flopwise.graph import Graph
 from flopwise.readers.caffe.format import CAFFE
 from flopwise.readers.format import Format, ends_in
 from flopwise.readers.onnx.format import ONNX
-from flopwise.readers.options import JaxOptions, options_of
+from flopwise.readers.options import JaxOptions, TorchOptions, options_of
 from flopwise.readers.source.location import is_callable, naming
 from flopwise.readers.tflite.format import TFLITE
 from flopwise.readers.torch.format import TORCH
@@ -62,6 +62,56 @@ JAX = Format(
     formulas=True,
 )
 
+#: The endings of the names of Keras models.
+_KERAS_FILES = (".keras", ".h5", ".hdf5")
+
+
+def _is_keras(model: object) -> bool:
+    """True for files of Keras', objects where somebody has imported it, and names of callables in its packages."""
+    if isinstance(model, (str, os.PathLike)):
+        if ends_in(model, _KERAS_FILES):
+            return True
+        if not str(model).startswith("keras"):
+            return False
+    elif "keras" not in sys.modules:
+        return False
+    from flopwise.readers.keras.kinds import is_name, is_object
+
+    return is_name(model) if isinstance(model, str) else is_object(model)
+
+
+def _read_keras(*arguments: Any) -> Graph:
+    from flopwise.readers.keras.read import read_keras
+
+    return read_keras(*arguments)
+
+
+def _stored_in_keras(model: object, inputs: Any, dims: Any, batch_size: Any, options: TorchOptions) -> StoredTensors:
+    from flopwise.readers.keras.stored import stored_in_keras
+
+    return stored_in_keras(model, options)
+
+
+def _module_of_keras(*arguments: Any, **keywords: Any) -> Any:
+    from flopwise.readers.keras.read import module_of
+
+    return module_of(*arguments, **keywords)
+
+
+#: Stands here for the same reason.
+KERAS = Format(
+    "keras",
+    "Keras models (.keras, .h5)",
+    _read_keras,
+    endings=_KERAS_FILES,
+    matches=_is_keras,
+    takes=("inputs", "dims", "batch_size"),
+    options=TorchOptions,
+    stored=_stored_in_keras,
+    module=_module_of_keras,
+    in_directories=(".keras",),
+)
+
 #: Every format of flopwise's own. The first that matches reads a model; the weights of a directory are sought in this
 #: order.
 FORMATS: tuple[Format, ...] = (
@@ -75,6 +125,7 @@ FORMATS: tuple[Format, ...] = (
     TFLITE,
     weights.CHECKPOINT,
     LANGUAGE,
+    KERAS,
     JAX,
     TORCH,
     CAFFE,
@@ -95,7 +146,7 @@ def format_of(model: object) -> Format:
     """The format of a model. What no format knows by its name is read as ONNX, or the names that are known are said."""
     if isinstance(model, Graph):
         return GRAPH
-    for format in (ONNX, CAFFE, TFLITE):
+    for format in (ONNX, CAFFE, TFLITE, KERAS):
         if ends_in(model, format.endings):
             return format  # no other format has to look at it
     own = next((format for format in FORMATS if format.match(model)), None)

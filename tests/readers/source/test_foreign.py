@@ -56,13 +56,13 @@ def test_by_content(one: object, tmp_path: Path) -> None:
 def test_an_archive_is_what_its_name_says(tmp_path: Path) -> None:
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as archive:
-        archive.writestr("config.json", "{}")
-    (tmp_path / "net.keras").write_bytes(held.getvalue())
-    with pytest.raises(ModelError, match="not an ONNX model but a Keras model; in Python, 'keras"):
-        flopwise.profile(tmp_path / "net.keras")
+        archive.writestr("Manifest.json", "{}")
+    (tmp_path / "net.mlpackage").write_bytes(held.getvalue())
+    with pytest.raises(ModelError, match="not an ONNX model but a Core ML model; give the module"):
+        flopwise.profile(tmp_path / "net.mlpackage")
 
 
-@pytest.mark.parametrize("name", ["$(reboot).pdmodel", "a b.pb", "'; reboot '.pb", '").x("{0}.keras'])
+@pytest.mark.parametrize("name", ["$(reboot).pdmodel", "a b.pb", "'; reboot '.pb"])
 def test_no_command_holds_what_a_shell_would_run(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"\xff" * 64)
     with pytest.raises(ModelError) as raised:

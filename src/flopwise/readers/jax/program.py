@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,8 @@ class Program:
     jaxpr: Any = None
     #: Whether it takes any number of arguments.
     open_ended: bool = False
+    #: A context in which modules of another library name their scopes; their classes are added by path.
+    scopes: Callable[[dict[str, str]], AbstractContextManager[None]] = lambda kinds: nullcontext()
 
     @property
     def all_names(self) -> tuple[str, ...]:

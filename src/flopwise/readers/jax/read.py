@@ -49,6 +49,13 @@ def read_jax(
     progress("importing the model")
     program = program_of(model, options)
     progress("tracing")
+    return graph_of(program, inputs, dims, batch_size, options)
+
+
+def graph_of(
+    program: Program, inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None, options: JaxOptions
+) -> Graph:
+    """The graph of a program's operations on some arguments; they and the errors are as in ``read_jax``."""
     return _Reading(program, options).graph(inputs, dims, batch_size)
 
 
@@ -115,7 +122,7 @@ class _Reading:
         if missing:
             raise InputError(f"{program.source}: {_missing(missing)}")
         kinds: dict[str, str] = {}
-        with errors(program.source), linen_classes(kinds):
+        with errors(program.source), linen_classes(kinds), program.scopes(kinds):
             call = program.prepared(call)
             leaves, restored = leaves_of(call, program.all_names)
 

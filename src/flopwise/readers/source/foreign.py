@@ -18,8 +18,6 @@ _PICKLE = "a Python pickle, which is never loaded; export the model to ONNX"
 
 _TF2ONNX = "'python -m tf2onnx.convert {} --output {{stem}}.onnx' makes an ONNX file of it"
 
-_KERAS = '\'keras.saving.load_model({file!r}).export({stem!r} + ".onnx", format="onnx")\' makes an ONNX file of it'
-
 
 class Foreign(NamedTuple):
     """A kind of file that flopwise does not read as a model."""
@@ -54,8 +52,7 @@ FOREIGN: tuple[Foreign, ...] = (
         "a Core ML model; give the module or the ONNX file that it was converted from",
         (".mlmodel", ".mlpackage", ".mlmodelc"),
     ),
-    Foreign(f"a Keras model; in Python, {_KERAS}", (".keras",)),
-    Foreign(f"an HDF5 file; if it is a Keras model, {_KERAS}, in Python", (".h5", ".hdf5"), starts=(b"\x89HDF\r\n",)),
+    Foreign("an HDF5 file; if it is a Keras model, name it {stem}.h5", starts=(b"\x89HDF\r\n",)),
     Foreign("a TensorFlow graph; " + _TF2ONNX.format("--graphdef {file} --inputs NAME:0 --outputs NAME:0"), (".pb",)),
     Foreign("a model of OpenVINO; give the ONNX file or the module that 'ovc' converted it from", (".xml",)),
     Foreign("a model of ncnn; give the ONNX file or the module that it was converted from", (".param",), (b"7767517",)),

@@ -1,0 +1,93 @@
+"""The model of a file or of a name, made without memory for its weights."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from flopwise.errors import InputError, ModelError, with_article
+from flopwise.readers.keras.config import checked
+from flopwise.readers.keras.file import config_of
+from flopwise.readers.keras.framework import keras_for
+from flopwise.readers.keras.kinds import PREFIX, is_name
+from flopwise.readers.options import TorchOptions
+from flopwise.readers.torch.load import argument_values, looked_up, model_errors, silent
+
+
+def model_of(model: object, options: TorchOptions, in_memory: bool = False) -> tuple[Any, str]:
+    """The model that something stands for, and where it comes from ("" for an object).
+
+    Args:
+        model: an object, a path, or a name.
+        options: the arguments of a callable, and whether code of a file may run.
+        in_memory: whether its weights are to have elements.
+
+    Raises:
+        ModelError: it cannot be made.
+        InputError: there are arguments for what is not a callable.
+    """
+    if not is_name(model) and options.arguments:
+        raise InputError("arguments are for a model that is given as package.module:callable")
+    if not isinstance(model, (str, os.PathLike)):
+        keras_for(f"{type(model).__module__}.{type(model).__qualname__}")
+        return model, ""
+    if is_name(model):
+        return _called(str(model).removeprefix(PREFIX), options, in_memory)
+    return _of_file(os.fspath(model), options.trust_code), os.fspath(model)
+
+
+def _called(name: str, options: TorchOptions, in_memory: bool) -> tuple[Any, str]:
+    keras = keras_for(name)
+    make = looked_up(name)
+    if isinstance(make, keras.layers.Layer):
+        return make, name
+    arguments = argument_values(name, options.arguments or {})
+    if name.startswith("keras.applications") and "weights" not in arguments:
+        arguments["weights"] = None  # else they would be downloaded
+    if not callable(make):
+        raise ModelError(f"{name}: is {with_article(type(make).__name__)}, not a callable that returns a Keras model")
+    with model_errors(name, "it made the model"), silent(), abstract(keras, in_memory):
+        made = make(**arguments)
+    if not isinstance(made, keras.layers.Layer):
+        raise ModelError(f"{name}: returned {with_article(type(made).__name__)}, not a Keras model")
+    return made, name
+
+
+def _of_file(path: str, trust_code: bool) -> Any:
+    if os.path.isdir(path):
+        raise ModelError(f"{path}: is a directory")
+    config = config_of(path)
+    keras = keras_for(path)
+    config = checked(config, keras, path, trust_code)
+    legacy = path.lower().endswith((".h5", ".hdf5"))
+    with model_errors(path, "it was rebuilt"), silent(), abstract(keras):
+        model = _rebuilt(keras, config, legacy, trust_code)
+    if not isinstance(model, keras.layers.Layer):
+        raise ModelError(f"{path}: its configuration is of {with_article(type(model).__name__)}, not of a Keras model")
+    return model
+
+
+def _rebuilt(keras: Any, config: dict[str, Any], legacy: bool, trust_code: bool) -> Any:
+    if not legacy:
+        return keras.saving.deserialize_keras_object(config, safe_mode=not trust_code)
+    from keras.src.legacy.saving import saving_utils
+    from keras.src.legacy.saving.saving_options import keras_option_scope
+    from keras.src.saving import serialization_lib
+
+    with keras_option_scope(use_legacy_config=True), serialization_lib.SafeModeScope(not trust_code):
+        return saving_utils.model_from_config(config)
+
+
+@contextlib.contextmanager
+def abstract(keras: Any, in_memory: bool = False) -> Iterator[None]:
+    """In the block, variables of Keras' take no memory: meta tensors of PyTorch, shapes alone on JAX."""
+    if in_memory:
+        yield
+    elif keras.backend.backend() == "torch":
+        with keras.device("meta"):
+            yield
+    else:
+        with keras.StatelessScope(initialize_variables=False):
+            yield

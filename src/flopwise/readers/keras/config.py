@@ -1,0 +1,167 @@
+"""What a configuration of a file may name: Keras' own classes and functions, and those that the caller has registered.
+
+Keras looks classes up by the names in a file, and some run what the file holds (https://nvd.nist.gov/vuln/detail/
+CVE-2025-1550, CVE-2025-8747, CVE-2025-9905); so every name is looked up here first, whatever version is installed.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from flopwise.errors import ModelError, UntrustedError
+
+#: Classes whose configuration holds code, or names a file that is loaded.
+_CODE = frozenset({"Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer", "__lambda__", "__typespec__"})
+
+#: What stands for plain values in a configuration.
+_VALUES = frozenset(
+    {"__keras_tensor__", "__tensor__", "__numpy__", "__bytes__", "__ellipsis__", "__slice__", "__tuple__"}
+)
+
+#: Public parts of Keras where names without a module are looked up, as older versions wrote them.
+_PARTS = ("layers", "models", "initializers", "regularizers", "constraints", "dtype_policies", "activations", "src")
+
+#: Keys that say how a model is trained, which costs of its layers do not depend on.
+_TRAINING = ("compile_config",)
+
+#: A number above this is the size of no model; what is made of one may not fit any memory.
+_LARGEST = 1 << 31
+
+_CURE = "--trust-code (trust_code=True) loads it, which runs that code"
+
+
+def checked(config: dict[str, Any], keras: Any, source: str, trust_code: bool) -> dict[str, Any]:
+    """The configuration without its training and its initial values, if it names nothing but Keras' own.
+
+    Args:
+        config: as the file has it.
+        keras: the package.
+        source: the file, for messages.
+        trust_code: whether other names, and code, are the caller's wish.
+
+    Raises:
+        UntrustedError: it holds code, or names something else.
+        ModelError: it makes no sense.
+    """
+    check = _Check(keras, source, trust_code)
+    try:
+        result = check.value(config)
+    except RecursionError:
+        raise ModelError(f"{source}: its configuration is nested without end") from None
+    assert isinstance(result, dict)
+    return result
+
+
+class _Check:
+    """One configuration."""
+
+    def __init__(self, keras: Any, source: str, trust_code: bool) -> None:
+        self.keras, self.source, self.trust_code = keras, source, trust_code
+        kinds = (
+            keras.Operation,
+            keras.initializers.Initializer,
+            keras.regularizers.Regularizer,
+            keras.constraints.Constraint,
+            keras.dtype_policies.DTypePolicy,
+            keras.random.SeedGenerator,
+        )
+        self.kinds = (*kinds, keras.quantizers.Quantizer) if hasattr(keras, "quantizers") else kinds
+
+    def value(self, value: Any) -> Any:
+        """A part of the configuration, as it is handed to Keras."""
+        if isinstance(value, dict):
+            return self.mapping(value)
+        if isinstance(value, list):
+            return [self.value(part) for part in value]
+        if isinstance(value, int) and abs(value) >= _LARGEST:
+            raise ModelError(f"{self.source}: the configuration holds the number {str(value)[:30]}, which no model has")
+        return value
+
+    def mapping(self, value: dict[str, Any]) -> Any:
+        """A mapping: of one object, or of any keys."""
+        name = value.get("class_name")
+        if name in ("__tuple__", "TensorShape") and isinstance(value.get("items"), list):
+            return tuple([self.value(part) for part in value["items"]])
+        inner = {key: part for key, part in value.items() if key not in (*_TRAINING, "shared_object_id")}
+        if isinstance(name, str) and not self.trust_code:
+            self.refuse(name, value)
+        result = {key: self.value(part) for key, part in inner.items()}
+        for key, part in result.items():
+            if key == "config" and name != "InputLayer" and isinstance(part, dict) and "batch_input_shape" in part:
+                part["input_shape"] = (part.pop("batch_input_shape") or [None])[1:]  # as the first layers of Keras 2.2
+            if key.endswith("_initializer") and part is not None and not self.trust_code:
+                result[key] = "zeros"  # elements that nobody reads
+        return result
+
+    def refuse(self, name: str, value: dict[str, Any]) -> None:
+        """Raise UntrustedError if an object of this class would run something of the file's, or of another package."""
+        config = value.get("config")
+        if name in _VALUES:
+            return
+        layer = _layer(value)
+        if name in _CODE:
+            raise UntrustedError(f"{self.source}: {layer} holds code, which is not run unasked; {_CURE}")
+        if name == "function":
+            if not self.is_function(config, value):
+                raise UntrustedError(
+                    f"{self.source}: the function {str(config)[:80]!r} is none of Keras'; give the model as an object, "
+                    f"or {_CURE}"
+                )
+            return
+        if isinstance(config, dict) and isinstance(config.get("vocabulary"), str):
+            raise UntrustedError(f"{self.source}: {layer} reads the file {config['vocabulary'][:80]!r}; {_CURE}")
+        if not self.is_class(name, value):
+            home = value.get("module") or str(value.get("registered_name") or "").rpartition(">")[0] or "no module"
+            raise UntrustedError(
+                f"{self.source}: {layer} is of the class {name[:80]} ({str(home)[:80]}), which is none of Keras'; give "
+                f"the model as an object, register the class, or {_CURE}"
+            )
+
+    def is_class(self, name: str, value: dict[str, Any]) -> bool:
+        """True for a class of Keras' that makes layers, or what layers are made of, and for the caller's own."""
+        registered = value.get("registered_name")
+        if any(isinstance(one, str) and self.registered(one) for one in (registered, name)):
+            return True
+        kind = self.find(value.get("module"), name)
+        return isinstance(kind, type) and issubclass(kind, self.kinds) and kind.__name__ not in _CODE
+
+    def is_function(self, name: object, value: dict[str, Any]) -> bool:
+        """True for an activation or operation of Keras', and for the caller's own."""
+        if not isinstance(name, str):
+            return False
+        if self.registered(name):
+            return True
+        parts = (getattr(self.keras, part, None) for part in ("activations", "initializers", "regularizers", "ops"))
+        module = value.get("module")
+        return (module in (None, "builtins") or str(module).partition(".")[0] == "keras") and any(
+            callable(vars(part).get(name)) for part in parts if part is not None
+        )
+
+    def registered(self, name: str) -> bool:
+        """True for a name that the caller's own program has registered."""
+        return self.keras.saving.get_registered_object(name) is not None
+
+    def find(self, module: object, name: str) -> object:
+        """The object of a name in a module that Keras has imported; None for any other."""
+        if module is None:
+            homes = [getattr(self.keras, part, None) for part in _PARTS]
+            homes += [sys.modules.get("keras.src.models"), sys.modules.get("keras.src.layers")]
+        elif isinstance(module, str) and module.split(".")[0] == "keras":
+            homes = [self.public(module), sys.modules.get(module)]
+        else:
+            return None
+        return next((vars(home)[name] for home in homes if home is not None and name in vars(home)), None)
+
+    def public(self, module: str) -> Any:
+        """A public part of Keras by its dotted name; None where there is none."""
+        home: Any = self.keras
+        for part in module.split(".")[1:]:
+            home = vars(home).get(part) if hasattr(home, "__dict__") else None
+        return home if home is not None and hasattr(home, "__dict__") else None
+
+
+def _layer(value: dict[str, Any]) -> str:
+    config = value.get("config")
+    name = value.get("name") or (config.get("name") if isinstance(config, dict) else None)
+    return f"layer {str(name)[:80]!r}" if name else f"its {str(value.get('class_name'))[:80]}"

@@ -1,0 +1,106 @@
+"""The layers of a model as modules of PyTorch: with paths, and with weights and statistics under their own names."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+from torch import nn
+
+from flopwise.readers.keras.layers import own_variables, sublayers
+
+
+def called(layer: Any, struct: Any, names: tuple[str, ...]) -> nn.Module:
+    """A module that calls a model with its inputs one by one, by name, and has the model's modules for its own.
+
+    Args:
+        layer: the model.
+        struct: the structure in which it takes its inputs; None where it takes them as they are.
+        names: of its inputs; () where they are the parameters of its call.
+    """
+    parameters = inspect.signature(layer.call).parameters
+    training = "training" in parameters
+
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if struct is not None:
+            args = (keras.tree.pack_sequence_as(struct, [*args, *kwargs.values()]),)
+            kwargs = {}
+        return layer(*args, **kwargs, **({"training": True} if training and layer.training else {}))
+
+    def named_modules(self: nn.Module, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Module]]:
+        yield from nn.Module.named_modules(layer, *args, **kwargs)
+
+    kind = type(layer).__name__
+    one = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    own = [p for name, p in parameters.items() if name not in ("training", "mask")]
+    takes = [inspect.Parameter(_identifier(name), one) for name in names] or own
+    forward.__signature__ = inspect.Signature([inspect.Parameter("self", one), *takes])  # type: ignore[attr-defined]
+    members = {"forward": forward, "named_modules": named_modules, "__module__": type(layer).__module__}
+    module: nn.Module = type(kind, (nn.Module,), members)()
+    return module
+
+
+def _identifier(name: str) -> str:
+    """A name that Python takes for one."""
+    plain = "".join(c if c.isalnum() else "_" for c in name)
+    return plain if plain.isidentifier() else f"input_{plain}"
+
+
+class _Shown(dict[str, Any]):
+    """The modules of a layer by their attributes, of which PyTorch lists its sublayers alone, by their own names."""
+
+    def __init__(self, modules: dict[str, Any], parts: dict[str, Any]) -> None:
+        super().__init__(modules)
+        foreign = {key: one for key, one in modules.items() if key != "_torch_params" and not hasattr(one, "_layers")}
+        self._parts = {**foreign, **parts}
+
+    def items(self) -> Any:
+        return self._parts.items()
+
+    def values(self) -> Any:
+        return self._parts.values()
+
+    def keys(self) -> Any:
+        return self._parts.keys()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+
+@contextlib.contextmanager
+def as_modules(model: nn.Module) -> Iterator[None]:
+    """In the block, PyTorch finds the layers of a model, and their variables, as modules and their tensors.
+
+    Keras hides both from it: layers call each other past PyTorch's registers, and the variables of all of them are in
+    one dictionary of the model. Statistics, which training moves without gradients, are buffers.
+    """
+    before: list[tuple[Any, dict[str, Any]]] = []
+    seen: set[int] = set()
+
+    def take(layer: Any) -> None:
+        if id(layer) in seen:
+            return
+        seen.add(id(layer))
+        own = vars(layer)
+        before.append((layer, {key: own[key] for key in ("_modules", "_parameters", "_buffers")}))
+        parts = sublayers(layer)
+        own["_modules"] = _Shown(own["_modules"], parts)
+        trained, still = own_variables(layer)
+        own["_parameters"] = {**own["_parameters"], **_values(trained)}
+        own["_buffers"] = {**own["_buffers"], **_values(still)}
+        for part in parts.values():
+            take(part)
+
+    take(model)
+    try:
+        yield
+    finally:
+        for layer, own in before:
+            vars(layer).update(own)
+
+
+def _values(variables: dict[str, Any]) -> dict[str, Any]:
+    return {name: variable.value for name, variable in variables.items()}

@@ -1,0 +1,129 @@
+"""A Keras model on its JAX backend, traced as a function of variables and inputs that are shapes alone."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+import keras
+
+from flopwise.graph import Graph
+from flopwise.readers.inputs import InputSpec
+from flopwise.readers.jax.arguments import Call, abstract
+from flopwise.readers.jax.program import Program
+from flopwise.readers.jax.read import graph_of
+from flopwise.readers.keras.layers import paths_of
+from flopwise.readers.options import JaxOptions, TorchOptions
+
+
+def traced(
+    layer: Any,
+    source: str,
+    specs: list[InputSpec] | None,
+    struct: Any,
+    inputs: Any,
+    dims: Mapping[str, int] | None,
+    batch_size: int | None,
+    options: TorchOptions,
+) -> Graph:
+    """The graph of a model.
+
+    Args:
+        layer: the model.
+        source: where it comes from.
+        specs: its inputs at their sizes; None for a model that states none.
+        struct: the structure in which it takes them.
+        inputs: as the user gave them, for a model that states none.
+        dims: as given, for such a model.
+        batch_size: as given, for such a model.
+        options: the mode, and the element type.
+
+    Raises:
+        ModelError: the model fails with these inputs.
+        InputError: they do not fit.
+    """
+    trains = options.mode == "train"
+    takes = inspect.signature(layer.call).parameters
+    extra = {"training": trains} if "training" in takes else {}
+    names = tuple(spec.name for spec in specs) if specs is not None else _names(takes)
+
+    trained, still = (_specs(group, layer) for group in (layer.trainable_variables, layer.non_trainable_variables))
+
+    def function(params: Any, statistics: Any, *arrays: Any, **named: Any) -> Any:
+        packed = arrays if specs is None else (keras.tree.pack_sequence_as(struct, list(arrays)),)
+        result, _ = layer.stateless_call(
+            [params[name] for name in trained],
+            [statistics[name] for name in still],
+            *packed,
+            **named,
+            **(extra if trains else {}),
+        )
+        return result
+
+    def prepared(call: Call) -> Call:
+        return Call((trained, still, *call.args), call.kwargs)
+
+    program = Program(
+        getattr(layer, "name", "") or type(layer).__name__,
+        source,
+        function,
+        names,
+        names[:1],
+        frozenset(),
+        prepared,
+        ("params", "batch_stats"),
+        open_ended=specs is None,
+        scopes=lambda kinds: scopes(layer, kinds),
+    )
+    if specs is not None:
+        inputs, dims, batch_size = specs, None, None
+    graph = graph_of(program, inputs, dims, batch_size, JaxOptions(element_type=options.element_type))
+    return replace(graph, format="keras")
+
+
+def _names(takes: Mapping[str, inspect.Parameter]) -> tuple[str, ...]:
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    own = [name for name, one in takes.items() if one.kind not in kinds]
+    return tuple(name for name in own if name not in ("training", "mask"))
+
+
+def _specs(variables: Any, layer: Any) -> dict[str, Any]:
+    """Shapes and types of variables by their paths, in order."""
+    paths = paths_of(layer)
+    result: dict[str, Any] = {}
+    for variable in variables:
+        name = paths.get(id(variable)) or variable.path.replace("/", ".")
+        key, number = name, 1
+        while key in result:
+            number += 1
+            key = f"{name}_{number}"
+        result[key] = abstract(tuple(variable.shape), jax.numpy.dtype(variable.dtype))
+    return result
+
+
+@contextlib.contextmanager
+def scopes(root: Any, kinds: dict[str, str]) -> Iterator[None]:
+    """In the block, each layer that is called runs in a scope of its name; its class is added to ``kinds`` by path."""
+    owner: Any = keras.layers.Layer
+    original: Callable[..., Any] = owner.__call__
+    around: list[str] = []
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        name = str(getattr(self, "name", "") or type(self).__name__).replace("/", "_").replace(".", "_")
+        around.append(name)
+        kinds.setdefault(".".join(around), type(self).__name__)
+        try:
+            with jax.named_scope(name):
+                return original(self, *args, **kwargs)
+        finally:
+            around.pop()
+
+    owner.__call__ = call
+    try:
+        yield
+    finally:
+        owner.__call__ = original

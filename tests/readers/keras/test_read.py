@@ -1,0 +1,232 @@
+"""Keras models against twins in PyTorch, figures worked out by hand, and the same model on Keras' JAX backend."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+os.environ.setdefault("KERAS_BACKEND", "torch")
+keras = pytest.importorskip("keras")
+
+from tests.keras_models import archive, convolution, graph, older  # noqa: E402
+from torch import nn  # noqa: E402
+
+import flopwise  # noqa: E402
+from flopwise.errors import InputError, ModelError  # noqa: E402
+from flopwise.readers.formats import open_stored  # noqa: E402
+
+if keras.backend.backend() != "torch":
+    pytest.skip("Keras was imported with another backend", allow_module_level=True)
+
+L = keras.layers
+
+
+def figures(profile: flopwise.Profile) -> tuple[object, object, object]:
+    return profile.total("macs"), profile.total("params"), profile.total("buffers")
+
+
+def test_a_file_is_rebuilt_without_weights(tmp_path: Path) -> None:
+    path = tmp_path / "net.keras"
+    path.write_bytes(archive(convolution()))
+    profile = flopwise.profile(path)
+    assert figures(profile) == (8 * 27 * 14 * 14 + 8 * 3, 8 * 27 + 8 + 16 + 27, 16)
+    assert profile.graph.format == "keras"
+    assert [(t.name, t.shape) for t in profile.graph.inputs] == [("image", (1, 16, 16, 3))]
+    (conv,) = (row for row in profile.rows if row.node.op == "Conv")
+    assert [(module.path, module.kind) for module in conv.node.scope] == [("", "Sequential"), ("conv", "Conv2D")]
+    assert flopwise.profile(path, batch_size=4).total("macs") == 4 * (profile.total("macs") or 0)
+    with pytest.raises(InputError, match=r"input 'image' is \?x16x16x3 \(\?: any size\), not 1x8x16x3"):
+        flopwise.profile(path, (1, 8, 16, 3))
+
+
+def test_several_inputs_have_the_names_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "two.keras"
+    path.write_bytes(archive(graph()))
+    assert figures(flopwise.profile(path, {"a": (5, 10), "b": (5, 4)})) == (5 * 40, 44, 0)
+    assert figures(flopwise.profile(path, ["a:5x10", "b:5x4"])) == (5 * 40, 44, 0)
+    assert figures(flopwise.profile(path, [(5, 10), (5, 4)])) == (5 * 40, 44, 0)
+
+
+def test_files_of_keras_2_and_3(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "old.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["keras_version"] = "2.12.0"
+        file.attrs["model_config"] = json.dumps(older())
+        file["model_weights/first/first/kernel:0"] = [[1.0] * 5] * 7
+    assert figures(flopwise.profile(path)) == (35 + 10, 35 + 5 + 10 + 2, 0)
+    with open_stored(path) as stored:
+        assert [(tensor.name, tensor.array().sum()) for tensor in stored.tensors] == [("first.kernel", 35)]
+    net = keras.Sequential([L.Input((4,)), L.Dense(3), L.BatchNormalization()])
+    for name in ("net.keras", "net.h5"):
+        net.save(tmp_path / name)
+        assert figures(flopwise.profile(tmp_path / name)) == figures(flopwise.profile(net)) == (12, 15 + 6, 6)
+        with open_stored(tmp_path / name) as stored:
+            roles = [(tensor.name.rpartition(".")[2], tensor.shape) for tensor in stored.tensors]
+            assert sum(math.prod(shape) for _, shape in roles) == 27
+
+
+def _lstm() -> tuple[Any, nn.Module, tuple[int, ...]]:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.head = nn.LSTM(16, 32, batch_first=True), nn.Linear(32, 3)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.lstm(x)[0][:, -1])
+
+    return keras.Sequential([L.Input((20, 16)), L.LSTM(32), L.Dense(3)]), Net(), (1, 20, 16)
+
+
+def _unet() -> tuple[Any, nn.Module, tuple[int, ...]]:
+    x = L.Input((16, 16, 3))
+    down = L.Conv2D(8, 3, padding="same", activation="relu")(x)
+    low = L.Conv2D(16, 3, padding="same", activation="relu")(L.MaxPooling2D()(down))
+    up = L.Conv2DTranspose(8, 2, strides=2, padding="same")(low)
+    net = keras.Model(x, L.Conv2D(2, 1)(L.Concatenate()([down, up])))
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 16, 3, padding=1)
+            self.c, self.d = nn.ConvTranspose2d(16, 8, 2, 2), nn.Conv2d(16, 2, 1)
+
+        def forward(self, x: Any) -> Any:
+            down = self.a(x).relu()
+            low = self.b(nn.functional.max_pool2d(down, 2)).relu()
+            return self.d(torch.cat([down, self.c(low)], 1))
+
+    return net, Net(), (1, 3, 16, 16)
+
+
+def _attention(causal: bool) -> tuple[Any, nn.Module, tuple[int, ...]]:
+    x = L.Input((24, 64))
+    y = L.LayerNormalization()(x)
+    y = L.Add()([x, L.MultiHeadAttention(4, 16)(y, y, use_causal_mask=causal)])
+    y = L.Add()([y, L.Dense(64)(L.Dense(256, activation="gelu")(L.LayerNormalization()(y)))])
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.after = nn.LayerNorm(64), nn.LayerNorm(64)
+            self.projections = nn.ModuleList(nn.Linear(64, 64) for _ in range(4))
+            self.up, self.down = nn.Linear(64, 256), nn.Linear(256, 64)
+
+        def forward(self, x: Any) -> Any:
+            q, k, v = (p(self.norm(x)).view(1, 24, 4, 16).transpose(1, 2) for p in self.projections[:3])
+            y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+            x = x + self.projections[3](y.transpose(1, 2).reshape(1, 24, 64))
+            return x + self.down(nn.functional.gelu(self.up(self.after(x))))
+
+    return keras.Model(x, y), Net(), (1, 24, 64)
+
+
+TWINS: dict[str, Callable[[], tuple[Any, nn.Module, tuple[int, ...]]]] = {
+    "LSTM": _lstm,
+    "U-Net": _unet,
+    "vision transformer": lambda: _attention(False),
+    "GPT": lambda: _attention(True),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_twins(name: str) -> None:
+    net, twin, shape = TWINS[name]()
+    own, other = flopwise.profile(net), flopwise.profile(twin, shape)
+    extra = 4 * 32 if name == "LSTM" else 0  # PyTorch's has two biases where Keras' has one
+    assert figures(own)[:2] == (other.total("macs"), (other.total("params") or 0) - extra)
+    assert own.to_dict()["coverage"]["exact"]
+
+
+def test_published_networks() -> None:
+    """torchvision's figures of the same network, and Keras' own sum of parameters (keras.io/api/applications)."""
+    profile = flopwise.profile("keras.applications:MobileNetV2", (1, 224, 224, 3))
+    assert figures(profile) == (300_774_272, 3_504_872, 3_538_984 - 3_504_872)
+
+
+class Net(keras.Model):  # type: ignore[misc] # Keras is not typed
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = [L.Dense(5), L.Dense(6)]
+        self.head = L.Dense(3)
+        self.drop = L.Dropout(0.5)
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.drop(x, training=training))
+
+
+def test_a_model_of_its_own_class() -> None:
+    net = Net()
+    with pytest.raises(ModelError, match="Net: has no weights yet; call it once"):
+        flopwise.profile(net, (1, 4))
+    net(torch.zeros(1, 4))
+    profile = flopwise.profile(net, (1, 4))
+    assert figures(profile) == (20 + 30 + 18, 25 + 36 + 21, 0)
+    modules = [row.node.scope[-1].path for row in profile.rows if row.node.op == "MatMul"]
+    assert modules == [net.blocks[0].name, net.blocks[1].name, net.head.name]
+    assert flopwise.profile(net, {"x": (2, 4)}).total("macs") == 2 * 68
+    trained = flopwise.profile(net, (2, 4), train=True)
+    assert trained.total("backward_flops")
+    assert net._modules.keys() >= {"head", "drop"}  # it is as it was
+    with pytest.raises(InputError, match="Net: states no inputs; give their shapes"):
+        flopwise.profile(net)
+
+
+def test_open_sizes_are_asked_for() -> None:
+    net = keras.Sequential([L.Input((None, None, 3), name="x"), L.Conv2D(2, 3)])
+    with pytest.raises(InputError, match=r"sizes of input 'x' are open \(\?x\?x\?x3\); give inputs=\{'x': \(1, 64, 64"):
+        flopwise.profile(net)
+    assert flopwise.profile(net, {"x": (1, 5, 5, 3)}).total("macs") == 9 * 27 * 2
+
+
+def test_long_loops_are_refused() -> None:
+    net = keras.Sequential([L.Input((20_000, 2)), L.LSTM(3)])
+    with pytest.raises(ModelError, match="has 20,000 steps, which PyTorch runs one by one; KERAS_BACKEND=jax"):
+        flopwise.profile(net)
+
+
+ON_JAX = """
+import json, sys
+import flopwise
+from tests.keras_models import archive, convolution
+open(sys.argv[1], "wb").write(archive(convolution()))
+of_file = flopwise.profile(sys.argv[1])
+import keras
+assert keras.backend.backend() == "jax"
+L = keras.layers
+net = keras.Sequential([L.Input((20_000, 16)), L.LSTM(32, return_sequences=True), L.Dense(3)])
+loop = flopwise.profile(net)
+rows = [(row.node.op, row.node.scope[-1].kind) for row in of_file.rows if row.macs]
+print(json.dumps([[p.total(c) for c in ("macs", "params", "buffers")] for p in (of_file, loop)] + [rows]))
+"""
+
+
+def test_on_jax(tmp_path: Path) -> None:
+    """The same file counts the same on JAX, where a recurrent layer is a loop however long; no file is left behind."""
+    pytest.importorskip("jax")
+    root = str(Path(__file__).parents[3])
+    surroundings = {
+        **os.environ,
+        "KERAS_BACKEND": "jax",
+        "PYTHONPATH": os.pathsep.join([root, *filter(None, sys.path)]),
+        "KERAS_HOME": str(tmp_path / "home"),
+    }
+    command = [sys.executable, "-c", ON_JAX, str(tmp_path / "net.keras")]
+    ended = subprocess.run(command, env=surroundings, capture_output=True, text=True, cwd=root)
+    assert ended.returncode == 0, ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["net.keras"]
+    of_file, loop, rows = json.loads(ended.stdout)
+    assert of_file == [8 * 27 * 14 * 14 + 24, 251 + 16, 16]
+    assert loop == [20_000 * (4 * 32 * (16 + 32) + 96), 4 * 32 * 49 + 99, 0]
+    assert rows == [["lax::conv_general_dilated", "Conv2D"], ["MatMul", "Dense"]]
