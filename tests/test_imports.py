@@ -19,7 +19,18 @@ PACKAGE = Path(flopwise.__file__).parent
 
 #: The floors from the ground up; a package stands for all that is in it, unless a file of it is named by itself.
 FLOORS: list[tuple[str, ...]] = [
-    ("errors", "_arguments", "_child", "_current_folder", "_extensions", "_kinds", "_limits", "_user_code", "_version"),
+    (
+        "errors",
+        "_arguments",
+        "_child",
+        "_current_folder",
+        "_extensions",
+        "_kinds",
+        "_limits",
+        "_results",
+        "_user_code",
+        "_version",
+    ),
     ("graph",),
     ("operators",),
     ("sizes",),

@@ -24,7 +24,7 @@ from flopwise.analyses.advice.subject import Subject
 from flopwise.analyses.advice.units import multiprocessors_of, unit_of
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.traces.trace import Trace
-from flopwise.api import places
+from flopwise.api import places, printable
 from flopwise.api.bound import engine_options, measured_device
 from flopwise.api.profile import profile
 from flopwise.api.runnable import check_runnable, file_of
@@ -126,7 +126,7 @@ def advise(
     if output is not None:
         progress("writing")
         notes += _write(model, counted, chosen, os.fspath(output))
-    return Advice(counted, tuple(kept), environment, (*notes, *left), as_text)
+    return printable(Advice(counted, tuple(kept), environment, (*notes, *left)))
 
 
 def _unpadded(
@@ -270,11 +270,3 @@ def _convention(place: Place | None) -> str:
     if place is None:
         return f"{counts}; times need --device or --level"
     return f"{counts}; times: by the roofline of {place.device.name}, row by row, an estimate"
-
-
-def as_text(result: Advice) -> str:
-    """Advice as a table."""
-    from flopwise.report.commands.advise.report import advise_report
-    from flopwise.report.report import as_text as written
-
-    return written(advise_report(result))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise._arguments import checked
 from flopwise.analyses.timing.bound import Bound
-from flopwise.api import places
-from flopwise.api.bound import as_text, digests, engine_options, this_environment
+from flopwise.api import places, printable
+from flopwise.api.bound import digests, engine_options, this_environment
 from flopwise.api.profile import profile
 from flopwise.api.runnable import check_runnable, file_of
 from flopwise.errors import InputError
@@ -143,13 +143,11 @@ def measure_device(
 
 def bound_of(counted: Profile, record: Record, threads: int) -> Bound:
     """The bound of a model from its record."""
-    from dataclasses import replace
-
     from flopwise.analyses.timing.bound import physical_bound
     from flopwise.analyses.timing.engine import with_engine
     from flopwise.analyses.timing.machine import this_cpu
 
-    return replace(with_engine(physical_bound(counted, this_cpu(), threads), record), renderer=as_text)
+    return printable(with_engine(physical_bound(counted, this_cpu(), threads), record))
 
 
 def record_of(session: Session) -> Record:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from flopwise._arguments import checked
 from flopwise.analyses.timing.bound import Bound, physical_bound
 from flopwise.analyses.timing.device import Device
+from flopwise.api import printable
 from flopwise.api.profile import given_profile, profile
 from flopwise.errors import InputError
 from flopwise.graph.dtypes import BITS, canonical
@@ -107,7 +108,7 @@ def bound(
         options = engine_options("onnxruntime", optimization, threads or 1)
         found, more = tried(model, counted, changes, result.device, options, reading, progress)
         result, notes = replace(result, tried=tuple(found)), [*notes, *more]
-    return replace(result, renderer=as_text, notes=tuple(notes))
+    return printable(replace(result, notes=tuple(notes)))
 
 
 def measured_device(device: Device, path: str | os.PathLike[str] | None) -> Device:
@@ -231,11 +232,3 @@ def products_dtype(name: str | None) -> str | None:
     if BITS[dtype] == 0:
         raise InputError(f"no device computes in {dtype}")
     return dtype
-
-
-def as_text(result: Bound) -> str:
-    """A bound as a table."""
-    from flopwise.report.commands.bound.report import bound_report
-    from flopwise.report.report import as_text as written
-
-    return written(bound_report(result))

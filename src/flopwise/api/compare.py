@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from flopwise._arguments import checked
 from flopwise.analyses.compare.comparison import Comparison, compare_profiles
-from flopwise.api import profile
+from flopwise.api import printable, profile
 from flopwise.conventions import Convention
 from flopwise.errors import InputError
 from flopwise.operators.own import Rules
@@ -75,17 +74,4 @@ def comparison(profiles: Sequence[Profile], labels: Sequence[str] | None = None)
     Raises:
         InputError: there are fewer than two, or not as many labels.
     """
-    return replace(compare_profiles(profiles, labels, _comparison_as_text), html_renderer=_comparison_as_html)
-
-
-def _comparison_as_text(comparison: Comparison) -> str:
-    from flopwise.report.commands.compare import comparison_report
-    from flopwise.report.report import as_text
-
-    return as_text(comparison_report(comparison))
-
-
-def _comparison_as_html(compared: Comparison) -> str:
-    from flopwise.report.viewers.notebook import comparison_html
-
-    return comparison_html(compared)
+    return printable(compare_profiles(profiles, labels))

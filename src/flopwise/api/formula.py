@@ -27,6 +27,7 @@ from flopwise.analyses.formula.sizes import OpenInputs, closed_model, open_input
 from flopwise.analyses.formula.subject import Request, Subject
 from flopwise.analyses.formula.terms.evaluation import substituted
 from flopwise.analyses.formula.terms.polynomial import symbol
+from flopwise.api import printable
 from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import FlopwiseError, InputError, ModelError
@@ -122,7 +123,7 @@ def formula(
             exported = options_of(OnnxOptions, options, keywords)
             with _naming(model):
                 result = derive(_file(request, exported), counting, progress)
-    return replace(result, renderer=_as_text)
+    return printable(result)
 
 
 @dataclass(frozen=True)
@@ -385,10 +386,3 @@ def _naming(model: object) -> Iterator[None]:
         if not name or str(error).startswith(f"{name}: "):
             raise
         raise type(error)(f"{name}: {error}") from error.__cause__
-
-
-def _as_text(formula: Formula) -> str:
-    from flopwise.report.commands.formula import formula_report
-    from flopwise.report.report import as_text
-
-    return as_text(formula_report(formula))

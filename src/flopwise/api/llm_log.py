@@ -5,13 +5,13 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable
-from dataclasses import replace
 
 from flopwise._arguments import checked
 from flopwise.analyses.llm.inference import inference
 from flopwise.analyses.llm.serving.achieved import Achieved, achieved
 from flopwise.analyses.llm.serving.log import LONGEST, Log, log_of
 from flopwise.analyses.llm.serving.serving import Engine
+from flopwise.api import printable
 from flopwise.api.language.devices import devices_of
 from flopwise.api.language.program import LanguageProgram, cache_type, language_module, usual_prompt
 from flopwise.errors import InputError, ModelError
@@ -84,7 +84,7 @@ def llm_log(
         engine=Engine(operator.index(max_batched_tokens)),
         progress=progress,
     )
-    return replace(achieved(work, request, where, count or 1, max_batched_tokens), renderer=_as_text)
+    return printable(achieved(work, request, where, count or 1, max_batched_tokens))
 
 
 def _read(path: str) -> Log:
@@ -100,10 +100,3 @@ def _read(path: str) -> Log:
             return log_of(iter(lambda: file.readline(LONGEST), ""), path)
     except OSError as error:
         raise ModelError(f"{path}: {in_words(error)}") from error
-
-
-def _as_text(result: Achieved) -> str:
-    from flopwise.report.commands.llm.log import log_report
-    from flopwise.report.report import as_text
-
-    return as_text(log_report(result))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise import conventions
 from flopwise._arguments import checked
+from flopwise.api import printable
 from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import InputError
@@ -92,7 +93,7 @@ def profile(
         from flopwise.analyses.training.step import train as with_training
 
         result = with_training(result, optimizer, backward_rules)
-    return replace(result, renderer=_as_text, html_renderer=_as_html)
+    return printable(result)
 
 
 def given_profile(profile: Profile, arguments: Mapping[str, object]) -> Profile:
@@ -109,15 +110,3 @@ def given_profile(profile: Profile, arguments: Mapping[str, object]) -> Profile:
         if is_given(value):
             raise InputError(f"{name}= does not apply to a profile, which is counted already; give the model")
     return profile
-
-
-def _as_text(profile: Profile) -> str:
-    from flopwise.report.commands.profile import render
-
-    return render(profile)
-
-
-def _as_html(profile: Profile) -> str:
-    from flopwise.report.viewers.notebook import profile_html
-
-    return profile_html(profile)

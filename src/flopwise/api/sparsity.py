@@ -11,6 +11,7 @@ from flopwise._arguments import checked
 from flopwise.analyses.sparsity.asking import Order, SparsityQuery, sparsity_query
 from flopwise.analyses.sparsity.model import sparsity_of, sparsity_of_stored
 from flopwise.analyses.sparsity.result import Sparsity
+from flopwise.api import printable
 from flopwise.errors import InputError, ModelError, UntrustedError
 from flopwise.profiles.profile import Profile
 from flopwise.readers.format import ends_in
@@ -81,7 +82,7 @@ def sparsity(
             )
         else:
             result = sparsity_of(profile, query, tensors, threads, progress)
-    return replace(result, renderer=_as_text)
+    return printable(result)
 
 
 def _stored_sparsity(
@@ -114,10 +115,3 @@ def _profile(model: object, inputs: object, options: dict[str, Any], progress: C
         own = TorchOptions(arguments=options.pop("arguments", None))
         model = format.module(model, own, progress, in_memory=True)
     return profile(model, inputs, progress=progress, **options)
-
-
-def _as_text(sparsity: Sparsity) -> str:
-    from flopwise.report.commands.sparsity import sparsity_report
-    from flopwise.report.report import as_text
-
-    return as_text(sparsity_report(sparsity))

@@ -17,6 +17,7 @@ from flopwise.analyses.traces.format import Format, format_of
 from flopwise.analyses.traces.scan import Scan
 from flopwise.analyses.traces.trace import Recording, Trace
 from flopwise.analyses.traces.whatif import on_device
+from flopwise.api import printable
 from flopwise.api.profile import given_profile, profile
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
@@ -101,7 +102,7 @@ def trace(
         layers, dtype = recording.layers, recording.dtype or "float32"
         others = [machine.named(swap.value) for swap in swaps]
         result = replace(result, tried=tuple(on_device(result, layers, dtype, chosen, other) for other in others))
-    return replace(result, renderer=as_text, html_renderer=as_html)
+    return printable(result)
 
 
 @checked
@@ -120,7 +121,7 @@ def compare_traces(before: Trace, after: Trace) -> TraceComparison:
     """
     from flopwise.analyses.traces.comparison import compare_traces as compared
 
-    return replace(compared(before, after), renderer=as_text_of_both, html_renderer=as_html_of_both)
+    return printable(compared(before, after))
 
 
 def _counted(model: object, reading: Mapping[str, Any], progress: Callable[[str], None]) -> Profile | None:
@@ -159,33 +160,3 @@ def _device(device: str | Device | None, recording: Recording) -> Device | None:
         return machine.named(device)
     known = recording.device and recording.device != "CPU"
     return catalog.nearest_gpu(recording.device, recording.memory_bytes) if known else None
-
-
-def as_text(result: Trace) -> str:
-    """A trace as a table."""
-    from flopwise.report.commands.trace.report import trace_report
-    from flopwise.report.report import as_text as written
-
-    return written(trace_report(result))
-
-
-def as_text_of_both(result: TraceComparison) -> str:
-    """Two traces as a table."""
-    from flopwise.report.commands.trace.comparison import trace_comparison_report
-    from flopwise.report.report import as_text as written
-
-    return written(trace_comparison_report(result))
-
-
-def as_html(result: Trace) -> str:
-    """A trace as a notebook shows it."""
-    from flopwise.report.viewers.notebook import trace_html
-
-    return trace_html(result)
-
-
-def as_html_of_both(result: TraceComparison) -> str:
-    """Two traces as a notebook shows them."""
-    from flopwise.report.viewers.notebook import traces_html
-
-    return traces_html(result)

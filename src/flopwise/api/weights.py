@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flopwise._arguments import checked
 from flopwise.analyses.weights.result import Weights
 from flopwise.analyses.weights.weights import check_options, measured
+from flopwise.api import printable
 from flopwise.api.read import checked_batch_size, read
 from flopwise.conventions import Convention, get
 from flopwise.graph import StoredTensor
@@ -67,7 +68,7 @@ def weights(
         if convention is not None:
             stored = _with_tool_names(stored, model, get(convention), reading)
         result = measured(stored, by, bins, histogram, layers, threads, progress)
-    return replace(result, renderer=_as_text)
+    return printable(result)
 
 
 def _with_tool_names(
@@ -84,10 +85,3 @@ def _with_tool_names(
         return tensor if row is None else replace(tensor, layer=row.name, op=row.type)
 
     return replace(stored, tensors=tuple(map(renamed, stored.tensors)))
-
-
-def _as_text(weights: Weights) -> str:
-    from flopwise.report.commands.weights import weights_report
-    from flopwise.report.report import as_text
-
-    return as_text(weights_report(weights))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from flopwise._arguments import checked
+from flopwise._results import Printed
 from flopwise.analyses.compare.causes import Difference, common_unit, factor, why
 from flopwise.analyses.compare.matching import Match, Way, match
 from flopwise.analyses.quantities import FIGURES
@@ -83,16 +84,12 @@ def _exact(item: Row | Sum, figure: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Printed):
     """Two or more profiles; the first is what the others are compared with."""
 
     profiles: tuple[Profile, ...]
     #: What each is called.
     labels: tuple[str, ...]
-    #: How ``print(comparison)`` looks; provided by the floor that knows the reports.
-    renderer: Callable[[Comparison], str] | None = field(default=None, repr=False, compare=False)
-    #: The same for a notebook, as HTML.
-    html_renderer: Callable[[Comparison], str] | None = field(default=None, repr=False, compare=False)
 
     @functools.cached_property
     def matches(self) -> tuple[tuple[Match, ...], ...]:
@@ -257,13 +254,6 @@ class Comparison:
             for item, change in zip(group.items, changes, strict=True)
         ]
 
-    def __str__(self) -> str:
-        return self.renderer(self) if self.renderer else repr(self)
-
-    def _repr_html_(self) -> str | None:
-        """The comparison in HTML for a notebook; None leaves it to ``repr``."""
-        return self.html_renderer(self) if self.html_renderer else None
-
 
 def _group(items: Sequence[Row | Sum | None], ways: Sequence[Way | None] = ()) -> Group:
     rows = [item for item in items if isinstance(item, Row)]
@@ -294,17 +284,12 @@ def percent(values: Values, model: int) -> float | None:
     return 100 * more / first if first else (0.0 if not more else None)
 
 
-def compare_profiles(
-    profiles: Sequence[Profile],
-    labels: Sequence[str] | None = None,
-    renderer: Callable[[Comparison], str] | None = None,
-) -> Comparison:
+def compare_profiles(profiles: Sequence[Profile], labels: Sequence[str] | None = None) -> Comparison:
     """Profiles side by side.
 
     Args:
         profiles: two or more; the first is what the others are compared with.
         labels: what each is called; None for what tells them apart.
-        renderer: how the comparison is printed.
 
     Raises:
         InputError: there are fewer than two, or not as many labels.
@@ -313,7 +298,7 @@ def compare_profiles(
         raise InputError("comparing takes two models, conventions, batch sizes or input sizes")
     if labels is not None and len(labels) != len(profiles):
         raise InputError(f"{len(profiles)} models are compared, and {len(labels)} labels are given")
-    return Comparison(tuple(profiles), tuple(labels or _labels(profiles)), renderer)
+    return Comparison(tuple(profiles), tuple(labels or _labels(profiles)))
 
 
 def _labels(profiles: Sequence[Profile]) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from flopwise import _arguments
+from flopwise._results import Printed
 from flopwise.analyses.formula.alive import alive, peak_of, state_of
 from flopwise.analyses.formula.conditions import Conditions
 from flopwise.analyses.formula.domains import Domain
@@ -33,7 +34,7 @@ WAYS = "the program takes another way at sizes for which no condition speaks"
 
 
 @dataclass(frozen=True, eq=False)
-class Formula:
+class Formula(Printed):
     """The cost of a model in one convention, as expressions in the open sizes of its inputs."""
 
     #: The graph at one point.
@@ -67,8 +68,6 @@ class Formula:
     ways: tuple[Formula, ...] = ()
     #: Whether there is a formula for all sizes that the program takes, this one and its ``ways`` together.
     closed: bool = False
-    #: How ``print(formula)`` looks; provided by whoever knows the reports.
-    renderer: Callable[[Formula], str] | None = field(default=None, repr=False, compare=False)
 
     @functools.cached_property
     def expressions(self) -> Expressions:
@@ -504,6 +503,3 @@ class Formula:
     def latex(self, term: Term, at: Mapping[str, int] | None = None) -> str:
         """A term in LaTeX's mathematics, its summands as in ``text``."""
         return self.expressions.latex(term, None if at is None else self.named(at))
-
-    def __str__(self) -> str:
-        return self.renderer(self) if self.renderer else repr(self)

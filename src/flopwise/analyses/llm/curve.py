@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from flopwise._results import fields
 from flopwise.analyses.llm.step import Step
 
 #: Lengths of a curve, and how often the longest context of a request may be exceeded by one.
@@ -45,9 +46,7 @@ class Point:
                 for name, step in steps
                 for key in ("macs", "needed_macs", "flops", "bytes", "activation_bytes")
             },
-            "cache_bytes": self.cache_bytes,
-            "weight_bytes": self.weight_bytes,
-            "memory_bytes": self.memory_bytes,
+            **fields(self, "cache_bytes weight_bytes memory_bytes"),
         }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from flopwise._results import Printed, fields
 from flopwise.analyses.llm.curve import Point, lengths
 from flopwise.analyses.llm.on_device import OnDevice
 from flopwise.analyses.llm.program import Program, step
@@ -33,7 +34,7 @@ _SHARED = (
 
 
 @dataclass(frozen=True)
-class Inference:
+class Inference(Printed):
     """The costs of a request."""
 
     name: str
@@ -87,11 +88,6 @@ class Inference:
     speculation: Speculation | None = None
     #: The same on a device; None when none was named.
     device: OnDevice | None = None
-    #: How ``print`` shows it; provided by whoever knows the reports.
-    renderer: Callable[[Inference], str] | None = field(default=None, repr=False, compare=False)
-
-    def __str__(self) -> str:
-        return self.renderer(self) if self.renderer else repr(self)
 
     @property
     def request_macs(self) -> int:
@@ -151,31 +147,16 @@ class Inference:
         return {
             "schema": "flopwise.llm/1",
             "model": {"name": self.name, "source": self.source, "dtype": self.dtype, "kv_dtype": self.kv_dtype},
-            "batch": self.batch,
-            "logits": self.logits,
-            "params": self.params,
-            "active_params": self.active_params,
-            "weight_bytes": self.weight_bytes,
+            **fields(self, "batch logits params active_params weight_bytes"),
             **({"media": self._media()} if self.media else {}),
             "prefill": {
                 "tokens": self.prompt,
-                "macs": prefill.macs,
-                "needed_macs": prefill.needed_macs,
-                "flops": prefill.flops,
-                "bytes": prefill.bytes,
-                "attention_macs": prefill.attention_macs,
-                "activation_bytes": prefill.activation_bytes,
+                **fields(prefill, "macs needed_macs flops bytes attention_macs activation_bytes"),
             },
             "decode": None
             if decode is None
             else {
-                "past": decode.past,
-                "macs": decode.macs,
-                "needed_macs": decode.needed_macs,
-                "flops": decode.flops,
-                "bytes": decode.bytes,
-                "attention_macs": decode.attention_macs,
-                "activation_bytes": decode.activation_bytes,
+                **fields(decode, "past macs needed_macs flops bytes attention_macs activation_bytes"),
                 "weight_bytes": decode.weights.most,
                 "expected_weight_bytes": decode.weights.expected,
             },

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from flopwise._results import fields
 from flopwise.analyses.llm.serving.serving import Floors, Serving
 from flopwise.analyses.llm.stages.stage import Stage
 from flopwise.analyses.llm.step import Step
@@ -70,10 +71,7 @@ class OnDevice:
         """The key "device" of the JSON schema; times in whole nanoseconds, rounded up."""
         return {
             "name": self.device,
-            "memory_bytes": self.memory_bytes,
-            "fits": self.fits,
-            "largest_batch": self.largest_batch,
-            "largest_context": self.largest_context,
+            **fields(self, "memory_bytes fits largest_batch largest_context"),
             **{
                 name: None
                 if bound is None

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from flopwise._results import fields
 from flopwise.analyses.llm.program import Call
 from flopwise.analyses.llm.runs import Runs
 from flopwise.analyses.llm.serving.memory import Cache, Memory, Workspace
@@ -91,13 +92,7 @@ class Speculation:
     def to_dict(self) -> Mapping[str, object]:
         """The key "speculation" of ``flopwise.llm/1``."""
         return {
-            "draft": self.draft,
-            "source": self.source,
-            "acceptance": self.acceptance,
-            "guesses": self.guesses,
-            "tokens_per_round": self.tokens_per_round,
-            "draft_weight_bytes": self.draft_weight_bytes,
-            "draft_cache_bytes": self.draft_cache_bytes,
+            **fields(self, "draft source acceptance guesses tokens_per_round draft_weight_bytes draft_cache_bytes"),
             "draft_macs": self.step.macs,
             "check_macs": self.check.macs,
             "round_macs": self.macs_per_round,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from flopwise._results import Printed, fields
 from flopwise.analyses.llm.sharding import Rank, Sharding, rank_of
 from flopwise.analyses.llm.traffic import stored_bytes
 from flopwise.conventions.papers.language_models import training_flops
@@ -68,7 +69,7 @@ class Room:
 
 
 @dataclass(frozen=True)
-class TrainingStep:
+class TrainingStep(Printed):
     """The cost of a training step, on one device and on one of many."""
 
     name: str
@@ -99,11 +100,6 @@ class TrainingStep:
     adapters: str = ""
     exact: bool = True
     notes: tuple[str, ...] = ()
-    #: How ``print`` shows it; provided by whoever knows the reports.
-    renderer: Callable[[TrainingStep], str] | None = field(default=None, repr=False, compare=False)
-
-    def __str__(self) -> str:
-        return self.renderer(self) if self.renderer else repr(self)
 
     @property
     def tokens(self) -> int:
@@ -133,10 +129,7 @@ class TrainingStep:
         return {
             "schema": "flopwise.llm-train/1",
             "model": {"name": self.name, "source": self.source, "dtype": self.dtype},
-            "batch": self.batch,
-            "sequence": self.sequence,
-            "optimizer": self.optimizer,
-            "checkpointing": self.checkpointing,
+            **fields(self, "batch sequence optimizer checkpointing"),
             **({"adapters": self.adapters} if self.adapters else {}),
             **{key: getattr(self, key) for key in (*figures, "recomputed_flops", "model_flops", "flops", *memory)},
             "rank": None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from flopwise._arguments import checked
+from flopwise._results import Printed
 from flopwise.analyses.sparsity.asking import Block, SparsityQuery
 from flopwise.analyses.sparsity.measuring import Measured
 from flopwise.analyses.sparsity.search import FoundBlock
@@ -76,7 +77,7 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class Sparsity:
+class Sparsity(Printed):
     """The zeros of a model, each stored weight once."""
 
     name: str
@@ -89,8 +90,6 @@ class Sparsity:
     #: Of all layers; None where the file has no operators.
     effective: Effective | None
     notes: tuple[str, ...] = ()
-    #: How ``print`` shows it; provided by whoever knows the reports.
-    renderer: Callable[[Sparsity], str] | None = field(default=None, repr=False)
 
     @property
     def elements(self) -> int:
@@ -147,9 +146,6 @@ class Sparsity:
             "layers": [_layer(layer, self) for layer in self.layers],
             "notes": list(self.notes),
         }
-
-    def __str__(self) -> str:
-        return self.renderer(self) if self.renderer else repr(self)
 
 
 def unknown_tensor(name: str, names: Sequence[str]) -> str:

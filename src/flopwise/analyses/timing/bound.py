@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from flopwise._results import Printed
 from flopwise.analyses.needed.needed import needed
 from flopwise.analyses.timing.benchmark import Status as Measured
 from flopwise.analyses.timing.device import Device, Peak
@@ -149,7 +150,7 @@ class EngineFloor:
 
 
 @dataclass(frozen=True, eq=False)
-class Bound:
+class Bound(Printed):
     """The least time of a model on a device."""
 
     profile: Profile
@@ -165,16 +166,11 @@ class Bound:
     engine: EngineFloor | None = None
     #: What other ways were found to take: of each change that was tried.
     tried: tuple[WhatIf, ...] = ()
-    #: How ``print(bound)`` looks; provided by whoever knows the reports.
-    renderer: Callable[[Bound], str] | None = field(default=None, repr=False)
 
     @functools.cached_property
     def roofline_ns(self) -> float:
         """The rows' textbook rooflines added up: an estimate of a run in which nothing is fused, no bound."""
         return sum(row.roofline_ns or 0.0 for row in self.rows)
-
-    def __str__(self) -> str:
-        return self.renderer(self) if self.renderer else repr(self)
 
 
 def physical_bound(

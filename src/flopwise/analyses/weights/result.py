@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from flopwise._results import Printed, fields
 from flopwise.analyses.weights.moments import Moments
 
 #: Key of a percentile -> share of the elements that are no greater.
@@ -85,10 +86,7 @@ class Entry:
 def figures(moments: Moments, factor: float = 1.0) -> dict[str, Any]:
     """The figures of an entry, from the moments of its elements times ``factor``."""
     numbers: dict[str, Any] = {
-        "length": moments.length,
-        "zeros": moments.zeros,
-        "nan": moments.nan,
-        "infinite": moments.infinite,
+        **fields(moments, "length zeros nan infinite"),
     }
     values: Sequence[float | None] = [None] * 7
     if moments.count:
@@ -105,7 +103,7 @@ FIGURES = ("length", "zeros", "nan", "infinite", "min", "max", "mean", "deviatio
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class Weights(Printed):
     """The statistics of a model's weights, entry by entry and in total.
 
     >>> import numpy as np
@@ -126,8 +124,6 @@ class Weights:
     notes: tuple[str, ...] = ()
     #: What ran over the elements, with its version.
     engine: str = ""
-    #: How ``print(weights)`` looks; provided by whoever knows the reports.
-    renderer: Callable[[Weights], str] | None = field(default=None, repr=False, compare=False)
 
     def __getitem__(self, name: str) -> Entry:
         for entry in self.entries:
@@ -140,8 +136,7 @@ class Weights:
         return {
             "schema": "flopwise.weights/1",
             "model": {"source": self.model, "format": self.format},
-            "by": self.by,
-            "bins": self.bins,
+            **fields(self, "by bins"),
             "totals": {"bytes": self.total.nbytes, **_figures(self.total)},
             "entries": [_entry(entry) for entry in self.entries],
             "notes": list(self.notes),
@@ -152,23 +147,18 @@ class Weights:
         return {
             "schema": "flopwise.histograms/1",
             "model": {"source": self.model, "format": self.format},
-            "by": self.by,
-            "bins": self.bins,
+            **fields(self, "by bins"),
             "histograms": [
                 {
                     "name": entry.name,
                     "op": entry.op or None,
-                    "length": entry.length,
-                    "zeros": entry.zeros,
+                    **fields(entry, "length zeros"),
                     "edges": None if entry.histogram is None else list(entry.histogram.edges),
                     "counts": None if entry.histogram is None else list(entry.histogram.counts),
                 }
                 for entry in self.entries
             ],
         }
-
-    def __str__(self) -> str:
-        return self.renderer(self) if self.renderer else repr(self)
 
 
 def _figures(entry: Entry) -> dict[str, Any]:

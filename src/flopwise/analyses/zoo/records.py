@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from flopwise._results import fields
 from flopwise.analyses.zoo import chains
 from flopwise.analyses.zoo.entry import Entry
 from flopwise.graph import STORED, Node, Tensor
@@ -113,12 +114,10 @@ def layer_rows(entry: Entry, profile: Profile) -> list[Row]:
         stored = [t for t in folding.stored(node) if t.kind in ("weight", "buffer")]
         layer: Row = {
             "model": entry.name,
-            "family": entry.family,
-            "year": entry.year,
+            **fields(entry, "family year"),
             "position": position,
             "name": row.name,
-            "op": node.op,
-            "origin": node.origin,
+            **fields(node, "op origin"),
             "scope": node.module,
             **_settings(node),
             "attributes": _attributes(node),

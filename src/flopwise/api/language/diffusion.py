@@ -12,6 +12,7 @@ from flopwise._arguments import checked
 from flopwise.analyses.llm.serving.serving import Engine
 from flopwise.analyses.llm.stages.diffusion import Component, Diffusion, notes_on_floors
 from flopwise.analyses.llm.stages.stage import Stage, stage_of
+from flopwise.api import printable
 from flopwise.api.profile import profile
 from flopwise.errors import InputError
 from flopwise.readers.torch.diffusion.format import is_pipeline, require
@@ -116,9 +117,10 @@ def diffusion(
         memory_fraction=memory_fraction,
         device=where,
         notes=(*_assumed(dtype, words), *components.notes, *notes),
-        renderer=_as_text,
     )
-    return result if where is None else replace(result, notes=(*result.notes, *notes_on_floors(stages, where)))
+    return printable(
+        result if where is None else replace(result, notes=(*result.notes, *notes_on_floors(stages, where)))
+    )
 
 
 def pixels(name: str, size: str) -> tuple[int, int]:
@@ -142,10 +144,3 @@ def _assumed(dtype: str | None, words: int) -> list[str]:
     return (
         notes if dtype else [f"{_USUAL_TYPE}: configurations of diffusers name no element type; --dtype does", *notes]
     )
-
-
-def _as_text(result: Diffusion) -> str:
-    from flopwise.report.commands.llm.diffusion import diffusion_report
-    from flopwise.report.report import as_text
-
-    return as_text(diffusion_report(result))

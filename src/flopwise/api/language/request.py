@@ -19,6 +19,7 @@ from flopwise.analyses.llm.serving.solver import fewest, placement, placements
 from flopwise.analyses.llm.serving.ways import Split
 from flopwise.analyses.llm.speculation import Speculation, check_settings, speculation, with_draft
 from flopwise.analyses.needed.latents import REWRITES
+from flopwise.api import printable
 from flopwise.api.language.devices import devices_of, shares_of
 from flopwise.api.language.media import media_of
 from flopwise.api.language.program import LanguageProgram, cache_type, language_module, usual_prompt
@@ -172,7 +173,7 @@ def _placed(
         progress: called with the name of each step.
     """
     serving, ways = served(result, engine, device), Split(**shares) if shares else None
-    plain = replace(result, serving=serving, renderer=_as_text, divisible=None)
+    plain = printable(replace(result, serving=serving, divisible=None))
     if device is None:
         return plain
     bounds = on_device(result, device, serving)
@@ -235,10 +236,3 @@ def _repeated(request: Divisible, tp: int) -> Iterator[str]:
     share = round(100 * request.repeated(tp)) if tp > 1 else 0
     if share >= 5:
         yield f"tp {tp}: each device has {share} % of the weights whole, in layers that the division does not name"
-
-
-def _as_text(result: Inference) -> str:
-    from flopwise.report.commands.llm.report import llm_report
-    from flopwise.report.report import as_text
-
-    return as_text(llm_report(result))

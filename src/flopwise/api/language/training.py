@@ -16,6 +16,7 @@ from flopwise._arguments import checked
 from flopwise.analyses.llm.packing import packed, packed_step
 from flopwise.analyses.llm.sharding import Sharding
 from flopwise.analyses.llm.training import Checkpointing, TrainingStep, room_of, run_of, training_step
+from flopwise.api import printable
 from flopwise.api.language.devices import devices_of, shares_of
 from flopwise.api.language.program import language_module, usual_prompt
 from flopwise.api.profile import profile
@@ -135,7 +136,7 @@ def step(
             run = run_of(result, where, rate, count)
             above = "the run is faster than the devices' peak: another type computes, or the rate is wrong"
             result = replace(result, run=run, notes=((above,) if run.utilisation > 1 else ()) + result.notes)
-    return replace(result, renderer=_as_text)
+    return printable(result)
 
 
 def _documents(lengths: int | str | os.PathLike[str] | Sequence[int]) -> list[int]:
@@ -195,10 +196,3 @@ def _checkpoints(module: Any) -> Iterator[None]:
         finally:
             if not was:
                 module.gradient_checkpointing_disable()
-
-
-def _as_text(result: TrainingStep) -> str:
-    from flopwise.report.commands.llm.report import training_report
-    from flopwise.report.report import as_text
-
-    return as_text(training_report(result))

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flopwise._results import fields
 from flopwise.errors import InputError, counted
 from flopwise.report.formats.format import Format
-from flopwise.report.formats.json import Json, fields
+from flopwise.report.formats.json import Json
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Column, cell, select
 from flopwise.report.sheet.sheet import Head, Line, Sheet, gaps_of, is_gap

@@ -52,6 +52,11 @@ def profile_report(profile: Profile, choice: Choice, device: Device | None = Non
     )
 
 
+def default_report(profile: Profile) -> Report:
+    """The profile as its command shows it without options."""
+    return profile_report(profile, Choice())
+
+
 @checked
 def render(
     profile: Profile,

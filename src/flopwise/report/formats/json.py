@@ -26,15 +26,6 @@ FEW = 8
 _encode = json.JSONEncoder().encode
 
 
-def fields(item: object, keys: str) -> Json:
-    """Attributes of an object by their own names, in this order, for JSON.
-
-    >>> fields(3 + 4j, "real imag")
-    {'real': 3.0, 'imag': 4.0}
-    """
-    return {key: getattr(item, key) for key in keys.split()}
-
-
 def parts_of(profile: Profile, keys: str) -> Json:
     """Parts of a profile's JSON by their keys, such as "model inputs"."""
     plain = profile.to_dict()

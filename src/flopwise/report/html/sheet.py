@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from flopwise._results import fields
 from flopwise.report.formats.json import Json
 from flopwise.report.html.page import Layout, page
 
@@ -35,9 +36,7 @@ def _sheet(sheet: Sheet, look: Look) -> Json:
         return sheet.texts(line, look)
 
     return {
-        "verdict": sheet.verdict,
-        "about": sheet.about,
-        "summary": sheet.summary,
+        **fields(sheet, "verdict about summary"),
         "heads": [[head.title, head.right, head.prose] for head in sheet.heads],
         "lines": [[cells(line), line.mark, len(line.indent)] for line in sheet.lines],
         "total": cells(sheet.total) if sheet.total else None,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from flopwise._results import Printed, fields
 from flopwise.analyses.llm.serving.log import NO_YEAR, Log, Work
 from flopwise.analyses.timing.roofline import Roof, roofline
 from flopwise.errors import InputError
@@ -48,8 +49,7 @@ class Stretch:
         return {
             "name": self.name,
             "ns": round(self.seconds * 1e9),
-            "prompt_tokens": self.prompt_tokens,
-            "generated_tokens": self.generated_tokens,
+            **fields(self, "prompt_tokens generated_tokens"),
             "sequences": None if self.sequences is None else round(self.sequences, 2),
             "needed_macs": self.macs,
             "bytes": self.nbytes,
@@ -60,7 +60,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Achieved:
+class Achieved(Printed):
     """The time of an engine beside the floor of its work."""
 
     name: str
@@ -74,22 +74,13 @@ class Achieved:
     minutes: tuple[Stretch, ...]
     whole: Stretch
     notes: tuple[str, ...] = ()
-    #: How ``print`` shows it; provided by whoever knows the reports.
-    renderer: Callable[[Achieved], str] | None = field(default=None, repr=False, compare=False)
-
-    def __str__(self) -> str:
-        return self.renderer(self) if self.renderer else repr(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The result in the JSON schema ``flopwise.llm-log/1``."""
         return {
             "schema": "flopwise.llm-log/1",
             "model": {"name": self.name, "source": self.source, "dtype": self.dtype},
-            "engine": self.engine,
-            "device": self.device,
-            "devices": self.devices,
-            "prompt": self.prompt,
-            "generate": self.generate,
+            **fields(self, "engine device devices prompt generate"),
             "minutes": [minute.to_dict() for minute in self.minutes],
             "whole": self.whole.to_dict(),
             "notes": list(self.notes),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from flopwise._results import fields
 from flopwise.analyses.llm.serving.memory import Memory
 from flopwise.analyses.llm.serving.ways import Split
 from flopwise.errors import InputError
@@ -127,15 +128,11 @@ class Serving:
                 "cache_bytes_per_token": memory.cache.bytes_per_token,
                 "workspace_bytes": memory.workspace_bytes(self.sequences),
                 "workspace_tokens": memory.workspace.tokens,
-                "must_fit_bytes": self.must_fit_bytes,
-                "memory_bytes": self.memory_bytes,
+                **fields(self, "must_fit_bytes memory_bytes"),
                 "reported": None if self.memory_bytes is None else self.reported,
-                "left_over_bytes": self.left_over_bytes,
-                "fits": self.fits,
+                **fields(self, "left_over_bytes fits"),
             },
-            "max_sequences": self.max_sequences,
-            "max_context": self.max_context,
-            "communication_bytes_per_token": self.communication_bytes_per_token,
+            **fields(self, "max_sequences max_context communication_bytes_per_token"),
             "floors": None if self.floors is None else self.floors.to_dict(),
             **({} if self.floors_apart is None else self._of_split(self.floors_apart)),
         }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from flopwise._results import Printed, fields
 from flopwise.analyses.llm.serving.serving import usable
 from flopwise.analyses.llm.serving.verdict import capacity, gigabytes, rate
 from flopwise.analyses.llm.stages.stage import Stage, largest_workspace
@@ -24,7 +25,7 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Diffusion:
+class Diffusion(Printed):
     """The costs of a request to a diffusion pipeline."""
 
     #: The class of the pipeline, and where it comes from.
@@ -45,11 +46,6 @@ class Diffusion:
     memory_fraction: float = 0.9
     device: Device | None = None
     notes: tuple[str, ...] = ()
-    #: How ``print`` shows it; provided by whoever knows the reports.
-    renderer: Callable[[Diffusion], str] | None = field(default=None, repr=False, compare=False)
-
-    def __str__(self) -> str:
-        return self.renderer(self) if self.renderer else repr(self)
 
     @property
     def params(self) -> int:
@@ -145,20 +141,12 @@ class Diffusion:
         return {
             "schema": "flopwise.diffusion/1",
             "model": {"name": self.name, "source": self.source, "dtype": self.dtype},
-            "batch": self.batch,
-            "steps": self.steps,
-            "width": self.width,
-            "height": self.height,
-            "frames": self.frames,
-            "params": self.params,
-            "weight_bytes": self.weight_bytes,
+            **fields(self, "batch steps width height frames params weight_bytes"),
             "components": {name: vars(part) for name, part in self.components.items()},
             "stages": [stage.to_dict(self.device) for stage in self.stages],
             "request": {"macs": self.macs, "needed_macs": self.needed_macs, "flops": self.flops},
             "memory": {
-                "weight_bytes": self.weight_bytes,
-                "workspace_bytes": self.workspace_bytes,
-                "must_fit_bytes": self.must_fit_bytes,
+                **fields(self, "weight_bytes workspace_bytes must_fit_bytes"),
                 "one_component_bytes": self.offloaded_bytes,
             },
             **({} if self.device is None else {"device": self._on_device(self.device)}),
@@ -171,9 +159,7 @@ class Diffusion:
         """The key "device"."""
         return {
             "name": device.name,
-            "memory_fraction": self.memory_fraction,
-            "memory_bytes": self.memory_bytes,
-            "fits": self.fits,
+            **fields(self, "memory_fraction memory_bytes fits"),
             "least_ns": None if self.seconds is None else math.ceil(self.seconds * 1e9),
         }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from flopwise._results import fields
 from flopwise.analyses.llm.serving.workspace import EngineStep
 from flopwise.analyses.llm.step import Step, step_of
 from flopwise.analyses.timing.device import Device
@@ -58,15 +59,8 @@ class Stage:
         cost = self.cost
         floor = None if device is None else self.floor(device)
         return {
-            "name": self.name,
-            "calls": self.calls,
-            "batch": cost.batch,
-            "macs": cost.macs,
-            "needed_macs": cost.needed_macs,
-            "attention_macs": cost.attention_macs,
-            "flops": cost.flops,
-            "bytes": cost.bytes,
-            "activation_bytes": cost.activation_bytes,
+            **fields(self, "name calls"),
+            **fields(cost, "batch macs needed_macs attention_macs flops bytes activation_bytes"),
             "workspace_bytes": self.workspace_bytes,
             "total_macs": self.macs,
             "total_flops": self.flops,

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from flopwise._results import fields
 from flopwise.analyses.llm.serving.verdict import verdict
 from flopwise.report.commands.llm.splits import splits_sheet
 from flopwise.report.formats.format import Format
-from flopwise.report.formats.json import fields
 from flopwise.report.report import Report
 from flopwise.report.room import verdict_on
 from flopwise.report.sheet.sheet import Figure, Head, Line, Sheet, figure
