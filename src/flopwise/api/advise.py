@@ -25,7 +25,7 @@ from flopwise.analyses.advice.units import multiprocessors_of, unit_of
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.traces.trace import Trace
 from flopwise.api import places, printable
-from flopwise.api.bound import engine_options, measured_device
+from flopwise.api.bound import device_with, engine_options, measured_device
 from flopwise.api.profile import profile
 from flopwise.api.runnable import check_runnable, file_of
 from flopwise.api.trace import trace as recorded
@@ -222,15 +222,11 @@ def _place(device: str | Device | None, level: str | None, threads: int | None) 
     Raises:
         InputError: it is unknown, or an engine does not run on it.
     """
-    from flopwise.analyses.timing import machine
-
     if device is None and level is None:
         if threads is not None:
             raise InputError("threads= needs a device or a level: without one there are no times")
         return None
-    chosen = device if isinstance(device, Device) else machine.named(device)
-    if threads is not None and (threads < 1 or (chosen.cores is not None and threads > chosen.cores)):
-        raise InputError(f"{threads} threads: {chosen.name} has {chosen.cores or 'no known number of'} cores")
+    chosen = device_with(device, threads)
     return Place(measured_device(chosen, None), threads or (None if level is None or chosen.cores is None else 1))
 
 

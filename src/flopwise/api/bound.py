@@ -74,14 +74,10 @@ def bound(
         ModelError: the model cannot be read.
         InputError: the device or the element type is unknown.
     """
-    from flopwise.analyses.timing import machine
     from flopwise.analyses.timing.engine import with_engine
-    from flopwise.analyses.timing.engines import LEVELS
     from flopwise.analyses.timing.whatif import tries_of
 
-    chosen = device if isinstance(device, Device) else machine.named(device)
-    if threads is not None and (threads < 1 or (chosen.cores is not None and threads > chosen.cores)):
-        raise InputError(f"{threads} threads: {chosen.name} has {chosen.cores or 'no known number of'} cores")
+    chosen = device_with(device, threads)
     changes = tries_of(tries, ("level", "threads", "batch", "dtype"))
     if changes and chosen.id != "cpu":
         raise InputError(f"what is tried runs on this machine's CPU and not on {chosen.name}: leave --device out")
@@ -92,8 +88,7 @@ def bound(
     progress("comparing with the device")
     if engine is not None and chosen.id != "cpu":
         raise InputError(f"--engine measures this machine's CPU and not {chosen.name}: leave --device out")
-    if optimization not in LEVELS:
-        raise InputError(f"unknown level {optimization!r}; choose {', '.join(LEVELS)}")
+    check_level(optimization)
     record, note = None, ""
     if engine is not None or (chosen.id == "cpu" and dtype is None and not winograd):
         record, note = _record(counted, engine or "onnxruntime", optimization, threads or 1, store, engine is not None)
@@ -109,6 +104,32 @@ def bound(
         found, more = tried(model, counted, changes, result.device, options, reading, progress)
         result, notes = replace(result, tried=tuple(found)), [*notes, *more]
     return printable(replace(result, notes=tuple(notes)))
+
+
+def device_with(device: str | Device | None, threads: int | None) -> Device:
+    """The device of a name, else this machine's CPU.
+
+    Raises:
+        InputError: there is none of that name, or it has not so many threads.
+    """
+    from flopwise.analyses.timing import machine
+
+    chosen = device if isinstance(device, Device) else machine.named(device)
+    if threads is not None and (threads < 1 or (chosen.cores is not None and threads > chosen.cores)):
+        raise InputError(f"{threads} threads: {chosen.name} has {chosen.cores or 'no known number of'} cores")
+    return chosen
+
+
+def check_level(level: str) -> None:
+    """Refuse a level of optimisation that engines do not have.
+
+    Raises:
+        InputError: it is unknown.
+    """
+    from flopwise.analyses.timing.engines import LEVELS
+
+    if level not in LEVELS:
+        raise InputError(f"unknown level {level!r}; choose {', '.join(LEVELS)}")
 
 
 def measured_device(device: Device, path: str | os.PathLike[str] | None) -> Device:
@@ -178,11 +199,10 @@ def engine_options(engine: str, level: str, threads: int) -> Options:
     Raises:
         InputError: the engine or the level is unknown, or the engine is not installed.
     """
-    from flopwise.analyses.timing.engines import LEVELS, Options, known_version
+    from flopwise.analyses.timing.engines import Options, known_version
 
     known_version(engine)
-    if level not in LEVELS:
-        raise InputError(f"unknown level {level!r}; choose {', '.join(LEVELS)}")
+    check_level(level)
     if threads < 1:
         raise InputError(f"{threads} threads: give 1 or more")
     return Options(level, threads)

@@ -118,11 +118,7 @@ class Division:
         inside = any(t.name in self._results for t in row.node.known_inputs)
         part = self.inside(row) if inside else Fraction(1, self.tp)
         if way:
-            matrices = [t for t in stored if t.name in ways and ("colwise" in way or len(t.dims) > 1)]
-            self._refuse_weights(matrices, way)
-            self._weights.update((t.name, Fraction(1, self.tp)) for t in matrices)
-            if "rowwise" in way:
-                self.reduced.append(row)
+            self._divide_weights(row, [t for t in stored if t.name in ways], way)
         if way or inside:
             self._rows[id(row)] = part
         if ("colwise" in way and "gather" not in way) or (inside and "rowwise" not in way):
@@ -131,6 +127,14 @@ class Division:
             self._columns.update(dict.fromkeys(names, _Columns(row, [t for t in stored if t.name in ways])))
         elif not way:
             self._cut(row)
+
+    def _divide_weights(self, row: Row, stored: Sequence[Tensor], way: str) -> None:
+        """Divide the weights of a row that the plan names."""
+        matrices = [t for t in stored if "colwise" in way or len(t.dims) > 1]
+        self._refuse_weights(matrices, way)
+        self._weights.update((t.name, Fraction(1, self.tp)) for t in matrices)
+        if "rowwise" in way:
+            self.reduced.append(row)
 
     def _way(self, tensor: Tensor) -> str:
         """The plan's way of dividing a stored tensor; "" where it does not."""

@@ -11,12 +11,13 @@ from flopwise.analyses.llm.curve import Point, lengths
 from flopwise.analyses.llm.on_device import OnDevice
 from flopwise.analyses.llm.program import Program, step
 from flopwise.analyses.llm.program import prefill as prefill_of
-from flopwise.analyses.llm.runs import Runs
+from flopwise.analyses.llm.runs import Run, Runs
 from flopwise.analyses.llm.serving.batches import Batch
-from flopwise.analyses.llm.serving.memory import Memory
+from flopwise.analyses.llm.serving.memory import Cache, Memory
 from flopwise.analyses.llm.serving.serving import Engine, Serving
 from flopwise.analyses.llm.serving.split import Divisible, divisible
 from flopwise.analyses.llm.serving.verdict import verdict
+from flopwise.analyses.llm.serving.workspace import EngineStep
 from flopwise.analyses.llm.speculation import Speculation
 from flopwise.analyses.llm.stages.stage import Stage
 from flopwise.analyses.llm.step import Step
@@ -230,11 +231,7 @@ def inference(
     for name, number, least in (("batch", batch, 1), ("prompt", prompt, 1), ("generate", generate, 0)):
         if number < least:
             raise InputError(f"{name} {number}: must be at least {least}")
-    if kv_dtype is not None and not program.predicts:
-        raise InputError(f"kv_dtype {kv_dtype}: {program.name} predicts no next token, so there is no cache")
-    if engine.shared_prefix and not program.keeps_state:
-        why = "no token is generated" if program.predicts else f"{program.name} predicts no next token"
-        raise InputError(f"shared_prefix {engine.shared_prefix}: {why}, so no cache is kept that sequences could share")
+    _refuse_cache(program, kv_dtype, engine)
     prompt = program.encoder_length or prompt
     if engine.shared_prefix > prompt:
         raise InputError(f"shared_prefix {engine.shared_prefix}: the prompt has {prompt} tokens")
@@ -246,17 +243,12 @@ def inference(
     generate = generate if then is not None else 0
     cache = runs.cache(prompt, generate)
     (macs, flops, read, least, absorbed, *counts), products = runs.generation(prompt, generate, cache)
-    if ABSORB_MLA in rewrites and (then is None or then.absorbed is None):
+    absorbs = {} if then is None or then.absorbed is None else {ABSORB_MLA: (then.absorbed, absorbed)}
+    if ABSORB_MLA in rewrites and not absorbs:
         raise InputError(f"{ABSORB_MLA}: {program.name} expands no latents that could be absorbed")
     weight_bytes = runs.weight_bytes(first.profile)
     after_prompt, one_more, end = runs.ends(prompt, generate, cache)
     largest = runs.largest_step(prompt, engine.max_batched_tokens)
-    workspace = largest.workspace()
-    memory = None
-    if cache is not None and workspace is not None:
-        memory = Memory(weight_bytes, cache, workspace, engine.block_size, engine.shared_prefix)
-    single = then.counts if then is not None else (0,) * len(conventions)
-    counted = zip(conventions, first.counts, single, counts, strict=True)
     decode = None if then is None else then.cost
     return Inference(
         name=program.name,
@@ -280,8 +272,8 @@ def inference(
         cache_bytes=after_prompt,
         final_cache_bytes=end,
         cache_bytes_per_token=(one_more - after_prompt) // batch,
-        rewrites={} if then is None or then.absorbed is None else {ABSORB_MLA: (then.absorbed, absorbed)},
-        conventions={own.name: (own.unit, prompts, steps, every) for own, prompts, steps, every in counted},
+        rewrites=absorbs,
+        conventions=_by_convention(conventions, first, then, counts),
         notes=(
             *left_out,
             *_notes(program, prompt, generate, first.cost, decode),
@@ -290,9 +282,39 @@ def inference(
         ),
         curve=runs.curve(_contexts(program, prompt, generate), weight_bytes) if curve else (),
         cached_tokens=prompt if program.encodes else prompt + generate,
-        memory=memory,
+        memory=_memory(weight_bytes, cache, largest, engine),
         divisible=divisible(runs, prompt, generate, largest),
     )
+
+
+def _refuse_cache(program: Program, kv_dtype: str | None, engine: Engine) -> None:
+    """Refuse settings of a cache that the program does not keep.
+
+    Raises:
+        InputError: there is one.
+    """
+    if kv_dtype is not None and not program.predicts:
+        raise InputError(f"kv_dtype {kv_dtype}: {program.name} predicts no next token, so there is no cache")
+    if engine.shared_prefix and not program.keeps_state:
+        why = "no token is generated" if program.predicts else f"{program.name} predicts no next token"
+        raise InputError(f"shared_prefix {engine.shared_prefix}: {why}, so no cache is kept that sequences could share")
+
+
+def _memory(weight_bytes: int, cache: Cache | None, largest: EngineStep, engine: Engine) -> Memory | None:
+    """The memory of an engine: weights, cache and the workspace of its largest step; None where one is not known."""
+    workspace = largest.workspace()
+    if cache is None or workspace is None:
+        return None
+    return Memory(weight_bytes, cache, workspace, engine.block_size, engine.shared_prefix)
+
+
+def _by_convention(
+    conventions: Sequence[Convention], first: Run, then: Run | None, counts: Sequence[int]
+) -> dict[str, tuple[str, int, int, int]]:
+    """The unit of each convention, and what it counts for the prompt, the first step after it, and all steps."""
+    single = then.counts if then is not None else (0,) * len(conventions)
+    counted = zip(conventions, first.counts, single, counts, strict=True)
+    return {own.name: (own.unit, prompts, steps, every) for own, prompts, steps, every in counted}
 
 
 def _contexts(program: Program, prompt: int, generate: int) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from flopwise.analyses.llm.division import Division, part_of, stages
+from flopwise.analyses.llm.traffic import bytes_of
 from flopwise.errors import InputError, counted
 from flopwise.graph import Tensor
 from flopwise.operators.counts import FLOPS
@@ -121,28 +122,31 @@ def _stage(
     optimizer, trained = training.optimizer, {t.name for t in training.weights}
     stored = {t.name: t for row in rows for t in division.folding.stored(row.node)}
     parts = {name: _part(division, sharding, t) for name, t in stored.items()}
-    whole = {name: widths[name] * t.numel if name in widths else t.nbytes for name, t in stored.items()}
-    nbytes = {name: part_of(size, parts[name]) for name, size in whole.items()}
+    nbytes = {name: part_of(bytes_of(t, widths), parts[name]) for name, t in stored.items()}
     gradients = [size for name, size in nbytes.items() if name in trained]
     numbers = {name: part_of(t.numel, parts[name]) for name, t in stored.items() if t.kind == "weight"}
+    trained_params = sum(size for name, size in numbers.items() if name in trained)
     update = 0 if training.update is None else training.update.dot(FLOPS)
-    saved = sum(part_of(row.saved_bytes or 0, division.row(row)) for row in rows)
+    forward, backward, saved = (_shared(division, rows, key) for key in ("flops", "backward_flops", "saved_bytes"))
     waiting = sharding.pp - number  # of as many micro-batches as there are stages
     return Rank(
         sharding=sharding,
         stage=number,
         params=sum(numbers.values()),
-        trained_params=sum(size for name, size in numbers.items() if name in trained),
-        forward_flops=sum(part_of(row.flops or 0, division.row(row)) for row in rows),
-        backward_flops=sum(part_of(row.backward_flops or 0, division.row(row)) for row in rows),
-        optimizer_flops=update
-        * sum(size for name, size in numbers.items() if name in trained)
-        // (sum(t.numel for t in training.weights) or 1),
+        trained_params=trained_params,
+        forward_flops=forward,
+        backward_flops=backward,
+        optimizer_flops=update * trained_params // (sum(t.numel for t in training.weights) or 1),
         weight_bytes=sum(nbytes.values()),
         gradient_bytes=sum(gradients),
         state_bytes=0 if optimizer is None else sum(optimizer.copies * size + optimizer.extra for size in gradients),
         saved_bytes=part_of(waiting * saved, Fraction(1, sharding.pp)),
     )
+
+
+def _shared(division: Division, rows: Sequence[Row], figure: str) -> int:
+    """A figure of rows added up, of each the part that a device has."""
+    return sum(part_of(getattr(row, figure) or 0, division.row(row)) for row in rows)
 
 
 def _part(division: Division, sharding: Sharding, tensor: Tensor) -> Fraction:

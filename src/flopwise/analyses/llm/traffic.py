@@ -72,12 +72,8 @@ def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | 
     folding = fold(profile.graph)
     shares, experts = touched(profile, tokens)
     tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node)}
-
-    def nbytes(name: str) -> Fraction:
-        per_element = (widths or {}).get(name)
-        return Fraction(tensors[name].nbytes) if per_element is None else tensors[name].numel * per_element
-
-    most, expected, least = (sum(nbytes(name) * parts[i] for name, parts in shares.items()) for i in range(3))
+    nbytes = {name: bytes_of(tensors[name], widths or {}) for name in shares}
+    most, expected, least = (sum(nbytes[name] * parts[i] for name, parts in shares.items()) for i in range(3))
     active = sum(tensors[n].numel * parts[3] for n, parts in shares.items() if tensors[n].kind == "weight")
     return WeightTraffic(round(most), round(expected), round(least), round(active), experts)
 
@@ -120,7 +116,16 @@ def stored_bytes(profile: Profile, widths: Mapping[str, Fraction]) -> int:
     """
     if not widths:
         return profile.total("weight_bytes")
+    return round(sum(bytes_by_name(profile, widths).values()))
+
+
+def bytes_by_name(profile: Profile, widths: Mapping[str, Fraction]) -> dict[str, Fraction]:
+    """Bytes of each weight and buffer of a call, by name; see ``stored_bytes``."""
     folding = fold(profile.graph)
     tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node) if t.sized}
-    stored = [t for t in tensors.values() if t.kind in ("weight", "buffer")]
-    return round(sum(widths[t.name] * t.numel if t.name in widths else t.nbytes for t in stored))
+    return {name: bytes_of(t, widths) for name, t in tensors.items() if t.kind in ("weight", "buffer")}
+
+
+def bytes_of(tensor: Tensor, widths: Mapping[str, Fraction]) -> Fraction:
+    """Bytes of a stored tensor in the width that it is stored in: that of its type, where ``widths`` names no other."""
+    return tensor.numel * widths[tensor.name] if tensor.name in widths else Fraction(tensor.nbytes)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from flopwise.analyses.needed.latents import latents
-from flopwise.graph import STORED
+from flopwise.graph import STORED, Dim
 from flopwise.memory.attention import is_fused, unfused_attention
 from flopwise.operators.folding import fold
 from flopwise.operators.tables import row as row_of
@@ -100,6 +100,13 @@ def _number(count: object) -> int | None:
     return count if isinstance(count, int) else None
 
 
+def _vocabularies(profile: Profile) -> set[Dim]:
+    """The entries of the stored tables in which rows are looked up."""
+    nodes = profile.graph.nodes
+    tables = [node.input(0) for node in nodes if "picks" in row_of(node.op).effects and node.has_input(0)]
+    return {table.shape[0] for table in tables if table.kind in STORED and table.shape}
+
+
 @dataclass(frozen=True)
 class Logits:
     """The scores of the vocabulary."""
@@ -114,9 +121,7 @@ class Logits:
 
 def logits_of(profile: Profile) -> Logits | None:
     """The scores of the vocabulary; None where an output is no such score."""
-    outputs, nodes = {tensor.name for tensor in profile.graph.outputs}, profile.graph.nodes
-    looked_up = [node.input(0) for node in nodes if "picks" in row_of(node.op).effects and node.has_input(0)]
-    vocabularies = {tensor.shape[0] for tensor in looked_up if tensor.kind in STORED and tensor.shape}
+    outputs, vocabularies = {tensor.name for tensor in profile.graph.outputs}, _vocabularies(profile)
     for place in reversed(range(len(profile.rows))):
         node = profile.rows[place].node
         results = {tensor.name for tensor in node.known_outputs}

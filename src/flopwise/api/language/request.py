@@ -6,8 +6,8 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise._arguments import checked
 from flopwise.analyses.llm.inference import Inference, Logits, inference
@@ -84,63 +84,98 @@ def request(
     cache = cache_type(kv_dtype)
     shares = shares_of({"tp": tp, "pp": pp, "ep": ep, "cp": cp, "dp": dp})
     count, where = devices_of(device, gpus)
-    if where is None and shares:
-        raise InputError(f"{', '.join(shares)}: give the device as well")
-    ways = Split(**shares) if shares else None
-    if ways is not None:
-        ways.check()
+    several = bool(shares) or count not in (None, 1)
     counts = map(operator.index, (block_size, shared_prefix))
     engine = Engine(operator.index(max_batched_tokens), memory_fraction, *counts)
     engine.check()
-    if where is None and memory_fraction != Engine().memory_fraction:
-        raise InputError(f"memory_fraction {memory_fraction:g}: give the device as well")
+    _check_devices(shares, where, memory_fraction)
     if draft is not None:
         check_settings(accept, 1 if draft_tokens is None else operator.index(draft_tokens))
-        if ways is not None or count not in (None, 1):
+        if several:
             raise InputError("draft: speculative decoding is counted on one device")
-    from flopwise.readers.torch.language.heads import predicting_head
-
     progress("building the model")
     module, generate = language_module(model, dtype, trust_code), operator.index(generate)
     media = media_of(module, model, image=image, images=images, seconds=seconds, batch=batch, progress=progress)
     prompt = media.prompt or (usual_prompt(module) if prompt is None else prompt) + media.tokens
-    batch *= media.windows
-    program = LanguageProgram(module, model, cache, weights, prompt, batch, generate)
-    result = inference(
-        program,
-        prompt=prompt,
-        generate=generate,
-        batch=batch,
-        kv_dtype=kv_dtype,
-        curve=curve,
-        rewrites=rewrites,
-        conventions=chosen,
-        logits=logits,
-        engine=engine,
-        progress=progress,
-    )
+    run = _Run(prompt, generate, batch * media.windows, cache, logits, engine, progress)
+    program = run.program(module, model, weights)
+    result = run.cost(program, kv_dtype=kv_dtype, curve=curve, rewrites=rewrites, conventions=chosen)
     result = media.staged(result, program.widths, program.types)
     if draft is not None:
-        progress("the draft model")
-        own = isinstance(draft, str) and draft == OWN_HEAD
-        small, usual = predicting_head(module) if own else (language_module(draft, None, trust_code), USUAL_GUESSES)
-        guessing = LanguageProgram(
-            small, model if own else draft, cache, weights if own else None, prompt, batch, generate
-        )
-        guess = inference(
-            guessing, prompt=prompt, generate=generate, batch=batch, logits=logits, engine=engine, progress=progress
-        )
-        guess = _beside_its_model(guess, guessing, small) if own else guess
-        guesses = usual if draft_tokens is None else operator.index(draft_tokens)
-        rounds = speculation(result, guess, accept, guesses, where)
-        notes = (*result.notes, *_notes_on_draft(module, small, rounds))
-        result = replace(result, speculation=rounds, memory=with_draft(result.memory, guess.memory), notes=notes)
+        guessing = run.guessing(module, model, draft, weights, trust_code)
+        guesses = guessing.usual if draft_tokens is None else operator.index(draft_tokens)
+        rounds = speculation(result, guessing.cost, accept, guesses, where)
+        notes = (*result.notes, *_notes_on_draft(module, guessing.module, rounds))
+        memory = with_draft(result.memory, guessing.cost.memory)
+        result = replace(result, speculation=rounds, memory=memory, notes=notes)
     placed = _placed(result, engine, where, count, shares, progress)
-    if where is not None and placed.serving is None and (shares or count not in (None, 1)):
+    if where is not None and placed.serving is None and several:
         raise InputError(f"{device}: what {result.name} takes of its memory is not known")
-    if curve and where is not None and placed.serving is not None and result.divisible is not None and draft is None:
-        placed = replace(placed, batches=batches(result.divisible, placed.serving, where))
+    if curve and draft is None:
+        placed = _with_batches(placed, result.divisible, where)
     return placed
+
+
+def _check_devices(shares: Mapping[str, int], device: Device | None, memory_fraction: float) -> None:
+    """Refuse what is said of the devices of a request that has none, and ways to divide it that are none.
+
+    Raises:
+        InputError: it is so.
+    """
+    if device is None and shares:
+        raise InputError(f"{', '.join(shares)}: give the device as well")
+    Split(**shares).check()
+    if device is None and memory_fraction != Engine().memory_fraction:
+        raise InputError(f"memory_fraction {memory_fraction:g}: give the device as well")
+
+
+def _with_batches(placed: Inference, request: Divisible | None, device: Device | None) -> Inference:
+    """The same with steps of more and more sequences, where it is known how many fit the device."""
+    if device is None or placed.serving is None or request is None:
+        return placed
+    return replace(placed, batches=batches(request, placed.serving, device))
+
+
+class _Guessing(NamedTuple):
+    """A draft model, what its part of the request costs, and the guesses of a round where nobody says."""
+
+    module: Any
+    cost: Inference
+    usual: int
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The settings of a request that a model and its draft have in common."""
+
+    prompt: int
+    generate: int
+    batch: int
+    cache: str | None
+    logits: Logits
+    engine: Engine
+    progress: Callable[[str], None]
+
+    def program(self, module: Any, model: object, weights: str | None) -> LanguageProgram:
+        """A module as a program that is run call by call."""
+        return LanguageProgram(module, model, self.cache, weights, self.prompt, self.batch, self.generate)
+
+    def cost(self, program: LanguageProgram, **settings: Any) -> Inference:
+        """The cost of the request to a program; ``settings`` are further arguments of ``inference``."""
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "cache"}
+        return inference(program, **own, **settings)
+
+    def guessing(self, module: Any, model: object, draft: object, weights: str | None, trust_code: bool) -> _Guessing:
+        """A draft model for the model, or the model's own head."""
+        self.progress("the draft model")
+        if not (isinstance(draft, str) and draft == OWN_HEAD):
+            small = language_module(draft, None, trust_code)
+            return _Guessing(small, self.cost(self.program(small, draft, None)), USUAL_GUESSES)
+        from flopwise.readers.torch.language.heads import predicting_head
+
+        head, usual = predicting_head(module)
+        program = self.program(head, model, weights)
+        return _Guessing(head, _beside_its_model(self.cost(program), program, head), usual)
 
 
 def _beside_its_model(guess: Inference, program: LanguageProgram, head: Any) -> Inference:

@@ -8,7 +8,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,9 @@ from flopwise.api.profile import profile
 from flopwise.errors import InputError, counted
 
 if TYPE_CHECKING:
+    from flopwise.analyses.timing.device import Device
     from flopwise.profiles.profile import Profile
+    from flopwise.readers.torch.language.adapters import Lora
     from flopwise.readers.torch.language.widths import Widths
 
 
@@ -61,82 +63,159 @@ def step(
     documents = None if lengths is None else _documents(lengths)
     if documents is not None and sharding is not None and sharding.pp > 1:
         raise InputError("lengths: packed sequences are counted without stages (pp)")
-    if measured is not None and tokens_per_second is not None:
-        raise InputError("tokens per second and seconds of a step say the same of a run; give one")
-    if measured is not None and not 0 < measured < math.inf:
-        raise InputError(f"measured {measured:g} seconds: must be a number above 0")
-    asked, where = devices_of(device, None)
+    _check_run(tokens_per_second, measured)
+    count, where = _device(device, sharding)
     if (tokens_per_second, measured) != (None, None) and where is None:
         raise InputError("the MFU of a run needs a device as well")
+    if weights is not None and lora is None:
+        raise InputError(f"weights {weights}: what is trained is not quantised; give lora for a frozen base")
+    progress("building the model")
+    from flopwise.readers.torch.language.adapters import lora_of
+
+    module = language_module(model, dtype, trust_code)
+    adapters = None if lora is None else lora_of(lora)
+    base = _Base(module, model, weights, optimizer, checkpointing, sharding, adapters, progress)
+    sequence = usual_prompt(module) if prompt is None else prompt
+    result = base.packed(documents, batch, sequence) if documents is not None else base.step(batch, sequence)
+    if where is not None:
+        rate = tokens_per_second if measured is None else batch * sequence / measured
+        result = _on_devices(result, where, count, rate)
+    return printable(result)
+
+
+def _device(device: str | None, sharding: Sharding | None) -> tuple[int, Device | None]:
+    """The number of devices that share a step, and the device.
+
+    Raises:
+        InputError: it is unknown, or so many of them are named as do not share the step.
+    """
+    asked, where = devices_of(device, None)
     count = 1 if sharding is None else sharding.devices
     if asked not in (None, count):
         how = "nothing says how they share the step: --fsdp, --dp, --tp, --pp" if sharding is None else f"not {count}"
         raise InputError(f"{device}: these are {asked} devices, {how}")
-    from flopwise.readers.torch.language.adapters import adapted, lora_of
-    from flopwise.readers.torch.language.plan import engines_plan
-    from flopwise.readers.torch.language.widths import Widths
+    return count, where
 
-    if weights is not None and lora is None:
-        raise InputError(f"weights {weights}: what is trained is not quantised; give lora for a frozen base")
-    progress("building the model")
-    module = language_module(model, dtype, trust_code)
-    sequence = usual_prompt(module) if prompt is None else prompt
-    rate = tokens_per_second if measured is None else batch * sequence / measured
 
-    chosen = None if lora is None else lora_of(lora)
-    widths = _widths_of_base(module, model, weights) if chosen is not None else Widths()
+def _check_run(tokens_per_second: float | None, measured: float | None) -> None:
+    """Refuse figures of a run that say the same, or are none.
 
-    full = checkpointing == "full"
-    text = isinstance(model, (str, os.PathLike))
+    Raises:
+        InputError: they are.
+    """
+    if measured is not None and tokens_per_second is not None:
+        raise InputError("tokens per second and seconds of a step say the same of a run; give one")
+    if measured is not None and not 0 < measured < math.inf:
+        raise InputError(f"measured {measured:g} seconds: must be a number above 0")
 
-    def trained(sequences: int, tokens: int, again: bool) -> Profile:
-        progress(f"a step of {sequences} × {tokens} tokens")
-        return _trained(module, sequences, tokens, optimizer, again)
 
-    def of(sequences: int, tokens: int, own: int) -> TrainingStep:
+def _on_devices(result: TrainingStep, device: Device, count: int, rate: float | None) -> TrainingStep:
+    """A step held against the memory of its devices, and against their peak where a run's tokens per second are known.
+
+    Raises:
+        InputError: the device has no figure for the weights' type.
+    """
+    result = replace(result, room=room_of(result, device, count))
+    if rate is None:
+        return result
+    run = run_of(result, device, rate, count)
+    above = "the run is faster than the devices' peak: another type computes, or the rate is wrong"
+    return replace(result, run=run, notes=((above,) if run.utilisation > 1 else ()) + result.notes)
+
+
+@dataclass(frozen=True)
+class _Base:
+    """A model that is trained, perhaps with adapters beside it."""
+
+    module: Any
+    model: object
+    weights: str | None
+    optimizer: str
+    checkpointing: Checkpointing
+    sharding: Sharding | None
+    adapters: Lora | None
+    progress: Callable[[str], None]
+
+    @functools.cached_property
+    def widths(self) -> Widths:
+        """Storage of a frozen base's weights: by the name of a quantisation, else as the model says."""
+        from flopwise.readers.torch.language.named import named_widths
+        from flopwise.readers.torch.language.widths import Widths, stored_widths
+
+        if self.adapters is None:
+            return Widths()
+        return named_widths(self.module, self.weights) if self.weights else stored_widths(self.module, self.model)
+
+    @property
+    def ranks(self) -> int:
+        """Ranks that divide the batch."""
+        return 1 if self.sharding is None else self.sharding.batches
+
+    def step(self, batch: int, sequence: int) -> TrainingStep:
+        """A step of so many sequences."""
+        with self._adapted() as notes:
+            return self._noted(self._step(batch, sequence, batch // self.ranks), notes)
+
+    def packed(self, documents: Sequence[int], batch: int, sequence: int) -> TrainingStep:
+        """A step of so many sequences into which documents are packed."""
+        rows = packed(documents, batch, sequence)
+        pieces = sum(row.total() for row in rows)
+        text = (
+            f"packed: {counted(pieces, 'document')} or parts of them in {counted(batch, 'sequence')}, "
+            f"{batch * sequence / pieces:,.0f} tokens each on average, each with an attention of its own; "
+            "the other notes are of the longest"
+        )
+        with self._adapted() as notes:
+            result = packed_step(functools.cache(lambda tokens: self._step(1, tokens, 1)), rows, self.ranks)
+            return self._noted(result, [*notes, text])
+
+    @contextlib.contextmanager
+    def _adapted(self) -> Iterator[list[str]]:
+        """The module with its adapters meanwhile, and the notes on them."""
+        if self.adapters is None:
+            yield []
+            return
+        from flopwise.readers.torch.language.adapters import adapted
+
+        notes = self.widths.notes  # of the module without them
+        with adapted(self.module, self.adapters) as layers:
+            yield [f"adapters as peft adds them, beside {layers} layers; the base is frozen", *notes]
+
+    def _noted(self, result: TrainingStep, notes: Sequence[str]) -> TrainingStep:
+        return replace(result, notes=(*notes, *result.notes))
+
+    def _step(self, sequences: int, tokens: int, own: int) -> TrainingStep:
         """A step of so many sequences, of which a rank has its own."""
-        step = trained(sequences, tokens, full)
+        from flopwise.readers.torch.language.plan import engines_plan
+
+        full, name = self.checkpointing == "full", type(self.module).__name__
+        step = self._trained(sequences, tokens, full)
+        stored = f", base in {self.weights}" if self.weights else ""
         return training_step(
             step,
-            name=type(module).__name__,
-            source=os.fsdecode(model) if text else type(module).__name__,  # type: ignore[arg-type]
-            dtype=str(next(module.parameters()).dtype).removeprefix("torch."),
+            name=name,
+            source=os.fsdecode(self.model) if isinstance(self.model, (str, os.PathLike)) else name,
+            dtype=str(next(self.module.parameters()).dtype).removeprefix("torch."),
             batch=sequences,
             sequence=tokens,
-            optimizer=optimizer,
-            checkpointing=checkpointing,
-            plain=trained(sequences, tokens, False) if full else None,
-            sharding=sharding,
-            shard=trained(own, tokens, full) if own != sequences else step,
-            plan=engines_plan(module),
-            adapters="" if chosen is None else f"{chosen}{(weights and f', base in {weights}') or ''}",
-            widths=widths.elements,
+            optimizer=self.optimizer,
+            checkpointing=self.checkpointing,
+            plain=self._trained(sequences, tokens, False) if full else None,
+            sharding=self.sharding,
+            shard=self._trained(own, tokens, full) if own != sequences else step,
+            plan=engines_plan(self.module),
+            adapters="" if self.adapters is None else f"{self.adapters}{stored}",
+            widths=self.widths.elements,
         )
 
-    ranks = 1 if sharding is None else sharding.batches
-    with contextlib.nullcontext(0) if chosen is None else adapted(module, chosen) as layers:
-        if documents is None:
-            result = of(batch, sequence, batch // ranks)
-        else:
-            rows = packed(documents, batch, sequence)
-            result = packed_step(functools.cache(lambda tokens: of(1, tokens, 1)), rows, ranks)
-            pieces = sum(row.total() for row in rows)
-            told = (
-                f"packed: {counted(pieces, 'document')} or parts of them in {counted(batch, 'sequence')}, "
-                f"{batch * sequence / pieces:,.0f} tokens each on average, each with an attention of its own; "
-                "the other notes are of the longest"
-            )
-            result = replace(result, notes=(told, *result.notes))
-    if chosen is not None:
-        told = f"adapters as peft adds them, beside {layers} layers; the base is frozen"
-        result = replace(result, notes=(told, *widths.notes, *result.notes))
-    if where is not None:
-        result = replace(result, room=room_of(result, where, count))
-        if rate is not None:
-            run = run_of(result, where, rate, count)
-            above = "the run is faster than the devices' peak: another type computes, or the rate is wrong"
-            result = replace(result, run=run, notes=((above,) if run.utilisation > 1 else ()) + result.notes)
-    return printable(result)
+    def _trained(self, batch: int, sequence: int, again: bool) -> Profile:
+        """A step with the loss of the next token; transformers' own checkpoints around its layers where asked."""
+        from flopwise.readers.torch.language.state import training_inputs
+
+        self.progress(f"a step of {batch} × {sequence} tokens")
+        inputs = training_inputs(self.module, batch, sequence)
+        with _checkpoints(self.module) if again else contextlib.nullcontext():
+            return profile(self.module, inputs, train=True, optimizer=self.optimizer)
 
 
 def _documents(lengths: int | str | os.PathLike[str] | Sequence[int]) -> list[int]:
@@ -159,23 +238,6 @@ def _documents(lengths: int | str | os.PathLike[str] | Sequence[int]) -> list[in
     if not words:
         raise InputError("lengths: there are none")
     return [int(word) for word in words]
-
-
-def _widths_of_base(module: Any, model: object, weights: str | None) -> Widths:
-    """Storage of a frozen base's weights: by the name of a quantisation, else as the model says."""
-    from flopwise.readers.torch.language.named import named_widths
-    from flopwise.readers.torch.language.widths import stored_widths
-
-    return stored_widths(module, model) if weights is None else named_widths(module, weights)
-
-
-def _trained(module: Any, batch: int, sequence: int, optimizer: str, again: bool) -> Profile:
-    """A training step with the loss of the next token; transformers' own checkpoints around its layers where asked."""
-    from flopwise.readers.torch.language.state import training_inputs
-
-    inputs = training_inputs(module, batch, sequence)
-    with _checkpoints(module) if again else contextlib.nullcontext():
-        return profile(module, inputs, train=True, optimizer=optimizer)
 
 
 @contextlib.contextmanager

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from flopwise.cli import options
-from flopwise.cli.command import Choice, Command, Option, devices, media, option, pipelines, training
+from flopwise.cli.command import Choice, Command, Group, Option, devices, media, option, pipelines, shows, training
+from flopwise.cli.command import output as output_group
 from flopwise.cli.completion import DEVICE
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Read
 from flopwise.cli.streams import Progress
 from flopwise.errors import InputError
 
-#: Options of a request alone.
-_OF_REQUEST = (
-    "generate",
-    "draft",
-    "accept",
-    "draft_tokens",
-    "kv_dtype",
-    "logits",
-    "max_batched_tokens",
-    "memory_fraction",
-    "block_size",
-    "shared_prefix",
-    "gpus",
-    "cp",
-    "image",
-    "images",
-    "seconds",
-)
-
-#: Options of a diffusion pipeline alone, and those that it shares with language models.
-_OF_PIPELINE = ("steps", "size", "frames", "guidance")
-_SHARED = ("prompt", "batch", "dtype", "device", "memory_fraction")
-
-#: Options that say something of an engine's log, too.
+#: Options that a training step takes beside its own, those that a diffusion pipeline does, and an engine's log.
+_OF_STEP = ("prompt", "batch", "dtype", "device", "weights", "trust_code", "tp", "pp", "ep", "dp", "fsdp")
+_OF_PIPELINE = ("prompt", "batch", "dtype", "device", "memory_fraction")
 _OF_LOG = ("device", "gpus", "prompt", "generate", "dtype", "weights", "kv_dtype", "max_batched_tokens", "trust_code")
+
+#: Options that say where a log comes from.
+_LOGS = ("log", "metrics", "minutes")
 
 #: The ways of dividing among devices.
 _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
@@ -164,56 +147,86 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     diffusers or its model_index.json. transformers and diffusers build the model without memory for the weights; none
     are read.
     """
-    import flopwise
     from flopwise.readers.torch.diffusion.format import is_pipeline
-    from flopwise.report.commands.llm.report import llm_report
 
-    del settings["human"]
     if is_pipeline(model):
-        if figures is not None:
-            raise InputError("--figures shows a request to a language model")
+        _refuse_figures(figures, "to a language model")
         return _diffusion(model, output, settings)
-    _refuse(
-        {name: f"--{name}" for name in _OF_PIPELINE}, "is for a diffusion pipeline, a folder with a model_index.json"
-    )
-    for name in _OF_PIPELINE:
-        del settings[name]
-    shares = {way: n for way in _WAYS if (n := settings.pop(way)) is not None}
-    trained = {key: settings.pop(key) for key in ("optimizer", "checkpointing", "lora", "lengths")}
-    run = {"tokens_per_second": settings.pop("rate"), "measured": settings.pop("measured")}
-    engine = {name: settings.pop(name) for name in ("log", "metrics", "minutes")}
-    if engine["log"] is not None or engine["metrics"] is not None:
-        if figures is not None:
-            raise InputError("--figures shows a request to a language model")
-        return _log(model, output, engine, settings)
-    _refuse({"minutes": "--minutes"}, "is for a running engine: give --metrics")
-    if settings.pop("train"):
-        _refuse({name: "--" + name.replace("_", "-") for name in _OF_REQUEST}, "is for a request; leave --train out")
-        if settings["rewrites"]:
-            raise InputError("--rewrite is for a request; leave --train out")
+    _refuse(_group(pipelines), "is for a diffusion pipeline, a folder with a model_index.json")
+    if settings["log"] is not None or settings["metrics"] is not None:
+        _refuse_figures(figures, "to a language model")
+        return _log(model, output, settings)
+    _refuse(["minutes"], "is for a running engine: give --metrics")
+    if settings["train"]:
+        _refuse(_others({*_OF_STEP, *_group(training), "conventions"}), "is for a request; leave --train out")
         if settings["conventions"]:
             raise InputError("--convention is for a request; --train shows the rules of thumb of training by itself")
         if output.format.name == "html":
             raise InputError("-f html shows a request against its context; leave --train out")
-        if figures is not None:
-            raise InputError("--figures shows a request against its context; leave --train out")
-        return _train(model, output, {**settings, **trained}, {**shares, **run})
-    _refuse(
-        {"optimizer": "--optimizer", "checkpointing": "--checkpointing", "lora": "--lora", "lengths": "--lengths"},
-        "is for a training step: give --train",
-    )
-    _refuse({"rate": "--tokens-per-s", "measured": "--measured"}, "is for a training step: give --train")
+        _refuse_figures(figures, "against its context; leave --train out")
+        return _train(model, output, settings)
+    _refuse([*_group(training), "fsdp"], "is for a training step: give --train")
     if settings["draft"] is None:
-        _refuse({"accept": "--accept", "draft_tokens": "--draft-tokens"}, "is for a draft model: give --draft")
-    if "fsdp" in shares:
-        raise InputError("--fsdp is for a training step: give --train")
+        _refuse(["accept", "draft_tokens"], "is for a draft model: give --draft")
+    return _request(model, output, figures, figure_format, settings)
+
+
+def _group(group: Group) -> list[str]:
+    """The names of the options of a group."""
+    return [each.name or "" for each in _options() if each.group == group.title]
+
+
+def _others(own: Container[str]) -> list[str]:
+    """The names of the options of what is counted, without some."""
+    groups = (output_group.title, shows.title)
+    return [each.name or "" for each in _options() if each.group not in groups and each.name not in own]
+
+
+def _options() -> list[Option]:
+    return [each for each in click.get_current_context().command.params if isinstance(each, Option)]
+
+
+def _refuse(names: Container[str], why: str) -> None:
+    """Refuse options of the command line that would change nothing.
+
+    Raises:
+        InputError: one of them was given.
+    """
+    context = click.get_current_context()
+    for each in _options():
+        given = context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
+        if given and each.name in names:
+            raise InputError(f"{max(each.opts, key=len)} {why}")
+
+
+def _refuse_figures(figures: str | None, of: str) -> None:
+    """Refuse figures of what has none.
+
+    Raises:
+        InputError: they are asked for.
+    """
+    if figures is not None:
+        raise InputError(f"--figures shows a request {of}")
+
+
+def _chosen(settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Some settings; ways of dividing that nobody gave are left out."""
+    return {name: settings[name] for name in names if name not in _WAYS or settings[name] is not None}
+
+
+def _request(model: str, output: Output, figures: str | None, figure_format: str, settings: Mapping[str, Any]) -> int:
+    """The page of a request."""
+    import flopwise
+    from flopwise.report.commands.llm.report import llm_report
+
     if figures is not None:
         from flopwise.report.drawings import prepare
 
         prepare(figures)
+    chosen = _chosen(settings, _others({*_group(training), *_group(pipelines), *_LOGS}))
     with Progress() as progress:
         curve = figures is not None or output.format.name == "html"
-        result = flopwise.llm(model, progress=progress, curve=curve, **settings, **shares)
+        result = flopwise.llm(model, progress=progress, curve=curve, **chosen)
         if figures is not None:
             from flopwise.report.commands.llm.figures import draw
 
@@ -222,41 +235,20 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     return 0
 
 
-def _refuse(names: dict[str, str], why: str) -> None:
-    """Refuse options of the command line that would change nothing.
-
-    Raises:
-        InputError: one of them was given.
-    """
-    context = click.get_current_context()
-    for name, written in names.items():
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise InputError(f"{written} {why}")
-
-
-def _others(own: Container[str]) -> dict[str, str]:
-    """The options of what is counted, by name, without some."""
-    return {
-        option.name: max(option.opts, key=len)
-        for option in click.get_current_context().command.params
-        if isinstance(option, Option) and option.group not in ("Output", "What to show") and option.name not in own
-    }
-
-
-def _diffusion(model: str, output: Output, settings: dict[str, Any]) -> int:
+def _diffusion(model: str, output: Output, settings: Mapping[str, Any]) -> int:
     """The page of an image or a video of a diffusion pipeline."""
     import flopwise
     from flopwise.report.commands.llm.diffusion import diffusion_report
 
-    own = {*_OF_PIPELINE, *_SHARED}
+    own = {*_group(pipelines), *_OF_PIPELINE}
     _refuse(_others(own), f"is for a language model; {model} is a diffusion pipeline")
     with Progress() as progress:
-        result = flopwise.diffusion(model, progress=progress, **{name: settings[name] for name in own})
+        result = flopwise.diffusion(model, progress=progress, **_chosen(settings, own))
     output.write(diffusion_report(result))
     return 0
 
 
-def _log(model: str, output: Output, engine: dict[str, Any], settings: dict[str, Any]) -> int:
+def _log(model: str, output: Output, settings: Mapping[str, Any]) -> int:
     """The page of a serving engine's log.
 
     Raises:
@@ -265,36 +257,25 @@ def _log(model: str, output: Output, engine: dict[str, Any], settings: dict[str,
     import flopwise
     from flopwise.report.commands.llm.log import log_report
 
-    _refuse(_others({*_OF_LOG, *engine}), "says nothing of a log or metrics")
-    if engine["metrics"] is None:
-        _refuse({"minutes": "--minutes"}, "is for a running engine: give --metrics")
+    _refuse(_others({*_OF_LOG, *_LOGS}), "says nothing of a log or metrics")
+    if settings["metrics"] is None:
+        _refuse(["minutes"], "is for a running engine: give --metrics")
     if settings["device"] is None:
         raise InputError("--log and --metrics hold an engine against its devices: give --device")
     with Progress() as progress:
-        result = flopwise.llm_log(model, progress=progress, **engine, **{name: settings[name] for name in _OF_LOG})
+        result = flopwise.llm_log(model, progress=progress, **_chosen(settings, (*_LOGS, *_OF_LOG)))
     output.write(log_report(result))
     return 0
 
 
-def _train(model: str, output: Output, settings: dict[str, Any], more: dict[str, Any]) -> int:
+def _train(model: str, output: Output, settings: Mapping[str, Any]) -> int:
     """The page of a training step."""
     import flopwise
     from flopwise.report.commands.llm.report import training_report
 
-    keys = (
-        "prompt",
-        "batch",
-        "dtype",
-        "device",
-        "optimizer",
-        "checkpointing",
-        "lora",
-        "lengths",
-        "weights",
-        "trust_code",
-    )
-    chosen: dict[str, Any] = {key: settings[key] for key in keys}
+    chosen = _chosen(settings, (*_OF_STEP, *_group(training)))
+    rate = chosen.pop("rate")
     with Progress() as progress:
-        result = flopwise.llm(model, train=True, progress=progress, **chosen, **more)
+        result = flopwise.llm(model, progress=progress, tokens_per_second=rate, **chosen)
     output.write(training_report(result))
     return 0

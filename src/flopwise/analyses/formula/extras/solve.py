@@ -10,6 +10,7 @@ from flopwise.analyses.formula.domains import Domain, edge
 from flopwise.analyses.formula.extras.functions import evaluated
 from flopwise.analyses.formula.extras.source import monotone
 from flopwise.analyses.formula.terms.expressions import identifiers
+from flopwise.analyses.formula.terms.polynomial import Term
 from flopwise.analyses.quantities import quantity
 from flopwise.errors import InputError
 
@@ -87,47 +88,75 @@ def solve(formula: Formula, limit: Budget, sizes: Mapping[str, int]) -> Solution
         InputError: a symbol is missing or unknown, or the figure grows with none.
     """
     name, domain = _symbol(formula, limit, sizes)
-    terms = []
-    for _, figure in limit.figures:
-        terms.append(formula.term(figure))
-        if terms[-1] is None:
-            raise InputError(f"{figure} has no formula")
-
-    def cost(place: int) -> int | None:
-        """The figure, None where the formulas do not hold."""
-        point = {**sizes, name: domain.size(place)}
-        try:
-            return _sum(limit, [formula.value(figure, **point) for _, figure in limit.figures])
-        except InputError:
-            return None
-
-    def fits(place: int) -> bool:
-        return (value := cost(place)) is not None and value <= limit.most
-
+    terms = [_term(formula, figure) for _, figure in limit.figures]
+    search = _Search(formula, limit, sizes, name, domain)
     low = domain.place(domain.low)
     high = LARGEST if domain.high is None else domain.place(domain.high)
     formula.require_symbols({**sizes, name: domain.size(low)})
-    certain, profiled = True, None
-    if all(monotone(term, domain.name) for term in terms if term is not None):
-        best = _last(lambda place: (cost(place) or 0) <= limit.most, low, high)
-        best = next(filter(fits, range(best, max(best - SCANNED, low - 1), -1)), low - 1)
-    else:
-        places = range(low, min(high, low + SCANNED) + 1)
-        along = [_along(formula, figure, domain, places, sizes) for _, figure in limit.figures]
-        costs = {place: _sum(limit, each) for place, *each in zip(places, *along, strict=True)}
-        best = max((p for p, value in costs.items() if value is not None and value <= limit.most), default=low - 1)
-        holes = [p for p, value in costs.items() if value is None and p > best]
-        best = max(filter(fits, holes[:BELOW]), default=best)
-        certain = high - low < SCANNED and len(holes) <= BELOW
+    rises = all(monotone(term, domain.name) for term in terms)
+    best, certain = (search.halved(low, high), True) if rises else search.scanned(low, high)
+    profiled = None
     if best < low:
-        least = max(low - BELOW, domain.place(0), 0)
-        best = next(filter(fits, range(low - 1, least - 1, -1)), -1)
-        profiled = domain.size(least) if low > least else None
+        best, profiled = search.below(low)
     elif best >= LARGEST:
         raise InputError(f"{limit.figure} does not grow with {domain.name}: every size is within the budget")
     if best < 0:
         return Solution(domain.name, None, None, certain, profiled)
-    return Solution(domain.name, domain.size(best), cost(best), certain, profiled)
+    return Solution(domain.name, domain.size(best), search.cost(best), certain, profiled)
+
+
+class _Search(NamedTuple):
+    """The places of a symbol's sizes in its domain, and the cost at each."""
+
+    formula: Formula
+    limit: Budget
+    sizes: Mapping[str, int]
+    name: str
+    domain: Domain
+
+    def cost(self, place: int) -> int | None:
+        """The figure, None where the formulas do not hold."""
+        point = {**self.sizes, self.name: self.domain.size(place)}
+        try:
+            return _sum(self.limit, [self.formula.value(figure, **point) for _, figure in self.limit.figures])
+        except InputError:
+            return None
+
+    def fits(self, place: int) -> bool:
+        """True where the figure is known and within the budget."""
+        return (value := self.cost(place)) is not None and value <= self.limit.most
+
+    def halved(self, low: int, high: int) -> int:
+        """The last place that fits, of a cost that never falls; below ``low`` for none."""
+        best = _last(lambda place: (self.cost(place) or 0) <= self.limit.most, low, high)
+        return next(filter(self.fits, range(best, max(best - SCANNED, low - 1), -1)), low - 1)
+
+    def scanned(self, low: int, high: int) -> tuple[int, bool]:
+        """The last place that fits, of those that are tried one by one; and whether these are all."""
+        places = range(low, min(high, low + SCANNED) + 1)
+        along = [_along(self.formula, figure, self.domain, places, self.sizes) for _, figure in self.limit.figures]
+        costs = {place: _sum(self.limit, each) for place, *each in zip(places, *along, strict=True)}
+        best = max((p for p, value in costs.items() if value is not None and value <= self.limit.most), default=low - 1)
+        holes = [p for p, value in costs.items() if value is None and p > best]
+        return max(filter(self.fits, holes[:BELOW]), default=best), high - low < SCANNED and len(holes) <= BELOW
+
+    def below(self, low: int) -> tuple[int, int | None]:
+        """The last place before the formulas hold that fits, -1 for none; and the smallest size that was profiled."""
+        least = max(low - BELOW, self.domain.place(0), 0)
+        best = next(filter(self.fits, range(low - 1, least - 1, -1)), -1)
+        return best, self.domain.size(least) if low > least else None
+
+
+def _term(formula: Formula, figure: str) -> Term:
+    """The formula of a figure.
+
+    Raises:
+        InputError: it has none.
+    """
+    term = formula.term(figure)
+    if term is None:
+        raise InputError(f"{figure} has no formula")
+    return term
 
 
 def _sum(limit: Budget, values: Sequence[int | None]) -> int | None:

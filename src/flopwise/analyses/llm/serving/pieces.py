@@ -13,13 +13,12 @@ from flopwise.analyses.llm.division import NUMBER, Division, layer_of, layers_of
 from flopwise.analyses.llm.program import Program
 from flopwise.analyses.llm.serving.ways import Split
 from flopwise.analyses.llm.step import works_of
-from flopwise.analyses.llm.traffic import touched
+from flopwise.analyses.llm.traffic import bytes_by_name, touched
 from flopwise.analyses.needed.needed import needed
 from flopwise.analyses.timing.quantities import Work
 from flopwise.graph import STORED
 from flopwise.memory.attention import Unfused, is_fused, unfused_attention
 from flopwise.memory.experts import Experts, experts_of
-from flopwise.operators.folding import fold
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
@@ -67,13 +66,7 @@ class CountedCall:
     @cached_property
     def nbytes(self) -> dict[str, Fraction]:
         """Bytes of each stored tensor, by name."""
-        folding, widths = fold(self.profile.graph), self.program.widths
-        tensors = {t.name: t for row in self.profile.rows for t in folding.stored(row.node) if t.sized}
-        return {
-            name: tensor.numel * widths[name] if name in widths else Fraction(tensor.nbytes)
-            for name, tensor in tensors.items()
-            if tensor.kind in ("weight", "buffer")
-        }
+        return bytes_by_name(self.profile, self.program.widths)
 
     @cached_property
     def least(self) -> dict[str, Fraction]:
@@ -207,9 +200,22 @@ def _state_parts(call: CountedCall, division: Division) -> Iterator[tuple[int, d
 
 def _add_traffic(piece: Piece, rows: Sequence[Row], call: CountedCall, division: Division) -> None:
     """Count what the devices of a layer tell each other."""
-    reduced = {id(row) for row in division.reduced}
     mixtures = [row for row in rows if experts_of(row.name, row.node) is not None]
     of_experts = {_block(row) for row in mixtures}
+    blocks = _sums(piece, rows, call, division)
+    piece.reduced_experts = sum(nbytes for block, nbytes in blocks.items() if block in of_experts)
+    piece.reduced = sum(nbytes for block, nbytes in blocks.items() if block not in of_experts)
+    if mixtures:
+        sent, back = mixtures[0].node.input(0), mixtures[-1].node.output()
+        narrow = (
+            "float8e4m3fn" in call.works[id(mixtures[0])].dtypes
+        )  # the products take them in this type, so it is sent
+        piece.dispatched = (sent.numel if narrow else sent.nbytes) + back.nbytes
+
+
+def _sums(piece: Piece, rows: Sequence[Row], call: CountedCall, division: Division) -> dict[str, int]:
+    """Bytes of the results that all devices add up, by the part of the layer; and the scores of the vocabulary."""
+    reduced = {id(row) for row in division.reduced}
     blocks: dict[str, int] = {}
     for row in rows:
         if (division.row(row) == 1 and id(row) not in reduced) or not row.node.known_outputs:
@@ -221,14 +227,7 @@ def _add_traffic(piece: Piece, rows: Sequence[Row], call: CountedCall, division:
                 piece.scores += (call.batch if call.last_logits else output.numel // output.dims[-1]) * width
         elif id(row) in reduced:  # what an attention or a network of a layer adds up is reduced once
             blocks[_block(row)] = min(call.tokens * width, output.nbytes)  # a decoder starts with one token
-    piece.reduced_experts = sum(nbytes for block, nbytes in blocks.items() if block in of_experts)
-    piece.reduced = sum(nbytes for block, nbytes in blocks.items() if block not in of_experts)
-    if mixtures:
-        sent, back = mixtures[0].node.input(0), mixtures[-1].node.output()
-        narrow = (
-            "float8e4m3fn" in call.works[id(mixtures[0])].dtypes
-        )  # the products take them in this type, so it is sent
-        piece.dispatched = (sent.numel if narrow else sent.nbytes) + back.nbytes
+    return blocks
 
 
 def _block(row: Row) -> str:
