@@ -14,13 +14,13 @@ from flopwise import conventions
 from flopwise._arguments import checked
 from flopwise.analyses.formula.derivation.derive import derive
 from flopwise.analyses.formula.derivation.first import unknown_loops
-from flopwise.analyses.formula.dim import dim, recording
+from flopwise.analyses.formula.dim import dim
 from flopwise.analyses.formula.extras.lengths import FEW, Lengths
 from flopwise.analyses.formula.following.files import File
 from flopwise.analyses.formula.following.followed import Followed
 from flopwise.analyses.formula.following.program import followed
 from flopwise.analyses.formula.formula import Formula
-from flopwise.analyses.formula.guards import Guards
+from flopwise.analyses.formula.guards import Guards, recording
 from flopwise.analyses.formula.points import OpenShape, Point
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.formula.sizes import OpenInputs, closed_model, open_inputs

@@ -178,7 +178,8 @@ def _about(name: str) -> str:
 @click.pass_context
 def cli(context: click.Context, limits: tuple[str, ...]) -> None:
     """The cost of a neural network, exactly, in every published counting convention."""
-    context.with_resource(_limits.limits(**dict(text.partition("=")[::2] for text in limits)))
+    if limits:
+        context.with_resource(_limits.limits(**dict(text.partition("=")[::2] for text in limits)))
     if context.invoked_subcommand is None:
         emit(TOUR)
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy
 import pytest
 
-from flopwise.analyses.formula.dim import Dim, Ratio, dim, larger, recording, smaller, term
-from flopwise.analyses.formula.guards import Guards
+from flopwise.analyses.formula.dim import Dim, Ratio, dim, larger, smaller, term
+from flopwise.analyses.formula.guards import Guards, recording
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import symbol, written
 

@@ -10,9 +10,9 @@ import pytest
 from tests.analyses.formula import models
 
 from flopwise.analyses.formula.conditions import Conditions
-from flopwise.analyses.formula.dim import Dim, Ratio, dim, recording, term
+from flopwise.analyses.formula.dim import Dim, Ratio, dim, term
 from flopwise.analyses.formula.following.files import File
-from flopwise.analyses.formula.guards import Guards
+from flopwise.analyses.formula.guards import Guards, recording
 from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.subject import Request
 from flopwise.analyses.formula.terms.evaluation import value

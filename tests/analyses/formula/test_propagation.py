@@ -13,9 +13,10 @@ from tests.onnx_suite.cases import Case, made
 import flopwise
 from flopwise import conventions
 from flopwise.analyses.formula.conditions import Conditions
-from flopwise.analyses.formula.dim import dim, recording, term
+from flopwise.analyses.formula.dim import dim, term
 from flopwise.analyses.formula.following.files import File
 from flopwise.analyses.formula.following.followed import Followed
+from flopwise.analyses.formula.guards import recording
 from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.subject import Request
 from flopwise.analyses.formula.terms.evaluation import value

@@ -8,10 +8,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from flopwise.analyses.formula.conditions import Conditions
-from flopwise.analyses.formula.dim import recording
 from flopwise.analyses.formula.dim import term as term_of
 from flopwise.analyses.formula.domains import Domain
-from flopwise.analyses.formula.guards import Guards
+from flopwise.analyses.formula.guards import Guards, recording
 from flopwise.analyses.formula.terms.bounds import largest
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import Term, add_up

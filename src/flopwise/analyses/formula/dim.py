@@ -7,37 +7,22 @@ it takes the hint's way, and a ``Guard`` records under which condition that way 
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import math
 import operator
-import struct
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, cast
 
-from flopwise.analyses.formula.guards import Guards, Relation
+from flopwise.analyses.formula.guards import Relation, recorded
+from flopwise.analyses.formula.rounding import WHOLE, scale, side_of_product, side_of_sum
 from flopwise.analyses.formula.terms.bounds import largest, least
 from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, bits, floor, gcd
 from flopwise.operators.size import MisfitError, UnresolvedError
 
-_recording: ContextVar[Guards | None] = ContextVar("recording", default=None)
-
-
-@contextlib.contextmanager
-def recording(guards: Guards | None) -> Iterator[None]:
-    """Record into these guards the conditions that comparisons of sizes set up; None: into none."""
-    token = _recording.set(guards)
-    try:
-        yield
-    finally:
-        _recording.reset(token)
-
 
 def require(expression: Any, relation: Relation) -> None:
     """Record a condition on a size with what is being recorded."""
-    guards = _recording.get()
+    guards = recorded()
     if guards is not None:
         guards.require(term(expression), relation)
 
@@ -53,9 +38,9 @@ def dim(hint: int, expression: Term) -> int:
     """A size with its expression; a plain integer where the expression is one."""
     if type(expression) is int:
         return expression
-    made = int.__new__(Dim, hint)
-    made.expression = cast(Polynomial, expression)
-    return made
+    size = int.__new__(Dim, hint)
+    size.expression = cast(Polynomial, expression)
+    return size
 
 
 def smaller(left: int, right: int) -> int:
@@ -87,15 +72,7 @@ class Dim(int):
         """The expression, which tells it from sizes that are the same number at the hint."""
         return self.expression
 
-    @staticmethod
-    def smaller(one: int, other: int) -> int:
-        """The smaller of two sizes."""
-        return smaller(one, other)
-
-    @staticmethod
-    def larger(one: int, other: int) -> int:
-        """The larger of two sizes."""
-        return larger(one, other)
+    smaller, larger = staticmethod(smaller), staticmethod(larger)
 
     @staticmethod
     def same(one: int, other: int) -> int:
@@ -141,10 +118,10 @@ class Dim(int):
         """
         require(self.expression if extent is None else _no_place(extent, self), ">=")
 
-    def scaled(self, scale: float) -> int:
-        """The size times a scale, rounded down; extents become 32 bits wide floats before they are scaled."""
-        require(_WHOLE["float32"] - self.expression, ">=")
-        product: Ratio = Ratio.of(self) * Ratio.of(scale, double=True)
+    def scaled(self, factor: float) -> int:
+        """The size times a factor, rounded down; extents become 32 bits wide floats before they are scaled."""
+        require(WHOLE["float32"] - self.expression, ">=")
+        product: Ratio = Ratio.of(self) * Ratio.of(factor, double=True)
         return product.floor()
 
     def ratio(self) -> Ratio:
@@ -273,10 +250,6 @@ class Dim(int):
         return dim, (int(self), self.expression)
 
 
-#: Element type -> up to which number it has all whole ones; beyond, what models round was rounded before.
-_WHOLE = {"float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8}
-
-
 def _simpler(one: int, other: int) -> bool:
     """True if a size is simpler than another one: a plain number, or the expression that is shorter as text."""
     if type(one) is not Dim or type(other) is not Dim:
@@ -320,7 +293,7 @@ def _compared(size: Dim, other: object, operation: str, yes: Relation, no: Relat
     if not isinstance(other, int):
         return False
     truth = int.__eq__(size, other)
-    guards = _recording.get()
+    guards = recorded()
     if guards is not None:
         guards.require(size.expression - term(other), yes if truth else no)
     return truth
@@ -332,56 +305,11 @@ def _ordered(large: object, small: object, least_margin: int) -> bool:
         ends = Ratio.of(large), Ratio.of(small)
         return ends[0] > ends[1] if least_margin else ends[0] >= ends[1]
     margin = int(large) - int(small) - least_margin
-    guards = _recording.get()
+    guards = recorded()
     if guards is not None:
         expression = term(large) - term(small) - least_margin
         guards.require(expression if margin >= 0 else -1 - expression, ">=")
     return margin >= 0
-
-
-#: Denominators up to this large are what a scale such as 0.33333334 stands for.
-DENOMINATOR = 4096
-
-
-#: Multiples of a denominator at which a scale is tried.
-MULTIPLES = 4096
-
-
-@functools.lru_cache(maxsize=256)
-def _side_of_scale(exact: Fraction, chosen: Fraction, double: bool) -> int:
-    """The side on which a scale's products miss those of its fraction, whole or half: 0 none, 1 above, -1 both."""
-    if exact == chosen:
-        return 0
-    scale = float(exact)
-    single = not double and _single(scale) == scale  # a number of ONNX's float, as its products are
-    half = 2 - chosen.denominator % 2
-    errors = set()
-    for k in range(1, MULTIPLES + 1):
-        product = chosen.denominator // half * k * scale
-        errors.add((_single(product) if single else product) - chosen.numerator * k / half)
-    return -1 if min(errors) < 0 else int(max(errors) > 0)
-
-
-def _single(number: float) -> float:
-    """A number in 32 bits."""
-    return float(struct.unpack("f", struct.pack("f", number))[0])
-
-
-def _side_of_sum(left: Ratio, right: Ratio) -> int:
-    """The side on which a sum of ratios may miss whole numbers: 0 none, 1 above, -1 both, as if both were rounded."""
-    if min(left.apart, right.apart) < 0 or (left.rounded and right.rounded):
-        return -1
-    return max(left.apart, right.apart)
-
-
-def _side_of_product(left: Ratio, right: Ratio) -> int:
-    """The side on which a product may miss whole numbers: 0 none, 1 above, -1 both, as if rounded more than once."""
-    if min(left.apart, right.apart) < 0:
-        return -1
-    for one, other in ((left, right), (right, left)):
-        if one.rounded and (other.by > 2 if isinstance(one.over, int) else not other.shifts):
-            return -1
-    return max(left.apart, right.apart)
 
 
 class Ratio(float):
@@ -395,9 +323,9 @@ class Ratio(float):
     apart: int
 
     def __new__(cls, number: Fraction, over: Term, by: int, apart: int = 0) -> Ratio:
-        made = float.__new__(cls, float(number))
-        made.number, made.over, made.by, made.apart = number, over, by, apart
-        return made
+        ratio = float.__new__(cls, float(number))
+        ratio.number, ratio.over, ratio.by, ratio.apart = number, over, by, apart
+        return ratio
 
     @property
     def identity(self) -> tuple[Term, int, int]:
@@ -414,7 +342,7 @@ class Ratio(float):
         Raises:
             UnresolvedError: the type does not have them at the hint.
         """
-        most = _WHOLE.get(dtype)
+        most = WHOLE.get(dtype)
         if most is not None:
             most = most * 2 // 3 if self.rounded else most  # rounding stays away from the next whole number
             if self.number * self.by > most:
@@ -451,10 +379,8 @@ class Ratio(float):
             raise UnresolvedError
         if isinstance(size, int):
             return cls(Fraction(int(size)), term(size), 1)
-        exact = Fraction(size)
-        near = exact.limit_denominator(DENOMINATOR)
-        chosen = near if abs(near - exact) <= abs(exact) / 1_000_000 else exact
-        return cls(chosen, chosen.numerator, chosen.denominator, _side_of_scale(exact, chosen, double))
+        chosen, side = scale(size, double)
+        return cls(chosen, chosen.numerator, chosen.denominator, side)
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, int | float | Fraction):
@@ -464,7 +390,7 @@ class Ratio(float):
             self.number + that.number,
             self.over * that.by + that.over * self.by,
             self.by * that.by,
-            _side_of_sum(self, that),
+            side_of_sum(self, that),
         )
 
     __radd__ = __add__
@@ -484,7 +410,7 @@ class Ratio(float):
         if not isinstance(other, int | float | Fraction):
             return NotImplemented
         that = Ratio.of(other)
-        side = _side_of_product(self, that)
+        side = side_of_product(self, that)
         return Ratio(self.number * that.number, self.over * that.over, self.by * that.by, side)
 
     __rmul__ = __mul__

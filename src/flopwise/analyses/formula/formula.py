@@ -18,12 +18,13 @@ from flopwise.analyses.formula.extras.functions import Piece, checked, pieces
 from flopwise.analyses.formula.extras.plotting import drawn
 from flopwise.analyses.formula.extras.source import Way, source
 from flopwise.analyses.formula.groups import OF_MODEL, Group, grouped
+from flopwise.analyses.formula.symbols import Symbols
 from flopwise.analyses.formula.terms.evaluation import value
-from flopwise.analyses.formula.terms.expressions import Expressions, identifiers
+from flopwise.analyses.formula.terms.expressions import Expressions
 from flopwise.analyses.formula.terms.polynomial import Term
 from flopwise.analyses.formula.values import OutsideError, Values
 from flopwise.conventions.convention import Convention
-from flopwise.errors import InputError, did_you_mean
+from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.operators.counts import CLASSES
 from flopwise.profiles.profile import Profile
@@ -34,7 +35,7 @@ WAYS = "the program takes another way at sizes for which no condition speaks"
 
 
 @dataclass(frozen=True, eq=False)
-class Formula(Printed):
+class Formula(Printed, Symbols):
     """The cost of a model in one convention, as expressions in the open sizes of its inputs."""
 
     #: The graph at one point.
@@ -138,7 +139,7 @@ class Formula(Printed):
         """
         sums, shared = self._alive
         corner = {d.name: d.place(d.low) for d in self.domains}
-        first = self._places(self.verified_at[0])
+        first = self.places(self.verified_at[0])
         edges = [{**first, d.name: d.place(d.low) + i} for d in self.domains for i in range(2)] + [corner]
         inside = [p for p in edges if all(d.holds(d.size(p[d.name])) for d in self.domains)]
         checked = [p for p in inside if shared.broken(p) and not self.guards.broken(p)]
@@ -166,7 +167,7 @@ class Formula(Printed):
             return way.value(figure, **sizes)
         term = None if figure == "peak_activation_bytes" else self.term(figure)
         if figure == "state_bytes":
-            return None if term is None else value(term, self._places(self.own_point(sizes)))
+            return None if term is None else value(term, self.places(self.own_point(sizes)))
         try:
             places, atoms = self._inside(sizes), {}  # type: ignore[var-annotated]
         except OutsideError as error:
@@ -199,40 +200,7 @@ class Formula(Printed):
         point = self.own_point(sizes)
         if not self.everywhere:
             raise OutsideError("the program does not take these sizes", point)
-        return self._places(point)
-
-    @_arguments.checked
-    def named(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """The sizes by the model's own names of the symbols.
-
-        Raises:
-            InputError: a symbol is unknown.
-        """
-        point = {self.own_name(name): size for name, size in sizes.items()}
-        for name in point:
-            if name not in self._names:
-                raise self.no_symbol(name)
-        return {d.name: point[d.name] for d in self.domains if d.name in point}
-
-    def no_symbol(self, name: str) -> InputError:
-        """The error that there is no symbol of a name, with the nearest."""
-        symbols = [d.name for d in self.domains]
-        return InputError(
-            f"no symbol {name!r}{did_you_mean(name, symbols) or ';'} the symbols are {', '.join(symbols) or 'none'}"
-        )
-
-    def own_name(self, name: str) -> str:
-        """The symbol that is called so in the formulas or in the model."""
-        return self._names.get(name, name)
-
-    def require_symbols(self, sizes: Mapping[str, int]) -> None:
-        """Refuse a point that lacks a size for a symbol.
-
-        Raises:
-            InputError: a symbol is missing or unknown.
-        """
-        with contextlib.suppress(OutsideError):
-            self.own_point(sizes)
+        return self.places(point)
 
     @_arguments.checked
     def lambdify(self, figure: str | None = None) -> object:
@@ -258,7 +226,7 @@ class Formula(Printed):
             for name, piece in way.pieces(None if figure is None else [figure]).items():
                 functions.setdefault(name, []).append(piece)
         joined = {
-            name: checked(made, self.own_point) for name, made in functions.items() if self.term(name) is not None
+            name: checked(parts, self.own_point) for name, parts in functions.items() if self.term(name) is not None
         }
         return joined if figure is None else joined[figure]
 
@@ -364,7 +332,7 @@ class Formula(Printed):
             groups: what to sort.
             at: a size of each symbol; None: the first point of ``verified_at``.
         """
-        places = self._places(self.verified_at[0] if at is None else self.named(at))
+        places = self.places(self.verified_at[0] if at is None else self.named(at))
         atoms: dict[str, int] = {}
 
         def cost(group: Group) -> tuple[int, int]:
@@ -372,16 +340,6 @@ class Formula(Printed):
             return (0, 0) if term is None else (1, -value(term, places, atoms))
 
         return sorted(groups, key=cost)
-
-    def _places(self, point: Mapping[str, int]) -> dict[str, int]:
-        return {d.name: d.place(point[d.name]) for d in self.domains}
-
-    @functools.cached_property
-    def _names(self) -> dict[str, str]:
-        """Spelling of a symbol -> its name."""
-        names = [d.name for d in self.domains]
-        written = (*identifiers(names, code=True).items(), *identifiers(names).items())
-        return {**{clean: name for name, clean in written}, **{n: n for n in names}}
 
     @_arguments.checked
     def point(self, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -394,37 +352,6 @@ class Formula(Printed):
             InputError: a symbol is missing or unknown, or the formulas do not hold there.
         """
         return self._way(sizes).own_point(sizes)
-
-    def own_point(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """The same of this way alone.
-
-        Args:
-            sizes: by the symbol's name, or as it is written in the formulas.
-
-        Raises:
-            InputError: a symbol is missing or unknown, or the formulas do not hold there.
-        """
-        point = {self._names.get(name, name): size for name, size in sizes.items()}
-        if strange := [n for n in point if n not in self._names]:
-            raise self.no_symbol(strange[0])
-        for domain in self.domains:
-            if domain.low == domain.high:
-                point.setdefault(domain.name, domain.low)
-            if domain.name not in point:
-                raise InputError(f"a size for {domain.name} is missing")
-            if not isinstance(point[domain.name], int) or not domain.holds(point[domain.name]):
-                own = [c for c in self.conditions if c.startswith(f"{domain.name} ")]
-                conditions = " and ".join(own or domain.conditions()) or f"{domain.name} >= {domain.low}"
-                raise OutsideError(
-                    f"the formulas do not hold for {domain.name} = {point[domain.name]}; they need {conditions}", point
-                )
-        point = {d.name: point[d.name] for d in self.domains}
-        if broken := self.guards.broken(self._places(point)):
-            guard, why = broken
-            place = ", ".join(f"{n} = {s}" for n, s in point.items())
-            message = f"the formulas do not hold for {place}; they need {guard}" + (f" ({why})" if why else "")
-            raise OutsideError(message, point)
-        return point
 
     @_arguments.checked
     def at(self, **sizes: int) -> Values:
@@ -439,7 +366,7 @@ class Formula(Printed):
 
     def evaluated(self, term: Term, point: Mapping[str, int]) -> int:
         """A term at a size of each symbol, whether the formulas hold there or not."""
-        return value(term, self._places(point))
+        return value(term, self.places(point))
 
     def evaluate(self, group: Group, sizes: Mapping[str, int]) -> Values:
         """The figures of a group at one point; see ``at``."""

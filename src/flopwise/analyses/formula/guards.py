@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -111,3 +113,21 @@ def decided(expression: Term, relation: Relation) -> bool | None:
     if (low is not None and low > 0) or (high is not None and high < 0):
         return relation == "!="
     return None if low != 0 or high != 0 else relation == "=="
+
+
+_RECORDED: ContextVar[Guards | None] = ContextVar("recorded", default=None)
+
+
+def recorded() -> Guards | None:
+    """The guards into which conditions are recorded now; None for none."""
+    return _RECORDED.get()
+
+
+@contextlib.contextmanager
+def recording(guards: Guards | None) -> Iterator[None]:
+    """Record into these guards the conditions that comparisons of sizes set up; None: into none."""
+    token = _RECORDED.set(guards)
+    try:
+        yield
+    finally:
+        _RECORDED.reset(token)

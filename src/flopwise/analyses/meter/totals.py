@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flopwise.analyses.formula.dim import recording, term
+from flopwise.analyses.formula.dim import term
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.extras.source import function
 from flopwise.analyses.formula.formula import Formula
-from flopwise.analyses.formula.guards import Guard, Guards
+from flopwise.analyses.formula.guards import Guard, Guards, recording
 from flopwise.analyses.formula.rows import NO_FORMULA
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.expressions import identifiers

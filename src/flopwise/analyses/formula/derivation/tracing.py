@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from flopwise.analyses.formula.conditions import Conditions, Scales, scales
 from flopwise.analyses.formula.derivation.explain import Explainer
 from flopwise.analyses.formula.derivation.first import Readings, fault
-from flopwise.analyses.formula.dim import dim, recording, term
+from flopwise.analyses.formula.dim import dim, term
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.following.followed import Followed
 from flopwise.analyses.formula.following.loops import Loops, collapsed
+from flopwise.analyses.formula.guards import recording
 from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.rows import Counting, termed
 from flopwise.analyses.formula.subject import Request

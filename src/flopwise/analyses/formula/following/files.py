@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flopwise.analyses.formula.dim import recording
 from flopwise.analyses.formula.following.followed import Followed
-from flopwise.analyses.formula.guards import Guards
+from flopwise.analyses.formula.guards import Guards, recording
 from flopwise.analyses.formula.points import Point, Sizes
 from flopwise.analyses.formula.subject import Explain, Request
 from flopwise.errors import FlopwiseError

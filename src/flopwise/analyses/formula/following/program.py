@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flopwise.analyses.formula.dim import Dim, dim, recording, require, term
+from flopwise.analyses.formula.dim import Dim, dim, require, term
 from flopwise.analyses.formula.following.followed import Followed
 from flopwise.analyses.formula.following.loops import LEAST, Loops
-from flopwise.analyses.formula.guards import Guards
+from flopwise.analyses.formula.guards import Guards, recording
 from flopwise.analyses.formula.subject import Explain, Request
 from flopwise.analyses.formula.terms.evaluation import substituted
 from flopwise.analyses.formula.terms.polynomial import Term
