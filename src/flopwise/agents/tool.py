@@ -109,10 +109,10 @@ def _cut(document: Json, lines: Lines, most: int) -> Json:
         figure = lines.figure(rows[place])
         return math.inf if figure is None else figure
 
-    kept = sorted(sorted(range(len(rows)), key=size, reverse=True)[:most])
+    places = sorted(sorted(range(len(rows)), key=size, reverse=True)[:most])
     note = f"{lines.key}: {most:,} of {len(rows):,}, those of the largest {lines.by}; {MOST}={len(rows)} gives all"
     return {
         **document,
-        lines.key: [rows[place] for place in kept],
+        lines.key: [rows[place] for place in places],
         "notes": [*document.get("notes", ()), note],
     }

@@ -106,27 +106,27 @@ def advise(
         device = None if place is None else place.device
         unpadded = _unpadded(model, inputs, counted, progress, keywords)
         subject = Subject(counted, unit_of(device, None), multiprocessors_of(device), unpadded)
-        found = suggestions_of(subject, chosen, place)
+        candidates = suggestions_of(subject, chosen, place)
         notes = [_convention(place)]
         if measure:
-            found, more = _measured(_onnx_file(model, counted), subject, found, 1, progress)
+            candidates, more = _measured(_onnx_file(model, counted), subject, candidates, 1, progress)
             notes += more
     else:
         environment |= {"engine": "onnxruntime", "level": optimization, "threads": threads or 1}
         assert place is not None  # _place sees to it
         notes = [f"the same result: on the graph that onnxruntime executes at level {optimization}", _convention(place)]
-        found, more = _executed(
+        candidates, more = _executed(
             model, counted, chosen, place, optimization, keywords, progress, (threads or 1) if measure else 0
         )
         notes += more
-    kept, left = worth(found)
+    suggestions, left = worth(candidates)
     if run is not None:
-        kept = sorted([*kept, *suggestions_of_run(run)], key=lambda each: -each.share)
+        suggestions = sorted([*suggestions, *suggestions_of_run(run)], key=lambda each: -each.share)
         notes.append(f"of the run: recorded time, at most, as a share of step {run.trace.step}")
     if output is not None:
         progress("writing")
         notes += _write(model, counted, chosen, os.fspath(output))
-    return printable(Advice(counted, tuple(kept), environment, (*notes, *left)))
+    return printable(Advice(counted, tuple(suggestions), environment, (*notes, *left)))
 
 
 def _unpadded(

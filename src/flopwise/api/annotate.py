@@ -38,7 +38,7 @@ def annotate(model: nn.Module) -> AbstractContextManager[None]:
 def _annotated(model: nn.Module) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for path, module in _modules(model):
-            stack.enter_context(_named(module, LABEL + path))
+            stack.enter_context(_in_named_range(module, LABEL + path))
         yield
 
 
@@ -52,7 +52,7 @@ def _modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 @contextlib.contextmanager
-def _named(module: nn.Module, name: str) -> Iterator[None]:
+def _in_named_range(module: nn.Module, name: str) -> Iterator[None]:
     """The module with a range around its ``forward``; hooks would switch PyTorch's fused encoder layers off."""
     own = vars(module).get("forward")
     vars(module)["forward"] = _in_range(module.forward, name)

@@ -26,7 +26,11 @@ class Choice(click.Choice[str]):
 
 
 #: The type of an option -> what its value is called in the help, unless the option says it.
-VALUES = {"integer": "N", "integer range": "N", "float": "X", "float range": "X", "text": "NAME"}
+VALUES = {
+    **dict.fromkeys(("integer", "integer range"), "N"),
+    **dict.fromkeys(("float", "float range"), "X"),
+    **dict.fromkeys(("text", "device", "convention"), "NAME"),
+}
 
 
 class Option(click.Option):

@@ -89,7 +89,7 @@ def command_line(arguments: Sequence[str]) -> list[str]:
 
 def _onnx_tool(arguments: Sequence[str]) -> list[str]:
     """A command line of onnx-tool: ``shapes`` where it writes a model or makes tensors outputs, else ``profile``."""
-    kept: list[str] = []
+    texts: list[str] = []
     mode = ""
     pending = iter(arguments)
     for text in pending:
@@ -97,14 +97,14 @@ def _onnx_tool(arguments: Sequence[str]) -> list[str]:
         if option in ("-m", "--mode"):
             mode = value if equals else next(pending, "")
         else:
-            kept.append("--in" if text == "-i" else text)
+            texts.append("--in" if text == "-i" else text)
     if mode not in ("", "profile", "shape_infer"):
         raise InputError(f"--mode {mode}: is not done here; known: profile, shape_infer")
-    places = [at + 1 for at, text in enumerate(kept) if text in ("-o", "--out", "--output")]
-    written = any(kept[at : at + 1] and kept[at].lower().endswith(".onnx") for at in places)
-    if mode != "profile" and (written or mode == "shape_infer" or "--names" in kept):
-        return ["shapes", *kept]
-    return ["profile", "-c", "onnx-tool", *kept]
+    places = [at + 1 for at, text in enumerate(texts) if text in ("-o", "--out", "--output")]
+    written = any(texts[at : at + 1] and texts[at].lower().endswith(".onnx") for at in places)
+    if mode != "profile" and (written or mode == "shape_infer" or "--names" in texts):
+        return ["shapes", *texts]
+    return ["profile", "-c", "onnx-tool", *texts]
 
 
 def translated(arguments: Sequence[str], own: Sequence[str], model: bool) -> list[str]:
@@ -123,15 +123,15 @@ def translated(arguments: Sequence[str], own: Sequence[str], model: bool) -> lis
 
 def _without_automatic(arguments: Sequence[str]) -> list[str]:
     """The arguments without the format that is chosen by the file."""
-    kept: list[str] = []
+    texts: list[str] = []
     for text in arguments:
         if text in (f"-f{AUTOMATIC}", f"--format={AUTOMATIC}"):
             continue
-        if text == AUTOMATIC and kept[-1:] in (["-f"], ["--format"]):
-            kept.pop()
+        if text == AUTOMATIC and texts[-1:] in (["-f"], ["--format"]):
+            texts.pop()
             continue
-        kept.append(text)
-    return kept
+        texts.append(text)
+    return texts
 
 
 def _translated(arguments: Sequence[str], own: Sequence[str], model: bool) -> Iterator[str]:

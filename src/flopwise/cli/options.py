@@ -116,7 +116,7 @@ _INPUT = inputs(
     type=Read(),
     help="Shape of an input, such as x:f32:1x3x224x224; DATA: 1,2,3 or @file.npy. Repeatable.",
 )
-_BATCH = inputs("-b", "--batch-size", type=click.IntRange(1), metavar="N", help="First dimension of the inputs.")
+_BATCH = inputs("-b", "--batch-size", type=click.IntRange(1), help="First dimension of the inputs.")
 _BATCHES = inputs(
     "-b",
     "--batch-size",
@@ -182,7 +182,7 @@ _JAX = all_of(
 )
 _CAFFE = all_of(
     caffe("--phase", type=Choice(["TEST", "TRAIN"], case_sensitive=False), help="Phase of the net."),
-    caffe("--stage", "stages", metavar="NAME", multiple=True, help="A stage that is on. Repeatable."),
+    caffe("--stage", "stages", multiple=True, help="A stage that is on. Repeatable."),
     caffe("--level", type=int, help="Level of the net's state."),
     caffe("--weights", type=Read(), metavar="FILE", help="Its .caffemodel; default: the one beside it."),
 )
@@ -247,7 +247,7 @@ rules = counts(
 
 def convention(*parameter: str, help: str, group: Group = counts, **settings: Any) -> Callable[[F], F]:
     """``-c``, for what a command does with a convention."""
-    return group("-c", "--convention", *parameter, metavar="NAME", type=CONVENTION, help=help, **settings)
+    return group("-c", "--convention", *parameter, type=CONVENTION, help=help, **settings)
 
 
 #: Whose names the layers get.
@@ -314,7 +314,7 @@ def by(*choices: str, help: str, default: str = "") -> Callable[[F], F]:
 
 def top(help: str) -> Callable[[F], F]:
     """``--top``, for what a command shows the first of."""
-    return shows("--top", type=click.IntRange(1), metavar="N", help=help)
+    return shows("--top", type=click.IntRange(1), help=help)
 
 
 def columns_of(choices: Name) -> Callable[[F], F]:
@@ -333,7 +333,7 @@ def sorting(**settings: Any) -> Callable[[F], F]:
     return shows("--sort", metavar="COLUMN", help="Sort by a column, largest first.", **settings)
 
 
-depth = shows("--depth", type=click.IntRange(0), metavar="N", help="With --by module: how many levels.")
+depth = shows("--depth", type=click.IntRange(0), help="With --by module: how many levels.")
 
 #: What a table shows.
 table = all_of(
@@ -351,7 +351,6 @@ table = all_of(
 #: The device in whose memory a model is to fit.
 fitting = devices(
     "--device",
-    metavar="NAME",
     type=DEVICE,
     callback=_device,
     help="Say whether it fits the memory of a device of 'flopwise devices'.",

@@ -81,5 +81,5 @@ def state_of(sizes: Graph | None) -> Term | None:
     if sizes is None:
         return None
     shaped = [t for t in sizes.inputs if t.shape]
-    kept = [t for t in shaped if t.kind == "state"] or [t for t in shaped if _STATES.search(t.name)]
-    return add_up(term_of(t.nbytes) for t in kept if t.sized)
+    states = [t for t in shaped if t.kind == "state"] or [t for t in shaped if _STATES.search(t.name)]
+    return add_up(term_of(t.nbytes) for t in states if t.sized)

@@ -169,7 +169,7 @@ class Formula(Printed, Symbols):
         if figure == "state_bytes":
             return None if term is None else value(term, self.places(self.own_point(sizes)))
         try:
-            places, atoms = self._inside(sizes), {}  # type: ignore[var-annotated]
+            places, atoms = self._formula_places(sizes), {}  # type: ignore[var-annotated]
         except OutsideError as error:
             profile = self._profile_at(error)
             return profile.peak_activation_bytes if figure in OF_MODEL else getattr(profile.sum.counts, figure)
@@ -191,7 +191,7 @@ class Formula(Printed, Symbols):
                     return way
         return self
 
-    def _inside(self, sizes: Mapping[str, int]) -> dict[str, int]:
+    def _formula_places(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """The places of the symbols at a point where values come from the formulas.
 
         Raises:
@@ -373,7 +373,7 @@ class Formula(Printed, Symbols):
         if len(group.rows) == len(self.rows) and (way := self._way(sizes)) is not self:
             return way.evaluate(way.whole, sizes)
         try:
-            places, atoms = self._inside(sizes), {}  # type: ignore[var-annotated]
+            places, atoms = self._formula_places(sizes), {}  # type: ignore[var-annotated]
         except OutsideError as error:
             return self._profiled(group, error)
         figures = {f: None if t is None else value(t, places, atoms) for f, t in group.terms.items()}

@@ -87,8 +87,8 @@ def factored(expression: Polynomial) -> tuple[list[Atom] | None, Any]:
         return None, expression
     least = {a: min(p[a] for p in powers) for a in shared}
     remainder = {tuple((a, p - least.get(a, 0)) for a, p in m if p > least.get(a, 0)): c for m, c in terms.items()}
-    made = add_up([Polynomial(remainder)]) if set(remainder) != {()} else remainder[()]
-    return shared, made if constant == 0 else (made,)
+    factor = add_up([Polynomial(remainder)]) if set(remainder) != {()} else remainder[()]
+    return shared, factor if constant == 0 else (factor,)
 
 
 def _without_floor(expression: Polynomial) -> Polynomial:

@@ -72,7 +72,7 @@ def termed(rows: Sequence[Row]) -> list[Row]:
     """The rows with terms for sizes that carry them."""
     known: dict[tuple[int, ...], dict[str, Any]] = {}  # many rows share their figures
 
-    def of(row: Row) -> dict[str, Any]:
+    def figures_of(row: Row) -> dict[str, Any]:
         figures: dict[str, Any] = {}
         for key in FIGURES:
             held = getattr(row, key)
@@ -82,13 +82,13 @@ def termed(rows: Sequence[Row]) -> list[Row]:
             figures[key] = None if classes is None else Counts(*[cast(int, term(c)) for c in classes])
         return figures
 
-    made = []
+    terms = []
     for row in rows:
         shared = tuple(map(id, _WITH_AGAIN(row)))
         if shared not in known:
-            known[shared] = of(row)
-        made.append(replace(row, **known[shared]))
-    return made
+            known[shared] = figures_of(row)
+        terms.append(replace(row, **known[shared]))
+    return terms
 
 
 def unknown_row(row: Row) -> Row:

@@ -87,11 +87,11 @@ def _scanned(profile: Profile) -> list[int]:
     products = [(place, row) for place, row in enumerate(profile.rows) if row.macs and row.node.module not in modules]
     scans = [(place, row) for place, row in products if _LAYER.search(row.node.module) and not folding.stored(row.node)]
     mixers = {row.node.module for _, row in scans}
-    convolutions = [place for place, row in products if row.node.op == "Conv" and _inside(row.node.module, mixers)]
+    convolutions = [place for place, row in products if row.node.op == "Conv" and _belongs_to(row.node.module, mixers)]
     return [*(place for place, _ in scans), *convolutions]
 
 
-def _inside(module: str, others: set[str]) -> bool:
+def _belongs_to(module: str, others: set[str]) -> bool:
     """True if a module is one of others, or a part of one."""
     return module in others or module.rpartition(".")[0] in others
 

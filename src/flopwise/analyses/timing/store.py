@@ -178,7 +178,7 @@ class Store:
         values = [row[column] for column in columns]
         return int(self.database.execute(f"INSERT {how} INTO {table} VALUES ({marks})", values).lastrowid or 0)
 
-    def find(self, model: str, inputs: str, wanted: Environment) -> Record | None:
+    def find(self, model: str, inputs: str, target: Environment) -> Record | None:
         """The record of a model in an environment; None when it was never measured there."""
         with self.guarded():
             rows = self.database.execute(
@@ -188,7 +188,7 @@ class Store:
             ).fetchall()
             for identity, facts, nodes, notes in rows:
                 environment = environment_of(facts)
-                if environment.matches(wanted):
+                if environment.matches(target):
                     executed = nodes_of(nodes)
                     keys = {n.key for n in executed}
                     failed = self._statuses(identity, "NOT IN ('ok', 'noisy')")

@@ -38,15 +38,13 @@ MODEL = ".onnx"
 @click.argument("model", metavar="[MODEL]", required=False, type=Model())
 @click.argument("file", metavar="[TRACE]", required=False, type=Read())
 @options.shapes
-@option(
-    "--device", metavar="NAME", type=DEVICE, help="A device of flopwise devices, for times; with --level: this CPU."
-)
-@option("--threads", type=click.IntRange(1), metavar="N", help="Cores of a CPU in use; default: all, with --level 1.")
+@option("--device", type=DEVICE, help="A device of flopwise devices, for times; with --level: this CPU.")
+@option("--threads", type=click.IntRange(1), help="Cores of a CPU in use; default: all, with --level 1.")
 @option("--keep-network", is_flag=True, help="Only changes after which the result is the same.")
 @option("--measure", is_flag=True, help="Run the largest same-result change of each rule, before and after, here.")
 @option("--rules", is_flag=True, help="List the rules with their sources, and look at no model.")
 @option("--rule", type=Read(), metavar="FILE.py", multiple=True, help="Your own rule: RULE of a file, which is run.")
-@option("--show", type=click.IntRange(1), metavar="N", help="Show the operators of the change in line N of --by place.")
+@option("--show", type=click.IntRange(1), help="Show the operators of the change in line N of --by place.")
 @options.by("rule", "place", help="One line for each rule or place.")
 @options.columns_of(ADVISE_COLUMNS)
 @options.top("Show the N changes that save most, or the first N rules.")

@@ -21,8 +21,8 @@ from flopwise.errors import InputError
 @options.engine_level
 @options.shapes
 @click.argument("model", required=False, type=Model())
-@option("--engine", metavar="NAME", default="onnxruntime", show_default=True, help="The engine that runs MODEL.")
-@option("--threads", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Its threads.")
+@option("--engine", default="onnxruntime", show_default=True, help="The engine that runs MODEL.")
+@option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Its threads.")
 @option("--time", "seconds", type=click.FloatRange(0.1), metavar="S", help="Seconds of rounds at most; default: 30.")
 @option("--missing", is_flag=True, help="Measure only what the store lacks.")
 @option("--retry", is_flag=True, help="Run again what timed out, crashed or ran out of memory before.")

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 )
 @options.engine_level
 @options.model
-@option("--device", metavar="NAME", type=DEVICE, help="A device of flopwise devices; default: this machine's CPU.")
-@option("--engine", metavar="NAME", help="The engine whose measurements count; default: onnxruntime, if there are any.")
+@option("--device", type=DEVICE, help="A device of flopwise devices; default: this machine's CPU.")
+@option("--engine", help="The engine whose measurements count; default: onnxruntime, if there are any.")
 @option("--measure", is_flag=True, help="Measure first what the store lacks (flopwise bench --missing).")
 @option("--measured", metavar="TIME", help="A time that was measured, such as 35ms: MFU, and its share of the floors.")
 @options.store
-@option("--threads", type=click.IntRange(1), metavar="N", help="Cores of a CPU in use; default: all.")
+@option("--threads", type=click.IntRange(1), help="Cores of a CPU in use; default: all.")
 @option("--dtype", metavar="TYPE", help="Compute products of floating-point numbers in this type (tf32, bf16).")
 @option("--winograd", is_flag=True, help="Let 3x3 convolutions of stride 1 take 2.25 times fewer products.")
 @option("--what-if", is_flag=True, help="Also what fusion, parallel nodes, other levels or threads would bring.")
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 @option(
     "--workers",
     type=click.IntRange(1),
-    metavar="N",
     default=2,
     show_default=True,
     help="With --what-if: nodes at once.",

@@ -39,21 +39,16 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
     ],
 )
 @click.argument("model", type=Read())
-@option(
-    "--prompt", type=int, metavar="N", help="Tokens of the prompt; default: 4096, of an encoder those it was made for."
-)
-@option("--generate", type=int, default=256, show_default=True, metavar="N", help="Tokens generated after it; 0: none.")
-@option("-b", "--batch-size", "batch", type=int, default=1, show_default=True, metavar="N", help="Sequences.")
+@option("--prompt", type=int, help="Tokens of the prompt; default: 4096, of an encoder those it was made for.")
+@option("--generate", type=int, default=256, show_default=True, help="Tokens generated after it; 0: none.")
+@option("-b", "--batch-size", "batch", type=int, default=1, show_default=True, help="Sequences.")
 @option("--dtype", metavar="TYPE", help="Element type of the weights: bf16, fp16, fp32; default: as configured.")
-@option(
-    "--weights", metavar="NAME", help="How the weights are stored: int8, fp8, int4, awq, gptq, nf4, mxfp4, q4_k_m ..."
-)
+@option("--weights", help="How the weights are stored: int8, fp8, int4, awq, gptq, nf4, mxfp4, q4_k_m ...")
 @option("--kv-dtype", "--cache", metavar="TYPE", help="Type of keys and values in the cache: bf16, fp8, int4, q8_0 ...")
 @option(
     "--rewrite",
     "rewrites",
     multiple=True,
-    metavar="NAME",
     help="Also the figures of a step after a rewrite that engines apply: absorb-mla.",
 )
 @option(
@@ -68,42 +63,37 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
     type=int,
     default=8192,
     show_default=True,
-    metavar="N",
     help="Tokens of an engine's step; longer prompts go through in chunks.",
 )
-@option("--block-size", type=int, default=16, show_default=True, metavar="N", help="Tokens of a block of the cache.")
+@option("--block-size", type=int, default=16, show_default=True, help="Tokens of a block of the cache.")
 @option(
     "--draft",
     metavar="MODEL",
     type=Read(),
     help="A draft model, whose guesses MODEL checks several at a time; mtp: MODEL's own head for a token more.",
 )
-@option(
-    "--accept", type=float, default=0.7, show_default=True, metavar="X", help="The share of guesses that are accepted."
-)
-@option("--draft-tokens", type=int, metavar="N", help="Guesses of a round; default: 4, of mtp as many as heads.")
-@option("--shared-prefix", type=int, default=0, metavar="N", help="Tokens at the start that all sequences share.")
+@option("--accept", type=float, default=0.7, show_default=True, help="The share of guesses that are accepted.")
+@option("--draft-tokens", type=int, help="Guesses of a round; default: 4, of mtp as many as heads.")
+@option("--shared-prefix", type=int, default=0, help="Tokens at the start that all sequences share.")
 @options.convention("conventions", multiple=True, help="Count each part by this convention, too; may be repeated.")
 @option("--trust-code", is_flag=True, help="Let code that belongs to the model run.")
 @devices(
     "--device",
-    metavar="NAME",
     type=DEVICE,
     help="Least times on a device of 'flopwise devices', and what fits; 2xh100 for several.",
 )
-@devices("--gpus", type=int, metavar="N", help="So many devices, divided in every way that --tp ... do not fix.")
-@devices("--tp", type=int, metavar="N", help="Devices that share each layer's products.")
-@devices("--pp", type=int, metavar="N", help="Stages that share the layers.")
-@devices("--ep", type=int, metavar="N", help="Devices that share the experts.")
-@devices("--cp", type=int, metavar="N", help="Devices that share the tokens of each sequence.")
-@devices("--dp", type=int, metavar="N", help="Replicas that share the batch.")
-@devices("--fsdp", type=int, metavar="N", help="--train: ranks that share weights and batch (ZeRO-3).")
+@devices("--gpus", type=int, help="So many devices, divided in every way that --tp ... do not fix.")
+@devices("--tp", type=int, help="Devices that share each layer's products.")
+@devices("--pp", type=int, help="Stages that share the layers.")
+@devices("--ep", type=int, help="Devices that share the experts.")
+@devices("--cp", type=int, help="Devices that share the tokens of each sequence.")
+@devices("--dp", type=int, help="Replicas that share the batch.")
+@devices("--fsdp", type=int, help="--train: ranks that share weights and batch (ZeRO-3).")
 @devices(
     "--memory-fraction",
     type=float,
     default=0.9,
     show_default=True,
-    metavar="X",
     help="The part of a device's memory that an engine may use.",
 )
 @training("--train", is_flag=True, help="A training step instead: --prompt is the length of its sequences.")
@@ -126,17 +116,17 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
     help="Tokens of the documents that are packed into the sequences: a number, or a file of numbers.",
 )
 @training("--measured", type=float, metavar="SECONDS", help="Seconds of a step of a run on the device, for MFU.")
-@training("--tokens-per-s", "rate", type=float, metavar="X", help="Tokens per second of a run on the device, for MFU.")
+@training("--tokens-per-s", "rate", type=float, help="Tokens per second of a run on the device, for MFU.")
 @media("--image", metavar="WxH", help="Width and height of each image in pixels: 1024x1024.")
-@media("--images", type=int, default=1, show_default=True, metavar="N", help="Images of each sequence.")
-@media("--seconds", type=float, metavar="X", help="Seconds of sound of each sequence.")
-@pipelines("--steps", type=int, metavar="N", help="Steps of the scheduler; default of these: as the pipeline has it.")
+@media("--images", type=int, default=1, show_default=True, help="Images of each sequence.")
+@media("--seconds", type=float, help="Seconds of sound of each sequence.")
+@pipelines("--steps", type=int, help="Steps of the scheduler; default of these: as the pipeline has it.")
 @pipelines("--size", metavar="WxH", help="Width and height of the image in pixels: 1024x1024.")
-@pipelines("--frames", type=int, metavar="N", help="Frames of a video.")
-@pipelines("--guidance", type=float, metavar="X", help="The scale of guidance.")
+@pipelines("--frames", type=int, help="Frames of a video.")
+@pipelines("--guidance", type=float, help="The scale of guidance.")
 @option("--log", metavar="FILE", type=Read(), help="A log of vLLM or SGLang: the time of each minute beside its floor.")
 @option("--metrics", metavar="URL", help="The same of an engine that runs, by its Prometheus metrics.")
-@option("--minutes", type=int, default=1, show_default=True, metavar="N", help="How long --metrics are watched.")
+@option("--minutes", type=int, default=1, show_default=True, help="How long --metrics are watched.")
 @options.units
 @writes("sheet", "content", "llm")
 @options.figures("cost and memory against the context")

@@ -50,7 +50,7 @@ def _ranks(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     show_default=True,
     help="Reduction of a convolution: channel before kernel position, or after it.",
 )
-@option("--tensor", "tensors", metavar="NAME", multiple=True, help="Read this weight only. Repeatable.")
+@option("--tensor", "tensors", multiple=True, help="Read this weight only. Repeatable.")
 @option("--min-size", type=int, default=_USUAL.min_size, show_default=True, help="Search tensors with more elements.")
 @option(
     "--min-ratio",

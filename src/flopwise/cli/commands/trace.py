@@ -42,8 +42,8 @@ _READING = {"-b": "batch_size", "-i": "inputs", "--dim": "dims"}
 @click.argument("file", metavar="TRACE", required=False, type=Read())
 @click.argument("other", metavar="[OTHER]", required=False, type=Read())
 @options.shapes
-@option("--step", default="median", show_default=True, metavar="NAME", help="median, all, or a step (--by step).")
-@option("--device", metavar="NAME", type=DEVICE, help="A device of flopwise devices; default: what the trace names.")
+@option("--step", default="median", show_default=True, help="median, all, or a step (--by step).")
+@option("--device", type=DEVICE, help="A device of flopwise devices; default: what the trace names.")
 @option(
     "--beside",
     type=Read(),

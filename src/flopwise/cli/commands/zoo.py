@@ -34,7 +34,7 @@ def command() -> None:
 )
 @click.argument("sources", nargs=-1, required=True, type=Read())
 @option("-o", "--output", "folder", required=True, metavar="DIR", help="The data set: a folder, or a URL (s3://...).")
-@option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Worker processes.")
+@option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Worker processes.")
 @option(
     "--engine",
     type=Choice(["processes", "ray", "dask"]),
@@ -121,7 +121,7 @@ def report(folder: str, output: Output) -> int:
     cls=Command,
     examples=["", "--source torchvision --model 'resnet*'", "--model resnet50 --check"],
 )
-@option("--source", metavar="NAME", help="Only the figures of this source.")
+@option("--source", help="Only the figures of this source.")
 @option("--model", "models", metavar="PATTERN", multiple=True, help="Only models with such a name. Repeatable.")
 @option("--missing", is_flag=True, help="Only figures that are not reproduced, with the reason.")
 @option("--check", is_flag=True, help="Count them now (needs the packages that define the models); 1 if one differs.")

@@ -71,14 +71,14 @@ class Explainer:
         ranks = {None if s is None else len(s) for s in shapes}
         if len(ranks) != 1 or None in ranks:
             return None
-        made: list[int] = []
+        sizes: list[int] = []
         for vector in zip(*(s or () for s in shapes), strict=True):
             fitted = self.fit(vector, [tuple(map(term, s)) for s in inputs if s is not None])
             if fitted is None:
                 return None
             self.seen.setdefault(vector, fitted)
-            made.append(dim(vector[0], fitted))
-        return tuple(made)
+            sizes.append(dim(vector[0], fitted))
+        return tuple(sizes)
 
     def vector(self, one: Term) -> Vector:
         """The values of a term at the points."""

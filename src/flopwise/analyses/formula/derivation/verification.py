@@ -228,16 +228,16 @@ def _fitted(row: Row, alike: Sequence[Row], explainer: Explainer) -> Row:
             return own
         return explainer.fit(tuple(figures), shapes)
 
-    held = {key: [getattr(r, key) for r in alike] for key in (*FIGURES, *CLASSES)}
-    made: dict[str, Any] = {key: right(getattr(row, key), held[key]) for key in FIGURES}
-    if made["saved_bytes"] is None and None not in held["saved_bytes"]:
-        made["saved_bytes"] = _saved(alike, shapes, explainer)
+    figures = {key: [getattr(r, key) for r in alike] for key in (*FIGURES, *CLASSES)}
+    terms: dict[str, Any] = {key: right(getattr(row, key), figures[key]) for key in FIGURES}
+    if terms["saved_bytes"] is None and None not in figures["saved_bytes"]:
+        terms["saved_bytes"] = _saved(alike, shapes, explainer)
     for key in CLASSES:
-        columns = [] if None in held[key] else list(zip(*held[key], strict=True))
+        columns = [] if None in figures[key] else list(zip(*figures[key], strict=True))
         own = getattr(row, key) or [None] * len(columns)
         counts = [right(count, column) for count, column in zip(own, columns, strict=False)]
-        made[key] = Counts(*[cast(int, count) for count in counts]) if counts and None not in counts else None
-    return with_figures(row, made, lost=any(made[key] is None and None not in held[key] for key in made))
+        terms[key] = Counts(*[cast(int, count) for count in counts]) if counts and None not in counts else None
+    return with_figures(row, terms, lost=any(terms[key] is None and None not in figures[key] for key in terms))
 
 
 def _saved(alike: Sequence[Row], shapes: Sequence[Sequence[Term]], explainer: Explainer) -> Term | None:

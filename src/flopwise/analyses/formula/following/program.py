@@ -295,15 +295,15 @@ def expressed(
     graph: Graph, shapes: Mapping[str, Dims | None], changed: Mapping[tuple[str, tuple[int, ...]], Dims]
 ) -> Graph:
     """The graph of a program with sizes that carry expressions; what has none is unresolved."""
-    made: dict[int, Tensor] = {}
+    tensors: dict[int, Tensor] = {}
 
     def tensor(old: Tensor | None) -> Tensor | None:
         if old is None or old.name not in shapes:
             return old
-        if id(old) not in made:
+        if id(old) not in tensors:
             shape = shape_of(old, shapes, changed)
-            made[id(old)] = old if shape is old.shape else replace(old, shape=shape)
-        return made[id(old)]
+            tensors[id(old)] = old if shape is old.shape else replace(old, shape=shape)
+        return tensors[id(old)]
 
     def arguments(thing: Any) -> Any:
         if isinstance(thing, Tensor):

@@ -99,10 +99,10 @@ class Expressions:
 
     def _atom(self, atom: Atom) -> object:
         if atom not in self._atoms:
-            self._atoms[atom] = self._made(atom)
+            self._atoms[atom] = self._expression_of(atom)
         return self._atoms[atom]
 
-    def _made(self, atom: Atom) -> Any:
+    def _expression_of(self, atom: Atom) -> Any:
         sympy = self.sympy
         if atom.kind == "symbol":
             return self.scales[atom]

@@ -41,9 +41,9 @@ class Atom(str):
     @classmethod
     def of(cls, kind: Kind, text: str, *parts: Term) -> Atom:
         """An atom of that kind."""
-        made = cls(text)
-        made.kind, made.parts = kind, parts
-        return made
+        atom = cls(text)
+        atom.kind, atom.parts = kind, parts
+        return atom
 
 
 class Polynomial:
@@ -131,12 +131,12 @@ def _sum(left: Polynomial, right: Term) -> Term:
 def _product(left: Polynomial, right: Term) -> Term:
     if isinstance(right, int):
         return Polynomial({m: c * right for m, c in left.terms.items()}) if right else 0
-    made: dict[Monomial, int] = {}
+    terms: dict[Monomial, int] = {}
     for one, a in left.terms.items():
         for two, b in right.terms.items():
             both = _times(one, two)
-            made[both] = made.get(both, 0) + a * b
-    return _settled(made)
+            terms[both] = terms.get(both, 0) + a * b
+    return _settled(terms)
 
 
 @functools.lru_cache(REMEMBERED)
@@ -258,14 +258,14 @@ def gcd(left: Term, right: Term) -> Term:
 
 def add_up(terms: Iterable[Term]) -> Term:
     """The sum."""
-    made: dict[Monomial, int] = {}
+    sums: dict[Monomial, int] = {}
     for term in terms:
         if isinstance(term, int):
-            made[()] = made.get((), 0) + term
+            sums[()] = sums.get((), 0) + term
         else:
             for monomial, coefficient in term.terms.items():
-                made[monomial] = made.get(monomial, 0) + coefficient
-    return _settled(made)
+                sums[monomial] = sums.get(monomial, 0) + coefficient
+    return _settled(sums)
 
 
 def _settled(terms: dict[Monomial, int]) -> Term:

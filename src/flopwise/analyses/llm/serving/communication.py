@@ -33,13 +33,13 @@ def prompt_bytes(split: Split, piece: Piece, shares: Shares, cached_bytes: int, 
         last: whether it is the last stage.
     """
     ring = part_of(cached_bytes, _others(split.cp))
-    return _named({**_in_layers(split, piece, shares), "cp": ring, "pp": _handed(piece, shares, last)})
+    return _nonzero({**_in_layers(split, piece, shares), "cp": ring, "pp": _handed(piece, shares, last)})
 
 
 def step_bytes(split: Split, piece: Piece, shares: Shares, last: bool) -> dict[str, int]:
     """Bytes that a device sends in a step, by way; see ``prompt_bytes``."""
     reduced = part_of(piece.attended, 2 * _others(split.cp) * shares.tokens)
-    return _named({**_in_layers(split, piece, shares), "cp": reduced, "pp": _handed(piece, shares, last)})
+    return _nonzero({**_in_layers(split, piece, shares), "cp": reduced, "pp": _handed(piece, shares, last)})
 
 
 def seconds(split: Split, sent: Mapping[str, int], device: Device) -> float | None:
@@ -90,7 +90,7 @@ def _handed(piece: Piece, shares: Shares, last: bool) -> int:
     return 0 if last else part_of(piece.handed_on, shares.tokens)
 
 
-def _named(sent: Mapping[str, int]) -> dict[str, int]:
+def _nonzero(sent: Mapping[str, int]) -> dict[str, int]:
     return {way: nbytes for way, nbytes in sent.items() if nbytes}
 
 

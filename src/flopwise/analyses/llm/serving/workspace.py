@@ -30,7 +30,7 @@ class EngineStep:
         return liveness(self.profile.graph)
 
     @cached_property
-    def _kept(self) -> list[tuple[Buffer, int]]:
+    def _buffers(self) -> list[tuple[Buffer, int]]:
         """The buffers that an engine keeps, each with the positions whose scores it holds; 0 for any other."""
         pairs, logits = pair_tensors(self.profile.graph), logits_of(self.profile) if self.last_logits else None
         kept = []
@@ -50,7 +50,7 @@ class EngineStep:
         if self._lives.missing:
             return None
         fixed, each = Counter[int](), Counter[int]()
-        for buffer, positions in self._kept:
+        for buffer, positions in self._buffers:
             if positions:
                 changes, nbytes = each, buffer.nbytes // positions
             else:

@@ -270,12 +270,12 @@ def needed_names(node: onnx.NodeProto) -> list[str]:
 
 
 def _outer_names(graph: onnx.GraphProto) -> list[str]:
-    made = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+    own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
     outer: dict[str, None] = {}
     for node in graph.node:
-        outer.update(dict.fromkeys(name for name in needed_names(node) if name not in made))
-        made.update(node.output)
-    outer.update(dict.fromkeys(o.name for o in graph.output if o.name not in made))
+        outer.update(dict.fromkeys(name for name in needed_names(node) if name not in own))
+        own.update(node.output)
+    outer.update(dict.fromkeys(o.name for o in graph.output if o.name not in own))
     return list(outer)
 
 
