@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flopwise._arguments import checked
-from flopwise._results import Printed
+from flopwise._results import Printed, fields
 from flopwise.analyses.sparsity.asking import Block, SparsityQuery
 from flopwise.analyses.sparsity.measuring import Measured
 from flopwise.analyses.sparsity.search import FoundBlock
@@ -128,17 +128,17 @@ class Sparsity(Printed):
         query = self.query
         return {
             "schema": "flopwise.sparsity/1",
-            "model": _figures(self, ("name", "source", "format")),
+            "model": fields(self, "name source format"),
             "asked": {
                 "blocks": [str(b) for b in query.blocks],
                 "patterns": [str(p) for p in query.patterns],
-                **_figures(query, ("min_size", "min_ratio", "tolerance")),
+                **fields(query, "min_size min_ratio tolerance"),
                 "ranks": None if query.ranks is None else sorted(query.ranks),
                 "order": query.order,
             },
             "totals": {
                 "tensors": len(self.tensors),
-                **_figures(self, ("elements", "zeros", "ratio")),
+                **fields(self, "elements zeros ratio"),
                 "unknown": len(self.unknown),
                 **_effective(self.effective, self),
             },
@@ -155,13 +155,8 @@ def unknown_tensor(name: str, names: Sequence[str]) -> str:
 
 
 #: Figures of the blocks and of the groups of a tensor, as JSON lists them.
-_OF_BLOCKS = ("blocks", "at_edges", "zero", "ratio", "elements")
-_OF_GROUPS = ("groups", "holding", "ratio", "holds")
-
-
-def _figures(thing: object, names: Sequence[str]) -> dict[str, Any]:
-    """Attributes by their names."""
-    return {name: getattr(thing, name) for name in names}
+_OF_BLOCKS = "blocks at_edges zero ratio elements"
+_OF_GROUPS = "groups holding ratio holds"
 
 
 def _effective(effective: Effective | None, sparsity: Sparsity) -> dict[str, Any]:
@@ -182,15 +177,15 @@ def _effective(effective: Effective | None, sparsity: Sparsity) -> dict[str, Any
 def _tensor(tensor: Measured) -> dict[str, Any]:
     block = tensor.found
     return {
-        **_figures(tensor, ("name", "layer", "op")),
+        **fields(tensor, "name layer op"),
         "shape": list(tensor.shape),
         "dtype": tensor.dtype,
-        "matrix": _figures(tensor, ("matrices", "rows", "columns")),
-        **_figures(tensor, ("elements", "zero_point", "zeros", "ratio")),
+        "matrix": fields(tensor, "matrices rows columns"),
+        **fields(tensor, "elements zero_point zeros ratio"),
         "search": None if block is None else {"block": [block.first, block.second], "ratio": block.ratio},
-        "blocks": [{"block": str(b.block), **_figures(b, _OF_BLOCKS)} for b in tensor.blocks],
-        "patterns": [{"pattern": str(g.pattern), **_figures(g, _OF_GROUPS)} for g in tensor.patterns],
-        **_figures(tensor, ("outputs", "zero_outputs", "inputs", "zero_inputs", "note")),
+        "blocks": [{"block": str(b.block), **fields(b, _OF_BLOCKS)} for b in tensor.blocks],
+        "patterns": [{"pattern": str(g.pattern), **fields(g, _OF_GROUPS)} for g in tensor.patterns],
+        **fields(tensor, "outputs zero_outputs inputs zero_inputs note"),
     }
 
 

@@ -29,34 +29,19 @@ _Found = TypeVar("_Found")
 #: Tokens of a prompt where nobody says.
 USUAL_PROMPT = 4096
 
-#: Bytes of an element of the state, by the names that serving engines use.
-KV_DTYPES: dict[str, Fraction] = {
-    "fp32": Fraction(4),
-    "fp16": Fraction(2),
-    "bf16": Fraction(2),
-    "fp8": Fraction(1),
-    "int8": Fraction(1),
-    "int4": Fraction(1, 2),
-    "q8_0": Fraction(34, 32),
-    "q5_1": Fraction(24, 32),
-    "q5_0": Fraction(22, 32),
-    "q4_1": Fraction(20, 32),
-    "q4_0": Fraction(18, 32),
-}
-
-#: The element types of these names.
-_KV_TYPES = {
-    "fp32": "float32",
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "fp8": "float8e4m3fn",
-    "int8": "int8",
-    "int4": "int4",
-    "q8_0": "int8",
-    "q5_1": "int8",
-    "q5_0": "int8",
-    "q4_1": "int4",
-    "q4_0": "int4",
+#: Element types of the state by the names that serving engines use: bytes of an element, and the type it computes in.
+KV_DTYPES: dict[str, tuple[Fraction, str]] = {
+    "fp32": (Fraction(4), "float32"),
+    "fp16": (Fraction(2), "float16"),
+    "bf16": (Fraction(2), "bfloat16"),
+    "fp8": (Fraction(1), "float8e4m3fn"),
+    "int8": (Fraction(1), "int8"),
+    "int4": (Fraction(1, 2), "int4"),
+    "q8_0": (Fraction(34, 32), "int8"),
+    "q5_1": (Fraction(24, 32), "int8"),
+    "q5_0": (Fraction(22, 32), "int8"),
+    "q4_1": (Fraction(20, 32), "int4"),
+    "q4_0": (Fraction(18, 32), "int4"),
 }
 
 
@@ -136,7 +121,7 @@ class LanguageProgram:
         source = os.fsdecode(model) if text else type(module).__name__  # type: ignore[arg-type]
         self._module = module
         self._twin = Repetition(module, twin) if text and (twin := twin_of(module)) is not None else None
-        self._kv = KV_DTYPES[kv_dtype] if kv_dtype else None
+        self._kv, self.state_type = KV_DTYPES[kv_dtype] if kv_dtype else (None, None)
         self._steps: dict[tuple[Call, int], Step] = {}
         self.name = type(module).__name__
         self.source = source
@@ -144,7 +129,6 @@ class LanguageProgram:
         stored = stored_widths(module, model) if weights is None else named_widths(module, weights)
         self.widths: Mapping[str, Fraction] = stored.elements
         self.types: Mapping[str, str] = stored_numbers(stored.types)
-        self.state_type = _KV_TYPES[kv_dtype] if kv_dtype else None
         self.longest: int | None = longest_context(module)
         self.encodes = bool(getattr(module.config, "is_encoder_decoder", False))
         self.encoder_length: int | None = encoder_length(module)

@@ -79,7 +79,7 @@ def _report(
             ),
             lines=tuple(Line((key if data else look.text(title), *values)) for key, title, values in figures),
             about=(model, inputs, *([convention] if kind == "number" else [])),
-            notes=tuple(look.text(note) for note in dict.fromkeys(notes)),
+            notes=look.texts(dict.fromkeys(notes)),
             squeeze=True,
         )
 

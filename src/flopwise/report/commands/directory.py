@@ -165,7 +165,7 @@ def _sheet(
             counted(len(models), "model"),
             look.text(f"convention {convention.name}, unit {convention.unit}"),
         ),
-        notes=tuple(map(look.text, notes)),
+        notes=look.texts(notes),
         hint="the layers of each: --each",
         squeeze=True,
     )

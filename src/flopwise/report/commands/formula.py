@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +149,7 @@ def values_report(
             heads.append(Head(figure, bound + _title(figure, formula, look), "number", rank))
         notes = [*formula.notes, *([f"uncounted: lower bounds: {', '.join(lacking)}"] if lacking else [])]
         lines = tuple(Line((*point.values(), *(totals[f] for f in figures))) for point, totals in values)
-        return [Sheet(tuple(heads), lines, about=_about(formula, look), notes=_texts(notes, look))]
+        return [Sheet(tuple(heads), lines, about=_about(formula, look), notes=look.texts(notes))]
 
     def content() -> Json:
         return {
@@ -196,7 +196,7 @@ def solution_report(formula: Formula, limit: Budget, points: Sequence[Mapping[st
             notes.append(f"the formula holds from {symbol} = {low} on; smaller sizes were profiled")
         if not all(answer.certain for _, answer in answers):
             notes.append("the cost may fall again: larger sizes than those tried may fit as well")
-        return [Sheet(tuple(heads), tuple(lines), about=_about(formula, look), notes=_texts(notes, look))]
+        return [Sheet(tuple(heads), tuple(lines), about=_about(formula, look), notes=look.texts(notes))]
 
     def content() -> Json:
         return {
@@ -223,11 +223,7 @@ def _about(formula: Formula, look: Look) -> tuple[str, ...]:
     if len(formula.inputs) > FEW:
         inputs.append(counted(len(formula.inputs) - FEW, "more input"))
     parts = (name_of(graph.name, graph.source), *inputs, f"convention {convention.name}, unit {convention.unit}")
-    return _texts(parts, look)
-
-
-def _texts(lines: Iterable[str], look: Look) -> tuple[str, ...]:
-    return tuple(map(look.text, lines))
+    return look.texts(parts)
 
 
 def _size(formula: Formula, term: Any) -> str:
@@ -330,7 +326,7 @@ def _whole_sheet(formula: Formula, choice: Choice, look: Look) -> Sheet:
     return _sheet(formula, choice, look)._replace(
         about=_about(formula, look),
         summary=tuple(Figure(title, f"{sign} {text}", where) for title, sign, text, where in written),
-        notes=_texts([*notes, _verified(formula, look), *formula.notes], look),
+        notes=look.texts([*notes, _verified(formula, look), *formula.notes]),
     )
 
 

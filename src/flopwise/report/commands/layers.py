@@ -52,7 +52,7 @@ def _sheet(profile: Profile, look: Look, data: bool) -> Sheet:
         columns,
         profile.rows,
         about=about(profile, look, counted=False),
-        notes=tuple(look.text(note) for note in profile.graph.warnings),
+        notes=look.texts(profile.graph.warnings),
     )
 
 
