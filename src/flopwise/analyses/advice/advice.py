@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from flopwise._results import Printed
 from flopwise.analyses.advice.figures import Figures, Place, of_nodes, of_profile, total
 from flopwise.analyses.advice.rule import Change, Exactness, Rule
 from flopwise.analyses.advice.runs.rule import Run, RunRule
@@ -75,7 +76,7 @@ def _share(part: float, whole: float) -> float | None:
 
 
 @dataclass(frozen=True)
-class Advice:
+class Advice(Printed):
     """Advice on a model, what saves most first."""
 
     profile: Profile
@@ -83,11 +84,6 @@ class Advice:
     #: Device, engine and level that times are computed for; empty without any.
     environment: Mapping[str, Any]
     notes: tuple[str, ...] = ()
-    #: How ``print(advice)`` looks; provided by whoever knows the reports.
-    renderer: Callable[[Advice], str] | None = field(default=None, repr=False)
-
-    def __str__(self) -> str:
-        return self.renderer(self) if self.renderer else repr(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The advice in the JSON schema ``flopwise.advice/1``."""

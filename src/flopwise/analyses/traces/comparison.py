@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from flopwise._results import Printed
 from flopwise.analyses.compare.conditions import SIGNS
 from flopwise.analyses.quantities import quantity
 from flopwise.analyses.traces.lines import common_module, modules_around
@@ -80,7 +81,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class TraceComparison:
+class TraceComparison(Printed):
     """Two traces of one model; the differences add up to that of the times that they cover, in whole nanoseconds."""
 
     before: Trace
@@ -88,21 +89,11 @@ class TraceComparison:
     #: The layers in their order, then the remainder.
     changes: tuple[Change, ...]
     notes: tuple[str, ...] = ()
-    #: How ``print(comparison)`` looks, and how a notebook shows it; provided by the floor that knows the reports.
-    renderer: Callable[[TraceComparison], str] | None = field(default=None, repr=False, compare=False)
-    html_renderer: Callable[[TraceComparison], str] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         sums = sum(c.before_ns for c in self.changes), sum(c.after_ns for c in self.changes)
         if sums != (self.before.covered_ns, self.after.covered_ns):
             raise ValueError(f"the parts add up to {sums} ns, and not to what the traces cover")
-
-    def __str__(self) -> str:
-        return repr(self) if self.renderer is None else self.renderer(self)
-
-    def _repr_html_(self) -> str | None:
-        """The comparison in HTML for a notebook; None leaves it to ``repr``."""
-        return self.html_renderer(self) if self.html_renderer else None
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON schema ``flopwise.trace-comparison/1``: times are integers in nanoseconds."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from flopwise._results import Printed
 from flopwise.analyses.timing.bound import WhatIf
 from flopwise.analyses.timing.device import Peak
 from flopwise.analyses.traces.land import Landing, Place
@@ -190,7 +191,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trace:
+class Trace(Printed):
     """Recorded time on the rows of a model: rows + segments + remainder = covered, in whole nanoseconds.
 
     Raises:
@@ -237,21 +238,11 @@ class Trace:
     split: str = ""
     #: What other devices were found to take.
     tried: tuple[WhatIf, ...] = ()
-    #: How ``print(trace)`` looks, and how a notebook shows it; provided by the floor that knows the reports.
-    renderer: Callable[[Trace], str] | None = field(default=None, repr=False, compare=False)
-    html_renderer: Callable[[Trace], str] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         parts = self.rows_ns + self.segments_ns + self.remainder_ns
         if parts != self.covered_ns:
             raise ValueError(f"the parts of a trace add up to {parts:,} ns, and it covers {self.covered_ns:,} ns")
-
-    def __str__(self) -> str:
-        return repr(self) if self.renderer is None else self.renderer(self)
-
-    def _repr_html_(self) -> str | None:
-        """The trace in HTML for a notebook; None leaves it to ``repr``."""
-        return self.html_renderer(self) if self.html_renderer else None
 
     @property
     def rows_ns(self) -> int:
