@@ -121,7 +121,9 @@ class LanguageProgram:
         source = os.fsdecode(model) if text else type(module).__name__  # type: ignore[arg-type]
         self._module = module
         self._twin = Repetition(module, twin) if text and (twin := twin_of(module)) is not None else None
-        self._kv, self.state_type = KV_DTYPES[kv_dtype] if kv_dtype else (None, None)
+        width, state_type = KV_DTYPES[kv_dtype] if kv_dtype else (None, None)
+        self._kv: Fraction | None = width
+        self.state_type: str | None = state_type
         self._steps: dict[tuple[Call, int], Step] = {}
         self.name = type(module).__name__
         self.source = source
