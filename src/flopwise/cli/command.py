@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 
-from flopwise.cli import elsewhere, places
+from flopwise.cli import elsewhere, places, streams
 from flopwise.errors import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -156,18 +156,29 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command, once it is clear that it writes over nothing that it reads."""
-        from flopwise.api.places import check, check_folder, check_redirection
-
         values = {param: ctx.params.get(param.name or "") for param in self.params}
         read = [value for param, value in values.items() if isinstance(param.type, places.Read)]
         if any(isinstance(param.type, places.Store) and value is None for param, value in values.items()):
             read.append(places.Store.default())
-        check({_name(p): value for p, value in values.items() if isinstance(p.type, places.Written)}, *read)
-        check_redirection(*read)
-        for param, value in values.items():
-            if isinstance(param.type, places.WrittenFolder) and value is not None:
-                check_folder(_name(param), value, param.type.endings, *read)
+        written = {p: value for p, value in values.items() if isinstance(p.type, places.OUTPUTS) and value is not None}
+        if written or streams.is_file():
+            _check(written, read)
         return super().invoke(ctx)
+
+
+def _check(written: Mapping[click.Parameter, str], read: Sequence[object]) -> None:
+    """Refuse outputs that are inputs.
+
+    Raises:
+        InputError: one is.
+    """
+    from flopwise.api.places import check, check_folder, check_redirection
+
+    check({_name(param): path for param, path in written.items() if isinstance(param.type, places.Written)}, *read)
+    check_redirection(*read)
+    for param, path in written.items():
+        if isinstance(param.type, places.WrittenFolder):
+            check_folder(_name(param), path, param.type.endings, *read)
 
 
 def _name(param: click.Parameter) -> str:

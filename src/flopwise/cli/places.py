@@ -47,3 +47,7 @@ class Store(Written):
         from flopwise.analyses.timing.store import default_path
 
         return str(default_path())
+
+
+#: The types of options that name what is written.
+OUTPUTS = (Written, WrittenFolder)

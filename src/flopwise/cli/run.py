@@ -10,6 +10,7 @@ from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output
 from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
+from flopwise.readers.options import is_given
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -102,18 +103,17 @@ def in_batches(model: str, sizes: Sequence[int], settings: Mapping[str, object])
 
 
 def reading_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of ``flopwise.read`` that the options of the command line ask for."""
+    """The arguments of ``flopwise.read`` that were given on the command line; ``dims`` in any case."""
     formats = ("phase", "stages", "level", "weights", "mode", "past", "new", "trust_code", "element_type")
-    arguments = {key: settings[key] for key in ("dims", "batch_size", *ONNX, *formats) if key in settings}
-    arguments["arguments"] = settings.get("arguments") or None
-    arguments["inputs"] = list(settings["inputs"]) or None
-    return arguments
+    arguments = {key: settings[key] for key in ("batch_size", *ONNX, *formats, "arguments") if key in settings}
+    arguments["inputs"] = list(settings["inputs"])
+    return {"dims": settings["dims"], **{key: value for key, value in arguments.items() if is_given(value)}}
 
 
 def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of ``flopwise.profile`` that the options of the command line ask for."""
     counting = ("train", "optimizer", "attention", "masked")
-    arguments = {**reading_of(settings), **{key: settings[key] for key in counting if key in settings}}
+    arguments = {**reading_of(settings), **{key: settings[key] for key in counting if is_given(settings.get(key))}}
     arguments["convention"] = settings.get("convention", "flops")
     arguments["rules"] = models.load_rules(settings.get("rules"))
     arguments["fold"] = False if settings.get("no_fold") else None

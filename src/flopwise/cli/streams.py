@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 import threading
 from types import TracebackType
@@ -30,6 +31,13 @@ def open_closed() -> None:
             os.open(os.devnull, os.O_RDWR)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process runs
+
+
+def is_file() -> bool:
+    """True where standard output goes into an ordinary file."""
+    with contextlib.suppress(OSError):  # it is closed
+        return stat.S_ISREG(os.fstat(1).st_mode)
+    return False
 
 
 def emit(text: str) -> None:

@@ -79,7 +79,7 @@ def command(
     if model is None:
         raise InputError("give a MODEL, or --rules for the list of rules")
     reading = reading_of(settings)
-    level = reading.pop("level")
+    level = reading.pop("level", None)
     if file is not None:
         models.refuse_directory(model, "a trace is of one model")
         reading["trace"] = file

@@ -60,7 +60,7 @@ def _measure(model: str, output: Output, strict: bool, settings: dict[str, Any])
     arguments = arguments_of(settings)
     options = {key: arguments[key] for key in arguments if key not in ("convention", "rules", "fold")}
     named = {key: settings[key] for key in ("engine", "threads", "seconds", "missing", "retry", "only", "store")}
-    named["optimization"] = options.pop("level") or "all"
+    named["optimization"] = options.pop("level", "all")
     with Progress() as progress:
         result = flopwise.bench(model, progress=progress, **named, **options)
     output.write(bound_report(result.bound, settings["by"]))

@@ -66,7 +66,7 @@ def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
     measured = None if settings["measured"] is None else nanoseconds(settings["measured"])
     arguments = arguments_of(settings)
     reading = {key: arguments[key] for key in arguments if key not in ("convention", "rules", "fold")}
-    level = reading.pop("level") or "all"
+    level = reading.pop("level", "all")
     if level.isdigit():  # of a Caffe net
         level, reading["level"] = "all", int(level)
 
