@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise._results import fields
 from flopwise.analyses.llm.serving.verdict import verdict
@@ -18,8 +18,10 @@ from flopwise.report.sheet.values import Look, duration
 
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
+    from flopwise.analyses.llm.on_device import OnDevice
     from flopwise.analyses.llm.serving.serving import Serving
     from flopwise.analyses.llm.speculation import Speculation
+    from flopwise.analyses.llm.stages.stage import Stage
     from flopwise.analyses.llm.step import Step
     from flopwise.analyses.llm.training import Room, TrainingStep
     from flopwise.report.sheet.values import Value
@@ -65,9 +67,10 @@ def _request_sheet(result: Inference, look: Look) -> Sheet:
     # without anything beside it the request is its prompt
     columns = len(heads) if step is not None or result.media else 2
     encoders = tuple(Head(f"media_{i}", stage.name, "number", 1) for i, stage in enumerate(result.media))
-    lines = tuple(
-        Line((values[0], *_of_media(result, str(values[0])), *values[1:columns])) for values in _lines(result)
-    )
+    quantities = [*_quantities(result), *(_times(result, result.device) if result.device is not None else ())]
+    quantities += [_Quantity(f"MACs, {name}", "", macs, every) for name, (macs, every) in result.rewrites.items()]
+    nothing = [""] * len(result.media)
+    lines = tuple(Line((q.name, *(q.media or nothing), *q[1:columns])) for q in quantities)
     batch = f"{result.batch} sequence{'s' if result.batch > 1 else ''}"
     kv = f", cache {result.kv_dtype}" if result.kv_dtype else ""
     return Sheet(
@@ -80,83 +83,78 @@ def _request_sheet(result: Inference, look: Look) -> Sheet:
     )
 
 
-def _lines(result: Inference) -> list[tuple[Value, ...]]:
-    """Name, prefill, decode, generation and request of each quantity; empty where it has no meaning."""
+class _Quantity(NamedTuple):
+    """A line: a quantity of the prompt, a step, all steps, the request, and each encoder; "" where it means nothing."""
+
+    name: str
+    prefill: Value
+    decode: Value = ""
+    generate: Value = ""
+    request: Value = ""
+    #: Of the encoders of images and sound.
+    media: Sequence[Value] = ()
+
+
+def _quantities(result: Inference) -> Iterator[_Quantity]:
+    """The lines of a request, without those on a device."""
     pre, step = result.prefill, result.decode
 
-    def both(name: str, of: str, generate: int | str = "", request: int | str = "") -> tuple[Value, ...]:
-        return name, getattr(pre, of), "" if step is None else getattr(step, of), generate, request
+    def of(
+        name: str,
+        figure: Callable[[Step], Value],
+        generate: Value = "",
+        request: Value = "",
+        media: Callable[[Stage], Value] = lambda stage: "",
+    ) -> _Quantity:
+        then = "" if step is None else figure(step)
+        return _Quantity(name, figure(pre), then, generate, request, [*map(media, result.media)])
 
-    rule = result.rules_of_thumb
-    per_byte = (
-        Fraction(result.generated_flops, max(result.generated_bytes, 1)),
-        Fraction(result.request_flops, max(result.request_bytes, 1)),
+    yield of("MACs", lambda s: s.macs, result.generated_macs, result.request_macs, lambda m: m.macs)
+    yield of("MACs that an engine needs", lambda s: s.needed_macs, media=lambda m: m.needed_macs)
+    attention = "MACs of attention's scores and values"
+    yield of(attention, lambda s: s.attention_macs, media=lambda m: m.calls * m.cost.attention_macs)
+    yield of("the same, percent of all MACs", _attention_percent, media=lambda m: _attention_percent(m.cost))
+    yield of("FLOPs", lambda s: s.flops, result.generated_flops, result.request_flops, lambda m: m.flops)
+    rule = result.rules_of_thumb  # a third of 6 N, which stands for training
+    yield _Quantity("FLOPs by the rule of thumb, 2 N per token", *rule, rule[0] + rule[2])
+    for name, (unit, once, then, every) in result.conventions.items():
+        yield _Quantity(f"{unit} by {name}", once, then, every, once + every)
+    yield of("weights touched, bytes", lambda s: s.weights.most, media=lambda m: m.cost.weights.most)
+    if step is not None:
+        yield of("cache read, bytes", lambda s: s.state_bytes)
+        every_byte = result.generated_bytes, result.request_bytes
+        yield of("weights and cache read, bytes", lambda s: s.bytes, *every_byte, lambda m: m.bytes)
+    yield of("activations alive at once, bytes", lambda s: s.activation_bytes, media=lambda m: m.cost.activation_bytes)
+    generated = _per_byte(result.generated_flops, result.generated_bytes)
+    whole = _per_byte(result.request_flops, result.request_bytes)
+    yield of("FLOPs per byte", lambda s: round(s.intensity), generated, whole, lambda m: _per_byte(m.flops, m.bytes))
+
+
+def _attention_percent(step: Step) -> int:
+    return round(100 * step.attention_macs / max(step.macs, 1))
+
+
+def _per_byte(flops: int, nbytes: int) -> int:
+    return round(Fraction(flops, max(nbytes, 1)))
+
+
+def _times(result: Inference, device: OnDevice) -> Iterator[_Quantity]:
+    """The lines of a request on a device."""
+    first, then, every = device.prefill, device.decode, device.generate
+    several = result.serving is not None and result.serving.split.devices > 1
+    yield _Quantity(
+        f"time at least, one {device.device}" if several else f"time at least, {device.device}",
+        duration(first.seconds),
+        "" if then is None else duration(then.seconds),
+        duration(every.seconds),
+        duration(device.request_seconds),
+        [duration(floor.seconds) for floor in device.media],
     )
-    lines: list[tuple[Value, ...]] = [both("MACs", "macs", result.generated_macs, result.request_macs)]
-    lines.append(both("MACs that an engine needs", "needed_macs"))
-    lines += [
-        both("MACs of attention's scores and values", "attention_macs"),
-        (
-            "the same, percent of all MACs",
-            *("" if s is None else round(100 * s.attention_macs / max(s.macs, 1)) for s in (pre, step)),
-            "",
-            "",
-        ),
-        both("FLOPs", "flops", result.generated_flops, result.request_flops),
-        # a third of 6 N, which stands for training
-        ("FLOPs by the rule of thumb, 2 N per token", *rule, rule[0] + rule[2]),
-        *(
-            (f"{unit} by {name}", once, then, every, once + every)
-            for name, (unit, once, then, every) in result.conventions.items()
-        ),
-        ("weights touched, bytes", pre.weights.most, "" if step is None else step.weights.most, "", ""),
-        *(_cache_lines(result, step) if step is not None else ()),
-        both("activations alive at once, bytes", "activation_bytes"),
-        ("FLOPs per byte", round(pre.intensity), "" if step is None else round(step.intensity), *map(round, per_byte)),
-    ]
-    if result.device is not None:
-        first, then = result.device.prefill, result.device.decode
-        several = result.serving is not None and result.serving.split.devices > 1
-        name = f"one {result.device.device}" if several else result.device.device
-        every = result.device.generate
-        single = "" if then is None else duration(then.seconds)
-        whole = (duration(each) for each in (every.seconds, result.device.request_seconds))
-        lines.append((f"time at least, {name}", duration(first.seconds), single, *whole))
-        rates = result.device.prefill_tokens_per_second, result.device.decode_tokens_per_second
-        lines.append(("tokens per second, at most", *(math.ceil(rate) if rate else None for rate in rates), "", ""))
-        lines.append(("limited by", first.roof, "" if then is None else then.roof, every.roof, ""))
-    lines += [(f"MACs, {name}", "", macs, every, "") for name, (macs, every) in result.rewrites.items()]
-    return lines
-
-
-def _of_media(result: Inference, quantity: str) -> Iterator[Value]:
-    """A quantity of each encoder of images and sound; empty where it has no meaning."""
-    for place, stage in enumerate(result.media):
-        cost = stage.cost
-        values: dict[str, Value] = {
-            "MACs": stage.macs,
-            "MACs that an engine needs": stage.needed_macs,
-            "MACs of attention's scores and values": stage.calls * cost.attention_macs,
-            "the same, percent of all MACs": round(100 * cost.attention_macs / max(cost.macs, 1)),
-            "FLOPs": stage.flops,
-            "weights touched, bytes": cost.weights.most,
-            "weights and cache read, bytes": stage.bytes,
-            "activations alive at once, bytes": cost.activation_bytes,
-            "FLOPs per byte": round(Fraction(stage.flops, max(stage.bytes, 1))),
-        }
-        if result.device is not None:
-            floor = result.device.media[place]
-            values["limited by"] = floor.roof
-            if quantity.startswith("time at least, "):
-                values[quantity] = duration(floor.seconds)
-        yield values.get(quantity, "")
-
-
-def _cache_lines(result: Inference, step: Step) -> Iterator[tuple[Value, ...]]:
-    """The lines of bytes that are read of the cache, and of weights and cache together."""
-    yield "cache read, bytes", result.prefill.state_bytes, step.state_bytes, "", ""
-    every = result.generated_bytes, result.request_bytes
-    yield "weights and cache read, bytes", result.prefill.bytes, step.bytes, *every
+    prompt, step = device.prefill_tokens_per_second, device.decode_tokens_per_second
+    rates = math.ceil(prompt) if prompt else None, math.ceil(step) if step else None
+    yield _Quantity("tokens per second, at most", *rates)
+    roofs = [floor.roof for floor in device.media]
+    yield _Quantity("limited by", first.roof, "" if then is None else then.roof, every.roof, media=roofs)
 
 
 def _request_figures(result: Inference, look: Look) -> Iterator[Figure]:
