@@ -67,10 +67,14 @@ class Facts(TypedDict, total=False):
     in_place: bool
     carries: Carries
     effects: frozenset[Effect]
-    shape: ShapeRule | None
+    #: A rule, or "module:function" of ``operators/shapes``, which is loaded at the first use.
+    shape: ShapeRule | str | None
+    #: In place of ``shape``: a rule that says types, where it gives up the element types are not known either.
+    types: str
     needed: Rule | None
     complex: Complex | None
-    value: ValueRule | None
+    #: A rule, or "module:function" of ``operators/elements``, asked where the elements of all inputs are known.
+    value: ValueRule | str | None
     dtype: Dtypes
 
 
@@ -128,6 +132,21 @@ class Operator(NamedTuple):
         return self.claim != "unknown"
 
 
+def row_of(rule: Rule, note: Note = "", claim: Claim = "exact", **facts: Unpack[Facts]) -> Operator:
+    """A row with its facts; rules that are named are loaded at the first use."""
+    shape, value = facts.pop("shape", None), facts.pop("value", None)
+    if "types" in facts:
+        shape = shapes.typed(facts.pop("types"))
+    return Operator(
+        rule,
+        note,
+        claim,
+        shape=shapes.by(shape) if isinstance(shape, str) else shape,
+        value=shapes.elements(value) if isinstance(value, str) else value,
+        **facts,  # type: ignore[misc,arg-type] # these are taken out
+    )
+
+
 def each(
     note: str = "",
     basis: Counts = _NO_COUNTS,
@@ -139,8 +158,8 @@ def each(
     in_place: bool = False,
     carries: Carries = "",
     effects: frozenset[Effect] = _NONE,
-    shape: ShapeRule | None = shapes.common,
-    value: ValueRule | None = None,
+    shape: ShapeRule | str | None = shapes.common,
+    value: ValueRule | str | None = None,
     dtype: Dtypes = 0,
     complex: Complex | None = None,
     **classes: int,
@@ -160,17 +179,17 @@ def each(
     once = basis + Counts(**classes) if classes else basis
     rule = lambda node: once * node.output().numel  # noqa: E731 # a function of its own is one more name
     formula = lambda: f"numel(Y) × {words(once)}" + (f": {note}" if note else "")  # noqa: E731
-    return Operator(
+    return row_of(
         rule,
         formula,
         "exact",
-        gradient,
-        inputs,
-        view,
-        in_place,
-        carries,
-        effects,
-        shape,
+        gradient=gradient,
+        inputs=inputs,
+        view=view,
+        in_place=in_place,
+        carries=carries,
+        effects=effects,
+        shape=shape,
         value=value,
         dtype=dtype,
         complex=complex,
@@ -198,27 +217,27 @@ def each_input(
         closing = f" + numel(Y) × {words(per_result)}" if per_result else ""
         return f"numel(X) × {words(per_element)}{closing}" + (f": {note}" if note else "")
 
-    return Operator(rule, formula, claim, **facts)
+    return row_of(rule, formula, claim, **facts)
 
 
 def nothing(reason: str, **facts: Unpack[Facts]) -> Operator:
     """A row for an operator that computes nothing, with the reason."""
-    return Operator(_no_counts, reason, "nothing", **facts)
+    return row_of(_no_counts, reason, "nothing", **facts)
 
 
 def unknown(reason: str, **facts: Unpack[Facts]) -> Operator:
     """A row for an operator that stays without a count on purpose, with the reason."""
-    return Operator(_unknown, reason, "unknown", **facts)
+    return row_of(_unknown, reason, "unknown", **facts)
 
 
 def by(rule: Rule, claim: Claim = "exact", **facts: Unpack[Facts]) -> Operator:
     """A row for a rule function; the first paragraph of its docstring is the formula."""
-    return Operator(rule, "", claim, **facts)
+    return row_of(rule, "", claim, **facts)
 
 
 def counted_as(row: Operator, **facts: Unpack[Facts]) -> Operator:
     """A row for an operator that counts as another does, with other facts."""
-    return Operator(row.rule, row.note, row.claim, **facts)
+    return row_of(row.rule, row.note, row.claim, **facts)
 
 
 def _no_counts(node: Node) -> Counts:

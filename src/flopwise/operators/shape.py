@@ -19,8 +19,11 @@ Type: TypeAlias = Any
 #: The results in order: a shape, of the element type that the row says, or a type; None where nothing is known.
 Types: TypeAlias = "Sequence[Type | Dims | None]"
 
+#: An element: a number, a flag, a text, a size, or None where it is not known.
+Element: TypeAlias = Any
+
 #: The elements of small results in row-major order, None for those that are not known.
-Elements: TypeAlias = "Sequence[tuple[Any, ...] | None]"
+Elements: TypeAlias = "Sequence[tuple[Element, ...] | None]"
 
 
 class Call(Protocol):
@@ -74,7 +77,7 @@ class Call(Protocol):
     def dtype(self, place: int) -> str:
         """The element type of an input; float32 where it is unknown."""
 
-    def elements(self, place: int) -> tuple[Any, ...]:
+    def elements(self, place: int) -> tuple[Element, ...]:
         """The elements of a small input in row-major order, None for one that is not known.
 
         Raises:
@@ -87,13 +90,13 @@ class Call(Protocol):
     def number(self, place: int) -> int | None:
         """The one element of an input; None when it is not known."""
 
-    def attr(self, name: str, default: Any = None) -> Any:
+    def attr(self, name: str, default: object = None) -> Any:
         """An attribute as the file has it."""
 
     def constant(self, name: str) -> Type | None:
         """The type of a stored tensor in an attribute, with its elements where it is small."""
 
-    def attribute(self, name: str, default: Any) -> Any:
+    def attribute(self, name: str, default: object) -> Any:
         """An attribute, of the type of its default.
 
         Raises:
@@ -131,7 +134,7 @@ class Call(Protocol):
             UnresolvedError: no tensor has such extents.
         """
 
-    def known(self, dtype: str, dims: Dims, elements: Sequence[Any]) -> Type:
+    def known(self, dtype: str, dims: Dims, elements: Sequence[object]) -> Type:
         """The type of a tensor with its elements."""
 
     def sequence(
@@ -306,6 +309,7 @@ __all__ = [
     "Call",
     "Dims",
     "Dtypes",
+    "Element",
     "Elements",
     "Most",
     "ShapeRule",

@@ -58,15 +58,15 @@ class Most(int):
         made.high, made.low = high, _low(low)
         return made
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Any:
         return NotImplemented if _foreign(other) else Most(self.high + _high(other), self.low + _low(other))
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: object) -> Any:
         return NotImplemented if _foreign(other) else Most(self.high - _low(other), self.low - _high(other))
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: object) -> Any:
         return NotImplemented if _foreign(other) else Most(_high(other) - self.low, _low(other) - self.high)
 
     def __neg__(self) -> Any:
@@ -78,7 +78,7 @@ class Most(int):
     def __abs__(self) -> Any:
         return self if self.low >= 0 else Most(larger(abs(self.low), abs(self.high)))
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: object) -> Any:
         if _foreign(other):
             return NotImplemented
         if self.low >= 0 and _low(other) >= 0:
@@ -87,35 +87,35 @@ class Most(int):
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: object) -> Any:
         return NotImplemented if _foreign(other) else _divided(self, other)
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: object) -> Any:
         return NotImplemented if _foreign(other) else _divided(other, self)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: object) -> Any:
         if _foreign(other):
             return NotImplemented
         if _low(other) <= 0:
             raise UnresolvedError
         return Most(_high(other) - 1)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: object) -> Any:
         if self.low <= 0:
             raise UnresolvedError
         return Most(self.high - 1)
 
-    def __pow__(self, power: Any, modulo: Any = None) -> Any:
+    def __pow__(self, power: Any, modulo: object = None) -> Any:
         if type(power) is not int or power < 0 or self.low < 0:
             raise UnresolvedError
         return Most(self.high**power, self.low**power)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: object) -> Any:
         raise UnresolvedError
 
     __rtruediv__ = __divmod__ = __rdivmod__ = __lshift__ = __rshift__ = __truediv__
 
-    def __rpow__(self, base: Any, modulo: Any = None) -> Any:
+    def __rpow__(self, base: object, modulo: object = None) -> Any:
         raise UnresolvedError
 
     def __eq__(self, other: object) -> bool:
@@ -125,16 +125,16 @@ class Most(int):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: object) -> bool:
         return _certain(self.high < _low(other), self.low < _high(other))
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: object) -> bool:
         return _certain(self.high <= _low(other), self.low <= _high(other))
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: object) -> bool:
         return _certain(self.low > _high(other), self.high > _low(other))
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: object) -> bool:
         return _certain(self.low >= _high(other), self.high >= _low(other))
 
     def __bool__(self) -> bool:
@@ -191,16 +191,16 @@ class _Open(int):
 
     precedence = 3
 
-    def _open(self, *_: Any) -> Any:
+    def _open(self, *_: object) -> Any:
         return self
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _open
     __mod__ = __rmod__ = __neg__ = __pos__ = __abs__ = _open
 
-    def __pow__(self, power: Any, modulo: Any = None) -> Any:
+    def __pow__(self, power: object, modulo: object = None) -> Any:
         return self
 
-    def _undecided(self, *_: Any) -> Any:
+    def _undecided(self, *_: object) -> Any:
         raise UnresolvedError
 
     __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __truediv__ = __rtruediv__ = __rpow__ = _undecided
@@ -301,7 +301,7 @@ def _divided(one: Any, other: Any) -> Any:
     return _between([n // by for n in (_low(one), _high(one)) for by in (_low(other), _high(other))])
 
 
-def _kind(one: Any, other: Any) -> Any:
+def _kind(one: object, other: object) -> Any:
     """The class of the one of two sizes that says what comes of both; None for plain integers."""
     first, second = getattr(one, "precedence", 0), getattr(other, "precedence", 0)
     return type(one) if first > second else type(other) if second else type(one) if first else None
@@ -457,7 +457,7 @@ def axis_of(axis: int | None, rank: int) -> int:
     return place % rank
 
 
-def written(shape: Iterable[Any]) -> str:
+def written(shape: Iterable[object]) -> str:
     """A shape as messages write it.
 
     >>> written((1, Most(3), OPEN))

@@ -118,17 +118,9 @@ _ROWS: dict[str, Operator] = {
     "aten::square": each(mul=1, gradient=gradient.each("G × 2x", gradient.x, mul=2)),
     "aten::cube": each("x × x × x", mul=2, gradient=gradient.each("G × 3x²", gradient.x, mul=3)),
     "aten::rsqrt": each("1 / √x", sqrt=1, div=1, gradient=gradient.each("−½ G y³", gradient.y, mul=4)),
-    "aten::trunc": each(
-        "rounding picks one of the two neighbouring integers",
-        cmp=1,
-        gradient=gradient.FLAT,
-    ),
+    "aten::trunc": each("rounding picks one of the two neighbouring integers", cmp=1, gradient=gradient.FLAT),
     "aten::round_scaled": each(
-        "round(x × 10ᵈ) / 10ᵈ, or the other way round for d < 0",
-        mul=1,
-        cmp=1,
-        div=1,
-        gradient=gradient.FLAT,
+        "round(x × 10ᵈ) / 10ᵈ, or the other way round for d < 0", mul=1, cmp=1, div=1, gradient=gradient.FLAT
     ),
     "aten::frac": each("x − trunc(x)", cmp=1, add=1, gradient=gradient.nothing("G passes")),
     "aten::exp2": each(exp=1, gradient=gradient.each("G × y × ln 2", gradient.y, mul=2)),

@@ -268,20 +268,11 @@ OPERATORS: dict[str, Operator] = {
             *("MemoryData", "DummyData", "AnnotatedData"),
         )
     },
-    "caffe::Silence": nothing(
-        "takes a blob so that it is not printed",
-        gradient=gradient.GOES_BACK,
-    ),
+    "caffe::Silence": nothing("takes a blob so that it is not printed", gradient=gradient.GOES_BACK),
     "caffe::HDF5Output": nothing("writes blobs to a file", gradient=gradient.GOES_BACK),
     # Moving and selecting.
-    "caffe::Crop": nothing(
-        "copies the elements within the bounds of another blob",
-        gradient=gradient.GOES_BACK,
-    ),
-    "caffe::Filter": nothing(
-        "copies the samples that a selector picks",
-        gradient=gradient.GOES_BACK,
-    ),
+    "caffe::Crop": nothing("copies the elements within the bounds of another blob", gradient=gradient.GOES_BACK),
+    "caffe::Filter": nothing("copies the samples that a selector picks", gradient=gradient.GOES_BACK),
     "caffe::Im2col": nothing(
         "copies each window into a column", gradient=gradient.each("a cell is in several columns", gradient.none, add=1)
     ),

@@ -7,10 +7,9 @@ import math
 import operator
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from flopwise.operators.elements.places import picked, spread
-from flopwise.operators.shape import Call, Elements
+from flopwise.operators.shape import Call, Element, Elements
 from flopwise.operators.size import Dims, Most, UnresolvedError, axis_of, larger, smaller
 
 _Rule = Callable[[Call, Sequence[Dims]], Elements]
@@ -22,7 +21,7 @@ _BITS = {"int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32"
 _NARROW = {"float32": "f", "float16": "e"}
 
 
-def held(element: Any, dtype: str | None) -> Any:
+def held(element: Element, dtype: str | None) -> Element:
     """A result as its element type has it; None where the type's own arithmetic would give something else."""
     if type(element) is int:
         bits = _BITS.get(dtype or "", 0)
@@ -60,12 +59,12 @@ def _tried(function: Callable[..., object], row: Sequence[object]) -> object:
         return None
 
 
-def _folded(function: Callable[[Any, Any], Any]) -> _Rule:
+def _folded(function: Callable[[Element, Element], Element]) -> _Rule:
     """The rule of an operator that takes any number of inputs two by two."""
     return _each(lambda *row: functools.reduce(function, row))
 
 
-def quotient(a: object, b: Any) -> object:
+def quotient(a: object, b: Element) -> object:
     """a / b; of integers towards zero."""
     if isinstance(a, int) and isinstance(b, int):
         if b >= 0 if type(b) is Most else b > 0:  # by 0 nothing is divided
@@ -74,7 +73,7 @@ def quotient(a: object, b: Any) -> object:
     return a / b
 
 
-def _power(a: Any, b: Any) -> Any:
+def _power(a: Element, b: Element) -> Element:
     if isinstance(a, int) and type(b) is float and b.is_integer():
         b = int(b)
     if type(a) is float and type(b) not in (int, float):
@@ -85,15 +84,15 @@ def _power(a: Any, b: Any) -> Any:
     return None if isinstance(raised, complex) else raised
 
 
-def least(a: Any, b: Any) -> Any:
+def least(a: Element, b: Element) -> Element:
     return smaller(a, b) if isinstance(a, int) and isinstance(b, int) else min(a, b)
 
 
-def largest(a: Any, b: Any) -> Any:
+def largest(a: Element, b: Element) -> Element:
     return larger(a, b) if isinstance(a, int) and isinstance(b, int) else max(a, b)
 
 
-def _equal(a: Any, b: Any) -> bool | None:
+def _equal(a: Element, b: Element) -> bool | None:
     if type(a) is Most or type(b) is Most:
         if type(b) is Most:
             a, b = b, a
@@ -102,11 +101,11 @@ def _equal(a: Any, b: Any) -> bool | None:
     return bool(a == b)
 
 
-def _rounded(way: Callable[[Any], Any]) -> _Rule:
+def _rounded(way: Callable[[Element], Element]) -> _Rule:
     """The rule of an operator that makes numbers whole, which keep their element type."""
 
     def rule(call: Call, shapes: Sequence[Dims]) -> Elements:
-        def whole(x: Any) -> Any:
+        def whole(x: Element) -> Element:
             if isinstance(x, int):
                 return x
             made = way(x) if type(x) is float else x.rounded_to(way, call.dtype(0))
@@ -117,11 +116,11 @@ def _rounded(way: Callable[[Any], Any]) -> _Rule:
     return rule
 
 
-def _root(x: Any) -> Any:
+def _root(x: Element) -> Element:
     return math.sqrt(x) if type(x) in (int, float) else None
 
 
-def _remainder_as_dividend(a: Any, b: Any) -> Any:
+def _remainder_as_dividend(a: Element, b: Element) -> Element:
     if type(a) is float:
         return math.fmod(a, b)
     return abs(a) % abs(b) if a >= 0 else -(abs(a) % abs(b))
@@ -205,7 +204,7 @@ def _chosen(flag: object, yes: object, no: object) -> object:
     return Most(high, low)
 
 
-def _reduced(function: Callable[[list[Any]], Any]) -> _Rule:
+def _reduced(function: Callable[[list[Element]], Element]) -> _Rule:
     """The rule of a reduction along axes."""
 
     def rule(call: Call, shapes: Sequence[Dims]) -> Elements:
@@ -222,7 +221,7 @@ def _reduced(function: Callable[[list[Any]], Any]) -> _Rule:
     return rule
 
 
-def _mean(group: list[Any]) -> object:
+def _mean(group: list[Element]) -> object:
     return sum(group) / len(group) if isinstance(group[0], float) else quotient(sum(group), len(group))
 
 
@@ -258,13 +257,13 @@ def converted(call: Call, shapes: Sequence[Dims]) -> Elements:
     return [tuple([None if x is None else held(_tried(convert, (x, before)), target) for x in call.elements(0)])]
 
 
-def _to_whole(x: Any, before: str) -> Any:
+def _to_whole(x: Element, before: str) -> Element:
     if isinstance(x, int):
         return x + 0 if type(x) is bool else x
     return int(x) if type(x) in (float, str) else x.rounded_to(math.trunc, before)
 
 
-def _to_float(x: Any, before: str) -> Any:
+def _to_float(x: Element, before: str) -> Element:
     if type(x) in (int, bool, str):
         return float(x)
     return x if type(x) in (float, Most) or isinstance(x, float) else x.ratio()
@@ -274,7 +273,7 @@ def _to_flag(x: object, before: str) -> object:
     return bool(x)
 
 
-_CONVERSIONS: dict[str, Callable[[Any, str], Any]] = {
+_CONVERSIONS: dict[str, Callable[[Element, str], Element]] = {
     "int": _to_whole,
     "uint": _to_whole,
     "float": _to_float,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from flopwise.operators.shape import Element
 from flopwise.operators.size import Dims, UnresolvedError, product
 
 
@@ -33,7 +33,7 @@ def picked(shape: Sequence[int], indices: Sequence[Iterable[int]]) -> list[int]:
     return places
 
 
-def spread(elements: tuple[Any, ...], shape: Dims, target: Dims) -> tuple[Any, ...]:
+def spread(elements: tuple[Element, ...], shape: Dims, target: Dims) -> tuple[Element, ...]:
     """Elements broadcast to a shape.
 
     >>> spread((1, 2), (2, 1), (2, 3))
@@ -48,7 +48,7 @@ def spread(elements: tuple[Any, ...], shape: Dims, target: Dims) -> tuple[Any, .
     return tuple([elements[place] for place in picked(padded, indices)])
 
 
-def number(element: Any) -> int:
+def number(element: Element) -> int:
     """An element as a plain whole number.
 
     Raises:

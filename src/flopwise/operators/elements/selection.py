@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from flopwise.operators.elements.places import picked
-from flopwise.operators.shape import Call, Elements
+from flopwise.operators.shape import Call, Element, Elements
 from flopwise.operators.size import Dims, UnresolvedError, axis_of
 
 
-def _numbers(call: Call, place: int) -> tuple[Any, ...] | None:
+def _numbers(call: Call, place: int) -> tuple[Element, ...] | None:
     """The elements of an input if all of them are plain numbers."""
     try:
         elements = call.elements(place)
@@ -19,12 +18,12 @@ def _numbers(call: Call, place: int) -> tuple[Any, ...] | None:
     return elements if all(type(element) in (int, float, bool) for element in elements) else None
 
 
-def distinct(call: Call) -> list[tuple[tuple[Any, ...], list[int]]] | None:
+def distinct(call: Call) -> list[tuple[tuple[Element, ...], list[int]]] | None:
     """The distinct elements or slices of X, each with its places, in the order of the result; None if not known."""
     x, data, named = call.shape(0), _numbers(call, 0), call.attr("axis")
     if data is None or not all(type(n) is int for n in x):
         return None
-    places: dict[tuple[Any, ...], list[int]] = {}
+    places: dict[tuple[Element, ...], list[int]] = {}
     if named is None:
         for place, element in enumerate(data):
             places.setdefault((element,), []).append(place)

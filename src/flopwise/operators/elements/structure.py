@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from flopwise.operators.elements.places import number, picked, strides
-from flopwise.operators.shape import Call, Elements
+from flopwise.operators.shape import Call, Element, Elements
 from flopwise.operators.size import OPEN, Dims, Most, UnresolvedError, axis_of, product, settled
 
 
@@ -56,7 +55,7 @@ def gathered(call: Call, shapes: Sequence[Dims]) -> Elements:
     axis = axis_of(call.attr("axis", 0), len(x))
     inner, extent = product(x[axis + 1 :]), x[axis]
     indices = [None if i is None else number(i) for i in call.elements(1)]
-    made: list[Any] = []
+    made: list[Element] = []
     for outer in range(product(x[:axis])):
         for index in indices:
             if index is None:
@@ -174,7 +173,7 @@ def non_zero(call: Call, shapes: Sequence[Dims]) -> Elements:
     return [tuple([place // step % n for n, step in zip(x, strides(x), strict=True) for place in places])]
 
 
-def _extreme(best: Callable[..., Any]) -> Callable[[Call, Sequence[Dims]], Elements]:
+def _extreme(best: Callable[..., Element]) -> Callable[[Call, Sequence[Dims]], Elements]:
     def rule(call: Call, shapes: Sequence[Dims]) -> Elements:
         x, data = call.shape(0), call.elements(0)
         axis = axis_of(call.attr("axis", 0), len(x))
@@ -210,7 +209,7 @@ def gathered_slices(call: Call, shapes: Sequence[Dims]) -> Elements:
     if call.attr("batch_dims", 0) or not width:
         raise UnresolvedError
     indices, inner = [number(i) for i in call.elements(1)], product(x[width:])
-    made: list[Any] = []
+    made: list[Element] = []
     for row in range(len(indices) // width):
         start = _start(indices[row * width : row * width + width], x, step)
         made += data[start : start + inner]

@@ -177,17 +177,17 @@ OPERATORS: dict[str, Operator] = {
         inputs=inputs(FACTOR, FACTOR, FACTOR),
         gradient=gradient.by("attention:attention", "attention:keeps", again="attention:recomputed"),
         needed=needed_attention,
-        shape=shape.by("algebra:attention"),
+        shape="algebra:attention",
         dtype=shape.dtypes("algebra:attention_types"),
     ),
     "LinearAttention": by(
         linear_attention,
         inputs=inputs(FACTOR, FACTOR, FACTOR),
-        shape=shape.by("algebra:linear_attention"),
+        shape="algebra:linear_attention",
         dtype=shape.dtypes("algebra:linear_attention_types"),
     ),
     "ai.onnx.preview::FlexAttention": by(
-        flex_attention, inputs=inputs(FACTOR, FACTOR, FACTOR), shape=shape.by("algebra:flex_attention")
+        flex_attention, inputs=inputs(FACTOR, FACTOR, FACTOR), shape="algebra:flex_attention"
     ),
     "RotaryEmbedding": by(
         rotary_embedding, gradient=gradient.by("attention:rotary", gradient.inputs_at(1, 2)), shape=shape.alike

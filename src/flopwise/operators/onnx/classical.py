@@ -177,37 +177,31 @@ _LOOK_UP = "looks each element up in a table"
 
 OPERATORS: dict[str, Operator] = {
     "ai.onnx.ml::LinearClassifier": by(
-        linear_classifier, shape=shape.by("standard:classes"), dtype=shape.dtypes("standard:class_types")
+        linear_classifier, shape="standard:classes", dtype=shape.dtypes("standard:class_types")
     ),
-    "ai.onnx.ml::LinearRegressor": by(linear_regressor, shape=shape.typed("standard:linear")),
+    "ai.onnx.ml::LinearRegressor": by(linear_regressor, types="standard:linear"),
     "ai.onnx.ml::SVMClassifier": by(
-        svm_classifier, "bound", shape=shape.by("standard:classes"), dtype=shape.dtypes("standard:class_types")
+        svm_classifier, "bound", shape="standard:classes", dtype=shape.dtypes("standard:class_types")
     ),
-    "ai.onnx.ml::SVMRegressor": by(svm_regressor, shape=shape.typed("standard:support_vectors")),
-    "ai.onnx.ml::Normalizer": by(normalizer, shape=shape.typed("standard:floats")),
-    "ai.onnx.ml::Scaler": by(scaler, shape=shape.typed("standard:floats")),
+    "ai.onnx.ml::SVMRegressor": by(svm_regressor, types="standard:support_vectors"),
+    "ai.onnx.ml::Normalizer": by(normalizer, types="standard:floats"),
+    "ai.onnx.ml::Scaler": by(scaler, types="standard:floats"),
     "ai.onnx.ml::Binarizer": each("x > threshold", cmp=1, shape=shape.alike),
     "ai.onnx.ml::Imputer": each("x or another value, by x being the one to be replaced", cmp=1, shape=shape.alike),
     "ai.onnx.ml::CategoryMapper": nothing(_LOOK_UP, shape=shape.alike, dtype=shape.dtypes("standard:mapped_type")),
     "ai.onnx.ml::LabelEncoder": nothing(_LOOK_UP, shape=shape.alike, dtype=shape.dtypes("standard:label_type")),
     "ai.onnx.ml::OneHotEncoder": nothing(
-        "writes a one at the place of each category and zeros elsewhere",
-        shape=shape.by("standard:encoded"),
-        dtype="float32",
+        "writes a one at the place of each category and zeros elsewhere", shape="standard:encoded", dtype="float32"
     ),
     "ai.onnx.ml::DictVectorizer": nothing(
-        "copies the values of a map to the places of their keys", shape=shape.by("standard:vocabulary")
+        "copies the values of a map to the places of their keys", shape="standard:vocabulary"
     ),
     "ai.onnx.ml::CastMap": nothing(
         "copies the values of a map in the order of their keys",
-        shape=shape.by("standard:map_values"),
+        shape="standard:map_values",
         dtype=shape.dtypes("standard:map_type"),
     ),
-    "ai.onnx.ml::ZipMap": nothing("hands the same elements on as a map", shape=shape.by("sequences:scores")),
-    "ai.onnx.ml::ArrayFeatureExtractor": nothing(
-        "copies the elements that indices pick", shape=shape.by("picking:features")
-    ),
-    "ai.onnx.ml::FeatureVectorizer": nothing(
-        "copies elements to other places", shape=shape.typed("standard:side_by_side")
-    ),
+    "ai.onnx.ml::ZipMap": nothing("hands the same elements on as a map", shape="sequences:scores"),
+    "ai.onnx.ml::ArrayFeatureExtractor": nothing("copies the elements that indices pick", shape="picking:features"),
+    "ai.onnx.ml::FeatureVectorizer": nothing("copies elements to other places", types="standard:side_by_side"),
 }

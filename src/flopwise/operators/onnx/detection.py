@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flopwise.graph import Dim, Node
-from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, required
 from flopwise.operators.operator import Operator, by
@@ -53,6 +52,6 @@ def _divided_up(count: Dim, parts: Dim) -> int:
 
 
 OPERATORS: dict[str, Operator] = {
-    "RoiAlign": by(roi_align, "bound", shape=shape.by("windows:regions")),
-    "MaxRoiPool": by(max_roi_pool, "bound", shape=shape.by("windows:regions")),
+    "RoiAlign": by(roi_align, "bound", shape="windows:regions"),
+    "MaxRoiPool": by(max_roi_pool, "bound", shape="windows:regions"),
 }

@@ -35,7 +35,7 @@ OPERATORS: dict[str, Operator] = {
     "ScaledTanh": each("α tanh(βx)", mul=2, tanh=1, shape=shape.alike, in_place=True),
     "ParametricSoftplus": each("α log(exp(βx) + 1)", mul=2, exp=1, add=1, log=1, shape=shape.alike, in_place=True),
     "ImageScaler": by(image_scaler, shape=shape.alike),
-    "FC": by(fully_connected, shape=shape.typed("standard:fully_connected")),
+    "FC": by(fully_connected, types="standard:fully_connected"),
     "GRUUnit": each(
         "h × z + tanh(c) × (1 − z), z = sigmoid(update); the reset gate is applied before",
         SIGMOID,
@@ -44,10 +44,10 @@ OPERATORS: dict[str, Operator] = {
         mul=2,
         shape=shape.alike,
     ),
-    "ConstantFill": nothing(_FILL, shape=shape.typed("standard:constant_filled")),
-    "GivenTensorFill": nothing(_FILL, shape=shape.typed("standard:filled")),
-    "Crop": nothing(_PICK, shape=shape.typed("standard:cropped"), effects=PICKS),
-    "DynamicSlice": nothing(_PICK, shape=shape.typed("standard:sliced"), effects=PICKS),
+    "ConstantFill": nothing(_FILL, types="standard:constant_filled"),
+    "GivenTensorFill": nothing(_FILL, types="standard:filled"),
+    "Crop": nothing(_PICK, types="standard:cropped", effects=PICKS),
+    "DynamicSlice": nothing(_PICK, types="standard:sliced", effects=PICKS),
     "LoopIndexTensor": nothing(_PICK, effects=PICKS),
     "ATen": unknown("stands for any operator of PyTorch's ATen library, and ONNX never specified them"),
 }

@@ -48,15 +48,11 @@ def multinomial(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "RandomNormal": by(
-        normal, effects=frozenset({"random"}), shape=shape.by("making:stated"), dtype=shape.dtype_of("dtype")
-    ),
+    "RandomNormal": by(normal, effects=frozenset({"random"}), shape="making:stated", dtype=shape.dtype_of("dtype")),
     "RandomNormalLike": by(
         normal, effects=frozenset({"random", "no gradient"}), shape=shape.alike, dtype=shape.dtype_of("dtype", 0)
     ),
-    "RandomUniform": by(
-        uniform, effects=frozenset({"random"}), shape=shape.by("making:stated"), dtype=shape.dtype_of("dtype")
-    ),
+    "RandomUniform": by(uniform, effects=frozenset({"random"}), shape="making:stated", dtype=shape.dtype_of("dtype")),
     "RandomUniformLike": by(
         uniform, effects=frozenset({"random", "no gradient"}), shape=shape.alike, dtype=shape.dtype_of("dtype", 0)
     ),
@@ -71,7 +67,7 @@ OPERATORS: dict[str, Operator] = {
         multinomial,
         "bound",
         effects=frozenset({"random", "no gradient"}),
-        shape=shape.by("making:draws"),
+        shape="making:draws",
         dtype=shape.dtype_of("dtype", "int32"),
     ),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
-from flopwise.operators import gradient, shape
+from flopwise.operators import gradient
 from flopwise.operators.complex import Complex
 from flopwise.operators.counts import SILU, Counts
 from flopwise.operators.einsum import einsum
@@ -111,11 +111,7 @@ def det(node: Node) -> Counts:
     size = extent(node, x, -1)
     pivots = size * (size + 1) // 2
     once = Counts(
-        mac=(size - 1) * size * (2 * size - 1) // 6,
-        div=size * (size - 1) // 2,
-        bit=pivots + size,
-        cmp=pivots,
-        mul=size,
+        mac=(size - 1) * size * (2 * size - 1) // 6, div=size * (size - 1) // 2, bit=pivots + size, cmp=pivots, mul=size
     )
     return once * product(x.dims[:-2])
 
@@ -145,50 +141,50 @@ OPERATORS: dict[str, Operator] = {
         complex=_by_parts(conv),
         inputs=inputs(FACTOR, factor("conv", role="weight"), WEIGHT),
         gradient=gradient.by("linear:conv", gradient.first_two),
-        shape=shape.by("windows:conv"),
+        shape="windows:conv",
     ),
     "ConvTranspose": by(
         conv_transpose,
         complex=_by_parts(conv_transpose),
         inputs=inputs(FACTOR, factor("conv transpose", role="weight"), WEIGHT),
         gradient=gradient.by("linear:conv_transpose", gradient.first_two),
-        shape=shape.by("windows:conv_transpose"),
+        shape="windows:conv_transpose",
     ),
     "DeformConv": by(
         deform_conv,
         inputs=inputs(FACTOR, factor("conv")),
         gradient=gradient.by("linear:deform_conv", gradient.inputs_at(0, 1, 2, 4)),
-        shape=shape.by("windows:conv"),
+        shape="windows:conv",
     ),
     "CausalConvWithState": by(
         causal_conv_with_state,
         inputs=inputs(FACTOR, FACTOR),
         gradient=gradient.by("linear:causal_conv", gradient.factors),
-        shape=shape.by("algebra:causal_conv"),
+        shape="algebra:causal_conv",
     ),
     "Col2Im": each_input(
         Counts(add=1),
         note="each element of a block is added to the image; positions in the padding are not subtracted",
         gradient=gradient.nothing("each element of a block takes its element of G"),
-        shape=shape.by("windows:col2im"),
+        shape="windows:col2im",
     ),
     "Gemm": by(
         gemm,
         inputs=inputs(factor("left", "transA"), factor("right", "transB", role="weight"), WEIGHT),
         gradient=gradient.by("linear:gemm", gradient.factors),
-        shape=shape.by("algebra:gemm"),
+        shape="algebra:gemm",
     ),
     "MatMul": by(
         matmul,
         inputs=inputs(factor("left", role="weight"), factor("right", role="weight")),
         gradient=gradient.by("linear:matmul", gradient.factors),
-        shape=shape.by("algebra:matmul"),
+        shape="algebra:matmul",
     ),
     "Einsum": by(
         einsum,
         inputs=inputs(repeated=(factor("equation"),)),
         gradient=gradient.by("linear:einsum", "linear:einsum_keeps"),
-        shape=shape.by("algebra:einsum"),
+        shape="algebra:einsum",
     ),
-    "Det": by(det, "bound", shape=shape.by("algebra:determinant")),
+    "Det": by(det, "bound", shape="algebra:determinant"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flopwise.graph import Node
-from flopwise.operators import gradient, shape
+from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.operator import Operator, by
 
@@ -44,11 +44,11 @@ OPERATORS: dict[str, Operator] = {
     "NegativeLogLikelihoodLoss": by(
         negative_log_likelihood_loss,
         gradient=gradient.by("losses:negative_log_likelihood", gradient.inputs_at(1, 2)),
-        shape=shape.by("making:loss"),
+        shape="making:loss",
     ),
     "SoftmaxCrossEntropyLoss": by(
         softmax_cross_entropy_loss,
         gradient=gradient.by("losses:softmax_cross_entropy", "losses:probabilities"),
-        shape=shape.by("making:loss"),
+        shape="making:loss",
     ),
 }

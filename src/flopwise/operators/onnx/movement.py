@@ -4,12 +4,14 @@ search or select by the data, whose work is bounded from above.
 
 from __future__ import annotations
 
+from functools import partial
+
 from flopwise.graph import Dim, Node
 from flopwise.operators import gradient, shape, views
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
 from flopwise.operators.inputs import DATA, LIKE, SETTING, WEIGHT, inputs
-from flopwise.operators.operator import PICKS, Operator, by, each_input, nothing
+from flopwise.operators.operator import PICKS, Effect, Operator, by, each_input, nothing
 
 #: What a scatter does to an element that it does not merely overwrite.
 _REDUCTIONS: dict[str, Counts] = {
@@ -94,47 +96,57 @@ _CONVERT = "converts the element type"
 _SHAPE = "reads the shape, not the data"
 _FILL = "writes values that are known beforehand"
 
+#: A row for an operator whose result is a view of the same elements, in the same order.
+_reshaped = partial(
+    nothing,
+    "reads the same elements under another shape",
+    gradient=gradient.GOES_BACK,
+    view=views.always,
+    carries="moved",
+    value="structure:same",
+)
+
+#: For one whose gradient goes back to where the elements came from; and of these, whose result holds elements of X.
+_moves = partial(nothing, gradient=gradient.GOES_BACK)
+_copies = partial(_moves, carries="some")
+
+#: For one that repeats elements, whose gradients are summed up; and for one that picks them by index.
+_repeats = partial(
+    nothing, "repeats elements", gradient=gradient.by("movement:repeated", gradient.none), view=views.same_shape
+)
+_picks = partial(
+    nothing, _PICK, gradient=gradient.by("movement:picked", gradient.indices), carries="some", effects=PICKS
+)
+
+#: For one that converts the element type.
+_converts = partial(
+    _moves,
+    _CONVERT,
+    view=views.same_type,
+    in_place=True,
+    carries="same",
+    shape=shape.alike,
+    value="arithmetic:converted",
+)
+
+#: For one whose result does not change with small changes of its inputs, and of these, that reads shapes alone.
+_flat = partial(nothing, effects=frozenset({"no gradient"}))
+_asks = partial(nothing, _SHAPE, effects=frozenset({"shape query", "no gradient"}), dtype="int64")
+
+#: Facts of all that overwrite elements by index.
+_UPDATES: frozenset[Effect] = frozenset({"updates"})
+_SCATTERED = gradient.by("movement:scatter", gradient.indices)
+
+#: The gradient of what picks each element at most once.
+_ONCE = "G goes back to the elements that were picked, each at most once"
+
 OPERATORS: dict[str, Operator] = {
     # The same elements under another shape.
-    "Reshape": nothing(
-        "reads the same elements under another shape",
-        gradient=gradient.GOES_BACK,
-        view=views.always,
-        carries="moved",
-        shape=shape.by("reshaping:reshape"),
-        value=shape.elements("structure:same"),
-    ),
-    "Flatten": nothing(
-        "reads the same elements under another shape",
-        gradient=gradient.GOES_BACK,
-        view=views.always,
-        carries="moved",
-        shape=shape.by("reshaping:flatten"),
-        value=shape.elements("structure:same"),
-    ),
-    "Squeeze": nothing(
-        "reads the same elements under another shape",
-        gradient=gradient.GOES_BACK,
-        view=views.always,
-        carries="moved",
-        shape=shape.by("reshaping:squeeze"),
-        value=shape.elements("structure:same"),
-    ),
-    "Unsqueeze": nothing(
-        "reads the same elements under another shape",
-        gradient=gradient.GOES_BACK,
-        view=views.always,
-        carries="moved",
-        shape=shape.by("reshaping:unsqueeze"),
-        value=shape.elements("structure:same"),
-    ),
-    "Identity": nothing(
-        "passes its input on",
-        gradient=gradient.GOES_BACK,
-        view=views.always,
-        carries="same",
-        shape=shape.by("making:identity"),
-    ),
+    "Reshape": _reshaped(shape="reshaping:reshape"),
+    "Flatten": _reshaped(shape="reshaping:flatten"),
+    "Squeeze": _reshaped(shape="reshaping:squeeze"),
+    "Unsqueeze": _reshaped(shape="reshaping:unsqueeze"),
+    "Identity": _moves("passes its input on", view=views.always, carries="same", shape="making:identity"),
     "Dropout": nothing(
         "passes its input on at inference",
         inputs=inputs(DATA, SETTING, SETTING),
@@ -145,248 +157,132 @@ OPERATORS: dict[str, Operator] = {
         dtype=shape.dtypes("making:mask_type"),
     ),
     # The same elements in another order, or more than once.
-    "Transpose": nothing(
+    "Transpose": _moves(
         _ORDER,
-        gradient=gradient.GOES_BACK,
         view=views.same_order,
         carries="moved",
         effects=frozenset({"strided"}),
-        shape=shape.by("reshaping:transpose"),
-        value=shape.elements("structure:transposed"),
+        shape="reshaping:transpose",
+        value="structure:transposed",
     ),
-    "DepthToSpace": nothing(
-        _ORDER, gradient=gradient.GOES_BACK, carries="some", shape=shape.by("reshaping:depth_to_space")
+    "DepthToSpace": _copies(_ORDER, shape="reshaping:depth_to_space"),
+    "SpaceToDepth": _copies(_ORDER, shape="reshaping:space_to_depth"),
+    "ReverseSequence": _copies(_ORDER, shape=shape.alike),
+    "Concat": _moves(
+        _ORDER, view=views.of_one, shape="reshaping:concat", value=shape.elements("structure:joined", "some")
     ),
-    "SpaceToDepth": nothing(
-        _ORDER, gradient=gradient.GOES_BACK, carries="some", shape=shape.by("reshaping:space_to_depth")
+    "Split": _copies(
+        _ORDER, view=views.undivided, effects=frozenset({"strided"}), shape="reshaping:split", value="structure:split"
     ),
-    "ReverseSequence": nothing(_ORDER, gradient=gradient.GOES_BACK, carries="some", shape=shape.alike),
-    "Concat": nothing(
-        _ORDER,
-        gradient=gradient.GOES_BACK,
-        view=views.of_one,
-        shape=shape.by("reshaping:concat"),
-        value=shape.elements("structure:joined", "some"),
+    "Expand": _repeats(
+        carries="broadcast", effects=frozenset({"strided"}), shape="reshaping:expand", value="structure:expanded"
     ),
-    "Split": nothing(
-        _ORDER,
-        gradient=gradient.GOES_BACK,
-        view=views.undivided,
-        carries="some",
-        effects=frozenset({"strided"}),
-        shape=shape.by("reshaping:split"),
-        value=shape.elements("structure:split"),
-    ),
-    "Expand": nothing(
-        "repeats elements",
-        gradient=gradient.by("movement:repeated", gradient.none),
-        view=views.same_shape,
-        carries="broadcast",
-        effects=frozenset({"strided"}),
-        shape=shape.by("reshaping:expand"),
-        value=shape.elements("structure:expanded"),
-    ),
-    "Tile": nothing(
-        "repeats elements",
-        gradient=gradient.by("movement:repeated", gradient.none),
-        view=views.same_shape,
-        carries="some",
-        shape=shape.by("reshaping:tile"),
-        value=shape.elements("structure:tiled"),
-    ),
+    "Tile": _repeats(carries="some", shape="reshaping:tile", value="structure:tiled"),
     "Pad": nothing(
         "copies elements between borders that are filled or repeated",
         inputs=inputs(DATA, SETTING, SETTING, SETTING),
         gradient=gradient.by("movement:pad", gradient.none),
         view=views.same_shape,
         carries="some",
-        shape=shape.by("reshaping:pad"),
-        value=shape.elements("structure:padded"),
+        shape="reshaping:pad",
+        value="structure:padded",
     ),
-    "CenterCropPad": nothing(
-        "copies elements between borders that are filled or cropped",
-        gradient=gradient.GOES_BACK,
-        view=views.same_shape,
-        shape=shape.by("reshaping:crop_pad"),
+    "CenterCropPad": _moves(
+        "copies elements between borders that are filled or cropped", view=views.same_shape, shape="reshaping:crop_pad"
     ),
-    "Trilu": nothing(
-        "copies one triangle and fills the other with zeros",
-        gradient=gradient.GOES_BACK,
-        shape=shape.alike,
-        value=shape.elements("structure:triangle"),
+    "Trilu": _moves(
+        "copies one triangle and fills the other with zeros", shape=shape.alike, value="structure:triangle"
     ),
     # Elements picked by index.
     "Slice": nothing(
         _PICK,
-        gradient=gradient.nothing("G goes back to the elements that were picked, each at most once"),
+        gradient=gradient.nothing(_ONCE),
         view=views.unstepped,
         carries="some",
         effects=frozenset({"strided", "picks"}),
-        shape=shape.by("picking:slice_"),
-        value=shape.elements("structure:sliced"),
+        shape="picking:slice_",
+        value="structure:sliced",
     ),
-    "Gather": nothing(
-        _PICK,
-        inputs=inputs(WEIGHT),
-        gradient=gradient.by("movement:picked", gradient.indices),
-        carries="some",
-        effects=PICKS,
-        shape=shape.by("picking:gather"),
-        value=shape.elements("structure:gathered"),
-    ),
-    "GatherElements": nothing(
-        _PICK,
-        gradient=gradient.by("movement:picked", gradient.indices),
-        carries="some",
-        effects=PICKS,
-        shape=shape.by("picking:like_second"),
-        value=shape.elements("structure:gathered_elements"),
-    ),
-    "GatherND": nothing(
-        _PICK,
-        gradient=gradient.by("movement:picked", gradient.indices),
-        carries="some",
-        effects=PICKS,
-        shape=shape.by("picking:gather_nd"),
-        value=shape.elements("structure:gathered_slices"),
-    ),
-    "Scatter": nothing(
-        _OVERWRITE,
-        gradient=gradient.by("movement:scatter", gradient.indices),
-        effects=frozenset({"updates"}),
-        shape=shape.alike,
-    ),
+    "Gather": _picks(inputs=inputs(WEIGHT), shape="picking:gather", value="structure:gathered"),
+    "GatherElements": _picks(shape="picking:like_second", value="structure:gathered_elements"),
+    "GatherND": _picks(shape="picking:gather_nd", value="structure:gathered_slices"),
+    "Scatter": nothing(_OVERWRITE, gradient=_SCATTERED, effects=_UPDATES, shape=shape.alike),
     "ScatterElements": by(
-        scatter,
-        gradient=gradient.by("movement:scatter", gradient.indices),
-        effects=frozenset({"updates"}),
-        shape=shape.alike,
-        value=shape.elements("structure:scattered"),
+        scatter, gradient=_SCATTERED, effects=_UPDATES, shape=shape.alike, value="structure:scattered"
     ),
     "ScatterND": by(
-        scatter,
-        gradient=gradient.by("movement:scatter", gradient.indices),
-        effects=frozenset({"updates"}),
-        shape=shape.alike,
-        value=shape.elements("structure:scattered_slices"),
+        scatter, gradient=_SCATTERED, effects=_UPDATES, shape=shape.alike, value="structure:scattered_slices"
     ),
-    "TensorScatter": nothing(
-        _OVERWRITE, gradient=gradient.GOES_BACK, effects=frozenset({"updates"}), shape=shape.alike
-    ),
+    "TensorScatter": _moves(_OVERWRITE, effects=_UPDATES, shape=shape.alike),
     "MaxUnpool": nothing(
         "copies elements to the places that indices name and fills the rest with zeros",
         gradient=gradient.GOES_BACK._replace(keeps=gradient.indices),
-        shape=shape.by("windows:max_unpool"),
+        shape="windows:max_unpool",
     ),
-    "OneHot": nothing(
+    "OneHot": _flat(
         "writes one of two values by index",
         inputs=inputs(DATA, SETTING, SETTING),
-        effects=frozenset({"no gradient"}),
-        shape=shape.by("picking:one_hot"),
-        value=shape.elements("structure:one_hot"),
+        shape="picking:one_hot",
+        value="structure:one_hot",
         dtype=2,
     ),
     # Types, shapes and values that are known beforehand.
-    "Cast": nothing(
-        _CONVERT,
-        gradient=gradient.GOES_BACK,
-        view=views.same_type,
-        in_place=True,
-        carries="same",
-        shape=shape.alike,
-        value=shape.elements("arithmetic:converted"),
-        dtype=shape.dtype_of("to"),
-    ),
-    "CastLike": nothing(
-        _CONVERT,
-        inputs=inputs(DATA, LIKE),
-        gradient=gradient.GOES_BACK,
-        view=views.same_type,
-        in_place=True,
-        carries="same",
-        shape=shape.alike,
-        value=shape.elements("arithmetic:converted"),
-        dtype=1,
-    ),
-    "BitCast": nothing(
-        "reads the same bits as another type",
-        gradient=gradient.GOES_BACK,
-        shape=shape.alike,
-        dtype=shape.dtype_of("to"),
-    ),
+    "Cast": _converts(dtype=shape.dtype_of("to")),
+    "CastLike": _converts(inputs=inputs(DATA, LIKE), dtype=1),
+    "BitCast": _moves("reads the same bits as another type", shape=shape.alike, dtype=shape.dtype_of("to")),
     "ImageDecoder": nothing(
-        "decodes a compressed image: the work of a file format, not of the model",
-        shape=shape.by("making:image"),
-        dtype="uint8",
+        "decodes a compressed image: the work of a file format, not of the model", shape="making:image", dtype="uint8"
     ),
-    "Shape": nothing(
-        _SHAPE,
-        effects=frozenset({"shape query", "no gradient"}),
-        shape=shape.by("making:shape_of"),
-        value=shape.elements("structure:shape_of", "none"),
-        dtype="int64",
-    ),
-    "Size": nothing(
-        _SHAPE,
-        effects=frozenset({"shape query", "no gradient"}),
-        shape=shape.by("making:scalar"),
-        value=shape.elements("structure:size_of", "none"),
-        dtype="int64",
-    ),
-    "Constant": nothing(_FILL, shape=shape.by("making:constant")),
-    "ConstantOfShape": nothing(
+    "Shape": _asks(shape="making:shape_of", value=shape.elements("structure:shape_of", "none")),
+    "Size": _asks(shape="making:scalar", value=shape.elements("structure:size_of", "none")),
+    "Constant": nothing(_FILL, shape="making:constant"),
+    "ConstantOfShape": _flat(
         _FILL,
-        effects=frozenset({"no gradient"}),
-        shape=shape.by("making:filled"),
+        shape="making:filled",
         value=shape.elements("structure:filled", "none"),
         dtype=shape.dtypes("making:filled_type"),
     ),
-    "EyeLike": nothing(_FILL, effects=frozenset({"no gradient"}), shape=shape.alike, dtype=shape.dtype_of("dtype", 0)),
-    "Range": nothing(
+    "EyeLike": _flat(_FILL, shape=shape.alike, dtype=shape.dtype_of("dtype", 0)),
+    "Range": _flat(
         "numbers positions: an index sequence, not arithmetic on data",
         inputs=inputs(SETTING, SETTING, SETTING),
-        effects=frozenset({"no gradient"}),
-        shape=shape.by("making:counted"),
-        value=shape.elements("structure:counted"),
+        shape="making:counted",
+        value="structure:counted",
     ),
     # Work that depends on the data.
     "TopK": by(
         top_k,
         "bound",
         inputs=inputs(DATA, SETTING),
-        gradient=gradient.nothing("G goes back to the elements that were picked, each at most once", gradient.picks),
-        shape=shape.by("picking:top_k"),
-        value=shape.elements("structure:sorted_first"),
+        gradient=gradient.nothing(_ONCE, gradient.picks),
+        shape="picking:top_k",
+        value="structure:sorted_first",
         dtype=(0, "int64"),
     ),
     "Unique": by(
-        unique,
-        "bound",
-        shape=shape.by("picking:unique"),
-        value=shape.elements("selection:unique", "some"),
-        dtype=(0, "int64"),
+        unique, "bound", shape="picking:unique", value=shape.elements("selection:unique", "some"), dtype=(0, "int64")
     ),
     "NonZero": each_input(
         Counts(cmp=1),
         note="each element is compared with zero; how many pass depends on the data",
         claim="bound",
         effects=frozenset({"no gradient"}),
-        shape=shape.by("picking:non_zero"),
-        value=shape.elements("structure:non_zero"),
+        shape="picking:non_zero",
+        value="structure:non_zero",
         dtype="int64",
     ),
     "Compress": by(
         compress,
         "bound",
-        gradient=gradient.nothing("G goes back to the elements that were picked, each at most once", gradient.indices),
-        shape=shape.by("picking:compress"),
-        value=shape.elements("structure:kept"),
+        gradient=gradient.nothing(_ONCE, gradient.indices),
+        shape="picking:compress",
+        value="structure:kept",
     ),
     "NonMaxSuppression": by(
         non_max_suppression,
         "bound",
         effects=frozenset({"no gradient"}),
-        shape=shape.by("picking:suppression"),
+        shape="picking:suppression",
         value=shape.elements("selection:suppressed", "some"),
         dtype="int64",
     ),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
-from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.operator import Operator, by, unknown
 
@@ -57,11 +56,10 @@ def _optimized(node: Node, each: int) -> int:
 
 
 OPERATORS: dict[str, Operator] = {
-    "ai.onnx.preview.training::Adagrad": by(adagrad, shape=shape.by("standard:updated"), dtype=2),
-    "ai.onnx.preview.training::Adam": by(adam, shape=shape.by("standard:updated"), dtype=2),
-    "ai.onnx.preview.training::Momentum": by(momentum, shape=shape.by("standard:updated"), dtype=2),
+    "ai.onnx.preview.training::Adagrad": by(adagrad, shape="standard:updated", dtype=2),
+    "ai.onnx.preview.training::Adam": by(adam, shape="standard:updated", dtype=2),
+    "ai.onnx.preview.training::Momentum": by(momentum, shape="standard:updated", dtype=2),
     "ai.onnx.preview.training::Gradient": unknown(
-        "runs the backward pass of the part of the model between the tensors that it names",
-        shape=shape.typed("standard:gradients"),
+        "runs the backward pass of the part of the model between the tensors that it names", types="standard:gradients"
     ),
 }

@@ -53,37 +53,31 @@ OPERATORS: dict[str, Operator] = {
         add=1,
         inputs=inputs(WEIGHT, WEIGHT),
         gradient=gradient.by("pointwise:shared", gradient.none),
-        value=shape.elements("arithmetic:add"),
+        value="arithmetic:add",
     ),
-    "Sub": in_place(
-        add=1, gradient=gradient.by("pointwise:sub", gradient.none), value=shape.elements("arithmetic:subtract")
-    ),
+    "Sub": in_place(add=1, gradient=gradient.by("pointwise:sub", gradient.none), value="arithmetic:subtract"),
     "Mul": in_place(
         mul=1,
         inputs=inputs(WEIGHT, WEIGHT),
         gradient=gradient.by("pointwise:mul", gradient.factors),
-        value=shape.elements("arithmetic:multiply"),
+        value="arithmetic:multiply",
     ),
-    "Div": in_place(
-        div=1, gradient=gradient.by("pointwise:div", "pointwise:div_keeps"), value=shape.elements("arithmetic:divide")
-    ),
+    "Div": in_place(div=1, gradient=gradient.by("pointwise:div", "pointwise:div_keeps"), value="arithmetic:divide"),
     "Mod": in_place(
         "a remainder takes a division",
         div=1,
         gradient=gradient.by("pointwise:remainder", "pointwise:remainder_keeps"),
-        value=shape.elements("arithmetic:remainder"),
+        value="arithmetic:remainder",
     ),
     "Pow": in_place(
         "whatever the exponent",
         pow=1,
         inputs=inputs(DATA, Input("setting", trained=True)),
         gradient=gradient.by("pointwise:power", "pointwise:power_keeps"),
-        value=shape.elements("arithmetic:power"),
+        value="arithmetic:power",
     ),
     "Sqrt": in_place(
-        sqrt=1,
-        gradient=gradient.each("G / (2 y)", gradient.y, mul=1, div=1),
-        value=shape.elements("arithmetic:square_root"),
+        sqrt=1, gradient=gradient.each("G / (2 y)", gradient.y, mul=1, div=1), value="arithmetic:square_root"
     ),
     "Reciprocal": in_place(div=1, gradient=gradient.each("−G × y²", gradient.y, mul=2, bit=1)),
     "Abs": in_place(
@@ -91,35 +85,24 @@ OPERATORS: dict[str, Operator] = {
         bit=1,
         gradient=gradient.each("G × sign(x)", gradient.x, cmp=1, mul=1),
         complex=of_each(MODULUS, MODULUS + Counts(div=2, mul=2)),
-        value=shape.elements("arithmetic:absolute"),
+        value="arithmetic:absolute",
     ),
-    "Neg": in_place(
-        _SIGN_BIT, bit=1, gradient=gradient.each("−G", gradient.none, bit=1), value=shape.elements("arithmetic:negate")
-    ),
+    "Neg": in_place(_SIGN_BIT, bit=1, gradient=gradient.each("−G", gradient.none, bit=1), value="arithmetic:negate"),
     "Sign": in_place(
         "one three-way comparison with zero",
         cmp=1,
         gradient=gradient.FLAT,
         complex=of_each(MODULUS + Counts(div=2)),
-        value=shape.elements("arithmetic:sign"),
+        value="arithmetic:sign",
     ),
     "Floor": in_place(
-        "rounding picks one of the two neighbouring integers",
-        cmp=1,
-        gradient=gradient.FLAT,
-        value=shape.elements("arithmetic:floor"),
+        "rounding picks one of the two neighbouring integers", cmp=1, gradient=gradient.FLAT, value="arithmetic:floor"
     ),
     "Ceil": in_place(
-        "rounding picks one of the two neighbouring integers",
-        cmp=1,
-        gradient=gradient.FLAT,
-        value=shape.elements("arithmetic:ceil"),
+        "rounding picks one of the two neighbouring integers", cmp=1, gradient=gradient.FLAT, value="arithmetic:ceil"
     ),
     "Round": in_place(
-        "rounding picks one of the two neighbouring integers",
-        cmp=1,
-        gradient=gradient.FLAT,
-        value=shape.elements("arithmetic:round_"),
+        "rounding picks one of the two neighbouring integers", cmp=1, gradient=gradient.FLAT, value="arithmetic:round_"
     ),
     "Clip": by(
         clip,
@@ -127,7 +110,7 @@ OPERATORS: dict[str, Operator] = {
         gradient=gradient.by("pointwise:clip", gradient.x),
         in_place=True,
         shape=shape.alike,
-        value=shape.elements("arithmetic:clipped"),
+        value="arithmetic:clipped",
     ),
     # Transcendental functions.
     "Exp": in_place(exp=1, gradient=gradient.each("G × y", gradient.y, mul=1)),
@@ -147,10 +130,7 @@ OPERATORS: dict[str, Operator] = {
     "Atanh": in_place(trig=1, gradient=gradient.each("G / (1 − x²)", gradient.x, mul=1, add=1, div=1)),
     # Activations.
     "Relu": in_place(
-        "max(x, 0)",
-        cmp=1,
-        gradient=gradient.each("G where y > 0", gradient.y, cmp=1),
-        value=shape.elements("arithmetic:positive"),
+        "max(x, 0)", cmp=1, gradient=gradient.each("G where y > 0", gradient.y, cmp=1), value="arithmetic:positive"
     ),
     "LeakyRelu": in_place(
         "αx or x, by the sign of x",
@@ -194,9 +174,7 @@ OPERATORS: dict[str, Operator] = {
     ),
     "Gelu": by(gelu, gradient=gradient.by("pointwise:gelu", gradient.x), in_place=True, shape=shape.alike),
     "Sigmoid": in_place(
-        "1 / (1 + exp(−x))",
-        SIGMOID,
-        gradient=gradient.each("G × (1 − y) × y", gradient.y, mul=2, add=1),
+        "1 / (1 + exp(−x))", SIGMOID, gradient=gradient.each("G × (1 − y) × y", gradient.y, mul=2, add=1)
     ),
     "Swish": in_place(
         "x × sigmoid(αx)",
@@ -206,12 +184,7 @@ OPERATORS: dict[str, Operator] = {
             "G × s × (1 + αx × (1 − s)), s = sigmoid(αx)", gradient.x, mul=4, bit=1, exp=1, add=3, div=1
         ),
     ),
-    "SwiGLU": each(
-        "a × sigmoid(αa) × b",
-        SILU,
-        mul=2,
-        gradient=gradient.by("pointwise:swiglu", gradient.inputs),
-    ),
+    "SwiGLU": each("a × sigmoid(αa) × b", SILU, mul=2, gradient=gradient.by("pointwise:swiglu", gradient.inputs)),
     "Mish": in_place(
         "x × tanh(softplus(x))",
         exp=1,
@@ -266,23 +239,20 @@ OPERATORS: dict[str, Operator] = {
         gradient=gradient.each("G where x < −λ or x > λ", gradient.x, cmp=2, bit=1),
     ),
     # Comparison, logic and bits.
-    "Equal": in_place(cmp=1, complex=_PAIR, value=shape.elements("arithmetic:equal"), dtype="bool"),
-    "Greater": in_place(cmp=1, complex=_PAIR, value=shape.elements("arithmetic:greater"), dtype="bool"),
-    "Less": in_place(cmp=1, complex=_PAIR, value=shape.elements("arithmetic:less"), dtype="bool"),
+    "Equal": in_place(cmp=1, complex=_PAIR, value="arithmetic:equal", dtype="bool"),
+    "Greater": in_place(cmp=1, complex=_PAIR, value="arithmetic:greater", dtype="bool"),
+    "Less": in_place(cmp=1, complex=_PAIR, value="arithmetic:less", dtype="bool"),
     **dict.fromkeys(("IsNaN", "IsInf"), in_place(cmp=1, complex=_PAIR, dtype="bool")),
     "GreaterOrEqual": in_place(
-        "one comparison, whatever the relation",
-        cmp=1,
-        value=shape.elements("arithmetic:greater_or_equal"),
-        dtype="bool",
+        "one comparison, whatever the relation", cmp=1, value="arithmetic:greater_or_equal", dtype="bool"
     ),
     "LessOrEqual": in_place(
-        "one comparison, whatever the relation", cmp=1, value=shape.elements("arithmetic:less_or_equal"), dtype="bool"
+        "one comparison, whatever the relation", cmp=1, value="arithmetic:less_or_equal", dtype="bool"
     ),
-    "Not": in_place(bit=1, value=shape.elements("arithmetic:not_"), dtype="bool"),
-    "And": in_place(bit=1, value=shape.elements("arithmetic:and_"), dtype="bool"),
-    "Or": in_place(bit=1, value=shape.elements("arithmetic:or_"), dtype="bool"),
-    "Xor": in_place(bit=1, value=shape.elements("arithmetic:xor"), dtype="bool"),
+    "Not": in_place(bit=1, value="arithmetic:not_", dtype="bool"),
+    "And": in_place(bit=1, value="arithmetic:and_", dtype="bool"),
+    "Or": in_place(bit=1, value="arithmetic:or_", dtype="bool"),
+    "Xor": in_place(bit=1, value="arithmetic:xor", dtype="bool"),
     **dict.fromkeys(("BitwiseNot", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), in_place(bit=1)),
     "BitShift": in_place(bit=1),
     "Where": nothing(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flopwise.graph import Node
-from flopwise.operators import gradient, shape
+from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import integers, product
 from flopwise.operators.operator import Operator, by, each_input
@@ -62,27 +62,23 @@ OPERATORS: dict[str, Operator] = {
     "MaxPool": by(
         max_pool,
         gradient=gradient.each("G to the place of each maximum, which the forward pass kept", "pooling:places", add=1),
-        shape=shape.by("windows:pool"),
+        shape="windows:pool",
         dtype=(0, "int64"),
     ),
-    "AveragePool": by(
-        average_pool, gradient=gradient.by("pooling:average_pool", gradient.x), shape=shape.by("windows:pool")
-    ),
-    "LpPool": by(lp_pool, gradient=gradient.by("pooling:lp_pool", gradient.both), shape=shape.by("windows:pool")),
+    "AveragePool": by(average_pool, gradient=gradient.by("pooling:average_pool", gradient.x), shape="windows:pool"),
+    "LpPool": by(lp_pool, gradient=gradient.by("pooling:lp_pool", gradient.both), shape="windows:pool"),
     "GlobalMaxPool": each_input(
         Counts(cmp=1),
         gradient=gradient.nothing("G goes to the place of each maximum, which the forward pass kept", "pooling:places"),
-        shape=shape.by("windows:global_pool"),
+        shape="windows:global_pool",
     ),
     "GlobalAveragePool": each_input(
         Counts(add=1),
         Counts(div=1),
         gradient=gradient.each("the same G / n for all cells", gradient.none, div=1),
-        shape=shape.by("windows:global_pool"),
+        shape="windows:global_pool",
     ),
     "GlobalLpPool": by(
-        global_lp_pool,
-        gradient=gradient.by("pooling:global_lp_pool", gradient.both),
-        shape=shape.by("windows:global_pool"),
+        global_lp_pool, gradient=gradient.by("pooling:global_lp_pool", gradient.both), shape="windows:global_pool"
     ),
 }

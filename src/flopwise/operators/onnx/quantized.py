@@ -164,25 +164,25 @@ OPERATORS: dict[str, Operator] = {
         dtype=shape.dtype_of("output_dtype", 1),
     ),
     "DynamicQuantizeLinear": by(
-        dynamic_quantize, shape=shape.by("making:dynamically_quantized"), dtype=("uint8", "float32", "uint8")
+        dynamic_quantize, shape="making:dynamically_quantized", dtype=("uint8", "float32", "uint8")
     ),
     "ConvInteger": by(
         conv_integer,
         inputs=inputs(FACTOR, factor("conv"), zero_point(0), zero_point(1)),
-        shape=shape.by("windows:conv"),
+        shape="windows:conv",
         dtype="int32",
     ),
     "MatMulInteger": by(
         matmul_integer,
         inputs=inputs(factor("left"), factor("right"), zero_point(0, axis=-2), zero_point(1, axis=-1)),
-        shape=shape.by("algebra:matmul"),
+        shape="algebra:matmul",
         dtype="int32",
     ),
-    "QLinearConv": by(qlinear_conv, inputs=QLINEAR_CONV, shape=shape.by("windows:conv"), dtype=7),
+    "QLinearConv": by(qlinear_conv, inputs=QLINEAR_CONV, shape="windows:conv", dtype=7),
     "QLinearMatMul": by(
         qlinear_matmul,
         inputs=inputs(*operand(0, "left", axis=-2), *operand(3, "right", axis=-1), SCALE, ZERO_POINT),
-        shape=shape.by("algebra:matmul"),
+        shape="algebra:matmul",
         dtype=7,
     ),
 }

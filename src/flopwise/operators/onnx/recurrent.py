@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from flopwise.errors import ModelError
 from flopwise.graph import Node
-from flopwise.operators import gradient, shape
+from flopwise.operators import gradient
 from flopwise.operators.counts import SIGMOID, Counts
 from flopwise.operators.extents import extent
 from flopwise.operators.inputs import DATA, FACTOR, STATE, WEIGHT, factor, inputs
@@ -127,18 +127,18 @@ OPERATORS: dict[str, Operator] = {
             FACTOR, factor("stacked", role="weight"), factor("stacked", role="weight"), WEIGHT, DATA, STATE, STATE
         ),
         gradient=gradient.by("recurrent:lstm", "recurrent:lstm_keeps"),
-        shape=shape.by("algebra:recurrent"),
+        shape="algebra:recurrent",
     ),
     "GRU": by(
         gru,
         inputs=inputs(FACTOR, factor("stacked", role="weight"), factor("stacked", role="weight"), WEIGHT, DATA, STATE),
         gradient=gradient.by("recurrent:gru", "recurrent:gru_keeps"),
-        shape=shape.by("algebra:recurrent"),
+        shape="algebra:recurrent",
     ),
     "RNN": by(
         rnn,
         inputs=inputs(FACTOR, factor("stacked", role="weight"), factor("stacked", role="weight"), WEIGHT, DATA, STATE),
         gradient=gradient.by("recurrent:rnn", "recurrent:rnn_keeps"),
-        shape=shape.by("algebra:recurrent"),
+        shape="algebra:recurrent",
     ),
 }

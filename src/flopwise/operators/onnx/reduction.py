@@ -8,7 +8,7 @@ from flopwise.graph import Node
 from flopwise.operators import gradient, shape, views
 from flopwise.operators.complex import MODULUS, of_sums
 from flopwise.operators.counts import Counts, words
-from flopwise.operators.operator import Operator, each_input
+from flopwise.operators.operator import Operator, each_input, row_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -49,7 +49,8 @@ def reduction(
     if close + after != _NOTHING:
         formula += f" + numel(Y) × {words(close + after)}"
     skipped = " and no ".join(name for part in (step, close) for name, n in part.items() if n)
-    return Operator(rule, f"{formula}; noop_with_empty_axes without axes: no {skipped}", **facts)
+    facts.setdefault("shape", "making:reduced")
+    return row_of(rule, f"{formula}; noop_with_empty_axes without axes: no {skipped}", **facts)
 
 
 def _keeps_all_axes(node: Node) -> bool:
@@ -72,48 +73,35 @@ def combine(step: Counts, *, close: Counts = _NOTHING, **facts: Unpack[Facts]) -
     once = f"(k − 1) × {words(step)}"
     if close != _NOTHING:
         once = f"({once} + {words(close)})"
-    return Operator(rule, f"numel(Y) × {once} for k inputs, broadcast to Y", **facts)
+    facts |= {"view": views.of_one, "in_place": True, "shape": shape.common}
+    return row_of(rule, f"numel(Y) × {once} for k inputs, broadcast to Y", **facts)
 
 
 OPERATORS: dict[str, Operator] = {
     # Along axes of one input.
-    "ReduceSum": reduction(
-        Counts(add=1),
-        gradient=gradient.nothing("G is spread"),
-        shape=shape.by("making:reduced"),
-        value=shape.elements("arithmetic:sum_of"),
-    ),
+    "ReduceSum": reduction(Counts(add=1), gradient=gradient.nothing("G is spread"), value="arithmetic:sum_of"),
     "ReduceMean": reduction(
         Counts(add=1),
         close=Counts(div=1),
         gradient=gradient.reduced("G / k for k reduced elements, spread", gradient.none, Counts(), Counts(div=1)),
-        shape=shape.by("making:reduced"),
-        value=shape.elements("arithmetic:mean_of"),
+        value="arithmetic:mean_of",
     ),
     "ReduceMax": reduction(
-        Counts(cmp=1),
-        gradient=gradient.by("pooling:extreme", "pooling:extreme_keeps"),
-        shape=shape.by("making:reduced"),
-        value=shape.elements("arithmetic:largest_of"),
+        Counts(cmp=1), gradient=gradient.by("pooling:extreme", "pooling:extreme_keeps"), value="arithmetic:largest_of"
     ),
     "ReduceMin": reduction(
-        Counts(cmp=1),
-        gradient=gradient.by("pooling:extreme", "pooling:extreme_keeps"),
-        shape=shape.by("making:reduced"),
-        value=shape.elements("arithmetic:smallest_of"),
+        Counts(cmp=1), gradient=gradient.by("pooling:extreme", "pooling:extreme_keeps"), value="arithmetic:smallest_of"
     ),
     "ReduceProd": reduction(
         Counts(mul=1),
         gradient=gradient.reduced("G y / x", gradient.both, Counts(div=1), Counts(mul=1)),
-        shape=shape.by("making:reduced"),
-        value=shape.elements("arithmetic:product_of"),
+        value="arithmetic:product_of",
     ),
     "ReduceL1": reduction(
         Counts(add=1),
         before=Counts(bit=1),
         gradient=gradient.reduced("G × sign(x)", gradient.x, Counts(cmp=1, mul=1)),
         complex=of_sums(MODULUS + Counts(add=1), _NOTHING, (MODULUS + Counts(div=2, mul=2), _NOTHING)),
-        shape=shape.by("making:reduced"),
     ),
     "ReduceL2": reduction(
         Counts(add=1),
@@ -121,39 +109,35 @@ OPERATORS: dict[str, Operator] = {
         after=Counts(sqrt=1),
         gradient=gradient.reduced("x × (G / y)", gradient.both, Counts(mul=1), Counts(div=1)),
         complex=of_sums(Counts(mul=2, add=2), Counts(sqrt=1), (Counts(mul=2), Counts(div=1))),
-        shape=shape.by("making:reduced"),
     ),
     "ReduceSumSquare": reduction(
         Counts(add=1),
         before=Counts(mul=1),
         gradient=gradient.reduced("x × 2G", gradient.x, Counts(mul=1), Counts(mul=1)),
-        shape=shape.by("making:reduced"),
     ),
     "ReduceLogSum": reduction(
         Counts(add=1),
         after=Counts(log=1),
         gradient=gradient.reduced("G / Σx, spread", gradient.x, Counts(), Counts(div=1)),
-        shape=shape.by("making:reduced"),
     ),
     "ReduceLogSumExp": reduction(
         Counts(add=1),
         before=Counts(exp=1),
         after=Counts(log=1),
         gradient=gradient.reduced("G × exp(x − y)", gradient.both, Counts(add=1, exp=1, mul=1)),
-        shape=shape.by("making:reduced"),
     ),
     "ArgMax": each_input(
         Counts(cmp=1),
         note="one comparison per element along the axis",
-        shape=shape.by("making:chosen"),
-        value=shape.elements("structure:place_of_largest"),
+        shape="making:chosen",
+        value="structure:place_of_largest",
         dtype="int64",
     ),
     "ArgMin": each_input(
         Counts(cmp=1),
         note="one comparison per element along the axis",
-        shape=shape.by("making:chosen"),
-        value=shape.elements("structure:place_of_smallest"),
+        shape="making:chosen",
+        value="structure:place_of_smallest",
         dtype="int64",
     ),
     "CumSum": each_input(
@@ -161,7 +145,7 @@ OPERATORS: dict[str, Operator] = {
         note="one step per element along the axis",
         gradient=gradient.reduced("sums of G from the other end", gradient.none, Counts(add=1)),
         shape=shape.alike,
-        value=shape.elements("arithmetic:summed_up"),
+        value="arithmetic:summed_up",
     ),
     "CumProd": each_input(
         Counts(mul=1),
@@ -170,36 +154,12 @@ OPERATORS: dict[str, Operator] = {
         shape=shape.alike,
     ),
     # Across inputs.
-    "Sum": combine(
-        Counts(add=1),
-        gradient=gradient.by("pointwise:shared", gradient.none),
-        view=views.of_one,
-        in_place=True,
-        shape=shape.common,
-        value=shape.elements("arithmetic:total"),
-    ),
-    "Mean": combine(
-        Counts(add=1),
-        close=Counts(div=1),
-        gradient=gradient.by("pointwise:mean", gradient.none),
-        view=views.of_one,
-        in_place=True,
-        shape=shape.common,
-    ),
+    "Sum": combine(Counts(add=1), gradient=gradient.by("pointwise:shared", gradient.none), value="arithmetic:total"),
+    "Mean": combine(Counts(add=1), close=Counts(div=1), gradient=gradient.by("pointwise:mean", gradient.none)),
     "Max": combine(
-        Counts(cmp=1),
-        gradient=gradient.by("pointwise:extreme", gradient.inputs),
-        view=views.of_one,
-        in_place=True,
-        shape=shape.common,
-        value=shape.elements("arithmetic:maximum"),
+        Counts(cmp=1), gradient=gradient.by("pointwise:extreme", gradient.inputs), value="arithmetic:maximum"
     ),
     "Min": combine(
-        Counts(cmp=1),
-        gradient=gradient.by("pointwise:extreme", gradient.inputs),
-        view=views.of_one,
-        in_place=True,
-        shape=shape.common,
-        value=shape.elements("arithmetic:minimum"),
+        Counts(cmp=1), gradient=gradient.by("pointwise:extreme", gradient.inputs), value="arithmetic:minimum"
     ),
 }

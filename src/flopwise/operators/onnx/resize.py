@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Dim, Node
-from flopwise.operators import gradient, shape
+from flopwise.operators import gradient
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
 from flopwise.operators.inputs import DATA, SETTING, inputs
@@ -117,20 +117,18 @@ OPERATORS: dict[str, Operator] = {
         resize,
         inputs=inputs(DATA, SETTING, SETTING, SETTING),
         gradient=gradient.by("pooling:resize", gradient.none),
-        shape=shape.by("windows:resized"),
+        shape="windows:resized",
     ),
     "Upsample": by(
         resize,
         inputs=inputs(DATA, SETTING),
         gradient=gradient.by("pooling:resize", gradient.none),
-        shape=shape.by("windows:resized"),
+        shape="windows:resized",
     ),
     "GridSample": by(
-        grid_sample,
-        gradient=gradient.by("pooling:grid_sample", gradient.inputs),
-        shape=shape.by("windows:grid_sampled"),
+        grid_sample, gradient=gradient.by("pooling:grid_sample", gradient.inputs), shape="windows:grid_sampled"
     ),
     "AffineGrid": by(
-        affine_grid, gradient=gradient.by("pooling:affine_grid", gradient.none), shape=shape.by("windows:affine_grid")
+        affine_grid, gradient=gradient.by("pooling:affine_grid", gradient.none), shape="windows:affine_grid"
     ),
 }

@@ -112,13 +112,11 @@ def mel_weight_matrix(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "DFT": by(dft, "bound", shape=shape.by("making:spectrum")),
-    "STFT": by(stft, "bound", shape=shape.by("making:short_time")),
+    "DFT": by(dft, "bound", shape="making:spectrum"),
+    "STFT": by(stft, "bound", shape="making:short_time"),
     **dict.fromkeys(
         ("HannWindow", "HammingWindow", "BlackmanWindow"),
-        by(window, shape=shape.by("making:window"), dtype=shape.dtype_of("output_datatype")),
+        by(window, shape="making:window", dtype=shape.dtype_of("output_datatype")),
     ),
-    "MelWeightMatrix": by(
-        mel_weight_matrix, "bound", shape=shape.by("making:mel"), dtype=shape.dtype_of("output_datatype")
-    ),
+    "MelWeightMatrix": by(mel_weight_matrix, "bound", shape="making:mel", dtype=shape.dtype_of("output_datatype")),
 }

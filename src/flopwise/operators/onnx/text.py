@@ -29,13 +29,11 @@ def tf_idf_vectorizer(node: Node) -> Counts:
 OPERATORS: dict[str, Operator] = {
     "StringConcat": nothing("works on the characters of strings, not on numbers", shape=shape.common),
     "StringNormalizer": nothing(
-        "works on the characters of strings, not on numbers", shape=shape.by("making:normalized_strings")
+        "works on the characters of strings, not on numbers", shape="making:normalized_strings"
     ),
     "StringSplit": nothing(
-        "works on the characters of strings, not on numbers",
-        shape=shape.by("making:split_strings"),
-        dtype=("string", "int64"),
+        "works on the characters of strings, not on numbers", shape="making:split_strings", dtype=("string", "int64")
     ),
     "RegexFullMatch": nothing("works on the characters of strings, not on numbers", shape=shape.alike, dtype="bool"),
-    "TfIdfVectorizer": by(tf_idf_vectorizer, "bound", shape=shape.by("making:occurrences"), dtype="float32"),
+    "TfIdfVectorizer": by(tf_idf_vectorizer, "bound", shape="making:occurrences", dtype="float32"),
 }

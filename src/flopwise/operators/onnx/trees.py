@@ -8,7 +8,6 @@ from typing import Any
 
 from flopwise.errors import ModelError
 from flopwise.graph import Node
-from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import required
 from flopwise.operators.onnx.classical import labels, post_transform, samples
@@ -159,9 +158,7 @@ def _depths(node: Node, inner: Sequence[Sequence[int]], tests: Sequence[int] | N
 
 
 OPERATORS: dict[str, Operator] = {
-    "ai.onnx.ml::TreeEnsemble": by(tree_ensemble, "bound", shape=shape.by("standard:samples")),
-    "ai.onnx.ml::TreeEnsembleClassifier": by(
-        tree_ensemble_classifier, "bound", shape=shape.typed("standard:tree_classes")
-    ),
-    "ai.onnx.ml::TreeEnsembleRegressor": by(tree_ensemble_regressor, "bound", shape=shape.typed("standard:trees")),
+    "ai.onnx.ml::TreeEnsemble": by(tree_ensemble, "bound", shape="standard:samples"),
+    "ai.onnx.ml::TreeEnsembleClassifier": by(tree_ensemble_classifier, "bound", types="standard:tree_classes"),
+    "ai.onnx.ml::TreeEnsembleRegressor": by(tree_ensemble_regressor, "bound", types="standard:trees"),
 }

@@ -16,7 +16,7 @@ from flopwise.operators.inputs import DATA, FACTOR, SCALE, inputs, scale, zero_p
 from flopwise.operators.masks import pairs_within
 from flopwise.operators.onnxruntime.positions import ROTATED
 from flopwise.operators.onnxruntime.quantized import RESCALE
-from flopwise.operators.operator import Operator, by
+from flopwise.operators.operator import Operator, by, row_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,40 +283,37 @@ def ordered_attention(node: Node) -> Counts:
 
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::Attention": by(
-        attention, inputs=inputs(FACTOR, FACTOR), needed=needed_attention, shape=shape.typed("attention:attention")
+        attention, inputs=inputs(FACTOR, FACTOR), needed=needed_attention, types="attention:attention"
     ),
-    "com.microsoft::DecoderMaskedSelfAttention": Operator(
+    "com.microsoft::DecoderMaskedSelfAttention": row_of(
         attention,
         "at most as Attention for one new token; with past_present_share_buffer T is the length of the buffer",
         "bound",
         inputs=inputs(FACTOR, FACTOR),
-        shape=shape.typed("attention:attention"),
+        types="attention:attention",
     ),
     "com.microsoft::QAttention": by(
         quantized_attention,
         inputs=inputs(FACTOR, FACTOR, DATA, scale(0), scale(1), DATA, zero_point(0), zero_point(1)),
-        shape=shape.typed("attention:quantized_attention"),
+        types="attention:quantized_attention",
     ),
     "com.microsoft::PackedAttention": by(
-        packed_attention, "bound", inputs=inputs(FACTOR, FACTOR), shape=shape.typed("attention:packed_projected")
+        packed_attention, "bound", inputs=inputs(FACTOR, FACTOR), types="attention:packed_projected"
     ),
     "com.microsoft::PackedMultiHeadAttention": by(
-        packed_multi_head_attention,
-        "bound",
-        inputs=inputs(FACTOR, FACTOR, FACTOR),
-        shape=shape.typed("attention:packed_heads"),
+        packed_multi_head_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR), types="attention:packed_heads"
     ),
     "com.microsoft::MultiHeadAttention": by(
         multi_head_attention,
         inputs=inputs(FACTOR, FACTOR, FACTOR),
         needed=needed_multi_head_attention,
-        shape=shape.typed("attention:multi_head_attention"),
+        types="attention:multi_head_attention",
     ),
     "com.microsoft::DecoderMaskedMultiHeadAttention": by(
         decoder_masked_attention,
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR),
-        shape=shape.typed("attention:decoder_masked_attention"),
+        types="attention:decoder_masked_attention",
     ),
     "com.microsoft::DecoderAttention": by(decoder_attention, "bound", shape=shape.alike),
     "com.microsoft::LongformerAttention": by(

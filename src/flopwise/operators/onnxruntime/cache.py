@@ -6,7 +6,6 @@ Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators
 from __future__ import annotations
 
 from flopwise.graph import Node
-from flopwise.operators import shape
 from flopwise.operators.counts import RMS, RMS_ROW, Counts
 from flopwise.operators.extents import extent, integer
 from flopwise.operators.inputs import DATA, FACTOR, SCALE, inputs
@@ -191,32 +190,32 @@ OPERATORS: dict[str, Operator] = {
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 9, SCALE, SCALE),
         needed=needed_grouped_attention,
-        shape=shape.typed("attention:grouped"),
+        types="attention:grouped",
     ),
     "com.microsoft::SparseAttention": by(
-        sparse_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR), shape=shape.typed("attention:in_place")
+        sparse_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR), types="attention:in_place"
     ),
     "com.microsoft::PagedAttention": by(
         paged_attention,
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 11, SCALE, SCALE),
-        shape=shape.typed("attention:in_place"),
+        types="attention:in_place",
     ),
     "com.microsoft::SparsePagedAttention": by(
         sparse_paged_attention,
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 16, SCALE, SCALE),
-        shape=shape.typed("attention:in_place"),
+        types="attention:in_place",
     ),
     "com.microsoft::DynamicSparseAttention": by(
         dynamic_sparse_attention,
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 15, SCALE, SCALE),
-        shape=shape.typed("attention:dynamic_sparse"),
+        types="attention:dynamic_sparse",
     ),
-    "com.microsoft::SparseAttentionIndexer": unknown(_INDEXER, shape=shape.typed("attention:indices")),
-    "com.microsoft::PackedSparseAttentionIndexer": unknown(_INDEXER, shape=shape.typed("attention:indices")),
+    "com.microsoft::SparseAttentionIndexer": unknown(_INDEXER, types="attention:indices"),
+    "com.microsoft::PackedSparseAttentionIndexer": unknown(_INDEXER, types="attention:indices"),
     "com.microsoft::PackedSparseAttentionIndexerMerge": by(
-        merged_selections, "bound", shape=shape.typed("attention:merged_indices")
+        merged_selections, "bound", types="attention:merged_indices"
     ),
 }

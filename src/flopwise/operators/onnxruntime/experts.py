@@ -200,9 +200,9 @@ OPERATORS: dict[str, Operator] = {
         effects=_ROUTED,
     ),
     "com.microsoft::MoEGroupRouter": by(
-        group_router, inputs=inputs(FACTOR, DATA, FACTOR), shape=shape.typed("products:group_router")
+        group_router, inputs=inputs(FACTOR, DATA, FACTOR), types="products:group_router"
     ),
     "com.microsoft::RouterGateUpProj": by(
-        shared_expert, inputs=inputs(FACTOR, factor("right")), shape=shape.typed("products:router_and_expert")
+        shared_expert, inputs=inputs(FACTOR, factor("right")), types="products:router_and_expert"
     ),
 }

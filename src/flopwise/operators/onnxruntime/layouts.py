@@ -25,7 +25,7 @@ from flopwise.operators.inputs import (
 from flopwise.operators.onnx import linear, movement, normalization, pooling, quantized, resize
 from flopwise.operators.onnxruntime import quantized as microsoft_quantized
 from flopwise.operators.onnxruntime.linear import fused_conv
-from flopwise.operators.operator import Operator, by, counted_as, nothing
+from flopwise.operators.operator import Operator, by, counted_as, nothing, row_of
 
 _LAYOUT = "copies elements to another layout"
 
@@ -47,28 +47,24 @@ def quantized_conv_transpose(node: Node) -> Counts:
 
 
 _BLOCKED: dict[str, Operator] = {
-    "Conv": Operator(
+    "Conv": row_of(
         fused_conv,
         "numel(Y) × prod(W.shape[1:]) mac, numel(Y) add when B is given, numel(Y) add when Sum is given, and the "
         "activation for each element of Y; channels that fill a block up count",
         inputs=inputs(DATA, WEIGHT, WEIGHT),
-        shape=shape.typed("layouts:blocked_conv"),
+        types="layouts:blocked_conv",
     ),
     **{
         name: counted_as(pooling.OPERATORS[name], shape=shape.twin(name))
         for name in ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
     },
-    "Upsample": counted_as(
-        resize.OPERATORS["Upsample"], inputs=inputs(DATA, SETTING), shape=shape.typed("layouts:enlarged")
-    ),
-    "ReorderInput": nothing(_LAYOUT, shape=shape.typed("layouts:into_blocks")),
-    "ReorderOutput": nothing(_LAYOUT, shape=shape.typed("layouts:out_of_blocks")),
+    "Upsample": counted_as(resize.OPERATORS["Upsample"], inputs=inputs(DATA, SETTING), types="layouts:enlarged"),
+    "ReorderInput": nothing(_LAYOUT, types="layouts:into_blocks"),
+    "ReorderOutput": nothing(_LAYOUT, types="layouts:out_of_blocks"),
 }
 
 _LAST: dict[str, Operator] = {
-    "Conv": counted_as(
-        linear.OPERATORS["Conv"], inputs=inputs(DATA, WEIGHT, WEIGHT), shape=shape.typed("layouts:conv")
-    ),
+    "Conv": counted_as(linear.OPERATORS["Conv"], inputs=inputs(DATA, WEIGHT, WEIGHT), types="layouts:conv"),
     "ConvTranspose": counted_as(linear.OPERATORS["ConvTranspose"], inputs=inputs(DATA, WEIGHT, WEIGHT)),
     "QLinearConv": counted_as(
         quantized.OPERATORS["QLinearConv"],
@@ -82,14 +78,12 @@ _LAST: dict[str, Operator] = {
         microsoft_quantized.OPERATORS["com.microsoft::QLinearAveragePool"],
         inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
     ),
-    "AveragePool": counted_as(pooling.OPERATORS["AveragePool"], shape=shape.typed("layouts:average_pool")),
-    "GlobalAveragePool": counted_as(
-        pooling.OPERATORS["GlobalAveragePool"], shape=shape.typed("layouts:global_average_pool")
-    ),
-    "GlobalLpPool": counted_as(pooling.OPERATORS["GlobalLpPool"], shape=shape.typed("layouts:global_lp_pool")),
-    "GlobalMaxPool": counted_as(pooling.OPERATORS["GlobalMaxPool"], shape=shape.typed("layouts:global_max_pool")),
-    "LpPool": counted_as(pooling.OPERATORS["LpPool"], shape=shape.typed("layouts:lp_pool")),
-    "MaxPool": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.typed("layouts:max_pool")),
+    "AveragePool": counted_as(pooling.OPERATORS["AveragePool"], types="layouts:average_pool"),
+    "GlobalAveragePool": counted_as(pooling.OPERATORS["GlobalAveragePool"], types="layouts:global_average_pool"),
+    "GlobalLpPool": counted_as(pooling.OPERATORS["GlobalLpPool"], types="layouts:global_lp_pool"),
+    "GlobalMaxPool": counted_as(pooling.OPERATORS["GlobalMaxPool"], types="layouts:global_max_pool"),
+    "LpPool": counted_as(pooling.OPERATORS["LpPool"], types="layouts:lp_pool"),
+    "MaxPool": counted_as(pooling.OPERATORS["MaxPool"], types="layouts:max_pool"),
     "BatchNormalization": counted_as(
         normalization.OPERATORS["BatchNormalization"], inputs=inputs(DATA, WEIGHT, WEIGHT, STATISTIC, STATISTIC)
     ),

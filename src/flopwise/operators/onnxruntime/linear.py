@@ -17,7 +17,7 @@ from flopwise.operators.extents import extent, integer, product
 from flopwise.operators.inputs import DATA, FACTOR, SCALE, Input, Weight, factor, inputs, scale
 from flopwise.operators.onnx import linear
 from flopwise.operators.onnx.recurrent import ACTIVATIONS
-from flopwise.operators.operator import Operator, Rule, by, counted_as
+from flopwise.operators.operator import Operator, Rule, by, counted_as, row_of
 from flopwise.operators.packed import MATRIX, Packed, blocks, elements
 
 #: One element of an activation that is fused to a product, by its name in lower case.
@@ -205,27 +205,25 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::FusedConv": by(
         fused_conv, inputs=inputs(FACTOR, factor("conv")), shape=shape.twin("Conv", (0, 1), shape.ACTIVATION)
     ),
-    "com.microsoft::NhwcFusedConv": by(
-        fused_conv, inputs=inputs(FACTOR, factor("conv")), shape=shape.typed("layouts:conv")
-    ),
+    "com.microsoft::NhwcFusedConv": by(fused_conv, inputs=inputs(FACTOR, factor("conv")), types="layouts:conv"),
     "com.microsoft::NhwcConv": counted_as(
-        linear.OPERATORS["Conv"], inputs=inputs(FACTOR, FACTOR), shape=shape.typed("layouts:conv")
+        linear.OPERATORS["Conv"], inputs=inputs(FACTOR, FACTOR), types="layouts:conv"
     ),
     "com.microsoft::ConvTransposeWithDynamicPads": by(
-        padded_conv_transpose, inputs=inputs(FACTOR, FACTOR), shape=shape.typed("products:transposed")
+        padded_conv_transpose, inputs=inputs(FACTOR, FACTOR), types="products:transposed"
     ),
     **dict.fromkeys(
         ("com.microsoft::FusedMatMul", "com.microsoft::TransposeMatMul"),
         by(
             fused_matmul,
             inputs=inputs(factor("left", "transA"), factor("right", "transB")),
-            shape=shape.typed("products:fused_matmul"),
+            types="products:fused_matmul",
         ),
     ),
     "com.microsoft::FusedMatMulActivation": by(
         fused_matmul_activation,
         inputs=inputs(factor("left", "transA"), factor("right", "transB")),
-        shape=shape.typed("products:fused_matmul"),
+        types="products:fused_matmul",
     ),
     "com.microsoft::FusedGemm": by(
         fused_gemm,
@@ -236,14 +234,14 @@ OPERATORS: dict[str, Operator] = {
         gemm_fast_gelu, inputs=inputs(FACTOR, factor("right")), shape=shape.twin("MatMul", (0, 1))
     ),
     "com.microsoft::GemmFloat8": by(
-        gemm_float8, inputs=inputs(FACTOR, FACTOR, DATA, SCALE, SCALE, SCALE), shape=shape.typed("products:gemm")
+        gemm_float8, inputs=inputs(FACTOR, FACTOR, DATA, SCALE, SCALE, SCALE), types="products:gemm"
     ),
-    "com.microsoft::SparseToDenseMatMul": Operator(
+    "com.microsoft::SparseToDenseMatMul": row_of(
         fused_matmul,
         "at most numel(Y) × K mac: as if no element of A were zero; alpha ≠ 1: numel(Y) mul",
         "bound",
         inputs=inputs(FACTOR, FACTOR),
-        shape=shape.typed("products:fused_matmul"),
+        types="products:fused_matmul",
     ),
     "com.microsoft::MatMulNBits": by(
         packed_matmul(5),
@@ -253,28 +251,28 @@ OPERATORS: dict[str, Operator] = {
             scale(1),
             Input("zero point", packed=Packed(blocks), of=1),
         ),
-        shape=shape.typed("products:columns"),
+        types="products:columns",
     ),
     "com.microsoft::MatMulBnb4": by(
         packed_matmul(None),
         inputs=inputs(
             FACTOR, Input(factor=True, packed=Packed(elements("K", "N"), (), {None: "fp4", 0: "fp4", 1: "nf4"})), SCALE
         ),
-        shape=shape.typed("products:columns"),
+        types="products:columns",
     ),
-    "com.microsoft::MatMulFpQ4": by(packed_matmul(None), shape=shape.typed("products:given_columns")),
+    "com.microsoft::MatMulFpQ4": by(packed_matmul(None), types="products:given_columns"),
     "com.microsoft::MatMulBlockQuantizedFp4Weight": by(
         packed_matmul(5),
         inputs=inputs(FACTOR, Input(factor=True, packed=Packed(None, (), {None: "float4e2m1"})), SCALE, SCALE, SCALE),
-        shape=shape.typed("products:block_columns"),
+        types="products:block_columns",
     ),
     "com.microsoft::MatMulBlockQuantizedFp8Weight": by(
-        packed_matmul(4), inputs=inputs(FACTOR, FACTOR, SCALE, SCALE), shape=shape.typed("products:block_columns")
+        packed_matmul(4), inputs=inputs(FACTOR, FACTOR, SCALE, SCALE), types="products:block_columns"
     ),
     "com.microsoft::MatMulNBitsMlp": by(
         packed_mlp,
         inputs=inputs(FACTOR, DATA, DATA, Input(factor=True, packed=MATRIX), SCALE, DATA, Input(packed=MATRIX), SCALE),
-        shape=shape.typed("products:columns"),
+        types="products:columns",
     ),
     "com.microsoft::MatMulNBitsQkv": by(
         packed_qkv,
@@ -291,12 +289,12 @@ OPERATORS: dict[str, Operator] = {
             Input(packed=_KEYS),
             SCALE,
         ),
-        shape=shape.typed("products:three_products"),
+        types="products:three_products",
     ),
     "com.microsoft::MatMulPacked": by(
         stored_matmul,
         inputs=inputs(FACTOR, Input(factor=True, packed=Packed(elements("K", "N"), format="packed_type")), SCALE),
-        shape=shape.typed("products:columns"),
+        types="products:columns",
     ),
     "com.microsoft::MatMulNBitsQLoRA": by(
         adapted_matmul,
@@ -309,6 +307,6 @@ OPERATORS: dict[str, Operator] = {
             Input(packed=Packed(elements("N", (4, 0)), ("lora_bits",), usual=8)),
             scale(5),
         ),
-        shape=shape.typed("products:columns"),
+        types="products:columns",
     ),
 }

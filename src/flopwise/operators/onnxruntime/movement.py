@@ -15,24 +15,22 @@ _COMPILED = "holds a part of the model that was compiled for one device"
 
 
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::ExpandDims": nothing(
-        "reads the same elements under another shape", shape=shape.typed("movement:expanded")
-    ),
+    "com.microsoft::ExpandDims": nothing("reads the same elements under another shape", types="movement:expanded"),
     "com.microsoft::GatherND": nothing(_PICK, shape=shape.twin("GatherND", (0, 1)), effects=PICKS),
-    "com.microsoft::TorchEmbedding": nothing(_PICK, shape=shape.typed("movement:looked_up"), effects=PICKS),
+    "com.microsoft::TorchEmbedding": nothing(_PICK, types="movement:looked_up", effects=PICKS),
     "com.microsoft::Pad": nothing(
         "copies elements between borders that are filled or repeated",
         inputs=inputs(DATA, SETTING, SETTING, SETTING),
-        shape=shape.typed("movement:padded"),
+        types="movement:padded",
     ),
-    "com.microsoft::RemovePadding": nothing(_PLACES, shape=shape.typed("movement:without_padding")),
-    "com.microsoft::RestorePadding": nothing(_PLACES, shape=shape.typed("movement:restored")),
-    "com.microsoft::UnfoldTensor": nothing(_PLACES, shape=shape.typed("movement:unfolded")),
+    "com.microsoft::RemovePadding": nothing(_PLACES, types="movement:without_padding"),
+    "com.microsoft::RestorePadding": nothing(_PLACES, types="movement:restored"),
+    "com.microsoft::UnfoldTensor": nothing(_PLACES, types="movement:unfolded"),
     "com.microsoft::Trilu": nothing("copies one triangle and fills the other with zeros", shape=shape.alike),
     "com.microsoft::Range": nothing(
         "numbers positions: an index sequence, not arithmetic on data",
         inputs=inputs(SETTING, SETTING, SETTING),
-        shape=shape.typed("movement:range_"),
+        types="movement:range_",
     ),
     "com.microsoft::SampleOp": nothing("passes its input on", shape=shape.alike),
     **dict.fromkeys(("com.microsoft::EPContext", "com.microsoft::Snpe"), unknown(_COMPILED)),

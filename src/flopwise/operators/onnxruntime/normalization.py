@@ -95,17 +95,15 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::SimplifiedLayerNormalization": counted_as(
         normalization.OPERATORS["RMSNormalization"], shape=shape.alike
     ),
-    "com.microsoft::SkipLayerNormalization": by(skip_layer_normalization, shape=shape.typed("pointwise:skip_norm")),
-    "com.microsoft::SkipSimplifiedLayerNormalization": by(
-        skip_rms_normalization, shape=shape.typed("pointwise:skip_norm")
-    ),
-    "com.microsoft::EmbedLayerNormalization": by(embed_layer_normalization, shape=shape.typed("pointwise:embedded")),
+    "com.microsoft::SkipLayerNormalization": by(skip_layer_normalization, types="pointwise:skip_norm"),
+    "com.microsoft::SkipSimplifiedLayerNormalization": by(skip_rms_normalization, types="pointwise:skip_norm"),
+    "com.microsoft::EmbedLayerNormalization": by(embed_layer_normalization, types="pointwise:embedded"),
     "com.microsoft::QEmbedLayerNormalization": by(
         quantized_embed_layer_normalization,
         inputs=inputs(
             *(DATA,) * 8, SCALE, SCALE, SCALE, SCALE, SCALE, ZERO_POINT, ZERO_POINT, ZERO_POINT, ZERO_POINT, ZERO_POINT
         ),
-        shape=shape.typed("pointwise:embedded"),
+        types="pointwise:embedded",
     ),
     "com.microsoft::GroupNorm": by(group_normalization, shape=shape.alike),
     "com.microsoft::SkipGroupNorm": by(skip_group_normalization, shape=shape.both_alike),

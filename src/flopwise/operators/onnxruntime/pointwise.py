@@ -110,20 +110,18 @@ def finite(node: Node) -> Counts:
 
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::BiasAdd": each("bias and skip", add=2, shape=shape.alike, in_place=True),
-    "com.microsoft::BiasDropout": by(bias_dropout, shape=shape.typed("pointwise:with_flags")),
-    "com.microsoft::BitmaskBiasDropout": by(bias_dropout, shape=shape.typed("pointwise:with_bits")),
-    "com.microsoft::BitmaskDropout": nothing(
-        "passes its input on at inference", shape=shape.typed("pointwise:with_bits")
-    ),
+    "com.microsoft::BiasDropout": by(bias_dropout, types="pointwise:with_flags"),
+    "com.microsoft::BitmaskBiasDropout": by(bias_dropout, types="pointwise:with_bits"),
+    "com.microsoft::BitmaskDropout": nothing("passes its input on at inference", types="pointwise:with_bits"),
     "com.microsoft::BiasGelu": each("Gelu of a sum", add=2, div=1, erf=1, mul=2, shape=shape.alike, in_place=True),
-    "com.microsoft::BiasSplitGelu": by(split_gelu, shape=shape.typed("pointwise:halved")),
+    "com.microsoft::BiasSplitGelu": by(split_gelu, types="pointwise:halved"),
     "com.microsoft::Gelu": counted_as(pointwise.OPERATORS["Gelu"], shape=shape.alike, in_place=True),
     "com.microsoft::FastGelu": by(fast_gelu, shape=shape.alike, in_place=True),
     "com.microsoft::QuickGelu": by(quick_gelu, shape=shape.alike, in_place=True),
     "com.microsoft::GatedAdd": by(gated_add, shape=shape.alike),
-    "com.microsoft::SwiGLU": by(clamped_swiglu, shape=shape.typed("pointwise:gated")),
+    "com.microsoft::SwiGLU": by(clamped_swiglu, types="pointwise:gated"),
     "com.microsoft::ScaledSiLU": by(scaled_silu, shape=shape.alike, in_place=True),
     "com.microsoft::ComplexMul": by(complex_product, shape=shape.alike),
     "com.microsoft::ComplexMulConj": by(complex_product, shape=shape.alike),
-    "com.microsoft::IsAllFinite": by(finite, shape=shape.typed("pointwise:scalar")),
+    "com.microsoft::IsAllFinite": by(finite, types="pointwise:scalar"),
 }

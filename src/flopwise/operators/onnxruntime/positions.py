@@ -72,14 +72,11 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::RotaryEmbedding": by(rotary_embedding, shape=shape.alike),
     "com.microsoft::MRotaryEmbedding": by(rotary_embedding, shape=shape.alike),
     "com.microsoft::RMSNormRotary": by(
-        normalized_rotary, inputs=inputs(*(DATA,) * 5, SETTING), shape=shape.typed("pointwise:norm_rotary")
+        normalized_rotary, inputs=inputs(*(DATA,) * 5, SETTING), types="pointwise:norm_rotary"
     ),
-    "com.microsoft::GemmaRotaryEmbedding": by(gemma_rotary_embedding, shape=shape.typed("movement:rotated")),
-    "com.microsoft::GatedRelativePositionBias": by(
-        gated_relative_position_bias, shape=shape.typed("movement:gated_bias")
-    ),
+    "com.microsoft::GemmaRotaryEmbedding": by(gemma_rotary_embedding, types="movement:rotated"),
+    "com.microsoft::GatedRelativePositionBias": by(gated_relative_position_bias, types="movement:gated_bias"),
     "com.microsoft::RelativePositionBias": nothing(
-        "copies a row of the table for each distance, which the lengths alone fix",
-        shape=shape.typed("movement:position_bias"),
+        "copies a row of the table for each distance, which the lengths alone fix", types="movement:position_bias"
     ),
 }

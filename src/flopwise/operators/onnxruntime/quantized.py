@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
@@ -33,9 +34,13 @@ from flopwise.operators.inputs import (
     zero_point,
 )
 from flopwise.operators.onnx import linear, normalization, pointwise, pooling, quantized, recurrent, reduction
-from flopwise.operators.operator import Operator, by, counted_as, nothing
+from flopwise.operators.operator import Operator, by, counted_as, nothing, row_of
 from flopwise.operators.packed import FITTING, Packed, elements
-from flopwise.operators.shape import ShapeRule
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from flopwise.operators.operator import Facts
 
 #: From one scale of 8-bit integers to another, both without zero point: times a scale, rounded, saturated.
 RESCALE = Counts(mul=1, cmp=3)
@@ -54,14 +59,14 @@ def _quantized(node: Node, zero: int) -> Counts:
     return Counts(div=1, add=int(node.has_input(zero)), cmp=3) * node.output().numel
 
 
-def _between(op: str, family: ModuleType, operands: Inputs, shape: ShapeRule) -> Operator:
+def _between(op: str, family: ModuleType, operands: Inputs, **facts: Unpack[Facts]) -> Operator:
     """A row for an operator between DequantizeLinear of its operands and QuantizeLinear of its result.
 
     Args:
         op: the plain operator.
         family: where its row is.
         operands: each operand with its scale and zero point; the scale and zero point of the result follow.
-        shape: the rule for its shape.
+        facts: the rule for its results.
     """
     plain: Operator = family.OPERATORS[op]
     zero = len(operands.first) + 1
@@ -71,12 +76,12 @@ def _between(op: str, family: ModuleType, operands: Inputs, shape: ShapeRule) ->
         inner = Node(op, node.name, tuple(map(node.input, places)), node.outputs, node.attrs)
         return _dequantized(node, places) + plain.rule(inner) + _quantized(node, zero)
 
-    return Operator(
+    facts["inputs"] = operands._replace(first=(*operands.first, SCALE, ZERO_POINT))
+    return row_of(
         rule,
         f"as {op} on what DequantizeLinear makes of each operand, 1 mul (and 1 add with a zero point) for each of its "
         "elements; and QuantizeLinear of the result, numel(Y) × (1 div + 3 cmp) (and 1 add with a zero point)",
-        inputs=operands._replace(first=(*operands.first, SCALE, ZERO_POINT)),
-        shape=shape,
+        **facts,
     )
 
 
@@ -251,19 +256,15 @@ OPERATORS: dict[str, Operator] = {
         quantized.quantize,
         inputs=inputs(DATA, SCALE, ZERO_POINT),
         effects=frozenset({"quantizes"}),
-        shape=shape.typed("pointwise:quantized"),
+        types="pointwise:quantized",
     ),
     "com.microsoft::DequantizeLinear": by(
         quantized.dequantize,
         inputs=inputs(WIDE_BIAS, scale(0), zero_point(0)),
         effects=frozenset({"dequantizes"}),
-        shape=shape.typed("pointwise:dequantized"),
+        types="pointwise:dequantized",
     ),
-    "com.microsoft::QLinearConv": by(
-        quantized.qlinear_conv,
-        inputs=QLINEAR_CONV,
-        shape=shape.typed("layouts:qlinear_conv"),
-    ),
+    "com.microsoft::QLinearConv": by(quantized.qlinear_conv, inputs=QLINEAR_CONV, types="layouts:qlinear_conv"),
     "com.microsoft::QLinearAdd": _between("Add", pointwise, _TWO, shape=shape.twin("Add", (0, 3))),
     "com.microsoft::QLinearMul": _between("Mul", pointwise, _TWO, shape=shape.twin("Mul", (0, 3))),
     "com.microsoft::QLinearWhere": by(
@@ -274,22 +275,20 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::QLinearConcat": by(
         concat,
         inputs=inputs(SCALE, ZERO_POINT, FACTOR, SCALE, ZERO_POINT, repeated=(DATA, SCALE, ZERO_POINT)),
-        shape=shape.typed("movement:concatenated"),
+        types="movement:concatenated",
     ),
     "com.microsoft::QLinearLeakyRelu": _between("LeakyRelu", pointwise, _ONE, shape=shape.alike),
     "com.microsoft::QLinearSigmoid": _between("Sigmoid", pointwise, _ONE, shape=shape.alike),
     "com.microsoft::QLinearSoftmax": _between("Softmax", normalization, _ONE, shape=shape.alike),
-    "com.microsoft::QLinearAveragePool": _between(
-        "AveragePool", pooling, _ONE, shape=shape.typed("layouts:average_pool")
-    ),
+    "com.microsoft::QLinearAveragePool": _between("AveragePool", pooling, _ONE, types="layouts:average_pool"),
     "com.microsoft::QLinearGlobalAveragePool": _between(
-        "GlobalAveragePool", pooling, _ONE, shape=shape.typed("layouts:global_average_pool")
+        "GlobalAveragePool", pooling, _ONE, types="layouts:global_average_pool"
     ),
     "com.microsoft::QLinearReduceMean": _between("ReduceMean", reduction, _ONE, shape=shape.twin("ReduceMean")),
     "com.microsoft::QGemm": by(
         gemm,
         inputs=inputs(*operand(0, "left", "transA"), *operand(3, "right", "transB"), WIDE_BIAS, SCALE, ZERO_POINT),
-        shape=shape.typed("products:gemm"),
+        types="products:gemm",
     ),
     "com.microsoft::MatMulIntegerToFloat": by(
         matmul_integer_to_float,
@@ -317,35 +316,33 @@ OPERATORS: dict[str, Operator] = {
         inputs=inputs(
             Input(factor=True, inside="uint8"), FACTOR, FACTOR, *(DATA,) * 5, SCALE, ZERO_POINT, SCALE, ZERO_POINT
         ),
-        shape=shape.typed("state:lstm"),
+        types="state:lstm",
     ),
     "com.microsoft::GatherBlockQuantized": by(
         gather_blocks,
         inputs=inputs(Input(packed=FITTING), DATA, scale(0), Input("zero point", packed=FITTING, of=0)),
         effects=frozenset({"picks", "picks quantized"}),
-        shape=shape.typed("movement:gathered"),
+        types="movement:gathered",
     ),
     "com.microsoft::GatherPacked": by(
         gather_packed,
         inputs=inputs(Input(packed=Packed(elements((0, 0), "K"), format="packed_type")), DATA),
         effects=frozenset({"picks", "picks quantized"}),
-        shape=shape.typed("movement:gathered_packed"),
+        types="movement:gathered_packed",
     ),
     "com.microsoft::QOrderedMatMul": by(
         ordered_matmul,
         inputs=inputs(FACTOR, SCALE, FACTOR, SCALE, SCALE, DATA, DATA, SCALE),
-        shape=shape.typed("products:ordered_matmul"),
+        types="products:ordered_matmul",
     ),
     "com.microsoft::QOrderedGelu": by(ordered_gelu, inputs=inputs(DATA, SCALE, SCALE), shape=shape.alike),
     "com.microsoft::QOrderedLayerNormalization": by(
         ordered_layer_normalization, inputs=inputs(DATA, SCALE, DATA, DATA, SCALE), shape=shape.alike
     ),
-    "com.microsoft::QuantizeWithOrder": by(
-        quantized.quantize, inputs=inputs(DATA, SCALE), shape=shape.typed("pointwise:to_int8")
-    ),
+    "com.microsoft::QuantizeWithOrder": by(quantized.quantize, inputs=inputs(DATA, SCALE), types="pointwise:to_int8"),
     "com.microsoft::DequantizeWithOrder": by(
-        quantized.dequantize, inputs=inputs(DATA, SCALE), shape=shape.typed("pointwise:typed_by_attribute")
+        quantized.dequantize, inputs=inputs(DATA, SCALE), types="pointwise:typed_by_attribute"
     ),
-    "com.microsoft::QuantizeBFP": nothing("converts to " + _BFP, shape=shape.typed("pointwise:blocks")),
-    "com.microsoft::DequantizeBFP": nothing("converts from " + _BFP, shape=shape.typed("pointwise:from_blocks")),
+    "com.microsoft::QuantizeBFP": nothing("converts to " + _BFP, types="pointwise:blocks"),
+    "com.microsoft::DequantizeBFP": nothing("converts from " + _BFP, types="pointwise:from_blocks"),
 }

@@ -98,16 +98,16 @@ def inverse(node: Node) -> Counts:
 
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::MaxpoolWithMask": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.twin("MaxPool")),
-    "com.microsoft::NhwcMaxPool": counted_as(pooling.OPERATORS["MaxPool"], shape=shape.typed("layouts:max_pool")),
+    "com.microsoft::NhwcMaxPool": counted_as(pooling.OPERATORS["MaxPool"], types="layouts:max_pool"),
     "com.microsoft::GridSample": counted_as(
         resize.OPERATORS["GridSample"], shape=shape.twin("GridSample", (0, 1), ("mode",))
     ),
-    "com.microsoft::CropAndResize": by(crop_and_resize, shape=shape.typed("movement:cropped")),
-    "com.microsoft::CDist": by(distances, shape=shape.typed("products:pairs")),
+    "com.microsoft::CropAndResize": by(crop_and_resize, types="movement:cropped"),
+    "com.microsoft::CDist": by(distances, types="products:pairs"),
     "com.microsoft::Inverse": by(inverse, "bound", shape=shape.alike),
-    "com.microsoft::Rfft": by(spectrum, "bound", shape=shape.typed("products:spectrum")),
-    "com.microsoft::Irfft": by(signal_of_spectrum, "bound", shape=shape.typed("products:signal")),
+    "com.microsoft::Rfft": by(spectrum, "bound", types="products:spectrum"),
+    "com.microsoft::Irfft": by(signal_of_spectrum, "bound", types="products:signal"),
     "com.microsoft::DynamicTimeWarping": each_input(
-        Counts(cmp=3, add=1), note="the cheapest of three ways to each cell", shape=shape.typed("products:warping_path")
+        Counts(cmp=3, add=1), note="the cheapest of three ways to each cell", types="products:warping_path"
     ),
 }

@@ -153,33 +153,29 @@ def attended_lstm(node: Node) -> Counts:
 
 
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::AttnLSTM": by(attended_lstm, shape=shape.typed("state:lstm")),
+    "com.microsoft::AttnLSTM": by(attended_lstm, types="state:lstm"),
     "com.microsoft::CausalConvWithState": by(
-        causal_convolution, inputs=inputs(FACTOR, FACTOR), shape=shape.typed("state:causal_convolution")
+        causal_convolution, inputs=inputs(FACTOR, FACTOR), types="state:causal_convolution"
     ),
-    "com.microsoft::VarlenCausalConvWithState": by(
-        packed_causal_convolution, shape=shape.typed("state:packed_causal_convolution")
-    ),
+    "com.microsoft::VarlenCausalConvWithState": by(packed_causal_convolution, types="state:packed_causal_convolution"),
     "com.microsoft::LinearAttention": by(
-        attention.linear_attention, inputs=inputs(FACTOR, FACTOR, FACTOR), shape=shape.typed("state:linear_attention")
+        attention.linear_attention, inputs=inputs(FACTOR, FACTOR, FACTOR), types="state:linear_attention"
     ),
-    "com.microsoft::LinearAttentionGate": by(linear_attention_gate, shape=shape.typed("state:gates")),
-    "com.microsoft::GatedDeltaNet": by(gated_delta_net, shape=shape.typed("state:gated_delta_net")),
+    "com.microsoft::LinearAttentionGate": by(linear_attention_gate, types="state:gates"),
+    "com.microsoft::GatedDeltaNet": by(gated_delta_net, types="state:gated_delta_net"),
     "com.microsoft::GatedRMSNorm": by(gated_rms_normalization, shape=shape.alike),
     "com.microsoft::Mamba2Verify": by(
-        mamba,
-        inputs=inputs(FACTOR, STATE, STATE, FACTOR, *(DATA,) * 5, SETTING),
-        shape=shape.typed("state:mamba"),
+        mamba, inputs=inputs(FACTOR, STATE, STATE, FACTOR, *(DATA,) * 5, SETTING), types="state:mamba"
     ),
     "com.microsoft::ConvStateReplay": nothing(
         "copies elements of a state and of what was captured after it",
         inputs=inputs(STATE, DATA, DATA, SETTING),
-        shape=shape.typed("state:written"),
+        types="state:written",
     ),
     "com.microsoft::GatedDeltaNetStateReplay": unknown(
         "repeats as many updates of a state as its metadata say, which are data, as is the size of the state",
         inputs=inputs(STATE, DATA, DATA, SETTING),
-        shape=shape.typed("state:written"),
+        types="state:written",
     ),
     "com.microsoft::EngramGate": by(engram_gate, shape=shape.both_alike),
 }

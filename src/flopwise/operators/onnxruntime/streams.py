@@ -73,9 +73,9 @@ def mix_by_rank(node: Node) -> Counts:
 
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::BranchwiseRMSNorm": by(branchwise_rms_normalization, shape=shape.alike),
-    "com.microsoft::HyperConnectionPreMix": by(mix_before, shape=shape.typed("state:mixed")),
+    "com.microsoft::HyperConnectionPreMix": by(mix_before, types="state:mixed"),
     "com.microsoft::HyperConnectionPostMix": by(mix_after, shape=shape.alike),
     "com.microsoft::HyperConnectionLowRankMix": by(
-        mix_by_rank, inputs=inputs(FACTOR, DATA, *[factor("right")] * 3), shape=shape.typed("state:mixed_by_rank")
+        mix_by_rank, inputs=inputs(FACTOR, DATA, *[factor("right")] * 3), types="state:mixed_by_rank"
     ),
 }

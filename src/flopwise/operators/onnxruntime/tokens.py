@@ -8,7 +8,6 @@ from __future__ import annotations
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
 from flopwise.graph.dtypes import has_width
-from flopwise.operators import shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, integer, product
 from flopwise.operators.onnx import movement
@@ -108,20 +107,18 @@ def word_convolution(node: Node) -> Counts:
 _SEARCHES = "holds whole models and runs them until the data say stop, at most max_length times"
 
 OPERATORS: dict[str, Operator] = {
-    "com.microsoft::MurmurHash3": by(murmur_hash, shape=shape.typed("tokens:murmur_hash")),
-    "com.microsoft::NGramHashMapping": by(ngram_hashes, shape=shape.typed("tokens:hashes")),
-    "com.microsoft::VarlenNGramHashMapping": by(packed_ngram_hashes, shape=shape.typed("tokens:hashes")),
-    "com.microsoft::NGramRepeatBlock": by(repeated_ngrams, "bound", shape=shape.typed("tokens:repeated")),
-    "com.microsoft::BifurcationDetector": by(bifurcation, "bound", shape=shape.typed("tokens:bifurcation")),
-    "com.microsoft::SpeculativePrefixCommit": by(accepted_prefix, "bound", shape=shape.typed("tokens:committed")),
-    "com.microsoft::WordConvEmbedding": by(word_convolution, "bound", shape=shape.typed("tokens:words")),
-    "com.microsoft::Unique": counted_as(movement.OPERATORS["Unique"], shape=shape.typed("tokens:unique")),
-    "com.microsoft::Tokenizer": nothing(
-        "works on the characters of strings, not on numbers", shape=shape.typed("tokens:tokenized")
-    ),
+    "com.microsoft::MurmurHash3": by(murmur_hash, types="tokens:murmur_hash"),
+    "com.microsoft::NGramHashMapping": by(ngram_hashes, types="tokens:hashes"),
+    "com.microsoft::VarlenNGramHashMapping": by(packed_ngram_hashes, types="tokens:hashes"),
+    "com.microsoft::NGramRepeatBlock": by(repeated_ngrams, "bound", types="tokens:repeated"),
+    "com.microsoft::BifurcationDetector": by(bifurcation, "bound", types="tokens:bifurcation"),
+    "com.microsoft::SpeculativePrefixCommit": by(accepted_prefix, "bound", types="tokens:committed"),
+    "com.microsoft::WordConvEmbedding": by(word_convolution, "bound", types="tokens:words"),
+    "com.microsoft::Unique": counted_as(movement.OPERATORS["Unique"], types="tokens:unique"),
+    "com.microsoft::Tokenizer": nothing("works on the characters of strings, not on numbers", types="tokens:tokenized"),
     # Searches for the best words: containers whose models are not operators of the graph around them.
-    "com.microsoft::BeamSearch": unknown(_SEARCHES, shape=shape.typed("tokens:beams")),
-    "com.microsoft::WhisperBeamSearch": unknown(_SEARCHES, shape=shape.typed("tokens:beams")),
-    "com.microsoft::GreedySearch": unknown(_SEARCHES, shape=shape.typed("tokens:sequences")),
-    "com.microsoft::Sampling": unknown(_SEARCHES, shape=shape.typed("tokens:sequences")),
+    "com.microsoft::BeamSearch": unknown(_SEARCHES, types="tokens:beams"),
+    "com.microsoft::WhisperBeamSearch": unknown(_SEARCHES, types="tokens:beams"),
+    "com.microsoft::GreedySearch": unknown(_SEARCHES, types="tokens:sequences"),
+    "com.microsoft::Sampling": unknown(_SEARCHES, types="tokens:sequences"),
 }

@@ -26,7 +26,7 @@ from flopwise.operators.size import (
 class Windows(Protocol):
     """The attributes that say how windows lie: strides, dilations, pads, auto_pad and ceil_mode by name."""
 
-    def attr(self, name: str, default: Any = None) -> Any:
+    def attr(self, name: str, default: object = None) -> Any:
         """The attribute, or the default."""
 
 

@@ -110,11 +110,11 @@ _FLAT: frozenset[Effect] = frozenset({"no gradient"})
 
 
 def _draw(reason: str, rule: str) -> Operator:
-    return unknown(reason, effects=_RANDOM, inputs=inputs(SETTING), shape=shape.by(rule), dtype="float32")
+    return unknown(reason, effects=_RANDOM, inputs=inputs(SETTING), shape=rule, dtype="float32")
 
 
 def _segments(rule: str, **classes: int) -> Operator:
-    return each_input(Counts(**classes), note="each element goes to its segment", shape=shape.by(rule))
+    return each_input(Counts(**classes), note="each element goes to its segment", shape=rule)
 
 
 _NUMBERED = "tflite:numbered_segments"
@@ -129,12 +129,7 @@ _ROWS: dict[str, Operator] = {
     ),
     "SQUARED_DIFFERENCE": each("(a − b)²", add=1, mul=1, in_place=True),
     "FLOOR_DIV": each(
-        "a quotient, rounded down",
-        div=1,
-        cmp=1,
-        in_place=True,
-        value=shape.elements("tflite:whole_quotients"),
-        effects=_FLAT,
+        "a quotient, rounded down", div=1, cmp=1, in_place=True, value="tflite:whole_quotients", effects=_FLAT
     ),
     "ATAN2": each("the angle of a quotient", div=1, trig=1, in_place=True),
     "CBRT": each(pow=1, in_place=True),
@@ -148,36 +143,28 @@ _ROWS: dict[str, Operator] = {
         mul=1,
         in_place=True,
     ),
-    "REDUCE_ANY": each_input(Counts(bit=1), shape=shape.by("making:reduced"), dtype="bool"),
-    "REDUCE_ALL": each_input(Counts(bit=1), shape=shape.by("making:reduced"), dtype="bool"),
+    "REDUCE_ANY": each_input(Counts(bit=1), shape="making:reduced", dtype="bool"),
+    "REDUCE_ALL": each_input(Counts(bit=1), shape="making:reduced", dtype="bool"),
     "CLAMP": each("between two bounds", cmp=2, in_place=True),
-    "RFFT2D": by(
-        spectrum,
-        "bound",
-        inputs=inputs(DATA, SETTING),
-        shape=shape.by("tflite:spectrum"),
-        dtype="complex64",
-    ),
+    "RFFT2D": by(spectrum, "bound", inputs=inputs(DATA, SETTING), shape="tflite:spectrum", dtype="complex64"),
     "BUCKETIZE": by(bucketize, effects=_FLAT, shape=shape.alike, dtype="int32"),
     "SEGMENT_SUM": _segments("tflite:segments", add=1),
     "UNSORTED_SEGMENT_SUM": _segments(_NUMBERED, add=1),
     "UNSORTED_SEGMENT_PROD": _segments(_NUMBERED, mul=1),
     "UNSORTED_SEGMENT_MAX": _segments(_NUMBERED, cmp=1),
     "UNSORTED_SEGMENT_MIN": _segments(_NUMBERED, cmp=1),
-    "SCATTER_ND": by(scatter, inputs=inputs(SETTING, DATA, SETTING), shape=shape.by("tflite:scattered"), dtype=1),
+    "SCATTER_ND": by(scatter, inputs=inputs(SETTING, DATA, SETTING), shape="tflite:scattered", dtype=1),
     "WHERE": each_input(
         Counts(cmp=1),
         note="at most one comparison with zero for each element; how many pass depends on the data",
         claim="bound",
         effects=_FLAT,
-        shape=shape.by("tflite:where"),
+        shape="tflite:where",
         dtype="int64",
     ),
-    "NON_MAX_SUPPRESSION_V4": by(
-        suppress, "bound", effects=_FLAT, shape=shape.by("tflite:suppressed"), dtype=("int32", "int32")
-    ),
+    "NON_MAX_SUPPRESSION_V4": by(suppress, "bound", effects=_FLAT, shape="tflite:suppressed", dtype=("int32", "int32")),
     "NON_MAX_SUPPRESSION_V5": by(
-        suppress, "bound", effects=_FLAT, shape=shape.by("tflite:suppressed"), dtype=("int32", "float32", "int32")
+        suppress, "bound", effects=_FLAT, shape="tflite:suppressed", dtype=("int32", "float32", "int32")
     ),
     "EMBEDDING_LOOKUP_SPARSE": by(embedding_sums, "bound", dtype=4),
     # The same elements in another order, or some of them.
@@ -187,8 +174,8 @@ _ROWS: dict[str, Operator] = {
         gradient=gradient.GOES_BACK,
         carries="some",
         effects=PICKS,
-        shape=shape.by("tflite:slice_"),
-        value=shape.elements("tflite:slice_"),
+        shape="tflite:slice_",
+        value="tflite:slice_",
     ),
     "STRIDED_SLICE": nothing(
         _PICK,
@@ -196,21 +183,14 @@ _ROWS: dict[str, Operator] = {
         gradient=gradient.GOES_BACK,
         carries="some",
         effects=PICKS,
-        shape=shape.by("tflite:strided_slice"),
-        value=shape.elements("tflite:strided_slice"),
+        shape="tflite:strided_slice",
+        value="tflite:strided_slice",
     ),
     "PACK": nothing(
-        _ORDER,
-        gradient=gradient.GOES_BACK,
-        shape=shape.by("tflite:pack"),
-        value=shape.elements("tflite:packed", "some"),
+        _ORDER, gradient=gradient.GOES_BACK, shape="tflite:pack", value=shape.elements("tflite:packed", "some")
     ),
     "UNPACK": nothing(
-        _ORDER,
-        gradient=gradient.GOES_BACK,
-        carries="some",
-        shape=shape.by("tflite:unpack"),
-        value=shape.elements("tflite:unpacked"),
+        _ORDER, gradient=gradient.GOES_BACK, carries="some", shape="tflite:unpack", value="tflite:unpacked"
     ),
     **dict.fromkeys(
         ("PAD", "MIRROR_PAD"),
@@ -220,7 +200,7 @@ _ROWS: dict[str, Operator] = {
             gradient=gradient.GOES_BACK,
             view=views.same_shape,
             carries="some",
-            shape=shape.by("tflite:pad"),
+            shape="tflite:pad",
         ),
     ),
     "SPACE_TO_BATCH_ND": nothing(
@@ -228,14 +208,14 @@ _ROWS: dict[str, Operator] = {
         inputs=inputs(DATA, SETTING, SETTING),
         gradient=gradient.GOES_BACK,
         carries="some",
-        shape=shape.by("tflite:space_to_batch"),
+        shape="tflite:space_to_batch",
     ),
     "BATCH_TO_SPACE_ND": nothing(
         _ORDER,
         inputs=inputs(DATA, SETTING, SETTING),
         gradient=gradient.GOES_BACK,
         carries="some",
-        shape=shape.by("tflite:batch_to_space"),
+        shape="tflite:batch_to_space",
     ),
     "REVERSE_V2": nothing(
         _ORDER,
@@ -243,11 +223,9 @@ _ROWS: dict[str, Operator] = {
         gradient=gradient.GOES_BACK,
         carries="some",
         shape=shape.alike,
-        value=shape.elements("tflite:reversed_"),
+        value="tflite:reversed_",
     ),
-    "DILATE": nothing(
-        "copies elements between fillings", gradient=gradient.GOES_BACK, shape=shape.by("tflite:dilated")
-    ),
+    "DILATE": nothing("copies elements between fillings", gradient=gradient.GOES_BACK, shape="tflite:dilated"),
     "DYNAMIC_UPDATE_SLICE": nothing(
         "overwrites a part of its first input",
         gradient=gradient.GOES_BACK,
@@ -255,12 +233,10 @@ _ROWS: dict[str, Operator] = {
         effects=frozenset({"updates"}),
         shape=shape.alike,
     ),
-    "SPARSE_TO_DENSE": nothing(
-        "overwrites the elements that indices pick", shape=shape.by("tflite:from_sparse"), dtype=2
-    ),
-    "MATRIX_DIAG": nothing(_FILL, gradient=gradient.GOES_BACK, shape=shape.by("tflite:matrix_diagonal")),
+    "SPARSE_TO_DENSE": nothing("overwrites the elements that indices pick", shape="tflite:from_sparse", dtype=2),
+    "MATRIX_DIAG": nothing(_FILL, gradient=gradient.GOES_BACK, shape="tflite:matrix_diagonal"),
     "MATRIX_SET_DIAG": nothing("overwrites a diagonal", gradient=gradient.GOES_BACK, shape=shape.alike),
-    "EMBEDDING_LOOKUP": nothing(_PICK, inputs=inputs(SETTING, WEIGHT), shape=shape.by("tflite:looked_up"), dtype=1),
+    "EMBEDDING_LOOKUP": nothing(_PICK, inputs=inputs(SETTING, WEIGHT), shape="tflite:looked_up", dtype=1),
     "IMAG": nothing("hands one part of complex numbers on", shape=shape.alike, dtype="float32"),
     "REAL": nothing("hands one part of complex numbers on", shape=shape.alike, dtype="float32"),
     "SKIP_GRAM": nothing("joins words of a text", dtype="string"),
@@ -269,39 +245,31 @@ _ROWS: dict[str, Operator] = {
     "RANK": nothing(
         "reads the shape, not the data",
         effects=frozenset({"shape query", "no gradient"}),
-        shape=shape.by("tflite:scalar"),
+        shape="tflite:scalar",
         value=shape.elements("tflite:rank", "none"),
         dtype="int32",
     ),
     "BROADCAST_ARGS": nothing(
-        "reads shapes, not data",
-        effects=_FLAT,
-        shape=shape.by("tflite:broadcast_shape"),
-        value=shape.elements("tflite:common_shape"),
+        "reads shapes, not data", effects=_FLAT, shape="tflite:broadcast_shape", value="tflite:common_shape"
     ),
     "FILL": nothing(
-        _FILL,
-        inputs=inputs(SETTING, DATA),
-        effects=_FLAT,
-        shape=shape.by("tflite:filled"),
-        value=shape.elements("tflite:filled"),
-        dtype=1,
+        _FILL, inputs=inputs(SETTING, DATA), effects=_FLAT, shape="tflite:filled", value="tflite:filled", dtype=1
     ),
     "ZEROS_LIKE": nothing(_FILL, effects=_FLAT, shape=shape.alike),
     "ONE_HOT": nothing(
         "writes one of two values by index",
         inputs=inputs(DATA, SETTING, SETTING, SETTING),
         effects=_FLAT,
-        shape=shape.by("tflite:one_hot"),
+        shape="tflite:one_hot",
         dtype=2,
     ),
     # Tables and variables.
-    "HASHTABLE": nothing(_TABLE, shape=shape.by("tflite:scalar"), dtype="resource"),
+    "HASHTABLE": nothing(_TABLE, shape="tflite:scalar", dtype="resource"),
     "HASHTABLE_FIND": nothing(_TABLE, dtype=2),
     "HASHTABLE_IMPORT": nothing("fills a table"),
-    "HASHTABLE_SIZE": nothing(_TABLE, shape=shape.by("tflite:scalar"), dtype="int64"),
+    "HASHTABLE_SIZE": nothing(_TABLE, shape="tflite:scalar", dtype="int64"),
     "HASHTABLE_LOOKUP": nothing(_TABLE, dtype=(2, "uint8")),
-    "VAR_HANDLE": nothing("names a variable", shape=shape.by("tflite:scalar"), dtype="resource"),
+    "VAR_HANDLE": nothing("names a variable", shape="tflite:scalar", dtype="resource"),
     "READ_VARIABLE": nothing(_STATE),
     "ASSIGN_VARIABLE": nothing(_STATE),
     "CALL": nothing("stands for the operators of a subgraph", effects=frozenset({"bodies"})),

@@ -65,7 +65,7 @@ class _Window:
         self.held["pads"] = self.held["pads"] * 2
         self.held["ceil_mode"] = ceil
 
-    def attr(self, name: str, default: Any = None) -> Any:
+    def attr(self, name: str, default: object = None) -> Any:
         return self.held.get(name, default)
 
 
@@ -89,7 +89,7 @@ def pool_of(rank: int, kind: str) -> Callable[..., Shapes]:
     return rule
 
 
-def adaptive(x: Of, output_size: Any, **options: Any) -> Shapes:
+def adaptive(x: Of, output_size: Any, **options: object) -> Shapes:
     rank = len(output_size) if isinstance(output_size, (tuple, list)) else 0
     sizes = list(output_size) if rank else [output_size]
     return [_adapted(x.shape, sizes)] * 2
@@ -164,7 +164,7 @@ def moments(x: Of, dim: object = None, *settings: object, **options: Any) -> Sha
     return reduced(x, dim, **options)
 
 
-def columns(x: Of, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Shapes:
+def columns(x: Of, kernel_size: object, dilation: object = 1, padding: object = 0, stride: object = 1) -> Shapes:
     """The windows of an image side by side: N × C·kernel × places."""
     kernel = _each(kernel_size, 2)
     window = _Window(2, stride, padding, dilation, False)

@@ -11,7 +11,7 @@ from flopwise.operators.shapes.reshaping import reshaped
 from flopwise.operators.size import Dims, UnresolvedError, axis_of, broadcast, common, product, require, same, settled
 
 
-def view(x: Of, *shape: Any, **more: Any) -> Shapes:
+def view(x: Of, *shape: object, **more: object) -> Shapes:
     sizes = sizes_of(shape or (more["shape"] if "shape" in more else more["size"],))
     if any(not isinstance(n, int) for n in sizes):
         raise UnresolvedError
