@@ -13,56 +13,29 @@ from flopwise.readers.tflite.file.schema import ACTIVATIONS
 from flopwise.readers.tflite.lower.lowered import Application, Lowered
 from flopwise.readers.tflite.lower.table import ACTIVATION
 
+
+def _codes(text: str) -> frozenset[str]:
+    """The names of operators in a text."""
+    return frozenset(text.split())
+
+
 #: Products, which sum up in 32 bits.
-_PRODUCTS = frozenset(
-    [
-        "CONV_2D",
-        "DEPTHWISE_CONV_2D",
-        "TRANSPOSE_CONV",
-        "CONV_3D",
-        "CONV_3D_TRANSPOSE",
-        "FULLY_CONNECTED",
-        "BATCH_MATMUL",
-    ]
+_PRODUCTS = _codes(
+    """
+    CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_CONV CONV_3D CONV_3D_TRANSPOSE FULLY_CONNECTED BATCH_MATMUL
+    """
 )
 
 #: Both operands are brought to one scale before they are added up.
 _SUMS = frozenset({"ADD", "SUB", "SQUARED_DIFFERENCE"})
 
 #: Others whose kernels compute on real numbers, and whose result has a scale of its own.
-_OTHERS = frozenset(
-    [
-        "MUL",
-        "DIV",
-        "ADD_N",
-        "MEAN",
-        "SUM",
-        "REDUCE_PROD",
-        "SOFTMAX",
-        "LOG_SOFTMAX",
-        "L2_NORMALIZATION",
-        "LOCAL_RESPONSE_NORMALIZATION",
-        "LOGISTIC",
-        "TANH",
-        "RELU",
-        "RELU6",
-        "RELU_N1_TO_1",
-        "RELU_0_TO_1",
-        "PRELU",
-        "LEAKY_RELU",
-        "ELU",
-        "HARD_SWISH",
-        "GELU",
-        "EXP",
-        "LOG",
-        "SQRT",
-        "RSQRT",
-        "SQUARE",
-        "SIN",
-        "COS",
-        "ABS",
-        "L2_POOL_2D",
-    ]
+_OTHERS = _codes(
+    """
+    MUL DIV ADD_N MEAN SUM REDUCE_PROD SOFTMAX LOG_SOFTMAX L2_NORMALIZATION LOCAL_RESPONSE_NORMALIZATION LOGISTIC
+    TANH RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 PRELU LEAKY_RELU ELU HARD_SWISH GELU EXP LOG SQRT RSQRT SQUARE SIN COS
+    ABS L2_POOL_2D
+    """
 )
 
 _NARROW = frozenset({"int8", "uint8", "int16", "int4"})

@@ -13,27 +13,11 @@ from flopwise.readers.torch.lower import operators
 from flopwise.readers.torch.lower.node import tensors
 
 #: Operators that no module is named after, because many modules have them beside what they are for.
-_MOVING = frozenset(
-    [
-        "Reshape",
-        "Flatten",
-        "Squeeze",
-        "Unsqueeze",
-        "Transpose",
-        "Concat",
-        "Split",
-        "Expand",
-        "Tile",
-        "Slice",
-        "Cast",
-        "Identity",
-        "ConstantOfShape",
-        "Gather",
-        "Shape",
-        "Range",
-        "Pad",
-    ]
-)
+_MOVING_NAMES = """
+    Reshape Flatten Squeeze Unsqueeze Transpose Concat Split Expand Tile Slice Cast Identity ConstantOfShape Gather
+    Shape Range Pad
+"""
+_MOVING = frozenset(_MOVING_NAMES.split())
 
 
 #: The attribute under which a program hands over the storages that autograd keeps: name of the tensor, and bytes.
@@ -60,7 +44,7 @@ class Attributes(Mapping[str, Any]):
         self.shared = attrs
         self.call = call
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         """The attribute, or the default; short, because every rule asks."""
         if name in self.shared:
             return self.shared[name]

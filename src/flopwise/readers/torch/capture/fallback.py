@@ -14,6 +14,7 @@ from torch import Tensor as TorchTensor
 
 from flopwise.readers.torch.capture.tensors import like_meta
 from flopwise.readers.torch.capture.values import Values
+from flopwise.readers.torch.kinds import Kwargs
 
 
 def grouped_mm(mat_a: TorchTensor, mat_b: TorchTensor, *others: object, **more: Any) -> TorchTensor:
@@ -34,21 +35,10 @@ def grouped_mm(mat_a: TorchTensor, mat_b: TorchTensor, *others: object, **more: 
 
 
 #: Operators whose result has as many elements as the elements of their arguments say.
-_COUNTING = frozenset(
-    f"aten.{name}"
-    for name in (
-        "nonzero",
-        "argwhere",
-        "masked_select",
-        "unique",
-        "_unique2",
-        "unique_dim",
-        "unique_consecutive",
-        "bincount",
-        "one_hot",
-        "repeat_interleave",
-    )
-)
+_NAMES = """
+    nonzero argwhere masked_select unique _unique2 unique_dim unique_consecutive bincount one_hot repeat_interleave
+"""
+_COUNTING = frozenset(f"aten.{name}" for name in _NAMES.split())
 
 #: Operators -> the position and the name of an argument whose elements change no shape.
 _FREE = {
@@ -66,7 +56,7 @@ _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def second_attempt(
-    values: Values, name: str, func: Callable[..., object], args: Sequence[Any], kwargs: dict[str, Any]
+    values: Values, name: str, func: Callable[..., object], args: Sequence[Any], kwargs: Kwargs
 ) -> object:
     """The result with numbers in place of small tensors, or by a rule of ours; None when there is neither.
 
@@ -110,7 +100,7 @@ def _number(values: Values, thing: object, any_will_do: bool) -> object:
     return thing
 
 
-def _sized(values: Values, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _sized(values: Values, args: Sequence[Any], kwargs: Kwargs) -> Kwargs:
     """The arguments with the size of the result, where the numbers of repetitions are known."""
     repeats = kwargs.get("repeats", args[1] if len(args) > 1 else args[0])
     counts = values.of(repeats) if isinstance(repeats, TorchTensor) else None

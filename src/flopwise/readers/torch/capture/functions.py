@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+
+def _names(text: str) -> frozenset[str]:
+    """The names in a text."""
+    return frozenset(text.split())
+
+
 #: Special methods of Python's operators -> the ATen name.
 SIGNS = {
     "__add__": "add", "__radd__": "add", "__iadd__": "add_", "__sub__": "sub", "__isub__": "sub_", "__mul__": "mul",
@@ -20,149 +26,40 @@ SIGNS = {
 VIEWS = {"T": "numpy_T", "mT": "mT", "H": "matrix_H", "mH": "mH", "data": "detach", "real": "real", "imag": "imag"}
 
 #: Functions whose result depends on the elements and is not a tensor.
-VALUES = frozenset(
-    [
-        "item",
-        "tolist",
-        "__bool__",
-        "__int__",
-        "__float__",
-        "__index__",
-        "__complex__",
-        "__nonzero__",
-        "__long__",
-        "is_nonzero",
-        "equal",
-        "allclose",
-        "numpy",
-        "__array__",
-        "__format__",
-        "__repr__",
-        "__str__",
-        "_local_scalar_dense",
-        "__dlpack__",
-    ]
+VALUES = _names(
+    """
+    item tolist __bool__ __int__ __float__ __index__ __complex__ __nonzero__ __long__ is_nonzero equal allclose
+    numpy __array__ __format__ __repr__ __str__ _local_scalar_dense __dlpack__
+    """
 )
 
 #: Functions that say or set something about a tensor and compute nothing, besides those named ``is_...``.
-QUESTIONS = frozenset(
-    [
-        "size",
-        "dim",
-        "stride",
-        "numel",
-        "nelement",
-        "element_size",
-        "storage_offset",
-        "data_ptr",
-        "get_device",
-        "requires_grad_",
-        "register_hook",
-        "register_post_accumulate_grad_hook",
-        "retain_grad",
-        "__hash__",
-        "__len__",
-        "__dir__",
-        "__reduce_ex__",
-        "ndimension",
-        "untyped_storage",
-        "storage",
-        "storage_type",
-        "_is_view",
-        "_version",
-        "names",
-        "rename",
-        "rename_",
-        "has_names",
-        "sym_size",
-        "sym_numel",
-        "result_type",
-        "can_cast",
-        "promote_types",
-        "get_default_dtype",
-        "_is_zerotensor",
-        "dense_dim",
-        "sparse_dim",
-        "q_scale",
-        "q_zero_point",
-        "qscheme",
-        "__get__",
-        "broadcast_shapes",
-        "_has_compatible_shallow_copy_type",
-        "__delete__",
-        "_typed_storage",
-        "_use_cudnn_ctc_loss",
-        "dim_order",
-        "type_as_",
-        "_make_subclass",
-        "cudnn_is_acceptable",
-        "__cuda_array_interface__",
-        "__torch_dispatch__",
-        "sym_stride",
-        "sym_storage_offset",
-        "sym_is_contiguous",
-        "output_nr",
-        "retains_grad",
-        "_nnz",
-        "_dimI",
-        "_dimV",
-        "_nested_get_ragged_idx",
-        "_debug_has_internal_overlap",
-        "_has_same_storage_numel",
-        "_fused_sdp_choice",
-        "_use_miopen_ctc_loss",
-        "_assert_async",
-        "_assert_scalar",
-        "_assert_tensor_metadata",
-        "sym_constrain_range",
-        "sym_constrain_range_for_size",
-        "_linalg_check_errors",
-        "_validate_sparse_coo_tensor_args",
-        "_validate_sparse_csr_tensor_args",
-        "_validate_sparse_csc_tensor_args",
-        "_validate_sparse_bsr_tensor_args",
-        "_validate_sparse_bsc_tensor_args",
-        "_validate_sparse_compressed_tensor_args",
-        "_validate_compressed_sparse_indices",
-        "record_stream",
-    ]
+QUESTIONS = _names(
+    """
+    size dim stride numel nelement element_size storage_offset data_ptr get_device requires_grad_ register_hook
+    register_post_accumulate_grad_hook retain_grad __hash__ __len__ __dir__ __reduce_ex__ ndimension untyped_storage
+    storage storage_type _is_view _version names rename rename_ has_names sym_size sym_numel result_type can_cast
+    promote_types get_default_dtype _is_zerotensor dense_dim sparse_dim q_scale q_zero_point qscheme __get__
+    broadcast_shapes _has_compatible_shallow_copy_type __delete__ _typed_storage _use_cudnn_ctc_loss dim_order
+    type_as_ _make_subclass cudnn_is_acceptable __cuda_array_interface__ __torch_dispatch__ sym_stride
+    sym_storage_offset sym_is_contiguous output_nr retains_grad _nnz _dimI _dimV _nested_get_ragged_idx
+    _debug_has_internal_overlap _has_same_storage_numel _fused_sdp_choice _use_miopen_ctc_loss _assert_async
+    _assert_scalar _assert_tensor_metadata sym_constrain_range sym_constrain_range_for_size _linalg_check_errors
+    _validate_sparse_coo_tensor_args _validate_sparse_csr_tensor_args _validate_sparse_csc_tensor_args
+    _validate_sparse_bsr_tensor_args _validate_sparse_bsc_tensor_args _validate_sparse_compressed_tensor_args
+    _validate_compressed_sparse_indices record_stream
+    """
 )
 
 
 #: Functions that make a tensor of a given size from nothing but numbers.
-FACTORIES = frozenset(
-    [
-        "zeros",
-        "ones",
-        "full",
-        "empty",
-        "arange",
-        "range",
-        "linspace",
-        "logspace",
-        "eye",
-        "rand",
-        "randn",
-        "randint",
-        "randperm",
-        "tensor",
-        "as_tensor",
-        "scalar_tensor",
-        "empty_strided",
-        "tril_indices",
-        "triu_indices",
-        "normal",
-        "from_file",
-        "complex",
-        "polar",
-        "asarray",
-        "vander",
-        *(f"{name}_window" for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")),
-        "sparse_coo_tensor",
-        "sparse_csr_tensor",
-        "empty_permuted",
-        "cartesian_prod",
-    ]
+FACTORIES = _names(
+    """
+    zeros ones full empty arange range linspace logspace eye rand randn randint randperm tensor as_tensor
+    scalar_tensor empty_strided tril_indices triu_indices normal from_file complex polar asarray vander
+    sparse_coo_tensor sparse_csr_tensor empty_permuted cartesian_prod bartlett_window blackman_window hamming_window
+    hann_window kaiser_window
+    """
 )
 
 

@@ -12,64 +12,23 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor as TorchTensor
 
+from flopwise.readers.torch.kinds import Kwargs
+
 #: Operators whose results are new tensors, of shapes that follow from those of their arguments.
-_PLAIN = [
-    *(f"{name}{rank}d" for name in ("conv", "conv_transpose", "max_pool", "avg_pool") for rank in (1, 2, 3)),
-    *(f"adaptive_avg_pool{rank}d" for rank in (1, 2, 3)),
-    "linear",
-    "matmul",
-    "mm",
-    "bmm",
-    "addmm",
-    "baddbmm",
-    "einsum",
-    "batch_norm",
-    "instance_norm",
-    "layer_norm",
-    "group_norm",
-    "rms_norm",
-    "softmax",
-    "log_softmax",
-    "scaled_dot_product_attention",
-    "relu",
-    "gelu",
-    "silu",
-    "sigmoid",
-    "tanh",
-    "hardswish",
-    "hardsigmoid",
-    "hardtanh",
-    "relu6",
-    "elu",
-    "leaky_relu",
-    "softplus",
-    "mish",
-    "exp",
-    "log",
-    "sqrt",
-    "rsqrt",
-    "pow",
-    "neg",
-    "cos",
-    "sin",
-    "abs",
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "mean",
-    "sum",
-    "embedding",
-    "upsample_nearest2d",
-    "upsample_bilinear2d",
-    "prelu",
-    "cat",
-    "lstm_cell",
-    "gru_cell",
-    "rnn_tanh_cell",
-    "rnn_relu_cell",
-]
-PLAIN = frozenset(f"aten.{name}" for name in _PLAIN)
+_NAMES = """
+    linear matmul mm bmm addmm baddbmm einsum batch_norm instance_norm layer_norm group_norm rms_norm softmax
+    log_softmax scaled_dot_product_attention relu gelu silu sigmoid tanh hardswish hardsigmoid hardtanh relu6 elu
+    leaky_relu softplus mish exp log sqrt rsqrt pow neg cos sin abs add sub mul div mean sum embedding
+    upsample_nearest2d upsample_bilinear2d prelu cat lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
+"""
+PLAIN = frozenset(
+    f"aten.{name}"
+    for name in (
+        *_NAMES.split(),
+        *(f"{name}{rank}d" for name in ("conv", "conv_transpose", "max_pool", "avg_pool") for rank in (1, 2, 3)),
+        *(f"adaptive_avg_pool{rank}d" for rank in (1, 2, 3)),
+    )
+)
 
 #: Operators that write their result over their argument, whatever it is.
 OVER = frozenset(
@@ -97,7 +56,7 @@ class _Made(NamedTuple):
 _KNOWN: dict[Any, _Made | tuple[_Made, ...]] = {}
 
 
-def key_of(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def key_of(name: str, args: Sequence[Any], kwargs: Kwargs) -> Any:
     """A key of the operator with the shapes, strides and types of its tensors, and its other arguments."""
     parts: list[Any] = [name, len(args)]
     for arg in (*args, *kwargs, *kwargs.values()) if kwargs else args:
@@ -111,7 +70,7 @@ def key_of(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return tuple(parts)
 
 
-def again(key: Any) -> Any:
+def again(key: object) -> Any:
     """Results like those that were made before; None when there were none."""
     try:
         made = _KNOWN.get(key)
@@ -122,7 +81,7 @@ def again(key: Any) -> Any:
     return made.again() if isinstance(made, _Made) else tuple([one.again() for one in made])
 
 
-def keep(key: Any, result: Any) -> None:
+def keep(key: object, result: object) -> None:
     """Remember the shapes of what an operator gave: a tensor, or several."""
     several = result if type(result) is tuple else (result,)
     if any(type(one) is not TorchTensor or one._base is not None or not one.is_meta for one in several):

@@ -20,23 +20,11 @@ from flopwise.readers.torch.inputs.dims import Dims
 _BY_NAME = {name: dtype for dtype, name in reversed(DTYPES.items())}
 
 #: Parameters of forward() that hold whole numbers: positions in a table, and flags of what is padding.
-WHOLE = [
-    "input_ids",
-    "decoder_input_ids",
-    "token_type_ids",
-    "position_ids",
-    "attention_mask",
-    "decoder_attention_mask",
-    "labels",
-    "ids",
-    "tokens",
-    "input_tokens",
-    "pixel_attention_mask",
-    "bbox",
-    "idx",
-    "indices",
-    "token_ids",
-]
+_WHOLE = """
+    input_ids decoder_input_ids token_type_ids position_ids attention_mask decoder_attention_mask labels ids tokens
+    input_tokens pixel_attention_mask bbox idx indices token_ids
+"""
+WHOLE = frozenset(_WHOLE.split())
 
 
 def position_name(names: Sequence[str], position: int) -> str:
