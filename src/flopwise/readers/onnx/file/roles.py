@@ -47,17 +47,19 @@ def uses(nodes: Sequence[Node], stored: Iterable[str]) -> dict[str, tuple[Use, .
     requantisation of a MatMulInteger as Cast and Mul.
     """
     operations = {node.operation for node in nodes}
-    rows = {key: _row(*key) for key in {(operation.domain, operation.op) for operation in operations}}
+    kinds = {(operation.domain, operation.op) for operation in operations}
+    rows = {kind: _row(*kind) for kind in kinds}
+    by_place = {kind: _UsesByPlace(rows[kind]) for kind in kinds}
+    own_uses = {operation: by_place[operation.domain, operation.op] for operation in operations}
     same = {operation for operation in operations if rows[operation.domain, operation.op].carries in _SAME_DATA}
     constants = operations_of(operations, "Constant", "ConstantOfShape")
     scales = _found_scales(nodes, operations_of(operations, "DynamicQuantizeLinear"))
     names, takers = _takers(nodes, stored, constants, same)
     taken: dict[str, tuple[Use, ...]] = {}
-    alone: dict[tuple[str, str, int], tuple[Use, ...]] = {}  # most tensors have one use, and many the same
     for node in reversed(takers):
         operation, _, inputs, outputs, _ = node
-        op, domain, moves = operation.op, operation.domain, operation in same and outputs
-        rescales = op == "Mul" and not scales.isdisjoint(inputs)
+        own, moves = own_uses[operation], operation in same and outputs
+        rescales = scales and operation.op == "Mul" and not scales.isdisjoint(inputs)
         for place, name in enumerate(inputs):
             if name not in names:
                 continue
@@ -66,12 +68,23 @@ def uses(nodes: Sequence[Node], stored: Iterable[str]) -> dict[str, tuple[Use, .
             elif moves and place == 0:
                 use = taken.get(outputs[0], ())
             else:
-                key = domain, op, place
-                use = alone.get(key) or alone.setdefault(key, (rows[domain, op].inputs.input(place),))
+                use = own[place]
             before = taken.setdefault(name, use)
             if before is not use:
                 taken[name] = _together(before, use)
     return taken
+
+
+class _UsesByPlace(dict[int, tuple[Use, ...]]):
+    """The use that an operator makes of each of its inputs, by place: most tensors have one, and many the same."""
+
+    def __init__(self, row: Operator) -> None:
+        super().__init__()
+        self._inputs = row.inputs
+
+    def __missing__(self, place: int) -> tuple[Use, ...]:
+        self[place] = use = (self._inputs.input(place),)
+        return use
 
 
 def _found_scales(nodes: Iterable[Node], quantising: set[Operation]) -> set[str]:
