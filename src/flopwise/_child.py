@@ -264,7 +264,7 @@ class Parent:
             yield request
             _end_in(0)
 
-    def tell(self, message: Any) -> None:
+    def tell(self, message: object) -> None:
         """Hand it a message: anything that JSON can say."""
         self._messages.write(json.dumps(message) + "\n")
         self._messages.flush()

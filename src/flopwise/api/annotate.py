@@ -73,7 +73,7 @@ def _in_range(forward: Callable[..., object], name: str) -> Callable[..., object
     range_of = getattr(torch._C._profiler, "_RecordFunctionFast", record_function)
 
     @functools.wraps(forward)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: Any) -> Any:
         with range_of(name):
             return forward(*args, **kwargs)
 

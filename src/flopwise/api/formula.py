@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 @checked
 def formula(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     *,
     convention: str | Convention = "flops",
     rules: Rules | None = None,

@@ -35,7 +35,7 @@ class Meter:
     def __init__(
         self,
         model: object,
-        example_inputs: Any = None,
+        example_inputs: object = None,
         *,
         train: bool = True,
         device: str | None = None,
@@ -99,7 +99,7 @@ class Meter:
         """Remarks: for which batches no formula holds and why, and what is not known of the device."""
         return tuple(self._program.notes)
 
-    def step(self, batch: Any) -> Cost:
+    def step(self, batch: object) -> Cost:
         """The cost of a batch.
 
         Args:
@@ -162,7 +162,7 @@ class Meter:
 
         place = next((p.device.type for p in self.model.parameters()), "cpu")
 
-        def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def call(args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
             if self._busy:
                 return
             counts = torch.is_grad_enabled() or not self._program.train
@@ -241,7 +241,7 @@ def _watched(model: nn.Module, called: Callable[[tuple[Any, ...], dict[str, Any]
         handle = model.register_forward_pre_hook(lambda _, args, kwargs: called(args, kwargs), with_kwargs=True)
         return handle.remove
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: Any) -> Any:
         called(args, kwargs)
         return compiled(*args, **kwargs)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise import conventions
 from flopwise._arguments import checked
@@ -31,7 +31,7 @@ COUNTING = frozenset({"convention", "rules", "fold", "train", "optimizer", "mask
 @checked
 def profile(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     *,
     convention: str | Convention = "flops",
     rules: Rules | None = None,

@@ -36,7 +36,7 @@ def checked_batch_size(batch_size: Any) -> int | None:
 @checked
 def read(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     *,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,

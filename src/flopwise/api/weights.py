@@ -34,7 +34,7 @@ def weights(
     threads: int | None = None,
     progress: Callable[[str], None] | None = None,
     convention: str | Convention | None = None,
-    inputs: Any = None,
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     **keywords: Unpack[Keywords],

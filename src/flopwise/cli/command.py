@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Choice(click.Choice[str]):
     """One of a few words; the error for any other suggests the nearest."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The word."""
         try:
             return super().convert(value, param, ctx)

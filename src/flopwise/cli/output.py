@@ -104,7 +104,7 @@ def writes(
 
     def decorate(command: F) -> F:
         @wraps(command)
-        def call(*args: Any, format_: str | None, output: str | None, no_header: bool, **settings: Any) -> Any:
+        def call(*args: object, format_: str | None, output: str | None, no_header: bool, **settings: Any) -> Any:
             if output is not None and output.lower().endswith(tuple(models)) and models:
                 if format_ is not None:
                     ending = os.path.splitext(output)[1]
@@ -152,7 +152,7 @@ class _FormatName(click.Choice[str]):
         super().__init__([format.name for format in formats_of(kinds)])
         self._kinds = kinds
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
             return super().convert(ALIASES.get(str(value).lower(), value), param, ctx)
         except click.BadParameter as error:

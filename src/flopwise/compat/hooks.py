@@ -65,7 +65,7 @@ def inside_first(model: nn.Module) -> Iterator[nn.Module]:
     yield model
 
 
-def hooked(hook: Hook, module: nn.Module, layer: Layer, attribute: str, start: Any) -> Any:
+def hooked(hook: Hook, module: nn.Module, layer: Layer, attribute: str, start: object) -> Any:
     """The value of an attribute of the module to which a user's own hook has added in one call.
 
     The hook is given a stand-in of the module, and tensors without elements; the module itself does not change.

@@ -161,7 +161,7 @@ class ModelGraph:
     def graph_reorder_nodes(self) -> None:
         """Change nothing: operators are in the order of execution."""
 
-    def shape_infer(self, inputs: Mapping[str, Any] | None = None) -> None:
+    def shape_infer(self, inputs: Mapping[str, object] | None = None) -> None:
         """Find all shapes, for inputs that are given as arrays or shapes.
 
         Raises:

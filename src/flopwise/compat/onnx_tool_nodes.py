@@ -117,7 +117,7 @@ def _made(cls: Any, name: str, op: str, attributes: Any) -> Any:
     return cls(SimpleNamespace(name=name, op_type=op.rpartition("::")[2], attribute=dict(attributes)))
 
 
-def _count(cls: Any) -> Callable[[flopwise.Node], Counts]:
+def _count(cls: object) -> Callable[[flopwise.Node], Counts]:
     """The count of a registered class: what it calls MACs."""
 
     def seen(tensors: Sequence[GraphTensor | None]) -> list[Tensor]:
@@ -131,7 +131,7 @@ def _count(cls: Any) -> Callable[[flopwise.Node], Counts]:
     return count
 
 
-def _shape(cls: Any) -> Callable[[Call], Types]:
+def _shape(cls: object) -> Callable[[Call], Types]:
     """The shape rule of a registered class."""
 
     def shape(call: Call) -> Types:

@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise._arguments import checked
 from flopwise.api.read import read
@@ -321,7 +321,7 @@ def _not_run(model: nn.Module) -> Graph:
     return Graph(type(model).__name__, "torch", "", (), (), (), program=Program(every))
 
 
-def _inputs(size: Any, batch_dim: int | None, dtypes: Sequence[torch.dtype] | None) -> list[torch.Tensor]:
+def _inputs(size: object, batch_dim: int | None, dtypes: Sequence[torch.dtype] | None) -> list[torch.Tensor]:
     """Inputs of the shapes."""
     import torch
 

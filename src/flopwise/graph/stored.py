@@ -6,10 +6,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from flopwise.errors import ModelError
 from flopwise.graph.construction import record
+
+if TYPE_CHECKING:
+    import numpy
+
+#: An array of numpy's, which is not imported before there is one.
+Array: TypeAlias = "numpy.ndarray[Any, Any]"
 
 #: Elements of a block.
 BLOCK = 1 << 18
@@ -40,10 +46,10 @@ class Stored(Protocol):
     def shape(self) -> tuple[int, ...]: ...
     @property
     def dtype(self) -> str: ...
-    def blocks(self, elements: int = ...) -> Iterator[Any]:
+    def blocks(self, elements: int = ...) -> Iterator[Array]:
         """One-dimensional arrays, decoded."""
 
-    def raw(self) -> Any:
+    def raw(self) -> Array | None:
         """All elements as a view of the file; None where that is impossible."""
 
 
@@ -59,14 +65,14 @@ class Elements(ABC):
         return None
 
     @abstractmethod
-    def blocks(self, elements: int) -> Iterator[Any]:
+    def blocks(self, elements: int) -> Iterator[Array]:
         """The elements as numbers, in one-dimensional arrays of about ``elements``."""
 
-    def raw(self) -> Any:
+    def raw(self) -> Array | None:
         """All elements as they are stored, in a view that cannot be written to; None where that cannot be."""
         return None
 
-    def array(self) -> Any:
+    def array(self) -> Array | None:
         """All elements as one array of numbers, where they come at once; None where they come in blocks."""
         return None
 
@@ -74,7 +80,7 @@ class Elements(ABC):
 class NoElements(Elements):
     """The elements of a tensor that has none."""
 
-    def blocks(self, elements: int) -> Iterator[Any]:
+    def blocks(self, elements: int) -> Iterator[Array]:
         return iter(())
 
 
@@ -120,7 +126,7 @@ class StoredTensor:
         """Number of elements as they are stored."""
         return math.prod(self.shape)
 
-    def blocks(self, elements: int = BLOCK) -> Iterator[Any]:
+    def blocks(self, elements: int = BLOCK) -> Iterator[Array]:
         """The elements in the row-major order of the shape, in one-dimensional arrays of about ``elements``.
 
         Floats of 16 bits and less come as float32, integers of less than a byte as int8 or uint8; all others in their
@@ -140,7 +146,7 @@ class StoredTensor:
         if count != self.numel:
             raise ModelError(f"tensor {self.name!r} of shape {self.shape} has {count:,} elements")
 
-    def raw(self) -> Any:
+    def raw(self) -> Array | None:
         """All elements in their stored type (bfloat16 as uint16) as a one-dimensional view that cannot be written to.
 
         None where that cannot be: packed, compressed, remote, or in another order.
@@ -150,7 +156,7 @@ class StoredTensor:
             self.elements.storage.release()
         return view if view is not None and view.size == self.numel else None
 
-    def array(self) -> Any:
+    def array(self) -> Array:
         """All elements in the tensor's shape, in the types that ``blocks`` gives.
 
         Raises:

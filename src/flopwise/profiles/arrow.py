@@ -46,7 +46,7 @@ def arrow_table(content: Mapping[str, Any]) -> pyarrow.Table:
     return table_of(columns, {METADATA: json.dumps(totals).encode()})
 
 
-def table_of(columns: Mapping[str, tuple[Sequence[Any], Any]], metadata: Mapping[bytes, bytes]) -> pyarrow.Table:
+def table_of(columns: Mapping[str, tuple[Sequence[object], object]], metadata: Mapping[bytes, bytes]) -> pyarrow.Table:
     """A table of columns by name, each with its values and its Arrow type.
 
     Raises:
@@ -130,6 +130,6 @@ def _classes(layers: list[Mapping[str, Any]], content: Mapping[str, Any]) -> lis
     return list(classes or {"mac": 0})
 
 
-def printable(value: Any) -> Any:
+def printable(value: object) -> Any:
     """The value without surrogates, which no UTF-8 text can hold."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

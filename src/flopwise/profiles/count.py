@@ -220,7 +220,7 @@ class _Counting:
         ruled = [n.op in OPERATORS or n.op in self.rules for n in graph.nodes]
         return [view if has_rule else None for view, has_rule in zip(views, ruled, strict=True)]
 
-    def row(self, name: str, node: Node, key: Any, graph_view: Counts | None) -> Row:
+    def row(self, name: str, node: Node, key: object, graph_view: Counts | None) -> Row:
         """The figures of one node.
 
         Args:

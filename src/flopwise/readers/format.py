@@ -56,7 +56,7 @@ class Format(NamedTuple):
     def graph(
         self,
         model: object,
-        inputs: Any,
+        inputs: object,
         dims: Mapping[str, int] | None,
         batch_size: int | None,
         progress: Callable[[str], None],
@@ -73,7 +73,7 @@ class Format(NamedTuple):
     def tensors(
         self,
         model: object,
-        inputs: Any,
+        inputs: object,
         dims: Mapping[str, int] | None,
         batch_size: int | None,
         progress: Callable[[str], None],

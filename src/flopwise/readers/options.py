@@ -12,6 +12,10 @@ from flopwise.errors import InputError
 #: The mode of the modules while a PyTorch model runs: "as-is" leaves each as it is.
 Mode: TypeAlias = Literal["eval", "train", "as-is"]
 
+#: Sizes by the names of dimensions, and what is told the name of each step: as every reader takes them.
+Sizes: TypeAlias = "Mapping[str, int] | None"
+Progress: TypeAlias = Callable[[str], None]
+
 #: A kernel of PyTorch's attention: "math" keeps all weights for the gradient, the others make the scores once more.
 AttentionKernel: TypeAlias = Literal["math", "flash", "efficient"]
 

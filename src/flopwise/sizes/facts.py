@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
+from flopwise.operators.shape import Element
 from flopwise.operators.size import OPEN, Dims, Most, identity, larger, product, smaller
 
 #: The largest rank: a file may claim any, and a shape takes memory for each axis.
@@ -31,7 +32,7 @@ class Fact:
     #: Sizes of any kind; None where not even the rank is known.
     shape: Dims | None
     #: The elements in row-major order, None for one that is not known; None where none is.
-    elements: tuple[Any, ...] | None
+    elements: tuple[Element, ...] | None
     #: The members of a sequence, or what an optional holds; None where they are not known.
     members: tuple[Fact, ...] | None
     #: The tensor of which the members are parts, as many as a size with an expression says; None for all others.
@@ -113,7 +114,7 @@ class Facts:
             fact = self._tensors[key] = _fact(dtype, shape)
         return fact
 
-    def constant(self, plain: Fact, elements: tuple[Any, ...]) -> Fact:
+    def constant(self, plain: Fact, elements: tuple[Element, ...]) -> Fact:
         """A small tensor with these elements; without them if it is large along some axes and empty along others."""
         if bulk(plain.shape or ()) > LARGEST_INPUT:
             return plain
@@ -173,7 +174,7 @@ class Facts:
             fact = self._sequences[key] = _fact(dtype, shape, None, None, "optional")
         return fact
 
-    def stored(self, dtype: str, dims: tuple[int, ...], elements: Callable[[], tuple[Any, ...] | None]) -> Fact:
+    def stored(self, dtype: str, dims: tuple[int, ...], elements: Callable[[], tuple[Element, ...] | None]) -> Fact:
         """A stored tensor, with its elements if it is small."""
         plain = self.tensor(dtype, dims)
         if plain.shape is None or bulk(dims) > LARGEST_VALUE:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flopwise.graph.dtypes import BITS, DTYPES
-from flopwise.operators.shape import Call, ShapeRule
+from flopwise.operators.shape import Call, Element, ShapeRule
 from flopwise.operators.size import Dims, Most, UnresolvedError, require, written
 from flopwise.operators.tables import row
 from flopwise.sizes.facts import ABSENT, LARGEST_RANK, LARGEST_VALUE, NOTHING, Fact, Facts, Kind
@@ -99,12 +99,12 @@ class Site(Call):
         """The element type of an input; None where it is not known."""
         return self.given[place].dtype if place < len(self.given) else None
 
-    def known(self, dtype: str, dims: Dims, elements: Sequence[Any]) -> Fact:
+    def known(self, dtype: str, dims: Dims, elements: Sequence[Element]) -> Fact:
         if len(elements) > LARGEST_VALUE:
             return self.facts.tensor(dtype, dims)
         return self.facts.constant(self.facts.tensor(dtype, dims), tuple(elements))
 
-    def elements(self, place: int) -> tuple[Any, ...]:
+    def elements(self, place: int) -> tuple[Element, ...]:
         self.steered.add(place)
         elements = self.given[place].elements if place < len(self.given) else None
         if elements is None:
@@ -123,10 +123,10 @@ class Site(Call):
             return None
         return _integer(elements[0])
 
-    def attr(self, name: str, default: Any = None) -> Any:
+    def attr(self, name: str, default: object = None) -> Any:
         return self.attributes.get(name, default)
 
-    def attribute(self, name: str, default: Any) -> Any:
+    def attribute(self, name: str, default: object) -> Any:
         value = self.attributes.get(name, default)
         if isinstance(default, list) and isinstance(value, tuple):
             return list(value)

@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from flopwise.analyses.formula.guards import Relation, recorded
 from flopwise.analyses.formula.rounding import WHOLE, scale, side_of_product, side_of_sum
@@ -19,15 +19,18 @@ from flopwise.analyses.formula.terms.bounds import largest, least
 from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, bits, floor, gcd
 from flopwise.operators.size import MisfitError, UnresolvedError
 
+#: A number or a size: what arithmetic with sizes takes and gives.
+Number: TypeAlias = Any
 
-def require(expression: Any, relation: Relation) -> None:
+
+def require(expression: Number, relation: Relation) -> None:
     """Record a condition on a size with what is being recorded."""
     guards = recorded()
     if guards is not None:
         guards.require(term(expression), relation)
 
 
-def term(size: Any) -> Term:
+def term(size: Number) -> Term:
     """The expression of a size: of a plain number the number."""
     if type(size) is Dim:
         return size.expression
@@ -128,7 +131,7 @@ class Dim(int):
         """The size as a floating-point number."""
         return Ratio.of(self)
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Number) -> Number:
         if type(other) is Dim:
             return dim(int.__add__(self, other), self.expression + other.expression)
         if type(other) is int:
@@ -137,17 +140,17 @@ class Dim(int):
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: Number) -> Number:
         if type(other) is Dim or type(other) is int:
             return dim(int.__sub__(self, other), self.expression - term(other))
         return _mixed(self, other, "__sub__")
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: Number) -> Number:
         if type(other) is int:
             return dim(int.__sub__(other, self), other - self.expression)
         return _mixed(self, other, "__rsub__")
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: Number) -> Number:
         if type(other) is int:
             return dim(int.__mul__(self, other), self.expression * other) if other != 1 else self
         if type(other) is Dim:
@@ -156,7 +159,7 @@ class Dim(int):
 
     __rmul__ = __mul__
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Number:
         return dim(int.__neg__(self), -self.expression)
 
     def __pos__(self) -> Dim:
@@ -164,49 +167,49 @@ class Dim(int):
 
     __trunc__ = __floor__ = __ceil__ = __pos__
 
-    def __round__(self, digits: Any = None) -> int:
+    def __round__(self, digits: Number = None) -> int:
         return self if digits is None or digits >= 0 else int.__round__(self, digits)
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> Number:
         return self if self >= 0 else -self
 
-    def __pow__(self, power: Any, modulo: Any = None) -> Any:
+    def __pow__(self, power: Number, modulo: Number = None) -> Number:
         if modulo is None and type(power) is int and power >= 0:
             return dim(int.__pow__(self, power), self.expression**power)
         return int.__pow__(self, power, modulo)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: Number) -> Number:
         if (type(other) is Dim or type(other) is int) and other:
             return dim(int.__floordiv__(self, other), floor(self.expression, term(other)))
         return _mixed(self, other, "__floordiv__")
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: Number) -> Number:
         if type(other) is int and self:
             return dim(int.__floordiv__(other, self), floor(other, self.expression))
         return _mixed(self, other, "__rfloordiv__")
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: Number) -> Number:
         if type(other) is Dim or type(other) is int:
             return self - self // other * other
         return _mixed(self, other, "__mod__")
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: Number) -> Number:
         return other - other // self * self if type(other) is int else _mixed(self, other, "__rmod__")
 
-    def __divmod__(self, other: Any) -> Any:
+    def __divmod__(self, other: Number) -> Number:
         return self // other, self % other
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: Number) -> Number:
         plain = isinstance(other, int | float) and not _bounded(other)
         return Ratio.of(self) / other if plain else NotImplemented
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: Number) -> Number:
         return Ratio.of(other) / self if isinstance(other, int | float) else NotImplemented
 
-    def __lshift__(self, other: Any) -> Any:
+    def __lshift__(self, other: Number) -> Number:
         return self * (1 << int(other))
 
-    def __rshift__(self, other: Any) -> Any:
+    def __rshift__(self, other: Number) -> Number:
         return self // (1 << int(other))
 
     def common_divisor(self, other: int) -> int:
@@ -229,16 +232,16 @@ class Dim(int):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: Number) -> bool:
         return NotImplemented if _bounded(other) else _ordered(other, self, 1)
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: Number) -> bool:
         return NotImplemented if _bounded(other) else _ordered(other, self, 0)
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: Number) -> bool:
         return NotImplemented if _bounded(other) else _ordered(self, other, 1)
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: Number) -> bool:
         return NotImplemented if _bounded(other) else _ordered(self, other, 0)
 
     def __bool__(self) -> bool:
@@ -246,7 +249,7 @@ class Dim(int):
 
     __hash__ = int.__hash__
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> Number:
         return dim, (int(self), self.expression)
 
 
@@ -332,7 +335,7 @@ class Ratio(float):
         """Numerator, denominator and rounding, which tell it from ratios that are the same number at the hint."""
         return self.over, self.by, self.apart
 
-    def rounded_to(self, way: Callable[[Any], int], dtype: str) -> int:
+    def rounded_to(self, way: Callable[[Number], int], dtype: str) -> int:
         """The ratio made whole; that its element type has the whole numbers beside it becomes a condition.
 
         Args:
@@ -366,7 +369,7 @@ class Ratio(float):
         return over > 0 and over & (over - 1) == 0 and not self.rounded
 
     @classmethod
-    def of(cls, size: Any, double: bool = False) -> Ratio:
+    def of(cls, size: Number, double: bool = False) -> Ratio:
         """The ratio that a number or size is.
 
         Args:
@@ -382,7 +385,7 @@ class Ratio(float):
         chosen, side = scale(size, double)
         return cls(chosen, chosen.numerator, chosen.denominator, side)
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Number) -> Number:
         if not isinstance(other, int | float | Fraction):
             return NotImplemented
         that = Ratio.of(other)
@@ -398,15 +401,15 @@ class Ratio(float):
     def __neg__(self) -> Ratio:
         return Ratio(-self.number, -self.over, self.by, -1 if self.apart else 0)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: Number) -> Number:
         if not isinstance(other, int | float | Fraction):
             return NotImplemented
         return self + -Ratio.of(other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: Number) -> Number:
         return Ratio.of(other) - self
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: Number) -> Number:
         if not isinstance(other, int | float | Fraction):
             return NotImplemented
         that = Ratio.of(other)
@@ -415,7 +418,7 @@ class Ratio(float):
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: Number) -> Number:
         if not isinstance(other, int | float | Fraction):
             return NotImplemented
         that = Ratio.of(other)
@@ -428,7 +431,7 @@ class Ratio(float):
             return float(self.number / that.number)  # a quotient of sizes stays a plain number
         return Ratio(self.number / that.number, over, self.by)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: Number) -> Number:
         return Ratio.of(other) / self
 
     def _leave_out_whole(self) -> None:
@@ -458,7 +461,7 @@ class Ratio(float):
 
     __int__ = __trunc__
 
-    def __round__(self, digits: Any = None) -> int:
+    def __round__(self, digits: Number = None) -> int:
         """The nearest whole number; halves go to the even one."""
         up, by = self.over * 2 + self.by, 2 * self.by
         nearest = floor(up, by)
@@ -469,7 +472,7 @@ class Ratio(float):
             halfway._leave_out_whole()
         return dim(round(self.number), nearest)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: Number) -> Number:
         return Ratio.of((self / other).floor()) if isinstance(self / other, Ratio) else float(self) // other
 
     def _sides(self, other: object) -> tuple[int, int]:
@@ -483,16 +486,16 @@ class Ratio(float):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, int | float | Ratio) and bool(operator.eq(*self._sides(other)))
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: Number) -> bool:
         return bool(operator.lt(*self._sides(other)))
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: Number) -> bool:
         return bool(operator.le(*self._sides(other)))
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: Number) -> bool:
         return bool(operator.gt(*self._sides(other)))
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: Number) -> bool:
         return bool(operator.ge(*self._sides(other)))
 
     def __hash__(self) -> int:

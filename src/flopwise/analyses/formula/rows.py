@@ -114,7 +114,7 @@ def differing(rows: Sequence[Row], figures: Known, places: Point) -> set[int]:
     values: dict[Polynomial, int] = {}
     known: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # many rows have the same figures
 
-    def at(term: Any) -> Any:
+    def at(term: object) -> Any:
         if isinstance(term, tuple):
             return tuple(map(at, term))
         if not isinstance(term, Polynomial):

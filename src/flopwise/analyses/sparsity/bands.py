@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from flopwise.graph.stored import Array
+
 #: Length of a group -> the unsigned integer that holds it, one byte for each element.
 _WORDS = {2: numpy.uint16, 4: numpy.uint32, 8: numpy.uint64}
 
@@ -23,7 +25,7 @@ class Zero(NamedTuple):
     elements: int
 
 
-def zero_blocks(band: Any, high: int, wide: int) -> Zero:
+def zero_blocks(band: Array, high: int, wide: int) -> Zero:
     """The blocks of ``high`` lines × ``wide`` elements that are zero; blocks at the edges have what is there."""
     flags = together(together(band, high, 0), wide, 1)
     whole_lines, whole_columns = band.shape[0] // high, band.shape[1] // wide
@@ -36,7 +38,7 @@ def zero_blocks(band: Any, high: int, wide: int) -> Zero:
     return Zero(inside + right + bottom + corner, elements)
 
 
-def together(band: Any, size: int, axis: int) -> Any:
+def together(band: Array, size: int, axis: int) -> Array:
     """1 where all of ``size`` neighbours along an axis are 1; the last group may be smaller."""
     if size == 1:
         return band
@@ -56,7 +58,7 @@ def together(band: Any, size: int, axis: int) -> Any:
     return numpy.concatenate([both, last.min(axis=axis, keepdims=True)], axis=axis)
 
 
-def _in_lines(band: Any, size: int) -> object:
+def _in_lines(band: Array, size: int) -> Any:
     """1 where all of a group in a line are 1; the lines hold whole groups."""
     word = _WORDS.get(size)
     if word is not None and band.flags.c_contiguous:
@@ -71,7 +73,7 @@ def _in_lines(band: Any, size: int) -> object:
     return both
 
 
-def groups_held(band: Any, nonzero: int, size: int, axis: int) -> int:
+def groups_held(band: Array, nonzero: int, size: int, axis: int) -> int:
     """The number of groups of ``size`` neighbours along an axis with at most ``nonzero`` elements other than zero.
 
     A smaller group at the end holds under the same condition.
@@ -87,7 +89,7 @@ def groups_held(band: Any, nonzero: int, size: int, axis: int) -> int:
     return holding
 
 
-def _sums(band: Any, size: int, axis: int) -> Any:
+def _sums(band: Array, size: int, axis: int) -> Any:
     """The number of ones in each group."""
     word = _WORDS.get(size)
     if axis == 1 and word is not None and band.flags.c_contiguous:

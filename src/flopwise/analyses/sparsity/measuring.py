@@ -21,7 +21,7 @@ from flopwise.analyses.sparsity.bands import groups_held, zero_blocks
 from flopwise.analyses.sparsity.search import FoundBlock, Part, Search, halvings, part
 from flopwise.analyses.sparsity.views import View, ZeroPoint, zero_flags
 from flopwise.errors import ModelError
-from flopwise.graph.stored import Stored
+from flopwise.graph.stored import Array, Stored
 
 #: Elements of a band: the flags of one fit into a core's cache.
 BAND = 1 << 19
@@ -251,7 +251,7 @@ class _Tally:
                 f"tensor {stored.name!r} holds {start + have} elements, not {self.elements} as its shape says"
             )
 
-    def count(self, elements: Any, bits: bool, start: int) -> _Counted:
+    def count(self, elements: Array, bits: bool, start: int) -> _Counted:
         """The counts of a band; runs in a thread."""
         view, query, zero = self.view, self.query, self.weight.zero
         assert zero is not None
@@ -275,7 +275,7 @@ class _Tally:
             counted.part = part(flags.reshape(-1, view.unit), view, self.inside)
         return counted
 
-    def _held(self, pattern: Pattern, lines: Any, elements: int) -> int:
+    def _held(self, pattern: Pattern, lines: Array, elements: int) -> int:
         """The groups of a band that hold a pattern."""
         nonzero, size = pattern
         axis = 0 if self.view.flipped else 1
@@ -285,7 +285,7 @@ class _Tally:
         length, times = (zero_lines, self.view.width) if self.view.flipped else (self.view.width, zero_lines)
         return times if 0 < length % size <= nonzero else 0
 
-    def _across(self, lines: Any, start: int) -> list[tuple[int, Any]]:
+    def _across(self, lines: Array, start: int) -> list[tuple[int, Any]]:
         """For each section in a band, which elements of a line are zero in all lines of the section."""
         view = self.view
         per_section = view.lines // view.sections
@@ -327,7 +327,7 @@ class _Tally:
         for section in [s for s in self.across if (s + 1) * per_section * view.width <= self.seen]:
             self.zero_across += self._wholly(self.across.pop(section))
 
-    def _wholly(self, flags: Any) -> int:
+    def _wholly(self, flags: Array) -> int:
         """The number of outputs or inputs of a section that are zero, from the elements of a line that are."""
         view = self.view
         if flags is None:

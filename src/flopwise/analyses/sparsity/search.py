@@ -8,13 +8,14 @@ blocks of half the size.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy
 
 from flopwise.analyses.sparsity.bands import together
 from flopwise.analyses.sparsity.views import View
+from flopwise.graph.stored import Array
 
 
 class FoundBlock(NamedTuple):
@@ -40,7 +41,7 @@ def halvings(number: int) -> int:
     return (number & -number).bit_length() - 1 if number else 0
 
 
-def part(band: Any, view: View, inside: int) -> Part:
+def part(band: Array, view: View, inside: int) -> Part:
     """The zero blocks of a band of units as they are stored.
 
     Args:
@@ -50,7 +51,7 @@ def part(band: Any, view: View, inside: int) -> Part:
     """
     deep = halvings(view.second)
 
-    def columns_joined(flags: object, level: int) -> object:
+    def columns_joined(flags: Array, level: int) -> Array:
         return _pair_columns(flags, view.second >> level, view.inner)
 
     columns, _ = _halved(band, deep, columns_joined)
@@ -60,7 +61,7 @@ def part(band: Any, view: View, inside: int) -> Part:
     return Part(columns, rows, squares, lines, square)
 
 
-def _halved(band: Any, levels: int, join: Callable[[Any, int], Any]) -> tuple[list[int], Any]:
+def _halved(band: Array, levels: int, join: Callable[[Any, int], Any]) -> tuple[list[int], Any]:
     """Zero blocks of each size, until none are left, and the flags of the largest; None where there are none."""
     counts: list[int] = []
     for level in range(levels):
@@ -71,7 +72,7 @@ def _halved(band: Any, levels: int, join: Callable[[Any, int], Any]) -> tuple[li
     return counts, band if band.any() else None
 
 
-def _pair_columns(band: Any, second: int, inner: int) -> object:
+def _pair_columns(band: Array, second: int, inner: int) -> Array:
     """1 where both of two neighbours along the second axis are 1: (lines, second · inner) -> (lines, half of it)."""
     if inner == 1:
         return together(band, 2, 1)
@@ -133,7 +134,7 @@ class _Stack:
         #: For each size: "" when none waits; None for a line without zeros.
         self._waiting: list[Any] = [""] * (levels + 1)
 
-    def add(self, counts: Any, lines: Any, how_many: int) -> None:
+    def add(self, counts: Sequence[int], lines: Array, how_many: int) -> None:
         for level, count in enumerate(counts):
             self.counts[level] += count
         if self.inside == len(self.counts):

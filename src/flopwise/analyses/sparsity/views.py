@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from flopwise.graph import Node, StoredTensor
+from flopwise.graph.stored import Array
 
 if TYPE_CHECKING:
     from flopwise.graph.stored import Stored
@@ -69,12 +70,13 @@ class View:
         """Extent of the reduction of a matrix."""
         return self.lines if self.flipped else self.width
 
-    def arrange(self, band: Any) -> Any:
+    def arrange(self, band: Array) -> Array:
         """Elements of some units, one after the other -> their lines: (lines, width)."""
         if self.layout == "line":
             return band.reshape(-1, self.unit)
         turned = band.reshape(-1, self.second, self.inner).transpose(0, 2, 1)
-        return turned.reshape(-1, self.width)
+        lines: Array = turned.reshape(-1, self.width)
+        return lines
 
 
 def as_stored(shape: tuple[int, ...], order: str = "stored", groups: int = 1) -> View:
@@ -157,7 +159,7 @@ class ZeroPoint:
 PLAIN = ZeroPoint(0)
 
 
-def zero_flags(elements: Any, bits: bool, zero: ZeroPoint, shape: tuple[int, ...], start: int) -> Any:
+def zero_flags(elements: Array, bits: bool, zero: ZeroPoint, shape: tuple[int, ...], start: int) -> Array:
     """1 (uint8) for each element that is zero; −0.0 is, NaN is not.
 
     Args:
@@ -168,7 +170,8 @@ def zero_flags(elements: Any, bits: bool, zero: ZeroPoint, shape: tuple[int, ...
         start: place of the first of the elements.
     """
     if bits:
-        return ((elements & numpy.uint16(0x7FFF)) == 0).view(numpy.uint8)
+        flags: Array = ((elements & numpy.uint16(0x7FFF)) == 0).view(numpy.uint8)
+        return flags
     value = zero.one
     if value is None:
         flags = elements == zero.values_between(shape, start, start + elements.size)
@@ -215,13 +218,14 @@ class Bits:
         """Bytes of a row."""
         return self.blocks * self.block * self.bits // 8
 
-    def unpacked(self, packed: Any) -> Any:
+    def unpacked(self, packed: Array) -> Array:
         """Bytes -> elements: (...) uint8 -> (..., elements of all bytes)."""
         if self.bits == 8:
             return packed
         shifts = numpy.arange(0, 8, self.bits, dtype=numpy.uint8)
         parts = (packed[..., None] >> shifts) & numpy.uint8((1 << self.bits) - 1)
-        return parts.reshape(*packed.shape[:-1], -1)
+        elements: Array = parts.reshape(*packed.shape[:-1], -1)
+        return elements
 
     def zero_point(self, points: StoredTensor | None) -> ZeroPoint | None:
         """The zero points; the middle of the range where none are given, None where they are not integers."""
@@ -241,7 +245,7 @@ class Unpacked:
         self.stored, self.packing = stored, packing
         self.name, self.shape, self.dtype = stored.name, (packing.n, packing.k), f"uint{packing.bits}"
 
-    def blocks(self, elements: int = 1 << 18) -> Iterator[Any]:
+    def blocks(self, elements: int = 1 << 18) -> Iterator[Array]:
         """Some rows at a time."""
         row, k = self.packing.row, self.packing.k
         pending = numpy.empty(0, numpy.uint8)
@@ -255,6 +259,6 @@ class Unpacked:
         if pending.size:
             yield pending
 
-    def raw(self) -> Any:
+    def raw(self) -> Array | None:
         """None: the elements do not lie in the file as they are."""
         return None

@@ -8,13 +8,17 @@ The reordering loops see finite elements only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numba
 import numpy as np
 
 from flopwise.analyses.weights.moments import Moments
 from flopwise.analyses.weights.ranges import Ruler
+
+#: An array of numpy's, or one of its numbers; inside what is compiled, both are of numba's own types.
+Array: TypeAlias = np.ndarray[Any, Any]
+Number: TypeAlias = Any
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,7 +45,7 @@ _plain: Callable[[F], F] = _njit(nogil=True, cache=True)
 _loose: Callable[[F], F] = _njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nnan", "ninf", "nsz"})
 
 
-def scan(x: np.ndarray[Any, Any], factor: float = 1.0) -> Moments:
+def scan(x: Array, factor: float = 1.0) -> Moments:
     """The statistics of the elements times ``factor``, a 1-D array of float32 or float64."""
     if not x.size:
         return Moments()
@@ -56,7 +60,7 @@ def scan(x: np.ndarray[Any, Any], factor: float = 1.0) -> Moments:
     return Moments(count, nan, infinite, zeros, low + 0.0, high + 0.0, *sums)
 
 
-def bins(x: np.ndarray[Any, Any], ruler: Ruler, finite: bool) -> np.ndarray[Any, Any]:
+def bins(x: Array, ruler: Ruler, finite: bool) -> Array:
     """The number of finite elements in each bin; ``finite`` says that all are finite."""
     steps, low, scale, slack = ruler.fast(x.dtype)
     x = _frozen(x)
@@ -73,30 +77,30 @@ def bins(x: np.ndarray[Any, Any], ruler: Ruler, finite: bool) -> np.ndarray[Any,
         else:
             bits = part.view(kind)
             _bins_of_finite(part, bits, mask, infinity, low, scale, slack, steps, places, pairs, doubles, singles)
-    counts: np.ndarray[Any, Any] = singles.sum(0)
+    counts: Array = singles.sum(0)
     if narrow:
         table = doubles.sum(0, dtype=np.int64).reshape(256, 256)
         counts += (table.sum(0) + table.sum(1))[: ruler.bins]
     return counts
 
 
-def codes(x: np.ndarray[Any, Any], patterns: int) -> np.ndarray[Any, Any]:
+def codes(x: Array, patterns: int) -> Array:
     """The number of elements with each bit pattern in an array of uint8 or uint16."""
     tables = np.zeros((4, patterns), np.int64)
     _codes(_frozen(x), tables)
-    summed: np.ndarray[Any, Any] = tables.sum(0)
+    summed: Array = tables.sum(0)
     return summed
 
 
-def _frozen(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _frozen(x: Array) -> Array:
     """A view that cannot be written to, as a mapping is: the loops are compiled for that type only."""
-    view: np.ndarray[Any, Any] = x.view()
+    view: Array = x.view()
     view.flags.writeable = False
     return view
 
 
 @_loose
-def _extremes(bits: Any, shift: Any, mask: Any) -> Any:
+def _extremes(bits: Array, shift: Number, mask: Number) -> Number:
     """Least and greatest key, and zeros; a key is the bits as an integer in the order of the numbers, -0 below 0.
 
     The casts keep integers as narrow as the bits, of which twice as many fit a register.
@@ -113,7 +117,7 @@ def _extremes(bits: Any, shift: Any, mask: Any) -> Any:
 
 
 @_loose
-def _sums(x: Any, centre: float) -> Any:
+def _sums(x: Array, centre: float) -> Number:
     """Sum of magnitudes, of deviations from ``centre``, and of their squares."""
     magnitude, drift, squares = 0.0, 0.0, 0.0
     for i in range(x.size):
@@ -126,7 +130,7 @@ def _sums(x: Any, centre: float) -> Any:
 
 
 @_plain
-def _keep_finite(x: Any, bits: Any, mask: Any, infinity: Any, finite: Any) -> Any:
+def _keep_finite(x: Array, bits: Array, mask: Number, infinity: Number, finite: Array) -> Number:
     """Copies the finite elements to ``finite``; how many they are, and how many NaN there were."""
     count, nan = 0, 0
     for i in range(x.size):
@@ -140,7 +144,7 @@ def _keep_finite(x: Any, bits: Any, mask: Any, infinity: Any, finite: Any) -> An
 
 
 @_plain
-def _scan(x: Any, bits: Any, shift: Any, mask: Any, infinity: Any, factor: float, out: Any) -> None:
+def _scan(x: Array, bits: Array, shift: Number, mask: Number, infinity: Number, factor: float, out: Array) -> None:
     """Write the moments of the finite elements, and the numbers of NaN, infinities and zeros, into ``out``."""
     finite = np.empty(BLOCK, x.dtype)
     finite_bits = finite.view(bits.dtype)
@@ -193,7 +197,7 @@ def _scan(x: Any, bits: Any, shift: Any, mask: Any, infinity: Any, factor: float
 
 
 @_loose
-def _places(x: Any, low: Any, scale: Any, slack: Any, places: Any) -> Any:
+def _places(x: Array, low: Number, scale: Number, slack: Number, places: Array) -> Number:
     """The number of elements near an edge; ``places`` gets the bins of the others."""
     near, half = np.int32(0), type(slack)(0.5)
     limit = half - slack
@@ -206,7 +210,7 @@ def _places(x: Any, low: Any, scale: Any, slack: Any, places: Any) -> Any:
 
 
 @_plain
-def _near(x: Any, low: Any, scale: Any, steps: Any, places: Any) -> None:
+def _near(x: Array, low: Number, scale: Number, steps: Number, places: Array) -> None:
     """The bin of each element, compared with both edges."""
     for i in range(x.size):
         place = np.int32((x[i] - low) * scale)
@@ -219,7 +223,15 @@ def _near(x: Any, low: Any, scale: Any, steps: Any, places: Any) -> None:
 
 @_plain
 def _bins(
-    x: Any, low: Any, scale: Any, slack: Any, steps: Any, places: Any, pairs: Any, doubles: Any, singles: Any
+    x: Array,
+    low: Number,
+    scale: Number,
+    slack: Number,
+    steps: Number,
+    places: Array,
+    pairs: Array,
+    doubles: Array,
+    singles: Array,
 ) -> None:
     """Counts the bins of two neighbours at once in ``doubles``, where ``pairs`` is a view of ``places``."""
     for start in range(0, x.size, STRIP):
@@ -238,18 +250,18 @@ def _bins(
 
 @_plain
 def _bins_of_finite(
-    x: Any,
-    bits: Any,
-    mask: Any,
-    infinity: Any,
-    low: Any,
-    scale: Any,
-    slack: Any,
-    steps: Any,
-    places: Any,
-    pairs: Any,
-    doubles: Any,
-    singles: Any,
+    x: Array,
+    bits: Array,
+    mask: Number,
+    infinity: Number,
+    low: Number,
+    scale: Number,
+    slack: Number,
+    steps: Number,
+    places: Array,
+    pairs: Array,
+    doubles: Array,
+    singles: Array,
 ) -> None:
     finite = np.empty(BLOCK, x.dtype)
     for start in range(0, x.size, BLOCK):
@@ -258,7 +270,7 @@ def _bins_of_finite(
 
 
 @_plain
-def _codes(x: Any, tables: Any) -> None:
+def _codes(x: Array, tables: Array) -> None:
     """Count each bit pattern, in several tables in turn, so that equal neighbours do not wait for each other."""
     ways = tables.shape[0]
     unrolled = x.size - x.size % ways

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.readers.format import Format, ends_in
-from flopwise.readers.options import CaffeOptions
+from flopwise.readers.options import CaffeOptions, Progress, Sizes
 
 if TYPE_CHECKING:
     from flopwise.graph import Graph
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 _WEIGHTS = (".caffemodel", ".caffemodel.h5")
 
 
-def _read(model: object, inputs: object, dims: Any, batch_size: Any, progress: Any, options: CaffeOptions) -> Graph:
+def _read(
+    model: object, inputs: object, dims: Sizes, batch_size: int | None, progress: Progress, options: CaffeOptions
+) -> Graph:
     from flopwise.readers.caffe.read import read_caffe
 
     return read_caffe(model, inputs, dims, batch_size, progress, options)
 
 
 def _stored(
-    model: str | os.PathLike[str], inputs: object, dims: object, batch_size: object, options: CaffeOptions
+    model: str | os.PathLike[str], inputs: object, dims: Sizes, batch_size: int | None, options: CaffeOptions
 ) -> StoredTensors:
     from flopwise.readers.caffe.stored import open_caffemodel
     from flopwise.readers.weights.graphs import stored_in_graph

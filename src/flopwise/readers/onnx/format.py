@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.readers.format import Format, ends_in
-from flopwise.readers.options import OnnxOptions
+from flopwise.readers.options import OnnxOptions, Progress, Sizes
 
 if TYPE_CHECKING:
     from flopwise.graph import Graph
@@ -17,13 +17,15 @@ def _matches(model: object) -> bool:
     return not isinstance(model, (str, os.PathLike)) or ends_in(model, ONNX.endings)
 
 
-def _read(model: object, inputs: object, dims: Any, batch_size: Any, progress: Any, options: OnnxOptions) -> Graph:
+def _read(
+    model: object, inputs: object, dims: Sizes, batch_size: int | None, progress: Progress, options: OnnxOptions
+) -> Graph:
     from flopwise.readers.onnx.read import read_onnx
 
     return read_onnx(model, inputs, dims, batch_size, options, progress)
 
 
-def _stored(model: object, inputs: object, dims: Any, batch_size: Any, options: OnnxOptions) -> StoredTensors:
+def _stored(model: object, inputs: object, dims: Sizes, batch_size: int | None, options: OnnxOptions) -> StoredTensors:
     from flopwise.readers.onnx.read import read_stored
     from flopwise.readers.weights.graphs import stored_in_graph
 

@@ -218,7 +218,7 @@ def _overridden(value: Value, spec: InputSpec, extents: _Extents) -> TensorType:
     return TensorType(spec.dtype or dtype or "float32", tuple(shape))
 
 
-def _with_elements(name: str, type_: TensorType, value: Any, facts: Facts) -> Fact:
+def _with_elements(name: str, type_: TensorType, value: object, facts: Facts) -> Fact:
     """The fact about an input whose elements the user gives.
 
     Raises:

@@ -79,7 +79,7 @@ class _Watched:
         self._watch()
         super().connect()  # type: ignore[misc] # of the connection that it is mixed into
 
-    def request(self, *arguments: Any, **options: Any) -> None:
+    def request(self, *arguments: object, **options: Any) -> None:
         self._watch()
         super().request(*arguments, **options)  # type: ignore[misc]
 

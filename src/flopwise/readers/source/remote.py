@@ -169,7 +169,7 @@ class Fsspec(Transport):
                 ) from None
             self._system, self._path = self._explained(lambda: url_to_fs(url))
 
-    def _explained(self, work: Callable[[], Any]) -> Any:
+    def _explained(self, work: Callable[[], object]) -> Any:
         with explained(lambda error: f"{self.name}: cannot be read ({in_words(error, 150)})"):
             try:
                 return work()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.readers.format import Format, ends_in
-from flopwise.readers.options import TfliteOptions
+from flopwise.readers.options import Progress, Sizes, TfliteOptions
 
 if TYPE_CHECKING:
     from flopwise.graph import Graph
 
 
-def _read(model: object, inputs: object, dims: Any, batch_size: Any, progress: Any, options: TfliteOptions) -> Graph:
+def _read(
+    model: object, inputs: object, dims: Sizes, batch_size: int | None, progress: Progress, options: TfliteOptions
+) -> Graph:
     from flopwise.readers.tflite.read import read_tflite
 
     return read_tflite(model, inputs, dims, batch_size, progress, options)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from flopwise.errors import ModelError
 from flopwise.graph import Layout
 from flopwise.operators.operator import Operator as Row
+from flopwise.operators.shape import Element
 from flopwise.readers.source.source import Source
 from flopwise.readers.tflite.file.model import Extent, Model, Operator, Tensor
 from flopwise.readers.tflite.lower.lowered import Application, Lowered
@@ -205,7 +206,7 @@ class Programs:
         return Lowered(CONTROL_FLOW[operator.op]), bodies
 
     def _elements_of(self, tensors: Sequence[Tensor | None]) -> Callable[[int], tuple[object, ...] | None]:
-        def elements(place: int) -> tuple[Any, ...] | None:
+        def elements(place: int) -> tuple[Element, ...] | None:
             tensor = tensors[place] if place < len(tensors) else None
             if tensor is None or not _has_elements(tensor):
                 return None
@@ -213,7 +214,7 @@ class Programs:
 
         return elements
 
-    def elements(self, stored: Stored) -> tuple[Any, ...] | None:
+    def elements(self, stored: Stored) -> tuple[Element, ...] | None:
         """The elements of a small stored tensor; None for one that is large, or not stored as its shape says."""
         kind, nbytes = _KINDS.get(stored.dtype), stored.data.end - stored.data.start
         if kind is None or nbytes > 8 * LARGEST_VALUE:

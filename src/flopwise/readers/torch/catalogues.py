@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from flopwise.errors import ModelError
 from flopwise.readers.torch.imports import imported, repaired
+from flopwise.readers.torch.kinds import Function, Model
 
 
 class Catalogue(NamedTuple):
@@ -19,7 +21,7 @@ class Catalogue(NamedTuple):
     #: All names.
     names: Callable[[], Sequence[str]]
     #: A name -> the callable that makes the model.
-    maker: Callable[[str], Callable[..., Any]]
+    maker: Callable[[str], Function]
     #: A name and the model -> the size of an image that the library states for it: channels, height and width.
     image: Callable[[str, Any], tuple[int, ...] | None]
 
@@ -29,19 +31,19 @@ def _torchvision_names() -> Sequence[str]:
     return names
 
 
-def _torchvision_maker(name: str) -> Callable[..., Any]:
+def _torchvision_maker(name: str) -> Function:
     library = imported("torchvision.models")
     own = {"weights": None, **({"weights_backbone": None} if "weights_backbone" in _parameters(library, name) else {})}
     return partial(library.get_model_builder(name), **own)
 
 
-def _parameters(library: Any, name: str) -> Sequence[str]:
+def _parameters(library: ModuleType, name: str) -> Sequence[str]:
     import inspect
 
     return tuple(inspect.signature(library.get_model_builder(name)).parameters)
 
 
-def _torchvision_image(name: str, model: Any) -> tuple[int, ...] | None:
+def _torchvision_image(name: str, model: Model) -> tuple[int, ...] | None:
     """The size to which presets of the default weights bring an image; detectors and videos have none."""
     library = imported("torchvision.models")
     weights = getattr(library.get_model_weights(name), "DEFAULT", None) if name in library.list_models() else None
@@ -50,12 +52,12 @@ def _torchvision_image(name: str, model: Any) -> tuple[int, ...] | None:
     return (3, side, side) if isinstance(side, int) else None
 
 
-def _timm_image(name: str, model: Any) -> tuple[int, ...] | None:
+def _timm_image(name: str, model: Model) -> tuple[int, ...] | None:
     stated = getattr(model, "pretrained_cfg", None)
     return tuple(stated["input_size"]) if isinstance(stated, dict) and stated.get("input_size") else None
 
 
-def _timm_maker(name: str) -> Callable[..., Any]:
+def _timm_maker(name: str) -> Function:
     return partial(imported("timm").create_model, name, pretrained=False)
 
 

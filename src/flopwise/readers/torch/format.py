@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.readers.format import Format, ends_in
-from flopwise.readers.options import TorchOptions
+from flopwise.readers.options import Progress, Sizes, TorchOptions
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.kinds import is_function, is_module
 from flopwise.readers.weights.torch_files import CHECKPOINTS, PROGRAMS, holds_program, members
@@ -21,7 +21,9 @@ def _matches(model: object) -> bool:
     return is_module(model) or is_function(model) or is_callable(model) or ends_in(model, (*PROGRAMS, *CHECKPOINTS))
 
 
-def _read(model: object, inputs: object, dims: Any, batch_size: Any, progress: Any, options: TorchOptions) -> Graph:
+def _read(
+    model: object, inputs: object, dims: Sizes, batch_size: int | None, progress: Progress, options: TorchOptions
+) -> Graph:
     from flopwise.readers.torch.model import read_model
 
     return read_model(model, inputs, dims, batch_size, progress, options)
@@ -33,7 +35,7 @@ def _module(model: object, options: TorchOptions, progress: Callable[[str], None
     return module_of(model, options, progress, in_memory)[0]
 
 
-def _stored(model: object, inputs: object, dims: object, batch_size: object, options: TorchOptions) -> StoredTensors:
+def _stored(model: object, inputs: object, dims: Sizes, batch_size: int | None, options: TorchOptions) -> StoredTensors:
     from flopwise.readers.torch.model import module_of
     from flopwise.readers.weights.modules import stored_in_module
 

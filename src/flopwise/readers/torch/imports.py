@@ -17,7 +17,7 @@ def imported(module: str, *parts: str) -> Any:
     return repaired(lambda: [import_module(name) for name in (*parts, module)][-1])
 
 
-def repaired(work: Callable[[], Any]) -> Any:
+def repaired(work: Callable[[], object]) -> Any:
     """The result of some work, repeated with torchvision's missing operators declared if it failed for lack of them."""
     try:
         return work()

@@ -1,10 +1,24 @@
-"""Kinds of models in memory that are PyTorch's: modules, programs of files, and functions."""
+"""Kinds of models in memory that are PyTorch's: modules, programs of files, and functions; types of calls."""
 
 from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any, TypeAlias
+
+#: A function of PyTorch's or of a program.
+Function: TypeAlias = Callable[..., Any]
+
+#: The arguments of a call, by position and by name; and the attributes of an object, or the names of a module.
+Args: TypeAlias = tuple[Any, ...]
+Kwargs: TypeAlias = dict[str, Any]
+Namespace: TypeAlias = dict[str, Any]
+
+#: A module of PyTorch's whose attributes depend on its class, and a configuration of transformers.
+Model: TypeAlias = Any
+Config: TypeAlias = Any
 
 
 def is_module(model: object) -> bool:

@@ -22,6 +22,7 @@ from flopwise.errors import InputError, ModelError, UntrustedError, did_you_mean
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.catalogues import CATALOGUES, maker_of
 from flopwise.readers.torch.imports import repaired
+from flopwise.readers.torch.kinds import Kwargs
 from flopwise.readers.weights.torch_files import NO_PROGRAM, holds_program, is_exported, members
 
 _NEEDS = "PyTorch is needed for that: pip install torch"
@@ -127,7 +128,7 @@ def _argument_hint(make: object, strange: str, message: str) -> str:
     return did_you_mean(strange, names) or (f"; it has {', '.join(dict.fromkeys(names))}" if names else "")
 
 
-def argument_values(model: str, texts: Mapping[str, str]) -> dict[str, Any]:
+def argument_values(model: str, texts: Mapping[str, str]) -> Kwargs:
     """The values that texts stand for."""
     values: dict[str, Any] = {}
     for name, text in texts.items():
@@ -330,7 +331,7 @@ def _tensors_only() -> Iterator[None]:
     loader: Any = torch
     original = loader.load
 
-    def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+    def load(file: object, *args: object, **kwargs: object) -> Any:
         return original(file, *args, **{**kwargs, "weights_only": True})
 
     loader.load = load

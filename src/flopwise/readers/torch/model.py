@@ -12,12 +12,12 @@ from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.readers.options import TorchOptions, tokens_of
 from flopwise.readers.source.location import is_callable, is_url, naming, shown
-from flopwise.readers.torch.kinds import is_function, is_module
+from flopwise.readers.torch.kinds import Model, is_function, is_module
 
 
 def read_model(
     model: object,
-    inputs: Any,
+    inputs: object,
     dims: Mapping[str, int] | None,
     batch_size: int | None,
     progress: Callable[[str], None],
@@ -52,7 +52,7 @@ def read_model(
 
         notes = (*head_notes(module, name), *notes)
 
-    def graph(module: Any) -> Graph:
+    def graph(module: Model) -> Graph:
         return read_torch(
             module,
             inputs,
@@ -81,7 +81,7 @@ def read_model(
         return graph(module_of(model, options, in_memory, in_memory=True)[0])
 
 
-def _as_stored(graph: Graph, module: Any, name: str) -> Graph:
+def _as_stored(graph: Graph, module: Model, name: str) -> Graph:
     """The graph of a language model whose stored tensors say how its checkpoint stores them, where that is known."""
     from flopwise.readers.torch.language.widths import stored_widths
 
@@ -105,7 +105,12 @@ def _is_language_model(model: object) -> bool:
 
 
 def _step(
-    module: Any, name: str, inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None, options: TorchOptions
+    module: Model,
+    name: str,
+    inputs: object,
+    dims: Mapping[str, int] | None,
+    batch_size: int | None,
+    options: TorchOptions,
 ) -> tuple[Any, tuple[str, ...]]:
     """The inputs of a call with ``past`` tokens in the state, and what to note.
 

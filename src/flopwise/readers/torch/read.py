@@ -84,7 +84,7 @@ def read_torch(
     return uncompiled(recorded)
 
 
-def result_of(model: nn.Module, inputs: Any, keep: Callable[[Any], Any]) -> Any:
+def result_of(model: nn.Module, inputs: object, keep: Callable[[Any], Any]) -> Any:
     """The part to be kept of what a module returns in eval mode, on meta tensors.
 
     Args:

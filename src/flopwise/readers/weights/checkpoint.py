@@ -71,7 +71,7 @@ def _open_file(path: str) -> StoredTensors:
     return _once(path, _checked(content, path))
 
 
-def _checked(loaded: Any, name: str) -> dict[str, Any]:
+def _checked(loaded: object, name: str) -> dict[str, Any]:
     """The tensors of a checkpoint by name.
 
     Raises:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from flopwise.graph.dtypes import BITS
-from flopwise.graph.stored import Elements
+from flopwise.graph.stored import Array, Elements
 from flopwise.readers.weights.storage import Span
 
 #: Element types that NumPy has, as they are stored.
@@ -109,7 +109,7 @@ def length(elements: int, dtype: str) -> int:
     return (elements * BITS[dtype] + 7) // 8
 
 
-def numbers(array: Any) -> Any:
+def numbers(array: Array) -> Any:
     """An array with its elements in the types that a payload gives: float16 and narrower floats as float32."""
     import numpy
 
@@ -127,7 +127,7 @@ def numbers(array: Any) -> Any:
 def _decoder(dtype: str, stored: str) -> Callable[[Any], Any]:
     """A function from bytes to numbers in a type that NumPy has; 16 bits of a float32 are shifted to their place."""
 
-    def decode(data: Any) -> object:
+    def decode(data: Array) -> object:
         import numpy
 
         array = data.view(stored)
@@ -167,7 +167,7 @@ def _looked_up(dtype: str) -> Callable[[Any], Any]:
 def _sixes(dtype: str) -> Callable[[Any], Any]:
     """Four elements in three bytes."""
 
-    def decode(data: Any) -> Any:
+    def decode(data: Array) -> Any:
         import numpy
 
         padded = numpy.zeros(-(-data.size // 3) * 3, numpy.uint8)
@@ -189,7 +189,7 @@ class EncodedElements(Elements):
         self._encoding = encoding
         self._count = count
 
-    def blocks(self, elements: int) -> Iterator[Any]:
+    def blocks(self, elements: int) -> Iterator[Array]:
         import numpy
 
         encoding, left = self._encoding, self._count
@@ -200,7 +200,7 @@ class EncodedElements(Elements):
             left -= block.size
             yield block
 
-    def raw(self) -> Any:
+    def raw(self) -> Array | None:
         import numpy
 
         view = self._span.view() if self._encoding.stored and not self._encoding.stored.startswith(">") else None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise.errors import InputError, ModelError
 from flopwise.readers.format import Format
-from flopwise.readers.options import Options
+from flopwise.readers.options import Options, Progress, Sizes
 from flopwise.readers.source.location import is_url, shown
 from flopwise.readers.weights.torch_files import CHECKPOINTS, NO_PROGRAM, is_checkpoint
 
@@ -62,13 +62,15 @@ def tensor_format(
     """
     opener = opener or partial(_open, name)
 
-    def read(model: Path, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: Options) -> Graph:
+    def read(
+        model: Path, inputs: object, dims: Sizes, batch_size: int | None, progress: Progress, options: Options
+    ) -> Graph:
         from flopwise.readers.weights.read import read_weights
 
         progress("reading the header")
         return read_weights(opener, os.fsdecode(model))
 
-    def stored(model: Path, inputs: Any, dims: Any, batch_size: Any, options: Options) -> StoredTensors:
+    def stored(model: Path, inputs: object, dims: Sizes, batch_size: int | None, options: Options) -> StoredTensors:
         from flopwise.readers.weights.read import open_weights
 
         return open_weights(opener, os.fsdecode(model))
@@ -78,7 +80,7 @@ def tensor_format(
 
 
 def _read_checkpoint(
-    model: Path, inputs: object, dims: object, batch_size: object, progress: object, options: Options
+    model: Path, inputs: object, dims: Sizes, batch_size: int | None, progress: Progress, options: Options
 ) -> Graph:
     name = os.fsdecode(model)
     if inputs is None:

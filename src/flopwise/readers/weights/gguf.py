@@ -18,6 +18,7 @@ from flopwise._limits import within_limit
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.graph.ggml import TYPES, Type
+from flopwise.graph.stored import Array
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.encoding import EncodedElements, Encoding, encoding
 from flopwise.readers.weights.storage import Runs, SourceStorage
@@ -274,7 +275,7 @@ def encoding_of(kind: Type) -> Encoding:
     return Encoding(kind.elements, kind.nbytes, lambda data: _dequantised(data, kind), made_by=(encoding_of, (kind,)))
 
 
-def _dequantised(data: Any, kind: Type) -> Any:
+def _dequantised(data: Array, kind: Type) -> Any:
     """The numbers in blocks.
 
     Raises:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from flopwise.errors import ModelError
-from flopwise.graph.stored import Elements
+from flopwise.graph.stored import Array, Elements
 
 
 class ArrayElements(Elements):
@@ -22,7 +21,7 @@ class ArrayElements(Elements):
         self._load = load
         self._flat = flat
 
-    def blocks(self, elements: int) -> Iterator[Any]:
+    def blocks(self, elements: int) -> Iterator[Array]:
         import numpy
 
         from flopwise.readers.weights.encoding import numbers
@@ -36,14 +35,15 @@ class ArrayElements(Elements):
         for at in range(0, array.size, elements):
             yield numbers(array.flat[at : at + elements])
 
-    def array(self) -> Any:
+    def array(self) -> Array | None:
         import numpy
 
         from flopwise.readers.weights.encoding import numbers
 
-        return numbers(numpy.asanyarray(self._load()))
+        array: Array = numbers(numpy.asanyarray(self._load()))
+        return array
 
-    def raw(self) -> Any:
+    def raw(self) -> Array | None:
         if not self._flat:
             return None
         import numpy
@@ -51,7 +51,7 @@ class ArrayElements(Elements):
         array = numpy.asanyarray(self._load())
         if not array.flags.c_contiguous or array.dtype.kind not in "iuf" or not array.dtype.isnative:
             return None
-        view = array.reshape(-1).view()
+        view: Array = array.reshape(-1).view()
         view.flags.writeable = False
         return view
 
@@ -59,7 +59,7 @@ class ArrayElements(Elements):
 class RepeatedElements(Elements):
     """One value that stands for all elements, in no more memory than one of them."""
 
-    def __init__(self, value: Callable[[], object], shape: tuple[int, ...]) -> None:
+    def __init__(self, value: Callable[[], Array], shape: tuple[int, ...]) -> None:
         """
         Args:
             value: gives the value, an array of one element.
@@ -68,7 +68,7 @@ class RepeatedElements(Elements):
         self._value = value
         self._shape = shape
 
-    def blocks(self, elements: int) -> Iterator[Any]:
+    def blocks(self, elements: int) -> Iterator[Array]:
         import numpy
 
         from flopwise.readers.weights.encoding import numbers
@@ -77,7 +77,7 @@ class RepeatedElements(Elements):
         for at in range(0, count, elements):
             yield numpy.broadcast_to(value, (min(elements, count - at),))
 
-    def array(self) -> Any:
+    def array(self) -> Array | None:
         import numpy
 
         from flopwise.readers.weights.encoding import numbers

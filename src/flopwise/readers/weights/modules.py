@@ -8,7 +8,7 @@ from typing import Any
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.graph.dtypes import BITS
-from flopwise.graph.stored import Elements
+from flopwise.graph.stored import Array, Elements
 from flopwise.readers.inputs import dtype_of
 from flopwise.readers.weights.encoding import encoding, length
 from flopwise.readers.weights.memory import ArrayElements
@@ -23,7 +23,7 @@ class TorchElements(Elements):
         self._dtype = dtype
         self._count = count
 
-    def blocks(self, elements: int) -> Iterator[Any]:
+    def blocks(self, elements: int) -> Iterator[Array]:
         tensor = self._flat()
         stored = encoding(self._dtype)
         assert stored is not None
@@ -35,7 +35,7 @@ class TorchElements(Elements):
         for at in range(0, tensor.numel(), elements):
             yield from ArrayElements(tensor[at : at + elements].cpu().numpy).blocks(elements)
 
-    def raw(self) -> Any:
+    def raw(self) -> Array | None:
         tensor, stored = self._tensor.detach(), encoding(self._dtype)
         plain = tensor.device.type == "cpu" and tensor.is_contiguous() and not tensor.is_quantized
         if not plain or stored is None or not stored.stored or tensor.is_conj() or tensor.is_neg():

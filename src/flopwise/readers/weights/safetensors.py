@@ -104,7 +104,7 @@ def parsed(text: bytes, name: str, what: str) -> dict[str, Any]:
         ModelError: it is none, a name stands in it twice, or it is nested too deeply.
     """
 
-    def once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    def once(pairs: Iterable[tuple[str, object]]) -> dict[str, Any]:
         listed = list(pairs)
         named = dict(listed)
         if len(named) < len(listed):

@@ -35,7 +35,7 @@ def _sheet(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[Sh
     return Sheet(tuple(heads), tuple(Line(tuple(map(_shown, columns, row))) for row in plain)), plain
 
 
-def _kind(name: str, values: Sequence[Any]) -> Kind:
+def _kind(name: str, values: Sequence[object]) -> Kind:
     if name == "year":  # no thousands are told apart in it
         return "text"
     present = [value for value in values if value is not None]

@@ -59,7 +59,7 @@ def checked(pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mappin
     function = pieces[0].of
     signature = inspect.signature(function)
 
-    def answer(*sizes: Any, **named: Any) -> Any:
+    def answer(*sizes: object, **named: Any) -> Any:
         try:
             by_name = dict(signature.bind(*sizes, **named).arguments)
         except TypeError as error:
@@ -87,7 +87,7 @@ def _integer(name: str, size: Any) -> int:
 
 
 def _of_arrays(
-    pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mapping[str, int]], sizes: Mapping[str, Any]
+    pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mapping[str, int]], sizes: Mapping[str, object]
 ) -> Any:
     import numpy
 

@@ -101,7 +101,7 @@ class File:
         _, resolved, base = self._last
         passes: list[SizedPass] = []
 
-        def made(*args: Any) -> SizedPass:
+        def made(*args: object) -> SizedPass:
             passes.append(SizedPass(*args))
             passes[0].explain = request.explain
             return passes[0]

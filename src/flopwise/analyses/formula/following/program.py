@@ -155,7 +155,7 @@ class ProgramSizes:
         """The shape of a tensor; a stored one has the extents that it has."""
         return shape_of(tensor, self.shapes, self.changed)
 
-    def made(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]) -> None:
+    def made(self, name: str, args: Sequence[object], kwargs: Mapping[str, object], outputs: Sequence[Tensor]) -> None:
         """An operation was recorded: the shapes of its results."""
         bare = name.partition(".")[2]
         guards = Guards(reason=bare)
@@ -205,7 +205,7 @@ class ProgramSizes:
             whole = self._sources.get(whole.name)
 
     def results(
-        self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]
+        self, name: str, args: tuple[object, ...], kwargs: Mapping[str, object], outputs: Sequence[Tensor]
     ) -> Sequence[Dims | None]:
         """The shapes of results by the rule for the call, else by that for the operator."""
         bare = name.partition(".")[2]
@@ -305,7 +305,7 @@ def expressed(
             tensors[id(old)] = old if shape is old.shape else replace(old, shape=shape)
         return tensors[id(old)]
 
-    def arguments(thing: Any) -> Any:
+    def arguments(thing: object) -> Any:
         if isinstance(thing, Tensor):
             return tensor(thing)
         if isinstance(thing, (list, tuple)) and not hasattr(thing, "_fields"):

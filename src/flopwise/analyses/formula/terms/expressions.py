@@ -5,11 +5,16 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeAlias
 
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term
 from flopwise.errors import InputError
+
+#: An expression of sympy's, or a class of these.
+Expression: TypeAlias = Any
 
 #: Sums of more terms are only rid of common factors: factoring them takes long and shows little.
 MOST_FACTORED = 40
@@ -24,14 +29,14 @@ _RESERVED = re.compile(
 )
 
 
-def load_sympy() -> Any:
+def load_sympy() -> ModuleType:
     """The module sympy.
 
     Raises:
         InputError: it is not installed.
     """
     try:
-        import sympy
+        sympy: ModuleType = import_module("sympy")
     except ImportError:
         raise InputError("formulas need sympy: pip install 'flopwise[symbolic]'") from None
     return sympy
@@ -81,16 +86,16 @@ class Expressions:
             for d in domains
         }
         self.scales = {d.name: (self.symbols[d.name] - d.offset) / d.step for d in domains}
-        self._simple: dict[Term, Any] = {}
-        self._atoms: dict[Atom, Any] = {}
+        self._simple: dict[Term, Expression] = {}
+        self._atoms: dict[Atom, Expression] = {}
 
-    def expression(self, term: Term) -> Any:
+    def expression(self, term: Term) -> Expression:
         """The term as a simplified sympy expression."""
         if term not in self._simple:
             self._simple[term] = self._shortest(term)
         return self._simple[term]
 
-    def _plain(self, term: Term, atoms: dict[Atom, Any]) -> Any:
+    def _plain(self, term: Term, atoms: dict[Atom, Expression]) -> Expression:
         """The term as it is, with the given expressions for its atoms."""
         sympy = self.sympy
         if not isinstance(term, Polynomial):
@@ -102,7 +107,7 @@ class Expressions:
             self._atoms[atom] = self._expression_of(atom)
         return self._atoms[atom]
 
-    def _expression_of(self, atom: Atom) -> Any:
+    def _expression_of(self, atom: Atom) -> Expression:
         sympy = self.sympy
         if atom.kind == "symbol":
             return self.scales[atom]
@@ -119,17 +124,17 @@ class Expressions:
             return sympy.floor(left / right)
         return (sympy.Min if atom.kind == "min" else sympy.Max)(left, right)
 
-    def _inner(self, term: Term) -> Any:
+    def _inner(self, term: Term) -> Expression:
         atoms = {a: self._atom(a) for a in term.atoms()} if isinstance(term, Polynomial) else {}
         return self.sympy.expand(self._plain(term, atoms))
 
-    def _shortest(self, term: Term) -> Any:
+    def _shortest(self, term: Term) -> Expression:
         """The shortest of several forms: expanded, collected by a symbol, without common factors, factored."""
         sympy = self.sympy
         if not isinstance(term, Polynomial):
             return sympy.Integer(term)
-        atoms: dict[Atom, Any] = {}
-        back: dict[Any, Any] = {}
+        atoms: dict[Atom, Expression] = {}
+        back: dict[Expression, Expression] = {}
         for atom in dict.fromkeys(term.atoms()):
             if atom.kind == "symbol":
                 atoms[atom] = self.scales[atom]
@@ -162,11 +167,11 @@ class Expressions:
         printer.sizes = self._sizes(at)
         return str(printer.doprint(self.expression(term)))
 
-    def _sizes(self, at: Mapping[str, int] | None) -> dict[Any, Any] | None:
+    def _sizes(self, at: Mapping[str, int] | None) -> dict[Expression, Expression] | None:
         return None if at is None else {self.symbols[n]: self.sympy.Integer(size) for n, size in at.items()}
 
 
-def _without_common_factors(expanded: object, sympy: Any) -> object:
+def _without_common_factors(expanded: object, sympy: ModuleType) -> object:
     """The sum with the symbols that all terms share in front; numbers stay with the terms that they belong to."""
     terms = sympy.Add.make_args(expanded)
     if len(terms) < 2:
@@ -188,31 +193,31 @@ class _Weighed:
     """A printer that puts the larger of two summands first."""
 
     #: Symbol -> size at which summands are compared; None: they stand as sympy sorts them.
-    sizes: dict[Any, Any] | None = None
+    sizes: dict[Expression, Expression] | None = None
 
-    def _as_ordered_terms(self, expr: Any, order: object = None) -> object:
+    def _as_ordered_terms(self, expr: Expression, order: object = None) -> object:
         sizes = self.sizes
         if sizes is None:
             return super()._as_ordered_terms(expr, order=order)  # type: ignore[misc]
         return sorted(expr.args, key=lambda part: -abs(float(part.xreplace(sizes))))
 
 
-def _text_printer() -> Any:
+def _text_printer() -> Expression:
     from sympy.printing.str import StrPrinter
 
     class Text(_Weighed, StrPrinter):  # type: ignore[misc]
         """sympy's own notation, with the quotient in a floor on one line."""
 
-        def _quotient(self, name: str, argument: Any) -> str:
+        def _quotient(self, name: str, argument: Expression) -> str:
             over, under = argument.together().as_numer_denom()
             if under == 1:
                 return f"{name}({self._print(over)})"
             return f"{name}({self.parenthesize(over, 50)}/{under})"
 
-        def _print_floor(self, expr: Any) -> str:
+        def _print_floor(self, expr: Expression) -> str:
             return self._quotient("floor", expr.args[0])
 
-        def _print_ceiling(self, expr: Any) -> str:
+        def _print_ceiling(self, expr: Expression) -> str:
             return self._quotient("ceil", expr.args[0])
 
         def _print_Min(self, expr: object) -> str:  # noqa: N802 - the printer looks for this name
@@ -221,22 +226,22 @@ def _text_printer() -> Any:
         def _print_Max(self, expr: object) -> str:  # noqa: N802 - the printer looks for this name
             return f"max({self._numbers_last(expr)})"
 
-        def _numbers_last(self, expr: Any) -> str:
+        def _numbers_last(self, expr: Expression) -> str:
             return ", ".join(map(self._print, sorted(expr.args, key=lambda a: (a.is_number, str(a)))))
 
     return Text()
 
 
-def _latex_printer(names: dict[Any, str]) -> Any:
+def _latex_printer(names: dict[Expression, str]) -> Expression:
     from sympy.printing.latex import LatexPrinter
 
     class Latex(_Weighed, LatexPrinter):  # type: ignore[misc]
         """sympy's own, with the quotient in a floor as one fraction."""
 
-        def _print_floor(self, expr: Any, exp: str | None = None) -> str:
+        def _print_floor(self, expr: Expression, exp: str | None = None) -> str:
             return self._power(rf"\left\lfloor {self._print(expr.args[0].together())} \right\rfloor", exp)
 
-        def _print_ceiling(self, expr: Any, exp: str | None = None) -> str:
+        def _print_ceiling(self, expr: Expression, exp: str | None = None) -> str:
             return self._power(rf"\left\lceil {self._print(expr.args[0].together())} \right\rceil", exp)
 
         def _power(self, text: str, exp: str | None) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from flopwise._limits import within_unpacking
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.graph.dtypes import BITS
-from flopwise.graph.stored import Elements
+from flopwise.graph.stored import Array, Elements
 from flopwise.readers.onnx.file.skeleton import RAW, Place, Stored
 from flopwise.readers.onnx.file.weights import external_range, load
 from flopwise.readers.weights.encoding import EncodedElements, encoding, length
@@ -65,13 +64,13 @@ class OnnxElements(Elements):
             (self.stored.external.get("location", ""), int(offset)) if offset.isdecimal() and len(offset) < 20 else None
         )
 
-    def blocks(self, elements: int) -> Iterator[Any]:
+    def blocks(self, elements: int) -> Iterator[Array]:
         return self._elements().blocks(elements)
 
-    def raw(self) -> Any:
+    def raw(self) -> Array | None:
         return self._elements().raw()
 
-    def array(self) -> Any:
+    def array(self) -> Array | None:
         return self._elements().array()
 
     def _elements(self) -> Elements:

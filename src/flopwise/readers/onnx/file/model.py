@@ -111,7 +111,7 @@ class Attributes:
             values = self._values = self._decode(self.data)
         return values
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         """The value of an attribute, or the default where the node does not have it."""
         return self.values.get(name, default)
 

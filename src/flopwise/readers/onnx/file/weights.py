@@ -11,6 +11,7 @@ from typing import Any
 
 from flopwise.errors import ModelError
 from flopwise.graph.dtypes import BITS
+from flopwise.graph.stored import Array
 from flopwise.readers.onnx.file.literal import FIELDS
 from flopwise.readers.onnx.file.skeleton import CODES, RAW, Place, Stored, kept
 from flopwise.readers.source.source import Source
@@ -171,7 +172,7 @@ def _as_stored(place: Place, content: bytes, dtype: str) -> Any:
     return numbers.astype(f"<u{width}").view(numpy.uint8)
 
 
-def varints_of(data: Any) -> Any:
+def varints_of(data: Array) -> Any:
     """The numbers in an array of bytes that holds one varint after the other.
 
     Raises:

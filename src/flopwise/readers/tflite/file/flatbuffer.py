@@ -106,7 +106,7 @@ class Table:
         place = self._place(field)
         return place and place + int(self._buffer.number(place, "I"))
 
-    def number(self, field: int, kind: Scalar = "i", default: Any = 0) -> Any:
+    def number(self, field: int, kind: Scalar = "i", default: object = 0) -> Any:
         """A number, or the default of the schema."""
         place = self._place(field)
         return self._buffer.number(place, kind) if place else default

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from flopwise.graph import Layout
-from flopwise.operators.shape import ShapeRule, ValueRule
+from flopwise.operators.shape import Element, ShapeRule, ValueRule
 from flopwise.readers.tflite.file.model import Operator, Tensor
 
 #: Axes of an image, of a convolution's weights and of those of a depthwise one in the order of the house.
@@ -24,7 +24,7 @@ class Application(NamedTuple):
     inputs: tuple[Tensor | None, ...]
     outputs: tuple[Tensor | None, ...]
     #: The elements of an input that is stored and small; None for any other.
-    elements: Callable[[int], tuple[Any, ...] | None]
+    elements: Callable[[int], tuple[Element, ...] | None]
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -57,7 +57,7 @@ class Lowered(NamedTuple):
 Rule = Callable[[Application], Lowered]
 
 
-def same(op: str, **attrs: Any) -> Rule:
+def same(op: str, **attrs: object) -> Rule:
     """The rule for an operator that takes what the house's takes."""
     lowered = Lowered(op, attrs=attrs)
     return lambda application: lowered

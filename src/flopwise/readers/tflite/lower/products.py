@@ -72,7 +72,7 @@ def biased_transposed(application: Application) -> Lowered:
     )
 
 
-def _unknown(call: Any) -> Any:
+def _unknown(call: object) -> Any:
     """Strides and padding are in bytes that only the library reads."""
     raise shape.UnresolvedError
 

@@ -151,7 +151,7 @@ def _activation_attr(application: Application) -> dict[str, Any]:
     return {"activation": ACTIVATIONS[code] if 0 <= code < len(ACTIVATIONS) else ""}
 
 
-def _as_stated(call: Any) -> Any:
+def _as_stated(call: object) -> Any:
     """Not worked out: as the file states it."""
     raise shape.UnresolvedError
 

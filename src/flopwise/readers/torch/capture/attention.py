@@ -19,6 +19,7 @@ from flopwise.readers.options import AttentionKernel
 from flopwise.readers.torch.capture.stand_ins import StandIns
 from flopwise.readers.torch.capture.tensors import elements_in_a_row
 from flopwise.readers.torch.capture.values import LARGEST_FLAGS
+from flopwise.readers.torch.kinds import Function, Kwargs
 from flopwise.readers.torch.lower.linear import LOWERINGS
 
 #: Operators with a mask among their arguments.
@@ -84,7 +85,7 @@ _ElementsOf: TypeAlias = Callable[[TorchTensor], TorchTensor | None]
 VARLEN = frozenset({"torch_attn._varlen_attn", "torch_attn._varlen_attn_out"})
 
 
-def ragged(name: str, args: Sequence[object], kwargs: Mapping[str, object], elements_of: _ElementsOf) -> dict[str, Any]:
+def ragged(name: str, args: Sequence[object], kwargs: Mapping[str, object], elements_of: _ElementsOf) -> Kwargs:
     """The lengths of the sequences of an attention and its heads, under "ragged"; nothing where they have one length.
 
     Args:
@@ -96,7 +97,7 @@ def ragged(name: str, args: Sequence[object], kwargs: Mapping[str, object], elem
     return _varlen(name, args, kwargs, elements_of) if name in VARLEN else _nested(args, kwargs, elements_of)
 
 
-def _varlen(name: str, args: Sequence[object], kwargs: Mapping[str, Any], elements_of: _ElementsOf) -> dict[str, Any]:
+def _varlen(name: str, args: Sequence[object], kwargs: Mapping[str, Any], elements_of: _ElementsOf) -> Kwargs:
     """Of an operator that is told the borders of sequences in a row."""
     names = ("query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k", "is_causal", "scale", "window_size")
     order = ("out", *names) if name.endswith("_out") else names
@@ -111,7 +112,7 @@ def _varlen(name: str, args: Sequence[object], kwargs: Mapping[str, Any], elemen
     return {"ragged": {"lengths": lengths, "heads": heads, "is_causal": causal, "window": window}}
 
 
-def _nested(args: Sequence[Any], kwargs: Mapping[str, Any], elements_of: _ElementsOf) -> dict[str, Any]:
+def _nested(args: Sequence[Any], kwargs: Mapping[str, Any], elements_of: _ElementsOf) -> Kwargs:
     """Of nested tensors; nothing for others."""
     both = (*args, kwargs.get("query"), kwargs.get("key"))[:2]
     if not all(isinstance(tensor, TorchTensor) and tensor.is_nested for tensor in both) or both[0].dim() != 4:
@@ -165,7 +166,7 @@ def pairs_of_block_mask(block_mask: object, query: TorchTensor, key: TorchTensor
     """
     if not isinstance(block_mask, tuple) or not callable(block_mask[-1]):
         return {}
-    rule: Callable[..., Any] = block_mask[-1]
+    rule: Function = block_mask[-1]
     if getattr(rule, "__name__", "") == "noop_mask":
         return {}
     batch, heads, queries, keys = (*query.shape[:2], query.shape[-2], key.shape[-2])
@@ -218,7 +219,7 @@ def kernel_of(device: str, args: Sequence[object], kwargs: Mapping[str, object])
     return "efficient" if not grouped and query.dtype in (torch.float32, *_HALVES) else "math"
 
 
-def _are_taken(qkv: Sequence[Any], mask: Any) -> bool:
+def _are_taken(qkv: Sequence[Any], mask: object) -> bool:
     """True if a fused kernel takes such tensors: four axes, none of them empty, the last one contiguous."""
     if not all(isinstance(t, TorchTensor) and t.dim() == 4 for t in qkv):
         return False

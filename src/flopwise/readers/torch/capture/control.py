@@ -20,11 +20,10 @@ from flopwise.readers.torch.capture.kernels import launched
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.tensors import flat
 from flopwise.readers.torch.capture.values import NeedsValues
+from flopwise.readers.torch.kinds import Args, Function, Kwargs
 
 
-def run(
-    recorder: Recorder, plan: Plan, func: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> object:
+def run(recorder: Recorder, plan: Plan, func: Callable[..., object], args: Args, kwargs: Kwargs) -> object:
     """The result of an operator with functions inside, whose operations are recorded.
 
     Raises:
@@ -50,7 +49,7 @@ def run(
 def _intercepted(recorder: Recorder, function: Callable[..., object]) -> Callable[..., object]:
     """A function that is intercepted although it is called from where interception is off."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: Any) -> Any:
         with torch._C._EnableTorchFunction(), recorder.interception:
             return function(*args, **kwargs)
 
@@ -105,7 +104,9 @@ def _while(
     return state
 
 
-def _map(recorder: Recorder, plan: Plan, function: Any, xs: Sequence[TorchTensor], more: Sequence[object]) -> object:
+def _map(
+    recorder: Recorder, plan: Plan, function: Function, xs: Sequence[TorchTensor], more: Sequence[object]
+) -> object:
     """A run for each index of the first axis, and the results in a row."""
     runs = [function(*[x[i] for x in xs], *more) for i in range(xs[0].shape[0])]
     if isinstance(runs[0], TorchTensor):
@@ -148,7 +149,7 @@ def _effectful(
     return (token, *(result if isinstance(result, tuple) else (result,)))
 
 
-_CONTROL: dict[str, Callable[..., Any]] = {
+_CONTROL: dict[str, Function] = {
     "cond": _cond,
     "while_loop": _while,
     "map_impl": _map,
@@ -170,7 +171,7 @@ _SETTINGS = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
 _WRAPPERS = {"wrap": 1, "invoke_subgraph": 2, "wrap_activation_checkpoint": 1, "tag_activation_checkpoint": 1}
 
 
-def flex_attention(recorder: Recorder, args: tuple[Any, ...]) -> Any:
+def flex_attention(recorder: Recorder, args: Args) -> Any:
     """The results of the operator; the function that changes the scores is recorded on all scores at once.
 
     Args:

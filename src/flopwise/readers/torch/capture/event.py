@@ -22,6 +22,7 @@ from torch import nn
 
 from flopwise.graph import Body, Module, Tensor
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
+from flopwise.readers.torch.kinds import Args, Kwargs
 from flopwise.readers.torch.lower.node import tensors as tensors_of
 
 
@@ -53,7 +54,7 @@ class Position(threading.local):
         finally:
             self.busy = outside
 
-    def copy(self) -> dict[str, Any]:
+    def copy(self) -> Kwargs:
         """The position of this thread."""
         return dict(vars(self))
 
@@ -66,7 +67,7 @@ class Event(NamedTuple):
     """One operation as the program called it, with graph tensors in place of PyTorch's."""
 
     plan: Plan
-    args: tuple[Any, ...]
+    args: Args
     kwargs: Mapping[str, Any]
     outputs: tuple[Tensor, ...]
     scope: tuple[Module, ...]

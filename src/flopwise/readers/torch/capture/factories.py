@@ -14,6 +14,7 @@ from flopwise.readers.torch.capture.interception_plan import Plan
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.tensors import like_meta
 from flopwise.readers.torch.capture.values import sized_by
+from flopwise.readers.torch.kinds import Args, Function, Kwargs
 
 _META = torch.device("meta")
 
@@ -21,7 +22,7 @@ _META = torch.device("meta")
 _OF_NUMBERS = frozenset(f"aten.{name}" for name in ("tensor", "as_tensor", "asarray", "vander", "scalar_tensor"))
 
 
-def factory(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def factory(recorder: Recorder, plan: Plan, func: Function, args: Args, kwargs: Kwargs) -> Any:
     """A tensor made from numbers."""
     if recorder.elements_were_read(args, kwargs):
         with recorder.aside():
@@ -43,7 +44,7 @@ def factory(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kw
     return made
 
 
-def like(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def like(recorder: Recorder, plan: Plan, func: Function, args: Args, kwargs: Kwargs) -> Any:
     """A tensor of the size of another, or of its type."""
     if recorder.elements_were_read(args, kwargs) and isinstance(args[0], TorchTensor):
         with recorder.aside():
@@ -59,7 +60,7 @@ def like(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwarg
     return recorder.record(plan, func, args, options, lambda: func(sized_by(first), *args[1:], **options))
 
 
-def move(recorder: Recorder, plan: Plan, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
+def move(recorder: Recorder, plan: Plan, func: Function, args: Args, kwargs: Kwargs) -> object:
     """A tensor of another type, or the same one where only the device changes."""
     if recorder.real:
         return recorder.record(plan, func, args, kwargs)
@@ -75,7 +76,7 @@ def move(recorder: Recorder, plan: Plan, func: object, args: tuple[object, ...],
     return recorder.record(plan, func, (args[0], *settings), options)
 
 
-def _of_numbers(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _of_numbers(recorder: Recorder, plan: Plan, func: Function, args: Args, options: Kwargs) -> Any:
     """A tensor of numbers; some may be tensors themselves, whose elements are known or not."""
     stand_ins = recorder.stand_ins
     data, exact = recorder.values.in_numbers(stand_ins.swap(list(args)))
@@ -86,5 +87,5 @@ def _of_numbers(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...]
     return recorder.record(plan, lambda *parts: like_meta(made), args, {})
 
 
-def _without_device(kwargs: dict[str, Any]) -> dict[str, Any]:
+def _without_device(kwargs: Kwargs) -> Kwargs:
     return {k: v for k, v in kwargs.items() if k not in ("device", "pin_memory")}

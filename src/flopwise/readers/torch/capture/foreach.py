@@ -4,7 +4,6 @@ it has no kernel for the list.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,9 +12,10 @@ from torch import Tensor as TorchTensor
 from flopwise.readers.torch.capture.interception_plan import FOREACH, Plan
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.writes import schemas
+from flopwise.readers.torch.kinds import Args, Function, Kwargs
 
 #: Operators of lists -> the function of one tensor where its name is another, or where it takes no number.
-_OTHERWISE: dict[str, Callable[..., Any]] = {
+_OTHERWISE: dict[str, Function] = {
     "norm": torch.linalg.vector_norm,
     "maximum": torch.clamp_min,
     "minimum": torch.clamp_max,
@@ -27,7 +27,7 @@ _OTHERWISE: dict[str, Callable[..., Any]] = {
 _SCALED = frozenset({"addcmul", "addcdiv"})
 
 
-def each(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def each(recorder: Recorder, plan: Plan, func: Function, args: Args, kwargs: Kwargs) -> Any:
     """The results of an operator for each tensor of its lists; where there is none for one tensor, it is recorded as it
     is.
     """
@@ -48,7 +48,7 @@ def each(recorder: Recorder, plan: Plan, func: Any, args: tuple[Any, ...], kwarg
     return None if bare != name and plan.public.startswith("torch.ops.") else tuple(results)
 
 
-def _positional(name: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def _positional(name: str, args: tuple[object, ...], kwargs: Kwargs) -> tuple[list[Any], dict[str, Any]]:
     """The arguments in the order of the operator's schema, and those that it takes by name alone."""
     names = {key for key in kwargs if key != "alpha"}
     for schema in schemas(name) if names else ():
@@ -63,6 +63,6 @@ def _is_list(argument: object) -> bool:
     return isinstance(argument, (tuple, list)) and bool(argument) and isinstance(argument[0], TorchTensor)
 
 
-def _part(argument: Any, index: int) -> Any:
+def _part(argument: object, index: int) -> Any:
     """The part of an argument that belongs to one tensor."""
     return argument[index] if isinstance(argument, (tuple, list)) else argument

@@ -22,6 +22,7 @@ from flopwise.readers.torch.capture.interception_plan import Plan, is_sign, plan
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.stand_ins import is_transformed
 from flopwise.readers.torch.capture.values import NeedsLower, NeedsValues
+from flopwise.readers.torch.kinds import Args, Function, Kwargs
 
 _PLANS: dict[Any, Plan] = {}
 _SIGN_PLANS: dict[Any, Plan] = {}
@@ -89,7 +90,7 @@ class Interception(TorchFunctionMode):
             "each": self._each,
         }
 
-    def __torch_function__(self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: Any = None) -> object:
+    def __torch_function__(self, func: Function, types: object, args: Args = (), kwargs: Any = None) -> object:
         plan = _PLANS.get(func)
         if plan is None:
             plan = plan_of(func)
@@ -106,13 +107,13 @@ class Interception(TorchFunctionMode):
             plan = _SIGN_PLANS.get(func) or _SIGN_PLANS.setdefault(func, plan._replace(public=plan.sign))
         return self.ways[plan.way](plan, func, args, kwargs or {})
 
-    def _device(self, plan: Plan, func: Any, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
+    def _device(self, plan: Plan, func: Function, args: tuple[object, ...], kwargs: Kwargs) -> object:
         """The device of a tensor, or whether it is the meta device: the model's in place of a stand-in's."""
         if self._recorder.real:
             return func(*args, **kwargs)
         return self._recorder.device if plan.name == "aten.device" else False
 
-    def _through(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _through(self, plan: Plan, func: Function, args: Args, kwargs: Kwargs) -> Any:
         """Call a Python function of PyTorch's and record the operations inside it."""
         recorder, position = self._recorder, self._recorder.position
         if func in self._inside:  # it calls ``__torch_function__`` once more all the same
@@ -127,7 +128,7 @@ class Interception(TorchFunctionMode):
             position.via = before
             self._inside.discard(func)
 
-    def _lower(self, plan: Plan, func: Any, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
+    def _lower(self, plan: Plan, func: Function, args: tuple[object, ...], kwargs: Kwargs) -> object:
         """Leave to the dispatcher a function that is transformed, or that computes gradients.
 
         Raises:
@@ -140,13 +141,13 @@ class Interception(TorchFunctionMode):
             return func(*args, **kwargs)
         return func(*[swap(a) for a in args], **{k: swap(v) for k, v in kwargs.items()})
 
-    def _each(self, plan: Plan, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
+    def _each(self, plan: Plan, func: Function, args: Args, kwargs: Kwargs) -> object:
         """The result of an operator on lists of tensors, which few programs call."""
         from flopwise.readers.torch.capture.foreach import each
 
         return each(self._recorder, plan, func, args, kwargs)
 
-    def _ask(self, plan: Plan, func: Any, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
+    def _ask(self, plan: Plan, func: Function, args: tuple[object, ...], kwargs: Kwargs) -> object:
         recorder, swap = self._recorder, self._recorder.stand_ins.swap
         if recorder.real:
             return func(*args, **kwargs)
@@ -166,7 +167,7 @@ class Interception(TorchFunctionMode):
             return self._sized(plan, result, args, kwargs)
         return result
 
-    def _sized(self, plan: Plan, result: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def _sized(self, plan: Plan, result: object, args: Args, kwargs: Kwargs) -> object:
         """The size that a program passed, with its expression."""
         sizes, stand_ins = self._recorder.sizes, self._recorder.stand_ins
         asker = sys._getframe(3).f_globals.get("__name__", "")  # through ``_ask`` and ``__torch_function__``
@@ -177,9 +178,13 @@ class Interception(TorchFunctionMode):
             return result
         if plan.name in ("aten.numel", "aten.nelement", "aten.sym_numel"):
             return math.prod(shape)
-        return torch.Size(shape) if isinstance(result, (tuple, list)) else shape[kwargs.get("dim", args[-1])]
+        return (
+            torch.Size(shape)
+            if isinstance(result, (tuple, list))
+            else shape[kwargs["dim"] if "dim" in kwargs else args[-1]]
+        )
 
-    def _value(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _value(self, plan: Plan, func: Function, args: Args, kwargs: Kwargs) -> Any:
         """The result of a function that looks at elements.
 
         Raises:
@@ -200,7 +205,7 @@ class Interception(TorchFunctionMode):
         with recorder.aside():
             return func(*elements, **kwargs)
 
-    def _set(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _set(self, plan: Plan, func: Function, args: Args, kwargs: Kwargs) -> Any:
         recorder = self._recorder
         if recorder.real and plan.name == "aten.data" and recorder.before_set is not None:
             recorder.before_set(args[0])
@@ -219,7 +224,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # PyTorch's 
         self._recorder = recorder
         self._interception = interception
 
-    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_dispatch__(self, func: Function, types: object, args: Any = (), kwargs: Any = None) -> object:
         if self._recorder.position.busy or self._recorder.closed:
             return func(*args, **(kwargs or {}))
         with torch._C.DisableTorchFunction():  # PyTorch's own shape rules are written in Python as well

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dis
 import math
 import types
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -17,6 +16,7 @@ from flopwise.readers.torch.capture.writes import (
     targets_of_operator,
     targets_of_schemas,
 )
+from flopwise.readers.torch.kinds import Function
 
 #: Method -> the sign that a program writes for it. Reflected operators (``__radd__``) end in the same methods.
 SIGN_OF_METHOD = {bare: sign for sign, bare in SIGNS.items() if not sign.startswith("__r") or sign == "__rshift__"}
@@ -63,7 +63,7 @@ class Plan(NamedTuple):
     #: The name under which a program knows it ("torch.nn.functional.relu").
     public: str
     #: What to call: the function, or its copy that does not call ``__torch_function__`` again.
-    call: Callable[..., Any]
+    call: Function
     #: The arguments that it writes into, beside ``out``.
     writes: tuple[Target, ...] = ()
     #: The name under which a program knows it when it writes it as a sign ("torch.Tensor.__add__").
@@ -118,7 +118,7 @@ _OPERATORS: Any = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _OWN = frozenset({"aten", "prims", "prim"})
 
 
-def plan_of(function: Any) -> Plan:
+def plan_of(function: Function) -> Plan:
     """The plan for any function that ``__torch_function__`` or ``__torch_dispatch__`` receives."""
     if isinstance(function, _OPERATORS):
         return _operator(function)
@@ -167,7 +167,7 @@ def _operator(function: Any) -> Plan:
     return Plan(way, base, f"torch.ops.{base}", function, writes, foreign=space not in _OWN)
 
 
-def _attribute(function: Any, name: str) -> Plan:
+def _attribute(function: Function, name: str) -> Plan:
     """The plan for reading or writing an attribute of a tensor."""
     attribute = getattr(getattr(function, "__self__", None), "__name__", "")
     public = f"torch.Tensor.{attribute}"
@@ -190,7 +190,7 @@ def _python(function: types.FunctionType, public: str, bare: str) -> Plan:
     either = {key: _plain(choice[key]) for key in ("if_true", "if_false")}
     index, argument, default = choice["index"], choice["arg_name"], choice["default"]
 
-    def chosen(*args: Any, **kwargs: Any) -> Any:
+    def chosen(*args: object, **kwargs: Any) -> Any:
         flag = kwargs.get(argument, args[index] if index < len(args) else default)
         return either["if_true" if flag else "if_false"](*args, **kwargs)
 

@@ -14,6 +14,7 @@ from flopwise.graph import STORED
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.tensors import flat
+from flopwise.readers.torch.kinds import Kwargs
 
 
 @contextlib.contextmanager
@@ -54,10 +55,10 @@ def launched(
     *,
     kernel_idx: int,
     constant_args_idx: int,
-    kwargs: dict[str, Any],
+    kwargs: Kwargs,
     tensors_to_clone: Sequence[str] = (),
     **launch: Any,
-) -> dict[str, Any] | None:
+) -> Kwargs | None:
     """The copies that a kernel in an exported program wrote into in place of its arguments, by name; None where it
     writes into the arguments.
     """
@@ -74,7 +75,7 @@ def launched(
     return copies if plan.name.endswith("functional") else None
 
 
-def record_launch(recorder: Recorder, kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def record_launch(recorder: Recorder, kernel: object, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
     """Write down the launch of a kernel, which may write into all of its tensors but the stored ones."""
     name = name_of(kernel)
     stand_ins = recorder.stand_ins

@@ -35,6 +35,7 @@ from flopwise.readers.torch.capture.stand_ins import SavedStorages, StandIns
 from flopwise.readers.torch.capture.tensors import SPARSE, flat, packed_tensors, stored_elements
 from flopwise.readers.torch.capture.values import HANDED_OUT, NeedsValues, Sizes, plain
 from flopwise.readers.torch.capture.writes import written
+from flopwise.readers.torch.kinds import Args, Function, Kwargs
 from flopwise.readers.torch.lower.node import tensors as tensors_of
 
 #: Operators whose second argument is what stands in brackets.
@@ -83,7 +84,7 @@ class Recorder:
         self.sizes: Sizes | None = None if real else HANDED_OUT.get()
         if self.sizes is not None:
             self.sizes.start()
-        self._sized: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+        self._sized: tuple[Args, Kwargs] | None = None
         #: The kernel of attention that is assumed; None: the one that PyTorch would choose on the device.
         self.attention: AttentionKernel | None = None
         #: Called on real runs with a tensor that an operation is about to write into.
@@ -98,10 +99,10 @@ class Recorder:
     def record(
         self,
         plan: Plan,
-        func: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        value: Callable[[], Any] | None = None,
+        func: Function,
+        args: Args,
+        kwargs: Kwargs,
+        value: Callable[[], object] | None = None,
     ) -> Any:
         """Run an operation and write it down.
 
@@ -147,17 +148,17 @@ class Recorder:
         self.write(plan, result, graphed, named, targets)
         return result
 
-    def _swapped(self, args: tuple[object, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _swapped(self, args: tuple[object, ...], kwargs: Kwargs) -> tuple[Args, Kwargs]:
         """The arguments with stand-ins for the program's tensors."""
         swap = self.stand_ins.swap
         return tuple([swap(a) for a in args]), {k: swap(v) for k, v in kwargs.items()} if kwargs else kwargs
 
-    def _graphed(self, args: tuple[object, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _graphed(self, args: tuple[object, ...], kwargs: Kwargs) -> tuple[Args, Kwargs]:
         """The arguments with graph tensors for stand-ins."""
         graphed = self.stand_ins.graphed
         return tuple([graphed(a) for a in args]), {k: graphed(v) for k, v in kwargs.items()} if kwargs else {}
 
-    def _targets(self, plan: Plan, args: tuple[object, ...], kwargs: dict[str, Any]) -> Sequence[TorchTensor]:
+    def _targets(self, plan: Plan, args: tuple[object, ...], kwargs: Kwargs) -> Sequence[TorchTensor]:
         """The tensors that an operation is about to write into."""
         targets = written(plan.writes, args, kwargs)
         if self.before_write is not None:
@@ -165,7 +166,7 @@ class Recorder:
                 self.before_write(target)
         return targets
 
-    def _remarks(self, name: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _remarks(self, name: str, args: tuple[object, ...], kwargs: Kwargs) -> Kwargs:
         """Facts about an operation's arguments beside shapes, by name: stored elements, lengths, masks, packing."""
         scope, modules = self.position.scope, self.position.modules
         if name in SPARSE:
@@ -181,7 +182,7 @@ class Recorder:
             return packed_tensors(args, scope[-1].path if scope else "")
         return {}
 
-    def detach(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def detach(self, plan: Plan, func: Function, args: Args, kwargs: Kwargs) -> Any:
         """As ``record``, for what gives a tensor that is the other one without its gradient."""
         result = self.record(plan, func, args, kwargs)
         self.stand_ins.pass_on(result, args[0] if self.real else self.stand_ins.swap(args[0]))
@@ -290,9 +291,9 @@ class Recorder:
     def _compute(
         self,
         plan: Plan,
-        func: Any,
+        func: Function,
         args: Sequence[object],
-        kwargs: dict[str, Any],
+        kwargs: Kwargs,
         value: Callable[[], object] | None,
         targets: Sequence[TorchTensor],
     ) -> object:
@@ -343,7 +344,7 @@ def _has_values(args: Sequence[object]) -> bool:
     return False
 
 
-def _cached(plan: Plan, func: Any, args: Sequence[object], kwargs: dict[str, Any]) -> object:
+def _cached(plan: Plan, func: Function, args: Sequence[object], kwargs: Kwargs) -> object:
     """A result like the one that the same shapes gave before, or a new one."""
     key = key_of(plan.name, args, kwargs)
     result = again(key)

@@ -4,13 +4,14 @@ on few steps, and what those give is stretched to all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor as TorchTensor
 
 from flopwise.readers.torch.capture.stand_ins import SavedStorages
+from flopwise.readers.torch.kinds import Function
 
 #: The steps of the two short runs; from the second step on each keeps as many bytes as the one before.
 _SHORT = (2, 3)
@@ -26,7 +27,7 @@ def steps_of(args: Sequence[Any]) -> int:
     return int(args[0].shape[_axis(args)]) if plain and args[0].dim() == 3 else 0
 
 
-def shortened(func: Callable[..., Any], args: Sequence[Any], saved: SavedStorages | None) -> Any:
+def shortened(func: Function, args: Sequence[Any], saved: SavedStorages | None) -> Any:
     """The results of a call, as of one with fewer steps.
 
     Args:

@@ -15,7 +15,7 @@ from flopwise.readers.inputs import dtype_of
 DTYPES: dict[torch.dtype, str] = {d: dtype_of(str(d)) for d in vars(torch).values() if isinstance(d, torch.dtype)}
 
 
-def flat(things: Sequence[Any]) -> Iterator[TorchTensor]:
+def flat(things: Sequence[object]) -> Iterator[TorchTensor]:
     """The tensors among some results, nested ones in a row."""
     for thing in things:
         if isinstance(thing, TorchTensor):
@@ -65,7 +65,7 @@ def stored_elements(args: Sequence[object]) -> dict[str, int]:
     return {}
 
 
-def unpacked(packed: Any) -> tuple[TorchTensor, TorchTensor | None] | None:
+def unpacked(packed: object) -> tuple[TorchTensor, TorchTensor | None] | None:
     """The weight and the bias of a packed layer; None for anything else."""
     if not isinstance(packed, torch.ScriptObject):
         return None

@@ -14,6 +14,7 @@ from torch import Tensor as TorchTensor
 
 from flopwise.graph import Tensor
 from flopwise.readers.torch.capture.tensors import flat, like_meta
+from flopwise.readers.torch.kinds import Function
 
 #: Elements up to which a whole or logical tensor is computed beside.
 LARGEST = 1 << 24
@@ -72,7 +73,7 @@ class Values:
         if tensor.numel() <= (LARGEST_REAL >> 4 if tensor.is_floating_point() else LARGEST):
             stand_in._flopwise_values = tensor.detach().cpu().clone()  # type: ignore[attr-defined]
 
-    def made(self, result: Any, value: Callable[[], Any]) -> Any:
+    def made(self, result: object, value: Callable[[], object]) -> Any:
         """The elements of a tensor that is made from numbers alone, None when they are many."""
         if _elements(result) > LARGEST_REAL:
             return None
@@ -90,7 +91,7 @@ class Values:
             for part, own in zip(result, values, strict=False):
                 self.keep(part, own)
 
-    def shaped_as(self, values: Any) -> Any:
+    def shaped_as(self, values: object) -> Any:
         """Meta tensors of the shapes of the values."""
         if isinstance(values, TorchTensor):
             return like_meta(values)
@@ -148,11 +149,11 @@ class Values:
 
     def beside(
         self,
-        func: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
+        func: Function,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
         targets: Sequence[TorchTensor] = (),
-        result: Any = None,
+        result: object = None,
     ) -> Any:
         """The elements of a result; None when they do not follow from constants, or are too many.
 
@@ -175,7 +176,7 @@ class Values:
         if values is not None:
             self._lost.add(values.untyped_storage().data_ptr())
 
-    def _computed(self, func: Any, args: Sequence[object], kwargs: Mapping[str, object], result: object) -> object:
+    def _computed(self, func: Function, args: Sequence[object], kwargs: Mapping[str, object], result: object) -> object:
         tensors = list(flat((*args, *kwargs.values()) if kwargs else args))
         if not tensors or any(self.of(tensor) is None for tensor in tensors):
             return None
@@ -217,7 +218,7 @@ class Sizes(Protocol):
     def shape(self, tensor: Tensor) -> tuple[int, ...] | None:
         """The extents that a program gets to see; None where they are plain numbers."""
 
-    def made(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]) -> None:
+    def made(self, name: str, args: Sequence[object], kwargs: Mapping[str, object], outputs: Sequence[Tensor]) -> None:
         """An operation was recorded.
 
         Args:

@@ -50,7 +50,7 @@ def targets_of_function(name: str) -> tuple[Target, ...]:
     return targets or (_FIRST if name.endswith("_") and not name.endswith("__") else ())
 
 
-def written(targets: Sequence[Target], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[TorchTensor]:
+def written(targets: Sequence[Target], args: Sequence[object], kwargs: Mapping[str, object]) -> list[TorchTensor]:
     """The tensors that a call writes into, each once.
 
     Args:

@@ -197,7 +197,7 @@ def _stand_in(component: str, module: nn.Module, calls: list[Call], progress: Ca
         places: dict[str, int] = {}
         results: dict[str, Any] = {}
 
-        def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        def call(self: nn.Module, *args: object, **kwargs: object) -> Any:
             key = _signature((args, kwargs))
             if key not in places:
                 inputs = [_handed(value) for value in args], {name: _handed(value) for name, value in kwargs.items()}

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from flopwise.readers.source.location import in_words
 from flopwise.readers.source.text import json_object
 from flopwise.readers.torch.diffusion.format import FILE
 from flopwise.readers.torch.imports import imported, repaired
+from flopwise.readers.torch.kinds import Model
 from flopwise.readers.torch.language.config import offline, read_config, read_object, refuse_long_lists, silent
 from flopwise.readers.torch.language.model import built, counted_modules
 from flopwise.readers.torch.runs.building import constructed
@@ -96,7 +98,7 @@ def read_components(
     return Components(name, kind, modules, others, tokenizers, notes)
 
 
-def _component(folder: Path, library: object, kind: object, diffusers: Any, dtype: torch.dtype) -> Any:
+def _component(folder: Path, library: object, kind: object, diffusers: ModuleType, dtype: torch.dtype) -> Any:
     """A module without memory, or a scheduler.
 
     Raises:
@@ -120,7 +122,7 @@ def _component(folder: Path, library: object, kind: object, diffusers: Any, dtyp
     settings = dict(read_object(file))
     refuse_long_lists(settings, str(file))
     with _one_line(str(file)), counted_modules(str(file)):
-        module: Any = constructed(maker, lambda: maker.from_config(settings), torch.device("meta"))  # type: ignore[attr-defined]
+        module: Model = constructed(maker, lambda: maker.from_config(settings), torch.device("meta"))  # type: ignore[attr-defined]
         module = module.to(device="meta", dtype=dtype).eval()
         for path, part in module.named_modules():
             if path.rpartition(".")[2] in (module._keep_in_fp32_modules or ()):
@@ -130,7 +132,7 @@ def _component(folder: Path, library: object, kind: object, diffusers: Any, dtyp
     return module
 
 
-def _part(library: Any, name: object, parents: Any, what: str) -> type:
+def _part(library: ModuleType, name: object, parents: Any, what: str) -> type:
     """The class of a library by its name.
 
     Raises:

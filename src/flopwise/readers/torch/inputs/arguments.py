@@ -24,6 +24,7 @@ from flopwise.readers.torch.inputs.configured import configured
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
 from flopwise.readers.torch.inputs.dims import Dims
 from flopwise.readers.torch.inputs.making import WHOLE, Making, filled, is_shape, position_name
+from flopwise.readers.torch.kinds import Args, Kwargs
 
 #: Parameters of forward() that take the state that an earlier call returned, as the models of transformers call them.
 STATES = ("past_key_values", "cache_params", "state", "mems", "past_buckets_states")
@@ -32,8 +33,8 @@ STATES = ("past_key_values", "cache_params", "state", "mems", "past_buckets_stat
 class Arguments(NamedTuple):
     """The arguments of a call, and the graph tensor of each tensor among them."""
 
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: Args
+    kwargs: Kwargs
     tensors: dict[int, ProgramTensor]
     #: Inputs of which only the shape was given, by id: their elements are made up when they are needed.
     made: frozenset[int]
@@ -147,10 +148,10 @@ def _unasked(model: nn.Module, names: Sequence[str], sizes: Dims, source: str) -
     return {}
 
 
-def _from_texts(texts: Sequence[str], names: Sequence[str], making: Making) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _from_texts(texts: Sequence[str], names: Sequence[str], making: Making) -> tuple[Args, Kwargs]:
     """Positional and named arguments that texts describe."""
     args: list[Any] = []
-    kwargs: dict[str, Any] = {}
+    kwargs: Kwargs = {}
     for position, text in enumerate(texts):
         name, value = making.text(text, names, position)
         if name is None:
@@ -183,9 +184,7 @@ def _is_pair(value: object) -> bool:
     return isinstance(value[0], (list, tuple)) and not is_shape(value[0])
 
 
-def _positional(
-    names: Sequence[str], args: tuple[object, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _positional(names: Sequence[str], args: tuple[object, ...], kwargs: Kwargs) -> tuple[Args, Kwargs]:
     """Named arguments as positional ones where they are the first: some tools and hooks see no others."""
     first = list(itertools.takewhile(kwargs.__contains__, names[len(args) :]))
     return (*args, *map(kwargs.get, first)), {name: value for name, value in kwargs.items() if name not in first}

@@ -44,7 +44,7 @@ def _tensors_in(value: object, name: str, seen: set[int]) -> Iterator[tuple[str,
             yield from _tensors_in(part, f"{prefix}{key}", seen)
 
 
-def copied(value: Any, tensors: Mapping[int, TorchTensor]) -> Any:
+def copied(value: object, tensors: Mapping[int, TorchTensor]) -> Any:
     """A copy of a value and of all containers and plain objects inside it, so that a program may change them.
 
     Args:

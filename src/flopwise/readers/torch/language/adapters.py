@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from flopwise.errors import InputError
+from flopwise.readers.torch.kinds import Model
 
 _EXAMPLE = "write r=16,targets=q_proj,v_proj"
 
@@ -74,7 +75,7 @@ def adapted(module: nn.Module, lora: Lora) -> Iterator[int]:
             parameter.requires_grad_(trained)
 
 
-def _targets(module: Any, lora: Lora) -> list[nn.Module]:
+def _targets(module: Model, lora: Lora) -> list[nn.Module]:
     """The layers that get an adapter.
 
     Raises:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from flopwise._limits import within_limit
@@ -127,7 +128,9 @@ def stated_settings(model: str | os.PathLike[str]) -> Mapping[str, object]:
     return read_object(Path(name) / FILE if os.path.isdir(name) else Path(name))
 
 
-def _of_content(transformers: Any, content: Mapping[str, object], name: str, place: str, trust_code: bool) -> object:
+def _of_content(
+    transformers: ModuleType, content: Mapping[str, object], name: str, place: str, trust_code: bool
+) -> object:
     """The configuration that a JSON object spells.
 
     Args:
@@ -238,7 +241,7 @@ def offline() -> Iterator[None]:
         constants.HF_HUB_OFFLINE = before
 
 
-def _unknown(transformers: Any, kind: str, has_code: bool) -> str:
+def _unknown(transformers: ModuleType, kind: str, has_code: bool) -> str:
     """Why a type of model cannot be built, and what is near."""
     near = get_close_matches(kind, list(transformers.CONFIG_MAPPING), n=3)
     hint = f"; near: {', '.join(near)}" if near else ""
@@ -246,13 +249,13 @@ def _unknown(transformers: Any, kind: str, has_code: bool) -> str:
     return f"transformers {transformers.__version__} does not know the model type {kind!r}{hint}{code}"
 
 
-def _transformers(name: str) -> object:
+def _transformers(name: str) -> ModuleType:
     try:
         import torch  # noqa: F401 - transformers without it builds no models
 
         from flopwise.readers.torch.imports import repaired
 
-        transformers: Any = repaired(lambda: importlib.import_module("transformers"))
+        transformers: ModuleType = repaired(lambda: importlib.import_module("transformers"))
         repaired(lambda: transformers.CONFIG_MAPPING["llama"])  # parts of it need torchvision where that is installed
         return transformers
     except ImportError:
@@ -278,7 +281,7 @@ def read_object(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _from_hub(transformers: Any, name: str) -> Mapping[str, object]:
+def _from_hub(transformers: ModuleType, name: str) -> Mapping[str, object]:
     """The configuration of a model on the hub: from transformers' cache, else over the network where there is one."""
     repository = name[len(HUB) :]
     if not _REPOSITORY.fullmatch(repository):
@@ -318,7 +321,7 @@ def _reachable() -> bool:
     return True
 
 
-def _from_gguf(transformers: Any, name: str) -> object:
+def _from_gguf(transformers: ModuleType, name: str) -> object:
     """The configuration that the header of a GGUF file stands for, by transformers' own mapping.
 
     What a GGUF file holds in blocks is dequantised before it is multiplied; engines keep the cache in half precision,

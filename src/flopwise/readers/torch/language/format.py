@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.errors import ModelError
 from flopwise.readers.format import ends_in
 from flopwise.readers.options import TorchOptions
 from flopwise.readers.torch.format import TORCH
+from flopwise.readers.torch.kinds import Model
 from flopwise.readers.weights import formats as weights
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ def _matches(model: object) -> bool:
     return is_language_model(model)
 
 
-def _read_gguf(model: Any, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: TorchOptions) -> Graph:
+def _read_gguf(
+    model: Model, inputs: object, dims: object, batch_size: object, progress: object, options: TorchOptions
+) -> Graph:
     """The program of the architecture that the header names; where it cannot be built, a row for each tensor."""
     from flopwise.readers.torch.language.config import UnknownArchitectureError, require
 

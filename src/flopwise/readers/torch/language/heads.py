@@ -8,12 +8,12 @@ https://arxiv.org/abs/2412.19437, section 2.2. GLM-4.5 and others that name ``nu
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import torch
 from torch import nn
 
 from flopwise.errors import InputError
+from flopwise.readers.torch.kinds import Model
 from flopwise.readers.torch.language.layers import list_of_layers, shortened
 from flopwise.readers.torch.language.model import built
 
@@ -33,7 +33,7 @@ class _Joined(nn.Module):
         return joined
 
 
-def predicting_head(model: Any) -> tuple[object, int]:
+def predicting_head(model: Model) -> tuple[object, int]:
     """A head of a model of transformers as a model of one layer, and how many such heads the model has.
 
     Raises:
@@ -47,7 +47,7 @@ def predicting_head(model: Any) -> tuple[object, int]:
             f"draft mtp: {name} has no heads that predict a token more (num_nextn_predict_layers of its configuration)"
         )
     path, layers = found
-    head: Any = built(shortened(model.config, len(layers), len(layers)), name, model.dtype)
+    head: Model = built(shortened(model.config, len(layers), len(layers)), name, model.dtype)
     own = head.get_submodule(path)
     last, norms = own[-1], [part for part in own[-1].children() if "norm" in type(part).__name__.lower()]
     owner = head.get_submodule(path.rpartition(".")[0])
@@ -61,7 +61,7 @@ def predicting_head(model: Any) -> tuple[object, int]:
     return head.eval(), count
 
 
-def shared_tensors(head: Any) -> frozenset[str]:
+def shared_tensors(head: Model) -> frozenset[str]:
     """The names of a head's tensors that it shares with its model: embedding and scores."""
     scores = head.get_output_embeddings()
     shared = {id(head.get_input_embeddings().embedding.weight), *([] if scores is None else [id(scores.weight)])}

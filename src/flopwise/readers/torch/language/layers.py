@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from flopwise.errors import FlopwiseError
+from flopwise.readers.torch.kinds import Config, Kwargs, Model
 from flopwise.readers.torch.language.model import built
 from flopwise.readers.torch.runs.modules import is_plain
 
@@ -38,7 +39,7 @@ class Twin:
         return next((other for other in before if self.kinds[other] == self.kinds[layer]), None)
 
 
-def twin_of(model: Any, trust_code: bool = False) -> Twin | None:
+def twin_of(model: Model, trust_code: bool = False) -> Twin | None:
     """The twin of a model of transformers; None for one whose layers are few, or differ too much.
 
     Args:
@@ -67,7 +68,7 @@ def twin_of(model: Any, trust_code: bool = False) -> Twin | None:
         return None
     short = shortened(config, count, first)
     try:
-        module: Any = built(short, type(model).__name__, model.dtype, trust_code)
+        module: Model = built(short, type(model).__name__, model.dtype, trust_code)
     except FlopwiseError:
         return None
     if type(module) is not type(model) or not _begins(model, module, path, (count, first)):
@@ -75,7 +76,7 @@ def twin_of(model: Any, trust_code: bool = False) -> Twin | None:
     return Twin(module, path, first, tuple(kinds))
 
 
-def list_of_layers(model: Any) -> tuple[str, nn.ModuleList] | None:
+def list_of_layers(model: Model) -> tuple[str, nn.ModuleList] | None:
     """The path of the list of a model's layers, and the list; None where there is not one of as many as it says."""
     count = getattr(model.config.get_text_config(decoder=True), "num_hidden_layers", None)
     lists = [(path, part) for path, part in model.named_modules() if isinstance(part, nn.ModuleList)]
@@ -92,7 +93,7 @@ def _enough(kinds: list[int]) -> int | None:
     return None
 
 
-def shortened(config: Any, count: int, first: int) -> Any:
+def shortened(config: Config, count: int, first: int) -> Any:
     """The configuration of a model with the first layers alone."""
     short = copy.deepcopy(config)
     text = short.get_text_config(decoder=True)
@@ -134,7 +135,7 @@ def _type(tensor: Any) -> object:
     return None if tensor is None else (tensor.shape, tensor.dtype, tensor.requires_grad)
 
 
-def _settings(module: nn.Module) -> dict[str, Any]:
+def _settings(module: nn.Module) -> Kwargs:
     return {name: value for name, value in vars(module).items() if not name.startswith("_")}
 
 

@@ -19,6 +19,7 @@ from flopwise.readers.source.location import in_words
 from flopwise.readers.source.text import json_object
 from flopwise.readers.torch.imports import imported
 from flopwise.readers.torch.inputs.containers import tensors_inside
+from flopwise.readers.torch.kinds import Kwargs, Model
 from flopwise.readers.torch.language.config import offline, silent
 from flopwise.readers.torch.read import graph_and_result
 
@@ -92,7 +93,7 @@ def encoded_image(module: object, model: object, width: int, height: int) -> Enc
     return _encoded(module, "get_image_features", inputs, notes)
 
 
-def _image_processor(module: Any, model: object) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
+def _image_processor(module: Model, model: object) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
     """The image processor of a model, what else its processor of text and images asks of it, and a note on its rule.
 
     Raises:
@@ -131,7 +132,7 @@ def _stated(model: object) -> Mapping[str, Any]:
     return json_object(os.path.join(folder, "preprocessor_config.json")) or (joint if isinstance(joint, dict) else {})
 
 
-def _size_of_encoder(config: object, processor: object) -> dict[str, Any]:
+def _size_of_encoder(config: object, processor: object) -> Kwargs:
     """The sizes of images and patches that an encoder takes, in place of a processor's defaults."""
     vision = getattr(config, "vision_config", None)
     patches = {}
@@ -144,7 +145,7 @@ def _size_of_encoder(config: object, processor: object) -> dict[str, Any]:
     return {**patches, **(_size_of_image(size, processor) if isinstance(size, int) else {})}
 
 
-def _size_of_image(size: int, processor: Any) -> dict[str, Any]:
+def _size_of_image(size: int, processor: Any) -> Kwargs:
     """The settings of a processor for square images of one size, or for the longer side of any."""
     own = {key: value for key, value in dict(processor.size or {}).items() if value is not None}
     square = {"height": size, "width": size}
@@ -154,7 +155,7 @@ def _size_of_image(size: int, processor: Any) -> dict[str, Any]:
     return {"size": square, **crop} if own.keys() == {"height", "width"} else {}
 
 
-def encoded_sound(module: Any, model: object, seconds: float) -> Encoded:
+def encoded_sound(module: Model, model: object, seconds: float) -> Encoded:
     """The encoder of so many seconds of sound in a language model, in windows of its encoder's length.
 
     Args:
@@ -197,7 +198,7 @@ class Sound:
 _BANDS = (80, 128)
 
 
-def sound_of_encoder(module: Any, model: object) -> Sound:
+def sound_of_encoder(module: Model, model: object) -> Sound:
     """The input of the encoder of a model with a decoder, for sound.
 
     Raises:
@@ -223,10 +224,10 @@ def frames_per_second(model: object) -> int:
     return int(rate) // int(hop)
 
 
-def _encoded(module: Any, method: str, inputs: Mapping[str, Any], notes: tuple[str, ...]) -> Encoded:
+def _encoded(module: Model, method: str, inputs: Mapping[str, object], notes: tuple[str, ...]) -> Encoded:
     """The run of an encoder."""
 
-    def rows(features: Any) -> int:
+    def rows(features: object) -> int:
         return sum(math.prod(map(int, tensor.shape[:-1])) for _, tensor in tensors_inside(features))
 
     graph, tokens = graph_and_result(_Encoder(module, method).eval(), dict(inputs), rows)

@@ -18,6 +18,7 @@ from flopwise.errors import InputError, ModelError
 from flopwise.graph.dtypes import ALIASES
 from flopwise.readers.source.location import in_words
 from flopwise.readers.torch.imports import repaired
+from flopwise.readers.torch.kinds import Config, Model
 from flopwise.readers.torch.language.config import GGUF, offline, read_config, silent, stated_settings
 from flopwise.readers.torch.runs.building import constructed
 
@@ -64,7 +65,7 @@ def element_type(dtype: str) -> torch.dtype:
 
 
 def built(
-    config: Any, name: str, dtype: torch.dtype | None = None, trust_code: bool = False, in_memory: bool = False
+    config: Config, name: str, dtype: torch.dtype | None = None, trust_code: bool = False, in_memory: bool = False
 ) -> nn.Module:
     """The module that transformers builds from a configuration, without memory for its weights unless asked.
 
@@ -90,7 +91,7 @@ def built(
     return module.eval()
 
 
-def predicts_tokens(module: Any) -> bool:
+def predicts_tokens(module: Model) -> bool:
     """True if a module predicts the next token; False for encoders, and for models without scores of the vocabulary."""
     from transformers import AutoModelForMaskedLM
 
@@ -125,7 +126,7 @@ def _overridden(config: object, stated: Mapping[str, object]) -> Iterator[str]:
             yield f"{key} is {said} in the configuration, and transformers takes it as {made}; so it is counted"
 
 
-def _check(config: Any, name: str) -> None:
+def _check(config: Config, name: str) -> None:
     """Refuse sizes that no model can have.
 
     Raises:
@@ -144,7 +145,7 @@ def _check(config: Any, name: str) -> None:
         raise ModelError(f"{name}: num_attention_heads {heads} is not a multiple of num_key_value_heads {groups}")
 
 
-def _size(config: Any, key: str) -> object:
+def _size(config: Config, key: str) -> object:
     """A size of a configuration; None where it has none, or each layer has its own."""
     try:
         return getattr(config, key, None)
@@ -171,7 +172,7 @@ def counted_modules(name: str) -> Iterator[None]:
         handle.remove()
 
 
-def _maker(config: Any) -> tuple[Any, Any]:
+def _maker(config: Config) -> tuple[Any, Any]:
     """The class that builds the model, and its part of the configuration.
 
     That is the class that the configuration names, else the automatic class that knows its type. A class for text

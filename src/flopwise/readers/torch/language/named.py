@@ -10,6 +10,7 @@ from torch import nn
 
 from flopwise.errors import InputError
 from flopwise.graph.ggml import TYPES
+from flopwise.readers.torch.kinds import Config, Model
 from flopwise.readers.torch.language.widths import Widths, widths_of_settings
 
 #: Name -> the settings that the tools which write such files put into ``quantization_config``.
@@ -77,7 +78,7 @@ def named_widths(module: nn.Module, name: str) -> Widths:
     return widths_of_settings(module, settings)
 
 
-def _of_mixture(module: Any, name: str) -> Widths:
+def _of_mixture(module: Model, name: str) -> Widths:
     """The widths of llama.cpp's mixtures, by ``llama_tensor_get_type`` of src/llama-quant.cpp, version b4000."""
     config = module.config.get_text_config(decoder=True)
     sizes = _Sizes(config)
@@ -97,7 +98,7 @@ def _of_mixture(module: Any, name: str) -> Widths:
 class _Sizes:
     """The sizes of a model by which mixtures differ."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Config) -> None:
         self.layers = int(config.num_hidden_layers)
         heads = getattr(config, "num_attention_heads", 1) or 1
         self.shared = heads // (getattr(config, "num_key_value_heads", None) or heads)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from torch import nn
+
+from flopwise.readers.torch.kinds import Model
 
 #: Layers of attention, and what engines do with their weights: heads are divided.
 _ATTENTION = {
@@ -88,7 +89,7 @@ def _way(pattern: str) -> str:
     return next((way for path, way in _OTHERS.items() if pattern.endswith(path)), "")
 
 
-def _divide_vocabulary(module: Any, plan: dict[str, str]) -> None:
+def _divide_vocabulary(module: Model, plan: dict[str, str]) -> None:
     """Divide the table of embeddings and the scores of the vocabulary by entries."""
     paths = {id(part): path for path, part in module.named_modules()}
     for name, way in (

@@ -18,6 +18,7 @@ from torch import nn
 
 from flopwise.graph import STORED, Call, Graph, Module, Node, ProgramTensor, Submodule, Tensor
 from flopwise.readers.torch.graph import Attributes, dense_experts
+from flopwise.readers.torch.kinds import Kwargs
 from flopwise.readers.torch.language.layers import Twin
 from flopwise.readers.torch.runs.modules import TensorsOfGraph, stored_tensors, submodules
 
@@ -156,7 +157,7 @@ class _MovedCall:
         self._call, self._copy = call, copy
 
     @property
-    def named(self) -> dict[str, Any]:
+    def named(self) -> Kwargs:
         """Every argument by name."""
         return {name: self._moved(value) for name, value in self._call.named.items()}
 
@@ -334,7 +335,7 @@ def _numbers(nodes: Iterable[Node]) -> Iterator[int]:
         yield from (int(match[2]) for match in matches if match is not None)
 
 
-def _part(things: Sequence[Any], places: range) -> list[Any]:
+def _part(things: Sequence[object], places: range) -> list[Any]:
     return [things[place] for place in places]
 
 

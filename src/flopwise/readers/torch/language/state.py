@@ -20,6 +20,7 @@ from flopwise.readers.torch.inputs.arguments import STATES
 from flopwise.readers.torch.inputs.configured import configured
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
 from flopwise.readers.torch.inputs.dims import Dims
+from flopwise.readers.torch.kinds import Kwargs, Model
 from flopwise.readers.torch.read import result_of
 
 
@@ -95,7 +96,7 @@ def carry(inputs: Mapping[str, object], sizes: Mapping[int, int]) -> None:
         held.update((name, sizes[n]) for name, n in counters)
 
 
-def windows(inputs: Mapping[str, Any]) -> list[int]:
+def windows(inputs: Mapping[str, object]) -> list[int]:
     """The lengths of the windows that the caches among the inputs of a step name, in tokens."""
     held = [(name, size) for part in _cache_parts(inputs) for name, size in getattr(part, "__dict__", {}).items()]
     return [size for name, size in held if type(size) is int and _WINDOW in name]
@@ -109,7 +110,7 @@ def _cache_parts(inputs: Mapping[str, object]) -> Iterator[object]:
             yield from (cache, *getattr(cache, "layers", ()))
 
 
-def training_inputs(model: nn.Module, batch: int, sequence: int) -> dict[str, Any]:
+def training_inputs(model: nn.Module, batch: int, sequence: int) -> Kwargs:
     """The arguments of a training step on tensors without memory: tokens, and the labels where the model has a loss."""
     inputs = _tokens(model, sequence, batch)
     takes = inspect.signature(model.forward).parameters
@@ -123,7 +124,7 @@ def training_inputs(model: nn.Module, batch: int, sequence: int) -> dict[str, An
 _LONGEST = ("max_target_positions", "max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 
 
-def longest_context(model: Any) -> int | None:
+def longest_context(model: Model) -> int | None:
     """The most tokens that a model of transformers was made for; None where its configuration does not say.
 
     Raises:
@@ -137,7 +138,7 @@ def longest_context(model: Any) -> int | None:
     return None if longest is None else longest - _padded_positions(model)
 
 
-def _padded_positions(model: Any) -> int:
+def _padded_positions(model: Model) -> int:
     """The positions before the first token's, such as RoBERTa's, which count from behind that of the padding."""
     tables = (part for path, part in model.named_modules() if path.endswith("position_embeddings"))
     return next((part.padding_idx + 1 for part in tables if getattr(part, "padding_idx", None) is not None), 0)
@@ -152,7 +153,7 @@ def encoder_length(model: nn.Module) -> int | None:
     return int(outputs[0].shape[1]) if outputs is not None else None
 
 
-def encoder_inputs(model: nn.Module, count: int, batch: int) -> dict[str, Any]:
+def encoder_inputs(model: nn.Module, count: int, batch: int) -> Kwargs:
     """The shapes of an encoder's inputs: tokens, or the sound or image that its configuration describes."""
     if not getattr(model.config, "is_encoder_decoder", False):
         return {}
@@ -163,7 +164,7 @@ def encoder_inputs(model: nn.Module, count: int, batch: int) -> dict[str, Any]:
     return {name: shape for name, shape in shapes.items() if not name.startswith("decoder_")}
 
 
-def _tokens(model: nn.Module, count: int, batch: int, encoded: int | None = None) -> dict[str, Any]:
+def _tokens(model: nn.Module, count: int, batch: int, encoded: int | None = None) -> Kwargs:
     """The shapes of token ids; an encoder gets as many of them as the decoder, or as many as are named."""
     encoder = encoder_inputs(model, encoded or count, batch)
     return {**encoder, ("decoder_input_ids" if encoder else "input_ids"): (batch, count)}
@@ -186,7 +187,7 @@ def _state_after(
         inputs["use_cache"] = True
     with _encoder_outputs(model if encoder else None) as outputs:
 
-        def kept(returned: Any) -> tuple[dict[str, Any], list[Any]]:
+        def kept(returned: object) -> tuple[dict[str, Any], list[Any]]:
             result = dict(returned.items()) if hasattr(returned, "items") else {}
             states = {name: _own(result[name]) for name in STATES if result.get(name) is not None and name in takes}
             encoded = [_own(output) for output in outputs]
@@ -203,7 +204,7 @@ def _state_after(
 
 
 @contextlib.contextmanager
-def _encoder_outputs(model: Any) -> Iterator[list[Any]]:
+def _encoder_outputs(model: Model) -> Iterator[list[Any]]:
     """The outputs of a model's encoder while it runs, which the next call is handed; empty without a model."""
     encoded: list[Any] = []
     if model is None:
@@ -216,7 +217,7 @@ def _encoder_outputs(model: Any) -> Iterator[list[Any]]:
         handle.remove()
 
 
-def _own(value: Any) -> Any:
+def _own(value: object) -> Any:
     """A copy of a result with tensors that no run knows: without memory, or with elements where these are known."""
 
     def fresh(tensor: torch.Tensor) -> torch.Tensor:

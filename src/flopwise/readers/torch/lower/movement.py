@@ -17,7 +17,7 @@ def _first(op: str) -> Callable[..., Lowered]:
     return lowered
 
 
-def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False, **options: Any) -> Lowered:
+def index_put(input: Any, indices: object, values: object, accumulate: bool = False, **options: object) -> Lowered:
     places = next(iter(tensors(indices)), None)
     moved = next(iter(tensors(values)), None)
     return Lowered("ScatterND", (input, places, moved), {"reduction": "add"} if accumulate else {})
@@ -30,7 +30,7 @@ _REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "am
 def _scatter(reduction: str, mean: str = "") -> Callable[..., Lowered]:
     """The lowering of a scatter with a reduction; a mean, which ONNX does not have, keeps its own name."""
 
-    def lowered(input: Any, dim: int, index: Any, source: Any = None, *settings: Any, **options: Any) -> Lowered:
+    def lowered(input: Any, dim: int, index: Any, source: object = None, *settings: object, **options: Any) -> Lowered:
         source = options.get("src", options.get("value", source))
         named = options.get("reduce", next((r for r in settings if isinstance(r, str)), reduction))
         moved = next(iter(tensors(source)), None)
@@ -42,7 +42,7 @@ def _scatter(reduction: str, mean: str = "") -> Callable[..., Lowered]:
     return lowered
 
 
-def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Lowered:
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: object = 1) -> Lowered:
     if alpha != 1:
         return Lowered("aten::index_add", (input, index, source))
     return Lowered("ScatterElements", (input, index, source), {"reduction": "add"})

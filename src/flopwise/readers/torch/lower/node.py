@@ -16,12 +16,12 @@ class Lowered(NamedTuple):
     attrs: Mapping[str, Any] = {}
 
 
-def tensor(value: Any) -> Tensor | None:
+def tensor(value: object) -> Tensor | None:
     """The argument when it is a tensor: numbers are attributes that cost nothing to read."""
     return value if isinstance(value, Tensor) else None
 
 
-def tensors(*values: Any) -> tuple[Tensor, ...]:
+def tensors(*values: object) -> tuple[Tensor, ...]:
     """The tensors among some arguments, nested ones in a row."""
     flat: list[Tensor] = []
     for value in values:

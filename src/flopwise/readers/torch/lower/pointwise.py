@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from flopwise.graph import Tensor
 from flopwise.readers.torch.lower.node import Lowered, tensor, tensors
@@ -38,7 +37,7 @@ def clamp(input: Tensor, min: object = None, max: object = None) -> Lowered:
 _POWERS = {2: "aten::square", 3: "aten::cube", 0.5: "Sqrt", -0.5: "aten::rsqrt", -1: "Reciprocal", 1: "Identity"}
 
 
-def pow(input: Any, exponent: Any) -> Lowered:
+def pow(input: object, exponent: object) -> Lowered:
     """A constant exponent of 2 or 3 is products, of 1/2 a root, of -1 a reciprocal; else a power."""
     if not isinstance(exponent, Tensor) and exponent in _POWERS:
         return Lowered(_POWERS[exponent], tensors(input))

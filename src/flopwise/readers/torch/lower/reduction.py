@@ -58,7 +58,7 @@ def matrix_norm(
 
 
 def any_norm(
-    input: Tensor, ord: object = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    input: Tensor, ord: object = None, dim: Any = None, keepdim: bool = False, *, dtype: object = None
 ) -> Lowered:
     """The norm of a matrix where two axes are named, or one was given and is a matrix norm; else of vectors."""
     if ord is not None and len(input.dims if dim is None else [dim] if isinstance(dim, int) else dim) == 2:

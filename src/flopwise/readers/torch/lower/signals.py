@@ -12,7 +12,7 @@ from flopwise.readers.torch.lower.node import Lowered, all_tensors, tensors
 def _fourier(several: bool, inverse: bool) -> Callable[..., Lowered]:
     """A transform of one axis (input, n, dim, norm) or of several (input, s, dim, norm)."""
 
-    def lowered(input: Tensor, n: object = None, dim: Any = None, norm: str | None = None, s: Any = None) -> Lowered:
+    def lowered(input: Tensor, n: object = None, dim: Any = None, norm: str | None = None, s: object = None) -> Lowered:
         n = s if n is None else n
         if dim is None:
             dim = list(range(-len(n), 0)) if isinstance(n, (list, tuple)) else list(range(-len(input.dims), 0))

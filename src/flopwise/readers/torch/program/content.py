@@ -23,6 +23,7 @@ from flopwise.graph.stored import Elements
 from flopwise.readers.inputs import dtype_of
 from flopwise.readers.source.location import explained, in_words
 from flopwise.readers.source.source import FileSource
+from flopwise.readers.torch.kinds import Kwargs
 from flopwise.readers.weights.encoding import EncodedElements, encoding, length, strided
 from flopwise.readers.weights.memory import ArrayElements
 from flopwise.readers.weights.modules import stored_tensor
@@ -100,7 +101,7 @@ class Content:
         """Close the file."""
         self._archive.close()
 
-    def program(self) -> dict[str, Any]:
+    def program(self) -> Kwargs:
         """The graph, its signature and its modules, as the schema has them."""
         name = "models/model.json" if self._new else "serialized_exported_program.json"
         with damaged(self.path):
@@ -139,7 +140,7 @@ class Content:
         with damaged(self.path):
             return self.unpickled(member, None)
 
-    def unpickled(self, member: str, default: Any = ...) -> Any:
+    def unpickled(self, member: str, default: object = ...) -> Any:
         """The content of a member, by PyTorch's loader of tensors and plain containers; the default if it is empty."""
         import torch
 

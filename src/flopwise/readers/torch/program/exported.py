@@ -18,6 +18,7 @@ from flopwise.errors import InputError, ModelError
 from flopwise.graph import Module
 from flopwise.graph.construction import no_search_for_garbage
 from flopwise.readers.source.location import naming
+from flopwise.readers.torch.kinds import Kwargs
 from flopwise.readers.torch.program.content import Content, Place, damaged, last_element
 from flopwise.readers.torch.program.targets import function, value
 
@@ -28,7 +29,7 @@ DEEPEST = 32
 class ExportedModule(nn.Module):
     """A program in a file. It runs on meta tensors alone."""
 
-    def __init__(self, path: str, program: Mapping[str, Any], tensors: Mapping[str, Any], example: Any) -> None:
+    def __init__(self, path: str, program: Mapping[str, Any], tensors: Mapping[str, object], example: object) -> None:
         """
         Args:
             path: the file, for messages.
@@ -84,7 +85,7 @@ class ExportedModule(nn.Module):
         parameters = [inspect.Parameter(str(name), inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
         signature = inspect.Signature(parameters)
 
-        def forward(*args: Any, **kwargs: Any) -> Any:
+        def forward(*args: object, **kwargs: Any) -> Any:
             bound = signature.bind(*args, **kwargs).arguments
             return self._run(pytree.tree_leaves(tuple(bound.values())), None)
 
@@ -145,7 +146,7 @@ class Block:
         results = tuple(value(output, values) for output in self._outputs)
         return results[0] if self._single else results
 
-    def run(self, values: dict[str, Any], position: Any) -> None:
+    def run(self, values: Kwargs, position: Any) -> None:
         """Run the operators one after the other, on values by name; what they give is added to these."""
         for call, node, blocks, scope in self._nodes:
             if position is not None:
@@ -167,7 +168,7 @@ def _name(argument: Mapping[str, object]) -> str:
     return str(content.get("name") or content.get("as_name") or "") if isinstance(content, Mapping) else ""
 
 
-def _name_results(outputs: list[Mapping[str, Any]], result: Any, values: dict[str, Any]) -> None:
+def _name_results(outputs: list[Mapping[str, Any]], result: Any, values: Kwargs) -> None:
     """Write down what an operator gave under the names that the program has for it."""
     results = [result] if len(outputs) == 1 else list(result or ())
     for output, one in zip(outputs, results, strict=False):
@@ -203,7 +204,7 @@ def load(path: str) -> ExportedModule:
             return ExportedModule(path, content.program(), tensors, content.example())
 
 
-def _mapped(path: str, places: Mapping[str, Place]) -> dict[str, Any]:
+def _mapped(path: str, places: Mapping[str, Place]) -> Kwargs:
     """Tensors that look into the file; what is written to them stays in memory."""
     tensors: dict[str, Any] = {}
     with open(path, "rb") as file, warnings.catch_warnings():

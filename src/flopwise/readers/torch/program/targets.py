@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from flopwise.errors import ModelError, UntrustedError
+from flopwise.readers.torch.kinds import Function
 from flopwise.readers.torch.program.content import DTYPES
 
 #: Namespaces whose operators compute on tensors and do nothing else ...
@@ -23,7 +24,7 @@ NAMESPACES = frozenset({"aten", "prims", "quantized", "quantized_decomposed", "t
 REFUSED = frozenset({"aten.from_file", "aten._print", "quantized.make_quantized_cell_params"})
 
 #: Arithmetic on sizes: what programs call -> the function.
-ARITHMETIC: dict[str, Callable[..., Any]] = {
+ARITHMETIC: dict[str, Function] = {
     **{
         f"_operator.{name}": getattr(operator, name)
         for name in (
@@ -42,7 +43,7 @@ MOST_POWER = 64
 
 
 #: Operators that are handed graphs of the program.
-HIGHER: dict[str, Callable[..., Any]] = {
+HIGHER: dict[str, Function] = {
     "torch.ops.higher_order.cond": lambda predicate, taken, other, operands=(): torch.ops.higher_order.cond(
         predicate, taken, other, tuple(operands)
     ),
@@ -62,7 +63,7 @@ _LAYOUTS = {1: torch.sparse_coo, 2: torch.sparse_csr, 7: torch.strided}
 
 
 @functools.cache
-def function(target: str) -> Callable[..., Any]:
+def function(target: str) -> Function:
     """The function that a program names.
 
     Raises:

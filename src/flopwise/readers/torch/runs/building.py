@@ -18,7 +18,7 @@ from flopwise.readers.torch.runs.restore import restored
 from flopwise.readers.torch.runs.surroundings import Surroundings
 
 
-def constructed(maker: Any, make: Callable[[], Any], device: torch.device | None) -> Any:
+def constructed(maker: object, make: Callable[[], object], device: torch.device | None) -> Any:
     """The object that ``make`` makes; the program keeps no tensor on the meta device in caches, names and classes,
     where models that it makes later would find it.
 

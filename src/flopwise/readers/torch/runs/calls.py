@@ -36,7 +36,7 @@ class Calls:
         """Calls of modules are recorded meanwhile."""
         original: Any = nn.Module.__call__
 
-        def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        def call(module: nn.Module, *args: object, **kwargs: Any) -> Any:
             step = self._steps.get(id(module))
             if threading.get_ident() not in self._recorder.threads:
                 return original(module, *args, **kwargs)
@@ -71,7 +71,7 @@ class Calls:
             position.call = caller
             position.scope, position.via, position.modules = around, via, modules
 
-    def flat(self, things: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    def flat(self, things: tuple[object, ...]) -> tuple[Tensor, ...]:
         """The graph tensors among some arguments or results, nested ones in a row."""
         tensors: list[Tensor] = []
         for thing in things:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor as TorchTensor
 
 from flopwise.readers.torch.inputs.containers import ATOMS, CLOSED
+from flopwise.readers.torch.kinds import Namespace
 
 #: Values without an inside that a program could change.
 PLAIN = frozenset(ATOMS)
@@ -37,7 +38,7 @@ class Contents:
         self._seen: set[int] = set()
         self._restores: list[Callable[[], None]] = []
 
-    def add(self, value: Any, depth: int = 0) -> None:
+    def add(self, value: object, depth: int = 0) -> None:
         """Remember what is in a value, and in what is in it."""
         if value.__class__ in PLAIN or depth > _DEPTH or id(value) in self._seen:
             return
@@ -93,7 +94,7 @@ def inside(value: Any) -> tuple[list[Callable[[], None]], list[Any]]:
     return restores, parts
 
 
-def attributes_of(value: object) -> dict[str, Any] | None:
+def attributes_of(value: object) -> Namespace | None:
     """The attributes of an object; None where its class gives it none."""
     try:
         attributes = object.__getattribute__(value, "__dict__")

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor as TorchTensor
 from torch import nn
 
+from flopwise.readers.torch.kinds import Namespace
 from flopwise.readers.torch.runs.contents import attributes_of
 from flopwise.readers.torch.runs.surroundings import Surroundings
 
@@ -178,7 +179,7 @@ def _in_words(path: tuple[Any, ...]) -> str:
     return words
 
 
-def _has_attributes(thing: object, attributes: dict[str, Any]) -> bool:
+def _has_attributes(thing: object, attributes: Namespace) -> bool:
     """True if a dict holds the attributes of an object or a class."""
     if isinstance(thing, type):
         return any(attributes is held for held in gc.get_referents(vars(thing)))

@@ -15,6 +15,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from flopwise.errors import ModelError
 from flopwise.graph import Kind, ProgramTensor, StoredTensor, Submodule
 from flopwise.readers.torch.capture.tensors import DTYPES
+from flopwise.readers.torch.kinds import Namespace
 
 
 def stored_tensors(modules: Iterable[tuple[str, nn.Module]]) -> dict[int, tuple[TorchTensor, ProgramTensor]]:
@@ -75,10 +76,10 @@ class Options(Mapping[str, Any]):
 
     def __init__(self, module: nn.Module) -> None:
         self._module = module
-        self._options: dict[str, Any] | None = None
+        self._options: Namespace | None = None
 
     @property
-    def _plain(self) -> dict[str, Any]:
+    def _plain(self) -> Namespace:
         if self._options is None:
             self._options = {
                 name: value
@@ -163,7 +164,7 @@ def module_of_function(function: Callable[..., object]) -> nn.Module:
 
 def _modules_used(function: object) -> Iterator[tuple[str, nn.Module]]:
     """The modules that a function is bound to, closes over, takes as defaults or finds among the names around it."""
-    reachable: dict[str, Any] = {}
+    reachable: Namespace = {}
     if isinstance(function, functools.partial):
         yield from _modules_used(function.func)
         reachable = {**{f"arg{i}": a for i, a in enumerate(function.args)}, **function.keywords}

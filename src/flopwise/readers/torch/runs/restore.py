@@ -17,6 +17,7 @@ from torch import nn
 from torch.utils import _device as default_device
 from torch.utils import _python_dispatch as python_dispatch
 
+from flopwise.readers.torch.kinds import Namespace
 from flopwise.readers.torch.runs.contents import PLAIN, Contents, put_back
 from flopwise.readers.torch.runs.substitutes import substituted
 from flopwise.readers.torch.runs.surroundings import Surroundings
@@ -80,8 +81,8 @@ def restored(
     """
     modules = list(model.modules())
     attributes = [(vars(m), dict(vars(m))) for m in modules]
-    registered: list[tuple[dict[str, Any], dict[str, Any]]] = []
-    unregistered: list[dict[str, Any] | set[str]] = []
+    registered: list[tuple[Namespace, Namespace]] = []
+    unregistered: list[Namespace | set[str]] = []
     contents = Contents()
     for module in modules:
         for name, value in vars(module).items():

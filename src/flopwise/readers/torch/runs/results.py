@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor as TorchTensor
 
@@ -18,7 +17,7 @@ from flopwise.readers.torch.lower.node import tensors
 from flopwise.readers.torch.runs.calls import Calls
 
 
-def results(recorder: Recorder, calls: Calls, result: Any) -> tuple[Tensor, ...]:
+def results(recorder: Recorder, calls: Calls, result: object) -> tuple[Tensor, ...]:
     """The graph tensors in what a module returned: those of lists and mappings in a row.
 
     Where gradients are asked for, then those of other objects, and those that the program keeps and that ask for a

@@ -19,6 +19,7 @@ from typing import Any
 from torch import Tensor as TorchTensor
 from torch import nn
 
+from flopwise.readers.torch.kinds import Namespace
 from flopwise.readers.torch.runs.contents import ENTRIES, PLAIN, attributes_of, inside, put_back
 
 #: How far from a name its containers are looked into, and how many values in all.
@@ -64,7 +65,7 @@ class Surroundings:
         self._names = {"forward", *_CALLED}
         self._unnamed: dict[str, list[Any]] = defaultdict(list)
 
-    def add(self, code: Iterable[Any], made: bool = False) -> None:
+    def add(self, code: Iterable[object], made: bool = False) -> None:
         """Remember what functions and the methods of classes can reach.
 
         Args:
@@ -175,12 +176,12 @@ class Surroundings:
             elif type(value) in _CODE or type(value) not in PLAIN:
                 self._unnamed[name].append(value)
 
-    def _globals(self, names: dict[str, Any]) -> None:
+    def _globals(self, names: Namespace) -> None:
         if id(names) not in self._seen:
             self._seen.add(id(names))
             self._places.append((names, (functools.partial(self._put_back_names, names, dict(names)),)))
 
-    def _put_back_names(self, held: dict[str, Any], before: dict[str, Any]) -> None:
+    def _put_back_names(self, held: Namespace, before: Namespace) -> None:
         for name in self._names:  # others are none of the model's
             if name not in before:
                 held.pop(name, None)
@@ -212,7 +213,7 @@ def _as_holders(held: object) -> tuple[int, ...]:
     return (id(held),) if attributes is None else (id(held), id(attributes))
 
 
-def _put_back_attributes(kind: type, before: dict[str, Any]) -> None:
+def _put_back_attributes(kind: type, before: Namespace) -> None:
     now = dict(vars(kind))
     for name in now.keys() - before.keys():
         type.__delattr__(kind, name)

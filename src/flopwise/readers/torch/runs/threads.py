@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from flopwise.readers.torch.capture.recorder import Recorder
+from flopwise.readers.torch.kinds import Function
 from flopwise.readers.torch.runs.substitutes import substituted
 
 #: Seconds that the program waits for a thread after starting it, so that operations are recorded in the same order
@@ -117,9 +118,7 @@ def _await(thread: threading.Thread, done: threading.Event) -> None:
 
 
 @contextlib.contextmanager
-def _jobs_in_turn(
-    kind: Any, recorder: Recorder, recorded: Callable[[Callable[..., Any]], Callable[..., Any]]
-) -> Iterator[None]:
+def _jobs_in_turn(kind: Any, recorder: Recorder, recorded: Callable[[Function], Function]) -> Iterator[None]:
     """Jobs that recorded threads hand to ``multiprocessing.pool.ThreadPool`` are recorded, each when the one before is
     done, so that they have the same order each time.
     """
@@ -149,7 +148,7 @@ def _jobs_in_turn(
         del kind._guarded_task_generation, kind.apply_async
 
 
-def _in_turn(tasks: Iterable[Any], function: Any, recorded: Callable[..., Any]) -> Iterator[Any]:
+def _in_turn(tasks: Iterable[Any], function: Any, recorded: Function) -> Iterator[Any]:
     """The tasks of a pool, each when the one before is done; those that run a function run its recorded form."""
     for job, place, own, args, kwargs in tasks:
         done = threading.Event()
