@@ -106,6 +106,13 @@ def keras_weights() -> list[bytes]:
     return [held.getvalue()]
 
 
+def openvinos() -> list[bytes]:
+    """An OpenVINO model of one convolution."""
+    from tests.readers.openvino.by_hand import CONVOLUTION
+
+    return [CONVOLUTION.encode()]
+
+
 def safetensors() -> list[bytes]:
     """A file of two tensors."""
     header = {

@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import fuzz.seeds as seeds
 from flopwise.errors import FlopwiseError, InputError, ModelError
@@ -109,13 +110,26 @@ def _alone() -> Iterator[None]:
 
 def _tflite_damaged(data: bytes) -> None:
     """As ``_onnx_damaged``, of a TensorFlow Lite model as the file has it and for another batch."""
-    import flopwise
     from flopwise.readers.tflite.read import read_tflite
+
+    _at_two_batches(read_tflite, data)
+
+
+def _openvino_damaged(data: bytes) -> None:
+    """The same of an OpenVINO model."""
+    from flopwise.readers.openvino.read import read_openvino
+
+    _at_two_batches(read_openvino, data)
+
+
+def _at_two_batches(read: Callable[..., Any], data: bytes) -> None:
+    """Fail if a model, as the file has it or for another batch, takes long or much."""
+    import flopwise
 
     began, most = time.process_time(), _memory()
     for batch_size in (None, 2):
         with _alone(), contextlib.suppress(ModelError, InputError):
-            flopwise.profile(read_tflite(data, batch_size=batch_size)).to_dict()
+            flopwise.profile(read(data, batch_size=batch_size)).to_dict()
     seconds, more = time.process_time() - began, _memory() - most
     if seconds > 2 * LONGEST or more > LARGEST:
         raise AssertionError(f"takes {seconds:.2f} s and {more >> 20} MB")
@@ -261,6 +275,7 @@ TARGETS: dict[str, Target] = {
     "onnx_weights": Target(_onnx_weights, seeds.onnx_models),
     "prototxt": Target(_read("net.prototxt"), seeds.prototxts),
     "tflite": Target(_tflite_damaged, seeds.tflites),
+    "openvino": Target(_openvino_damaged, seeds.openvinos),
     "tflite_weights": Target(_read("m.tflite", weights=True), seeds.tflites),
     "keras": Target(_keras_config, seeds.keras_configs),
     "keras_weights": Target(_read("m.h5", weights=True), seeds.keras_weights),

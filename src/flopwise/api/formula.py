@@ -40,6 +40,7 @@ from flopwise.readers.options import (
     JaxOptions,
     Keywords,
     OnnxOptions,
+    OpenvinoOptions,
     Options,
     TorchOptions,
     is_given,
@@ -50,7 +51,7 @@ from flopwise.readers.source.location import is_callable, shown
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from flopwise.readers.onnx.read import Resolved
+    from flopwise.readers.onnx.read import Opened, Resolved
 
 
 @checked
@@ -120,7 +121,8 @@ def formula(
                 called = name.rpartition(":")[2] if is_callable(name) else result.graph.name
                 result = replace(result, graph=replace(result.graph, name=called, source=name))
         else:
-            exported = options_of(OnnxOptions, options, keywords)
+            kind = format.options if issubclass(format.options, OnnxOptions) else OnnxOptions
+            exported = options_of(kind, options, keywords)
             with _naming(model):
                 result = derive(_file(request, exported), counting, progress)
     return printable(result)
@@ -162,14 +164,14 @@ class _Request:
 
 
 def _file(request: _Request, options: OnnxOptions) -> Subject:
-    """An ONNX model, which is read once for each point."""
-    from flopwise.readers.onnx.read import opened_onnx, resolved_at
+    """An ONNX or OpenVINO model, which is read once for each point."""
+    from flopwise.readers.onnx.read import resolved_at
     from flopwise.readers.onnx.signature import declared, has_loops
 
     request.progress("reading the inputs")
     if options.past is not None or options.new is not None:
         return _exported_steps(request, options)
-    model, loops = opened_onnx(request.model, options), list[str]()
+    model, loops = _opened(request.model, options), list[str]()
     inputs = declared(model.model.graph)
     opened = request.opened(inputs, request.inputs)
 
@@ -192,6 +194,17 @@ def _file(request: _Request, options: OnnxOptions) -> Subject:
     if not opened.symbols and not loops:
         raise InputError(closed_model(inputs))
     return replace(subject, names=(*opened.symbols, *loops), loops=loops)
+
+
+def _opened(model: Any, options: OnnxOptions) -> Opened:
+    """A file before any size is chosen, in the form of ONNX's."""
+    if isinstance(options, OpenvinoOptions):
+        from flopwise.readers.openvino.read import opened_openvino
+
+        return opened_openvino(model, options)
+    from flopwise.readers.onnx.read import opened_onnx
+
+    return opened_onnx(model, options)
 
 
 def _net(request: _Request, options: CaffeOptions) -> Subject:
@@ -361,10 +374,10 @@ def _steps(request: _Request, options: TorchOptions) -> Subject:
 
 def _exported_steps(request: _Request, options: OnnxOptions) -> Subject:
     """The same of an exported language model, whose state is among its inputs."""
-    from flopwise.readers.onnx.read import opened_onnx, resolved_at
+    from flopwise.readers.onnx.read import resolved_at
     from flopwise.readers.onnx.signature import declared
 
-    lengths, model = request.lengths(options), opened_onnx(request.model, options)
+    lengths, model = request.lengths(options), _opened(request.model, options)
 
     def resolved(point: Point) -> Resolved:
         sizes = lengths.at(point)

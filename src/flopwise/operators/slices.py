@@ -25,10 +25,14 @@ class AxisSlice(NamedTuple):
 def axis_slices(call: Call) -> list[AxisSlice]:
     """The slices of a STRIDED_SLICE, axis by axis.
 
+    Starts, ends and steps are the second, third and fourth input; of a Slice, as in ONNX, the steps are the fifth.
+
     https://www.tensorflow.org/api_docs/python/tf/strided_slice
     """
     x = call.shape(0)
-    starts, ends, steps = ([*(call.settings_or_open("", place) or ())] for place in (1, 2, 3))
+    starts, ends = ([*(call.settings_or_open("", place) or ())] for place in (1, 2))
+    place = 4 if call.op == "Slice" else 3
+    steps = [*(call.settings_or_open("", place) or ())] if call.has(place) else [1] * len(starts)
     if not len(starts) == len(ends) == len(steps):
         raise MisfitError("starts, ends and steps are not equally many")
     flags = [_flags(call.attribute(f"{name}_mask", 0), len(starts)) for name in _MASKS]

@@ -67,6 +67,8 @@ HOMES: Mapping[str, str] = {
     "tflite": "tflite.operators",
     "tflite, recurrent": "tflite.recurrent",
     "tflite, of other libraries": "tflite.custom",
+    "openvino": "openvino.operators",
+    "openvino, detection": "openvino.detection",
     "lax": "lax",
     "programs": "program",
 }
@@ -146,6 +148,7 @@ _ROOMS = (
     ("aten", "aten"),
     ("quantized", "aten"),
     ("tflite", "tflite"),
+    ("openvino", "openvino"),
     ("lax", "lax"),
 )
 

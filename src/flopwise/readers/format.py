@@ -47,6 +47,8 @@ class Format(NamedTuple):
     module: Callable[..., Any] | None = None
     #: Endings of the files in a directory that are models of their own.
     in_directories: tuple[str, ...] = ()
+    #: Whether a file in a directory with such an ending is one by its content; None: all are.
+    is_model: Callable[[str], bool] | None = None
     #: Endings of the files whose tensors stand for themselves; those in a directory are its weights.
     weights: tuple[str, ...] = ()
     #: Whether ``flopwise formula`` makes formulas of its models, and whether ``flopwise shapes -o`` writes them.

@@ -16,7 +16,7 @@ from flopwise.graph import Graph
 from flopwise.readers.caffe.format import CAFFE
 from flopwise.readers.format import Format, ends_in
 from flopwise.readers.onnx.format import ONNX
-from flopwise.readers.options import JaxOptions, TorchOptions, options_of
+from flopwise.readers.options import JaxOptions, OpenvinoOptions, TorchOptions, options_of
 from flopwise.readers.source.location import is_callable, naming
 from flopwise.readers.tflite.format import TFLITE
 from flopwise.readers.torch.format import TORCH
@@ -112,6 +112,52 @@ KERAS = Format(
     in_directories=(".keras",),
 )
 
+
+def _is_openvino(model: object) -> bool:
+    """True for OpenVINO models: by the name of a file, and bytes by the root of their XML."""
+    if not isinstance(model, (bytes, bytearray, memoryview)):
+        return ends_in(model, OPENVINO.endings)
+    from flopwise.readers.openvino.kinds import HEAD, is_net
+
+    return is_net(bytes(model[:HEAD]))
+
+
+def _is_openvino_file(path: str) -> bool:
+    from flopwise.readers.openvino.kinds import is_net_file
+
+    return not path.lower().endswith(OPENVINO.endings) or is_net_file(path)
+
+
+def _read_openvino(
+    model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: OpenvinoOptions
+) -> Graph:
+    from flopwise.readers.openvino.read import read_openvino
+
+    return read_openvino(model, inputs, dims, batch_size, options, progress)
+
+
+def _openvino_stored(model: object, inputs: Any, dims: Any, batch_size: Any, options: OpenvinoOptions) -> StoredTensors:
+    from flopwise.readers.openvino.read import read_stored
+    from flopwise.readers.weights.graphs import stored_in_graph
+
+    return stored_in_graph(read_stored(model, inputs, dims, batch_size, options))
+
+
+#: Stands here for the same reason.
+OPENVINO = Format(
+    "openvino",
+    "OpenVINO models (.xml)",
+    _read_openvino,
+    endings=(".xml",),
+    matches=_is_openvino,
+    takes=("inputs", "dims", "batch_size"),
+    options=OpenvinoOptions,
+    stored=_openvino_stored,
+    in_directories=(".xml",),
+    is_model=_is_openvino_file,
+    formulas=True,
+)
+
 #: Every format of flopwise's own. The first that matches reads a model; the weights of a directory are sought in this
 #: order.
 FORMATS: tuple[Format, ...] = (
@@ -123,6 +169,7 @@ FORMATS: tuple[Format, ...] = (
     weights.NPZ,
     weights.NPY,
     TFLITE,
+    OPENVINO,
     weights.CHECKPOINT,
     LANGUAGE,
     KERAS,
@@ -146,7 +193,7 @@ def format_of(model: object) -> Format:
     """The format of a model. What no format knows by its name is read as ONNX, or the names that are known are said."""
     if isinstance(model, Graph):
         return GRAPH
-    for format in (ONNX, CAFFE, TFLITE, KERAS):
+    for format in (ONNX, CAFFE, TFLITE, KERAS, OPENVINO):
         if ends_in(model, format.endings):
             return format  # no other format has to look at it
     own = next((format for format in FORMATS if format.match(model)), None)
@@ -217,6 +264,8 @@ def in_folder(folder: str) -> str:
         raise ModelError(f"{folder}: cannot be read ({error.strerror or error})") from error
     for ending in (e for format in every_format() for e in (*format.weights, *format.in_directories)):
         files = [f for f in names if f.lower().endswith(ending) and not f.startswith(".")]
+        if ending in _in_directories():
+            files = [f for f in files if _stands_alone(os.path.join(folder, f))]
         if len(files) == 1:
             return os.path.join(folder, files[0])
         if files:
@@ -234,9 +283,8 @@ def models_in(folder: str) -> list[str]:
     """
     if LANGUAGE.match(folder):
         return [folder]
-    endings = _in_directories()
     files = [os.path.join(path, file) for path, _, names in os.walk(folder) for file in names]
-    models = sorted(file for file in files if file.lower().endswith(endings))
+    models = sorted(filter(_stands_alone, files))
     if models:
         return models
     try:
@@ -244,6 +292,16 @@ def models_in(folder: str) -> list[str]:
     except ModelError as error:
         raise _nothing_in(folder) from error
     return [weights_file]
+
+
+def _stands_alone(file: str) -> bool:
+    """True where a file in a directory is a model, by its ending and where that is not enough by its content."""
+    name = file.lower()
+    return any(
+        name.endswith(format.in_directories) and (format.is_model is None or format.is_model(file))
+        for format in every_format()
+        if format.in_directories
+    )
 
 
 def _in_directories() -> tuple[str, ...]:
@@ -273,13 +331,12 @@ def stored_in(folder: str) -> list[str]:
     """
     if LANGUAGE.match(folder):
         return [folder]
-    endings = _in_directories()
     weights_endings = tuple(ending for format in every_format() for ending in format.weights)
     models: list[str] = []
     tensors: list[str] = []
     for path, _, names in os.walk(folder):
         files = [name for name in names if not name.startswith(".")]
-        models += (os.path.join(path, name) for name in files if name.lower().endswith(endings))
+        models += filter(_stands_alone, (os.path.join(path, name) for name in files))
         stored = [name for name in files if name.lower().endswith(weights_endings)]
         indexes = [name for name in stored if name.lower().endswith(".index.json")]
         tensors += (os.path.join(path, name) for name in indexes or stored)

@@ -53,6 +53,13 @@ class OnnxOptions(Options):
 
 
 @dataclass(frozen=True)
+class OpenvinoOptions(OnnxOptions):
+    """Options of OpenVINO models, which are read as ONNX models are."""
+
+    models: ClassVar[str] = "OpenVINO models"
+
+
+@dataclass(frozen=True)
 class TorchOptions(Options):
     """Options of PyTorch models."""
 
@@ -136,7 +143,14 @@ class Keywords(TypedDict, total=False):
     weights: str | os.PathLike[str] | None
 
 
-_KINDS: tuple[type[Options], ...] = (OnnxOptions, TorchOptions, CaffeOptions, TfliteOptions, JaxOptions)
+_KINDS: tuple[type[Options], ...] = (
+    OnnxOptions,
+    TorchOptions,
+    CaffeOptions,
+    TfliteOptions,
+    OpenvinoOptions,
+    JaxOptions,
+)
 
 #: Keyword -> the options that it belongs to; a state of tokens is one of ONNX models and of PyTorch modules.
 OWNERS: dict[str, tuple[type[Options], ...]] = {

@@ -19,7 +19,10 @@ class Node(Protocol):
 
     @property
     def operation(self) -> object:
-        """Its operator, attributes and version; nodes that share it do the same."""
+        """Its operator, attributes and version; nodes that share it do the same.
+
+        It may have a row and what follows its bodies of its own (``own.row``, ``own.flow``), which win over the tables.
+        """
 
     @property
     def op(self) -> str: ...

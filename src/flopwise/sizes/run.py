@@ -171,8 +171,11 @@ class Pass:
         return None
 
     def _case(self, node: Node) -> _Case:
-        op, domain = node.op, node.domain
-        known, flow = row(f"{domain}::{op}" if domain else op), None if domain else self.flows.get(op)
+        op, domain, own = node.op, node.domain, getattr(node.operation, "own", None)
+        if own is not None:
+            known, flow = own.row, own.flow
+        else:
+            known, flow = row(f"{domain}::{op}" if domain else op), None if domain else self.flows.get(op)
         return _Case(known, flow, node.attributes.values, node.version or self.opsets.get(domain, 1), set())
 
     def applied(self, known: Operator, site: Site, valued: bool) -> Results:

@@ -1,7 +1,8 @@
 """Recurrent layers: every time step, every direction, the gates' products and their pointwise work.
 
 The two products of a gate are joined by one add, and the two bias vectors are added one after the other, as the
-operators' equations write them. All T steps count: sequence_lens is data.
+operators' equations write them; in formats that store their sum (OpenVINO), that is added. All T steps count:
+sequence_lens is data.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def lstm(node: Node) -> Counts:
     gates = 3 if coupled else 4
     once = Counts(add=gates, mul=3) + Counts(add=2 if coupled else 1)
     if node.has_input(3):
-        once += Counts(add=2 * gates)
+        once += Counts(add=_biases(node, gates))
     if node.has_input(7):
         once += Counts(mul=1, add=1) * (gates - 1)
     counts = Counts()
@@ -63,7 +64,7 @@ def gru(node: Node) -> Counts:
     """
     once = Counts(add=3 + 2, mul=3)
     if node.has_input(3):
-        once += Counts(add=6)
+        once += Counts(add=_biases(node, 3))
     counts = Counts()
     for f, g in activations(node, ("Sigmoid", "Tanh"), ACTIVATIONS):
         counts += _every_step(node, 3, once + f * 2 + g + _clip(node) * 3)
@@ -77,11 +78,20 @@ def rnn(node: Node) -> Counts:
 
     https://onnx.ai/onnx/operators/onnx__RNN.html
     """
-    once = Counts(add=3 if node.has_input(3) else 1)
+    once = Counts(add=1 + _biases(node, 1) if node.has_input(3) else 1)
     counts = Counts()
     for (f,) in activations(node, ("Tanh",), ACTIVATIONS):
         counts += _every_step(node, 1, once + f + _clip(node))
     return counts
+
+
+def _biases(node: Node, gates: int) -> int:
+    """Biases added for each hidden unit: two for each gate, or as many as B holds of them where they are summed."""
+    b, r = node.input(3), node.input(2)
+    width, hidden = b.shape[-1] if b.shape else None, r.shape[-1] if r.shape else None
+    if type(width) is int and type(hidden) is int and hidden and width in (gates * hidden, (gates + 1) * hidden):
+        return width // hidden
+    return 2 * gates
 
 
 def _every_step(node: Node, gates: int, once: Counts) -> Counts:

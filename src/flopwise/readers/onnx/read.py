@@ -19,8 +19,8 @@ from flopwise.operators.size import Dims
 from flopwise.operators.tables import row
 from flopwise.readers.limits import refuse_unknown_loops
 from flopwise.readers.onnx import inputs as onnx_inputs
-from flopwise.readers.onnx.build.nodes import Builder, with_masks
-from flopwise.readers.onnx.build.scope import SCOPES
+from flopwise.readers.onnx.build.nodes import Builder, Paths, with_masks
+from flopwise.readers.onnx.build.scope import SCOPES, scope_of_path
 from flopwise.readers.onnx.file.decode import decoded
 from flopwise.readers.onnx.file.memory import opened
 from flopwise.readers.onnx.file.model import Model, Type
@@ -44,6 +44,17 @@ from flopwise.sizes.run import Pass, in_short
 from flopwise.sizes.scope import Scope
 
 
+class Dialect(NamedTuple):
+    """What tells models of another format, which are read as ONNX models are, from these."""
+
+    #: As in ``Graph.format``.
+    format: str = "onnx"
+    #: The modules that the name of a node says.
+    paths: Paths = scope_of_path
+    #: Whether a size that data decide is only stated by the file: else its shapes follow from those of its inputs.
+    states: bool = True
+
+
 class Resolved(NamedTuple):
     """An ONNX model with resolved shapes, still in ONNX's own terms."""
 
@@ -64,6 +75,7 @@ class Resolved(NamedTuple):
     states: tuple[str, ...] = ()
     #: Facts about inputs that are not tensors, or whose elements the user gives.
     given: Mapping[str, Fact] = MappingProxyType({})
+    dialect: Dialect = Dialect()
 
 
 class Opened(NamedTuple):
@@ -80,6 +92,7 @@ class Opened(NamedTuple):
     notes: Notes
     warnings: tuple[str, ...]
     remarks: tuple[str, ...]
+    dialect: Dialect = Dialect()
 
 
 def read_onnx(
@@ -133,9 +146,9 @@ def opened_onnx(
 ) -> Opened:
     """An ONNX model before any size is chosen; arguments and errors as for `read_onnx`."""
     progress("reading the graph")
-    with _one_line(), no_search_for_garbage():
+    with in_one_line(), no_search_for_garbage():
         skeleton, name, source = _skeleton(model, options or OnnxOptions())
-    with _one_line(name), no_search_for_garbage():
+    with in_one_line(name), no_search_for_garbage():
         return _opened(skeleton, name, source, progress)
 
 
@@ -148,7 +161,7 @@ def resolved_at(
     progress: Callable[[str], None] = lambda step: None,
 ) -> Resolved:
     """A model with the shape of every tensor that can be resolved; arguments and errors as for `read_onnx`."""
-    with _one_line(opened.name), no_search_for_garbage():
+    with in_one_line(opened.name), no_search_for_garbage():
         return _resolve(opened, inputs, dims or {}, batch_size, options or OnnxOptions(), progress)
 
 
@@ -201,18 +214,26 @@ def read_stored(
         ModelError: the model cannot be read.
         InputError: what is given does not fit.
     """
+    return stored_at(opened_onnx(model, options), inputs, dims, batch_size, options)
+
+
+def stored_at(
+    opened: Opened,
+    inputs: Any = None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    options: OnnxOptions | None = None,
+) -> Graph:
+    """The graph of a model for its stored tensors; arguments and errors as for `read_stored`."""
     chosen = options or OnnxOptions()
-    with _one_line():
-        skeleton, name, source = _skeleton(model, chosen)
-    with _one_line(name):
-        opened = _opened(skeleton, name, source)
+    with in_one_line(opened.name):
         try:
             resolved = _resolve(opened, inputs, dims or {}, batch_size, chosen, lambda step: None)
         except InputError:
             if inputs is not None or dims or batch_size or chosen.trips or chosen.states or chosen.assume:
                 raise
             resolved = _unresolved(opened)
-        return _with_all_stored(_build(resolved), skeleton, name, opened.reopen)
+        return _with_all_stored(_build(resolved), opened.skeleton, opened.name, opened.reopen)
 
 
 def _remarks(skeleton: Skeleton, source: Source) -> list[str]:
@@ -239,10 +260,11 @@ def _with_all_stored(graph: Graph, skeleton: Skeleton, name: str, reopen: Reopen
 
 def _unresolved(opened: Opened) -> Resolved:
     """The model with the types and shapes that follow without those of its inputs."""
-    model, skeleton, name, reopen, noted, warnings, remarks = opened
+    model, skeleton, name, reopen, noted, warnings, remarks, dialect = opened
     shapes, _ = resolve(model, False, Facts())
     shapes.faults.clear()
-    return Resolved(model, shapes, skeleton, name, reopen, noted, False, (*map(one_line, warnings), *remarks))
+    told = (*map(one_line, warnings), *remarks)
+    return Resolved(model, shapes, skeleton, name, reopen, noted, False, told, dialect=dialect)
 
 
 def _opened(
@@ -281,7 +303,7 @@ def _model(
 def graph_of(resolved: Resolved, progress: Callable[[str], None] = lambda step: None, last: bool = False) -> Graph:
     """The graph of a model whose shapes are resolved; ``last`` says that the model may lose its nodes."""
     progress("building the graph")
-    with _one_line(resolved.name), no_search_for_garbage():
+    with in_one_line(resolved.name), no_search_for_garbage():
         return _build(resolved, last)
 
 
@@ -291,7 +313,7 @@ def _skeleton(model: object, options: OnnxOptions) -> tuple[Skeleton, str, Sourc
 
 
 @contextlib.contextmanager
-def _one_line(name: str = "") -> Iterator[None]:
+def in_one_line(name: str = "") -> Iterator[None]:
     """Put the model's name before the message of an error if it is not there yet, and keep it to one short line."""
     try:
         yield
@@ -308,7 +330,7 @@ def _resolve(
     options: OnnxOptions,
     progress: Callable[[str], None],
 ) -> Resolved:
-    model, skeleton, name, reopen, noted, warnings, more = opened
+    model, skeleton, name, reopen, noted, warnings, more, dialect = opened
     held: tuple[str, ...] = ()
     if options.past is not None or options.new is not None:
         inputs, batch_size, held = _step(model, inputs, batch_size, dims, options)
@@ -333,7 +355,8 @@ def _resolve(
         raise InputError(f"the input shapes are impossible: {faults[0]}")
     shapes.warnings.extend(in_short(faults, "more operators do not fit their inputs"))
     told = tuple(one_line(w) for w in (*settled.warnings, *warnings, *shapes.warnings))
-    return Resolved(model, shapes, skeleton, name, reopen, noted, changed, (*told, *more), held, settled.given)
+    told = (*told, *more)
+    return Resolved(model, shapes, skeleton, name, reopen, noted, changed, told, held, settled.given, dialect)
 
 
 def _with_small(model: Model, name: str, reopen: Reopen) -> Model:
@@ -408,15 +431,16 @@ def _in_brief(resolved: Resolved) -> Resolved:
 def _build(resolved: Resolved, last: bool = False) -> Graph:
     graph, name = resolved.model.graph, resolved.name
     scopes = any(SCOPES.encode() in part for node in graph.nodes if node.metadata for part in node.metadata)
-    built = Builder(resolved.model, name, resolved.reopen, resolved.notes, scopes)
-    stated = _decided_by_data(resolved)
+    dialect = resolved.dialect
+    built = Builder(resolved.model, name, resolved.reopen, resolved.notes, scopes, dialect.paths)
+    stated = _decided_by_data(resolved) if dialect.states else frozenset()
     built.main(resolved.shapes, resolved.states, last)
     attends = any(form.op == "Attention" for form in built.forms.values())
     taken = [v.name for v in graph.inputs]
     values = tuple(t for name in taken if (t := built.tensor(name)))
     return Graph(
         name=_title(graph.name, name),
-        format="onnx",
+        format=dialect.format,
         source=name,
         inputs=values,
         outputs=tuple(t for o in graph.outputs if (t := built.tensor(o.name))),
@@ -440,4 +464,4 @@ def _decided_by_data(resolved: Resolved) -> frozenset[str]:
 
 def _title(own: str, name: str) -> str:
     """The file's name without its ending; without a file, the name of the graph."""
-    return Path(name).stem if os.sep in name or name.endswith(".onnx") else own or name
+    return Path(name).stem if os.sep in name or name.endswith((".onnx", ".xml")) else own or name

@@ -54,7 +54,6 @@ FOREIGN: tuple[Foreign, ...] = (
     ),
     Foreign("an HDF5 file; if it is a Keras model, name it {stem}.h5", starts=(b"\x89HDF\r\n",)),
     Foreign("a TensorFlow graph; " + _TF2ONNX.format("--graphdef {file} --inputs NAME:0 --outputs NAME:0"), (".pb",)),
-    Foreign("a model of OpenVINO; give the ONNX file or the module that 'ovc' converted it from", (".xml",)),
     Foreign("a model of ncnn; give the ONNX file or the module that it was converted from", (".param",), (b"7767517",)),
     Foreign("a model of MNN; give the ONNX file or the module that it was converted from", (".mnn",)),
     Foreign(

@@ -12,7 +12,7 @@ from flopwise.graph import Node as GraphNode
 from flopwise.graph.graph import Members
 from flopwise.operators.masks import PAIRS
 from flopwise.readers.onnx.build.scope import scope_of, scope_of_path
-from flopwise.readers.onnx.file.model import CONTROL_FLOW, Attributes, Graph, Model, Node, Operation
+from flopwise.readers.onnx.file.model import CONTROL_FLOW, Attributes, Graph, Model, Node, Operation, Own
 from flopwise.readers.onnx.file.skeleton import Stored
 from flopwise.readers.onnx.file.stored import Notes, StoredTensors, Weights, stored_tensors
 from flopwise.readers.onnx.file.weights import Reopen
@@ -23,6 +23,9 @@ from flopwise.sizes.scope import Inner, Scope
 
 if TYPE_CHECKING:
     from flopwise.graph.stored import StoredTensor
+
+#: The modules around a node by its name, outermost first.
+Paths = Callable[[str], "tuple[Module, ...]"]
 
 #: The tensor of a name, None for an input or output that is left out.
 _Lookup = Callable[[str], "Tensor | None"]
@@ -36,12 +39,16 @@ class _Form(NamedTuple):
     version: int
     #: Whether it is a standard operator with bodies.
     control_flow: bool
+    #: What an operator of another format has of its own.
+    own: Own | None
 
 
 class Builder:
     """Nodes and stored tensors of a model, graph by graph."""
 
-    def __init__(self, model: Model, source: str, reopen: Reopen, notes: Notes, scopes: bool) -> None:
+    def __init__(
+        self, model: Model, source: str, reopen: Reopen, notes: Notes, scopes: bool, paths: Paths = scope_of_path
+    ) -> None:
         """
         Args:
             model: the model.
@@ -49,11 +56,12 @@ class Builder:
             reopen: opens its source.
             notes: what an exporter wrote about tensors.
             scopes: whether an exporter wrote down which modules the nodes belong to.
+            paths: the modules that the name of a node says, where none did.
         """
         self.model = model
         self.storage = SourceStorage(reopen)
         self.notes = notes
-        self.scopes_noted = scopes
+        self.scopes_noted, self.paths = scopes, paths
         self.nodes: list[GraphNode] = []
         #: The stored tensors of all graphs.
         self.weights = Weights(source)
@@ -100,16 +108,16 @@ class Builder:
     ) -> None:
         """Take in the nodes of a graph, each followed by its bodies."""
         taken_in, forms = self.nodes, self.forms
-        inner_graphs, faults, noted = shapes.inner, shapes.faults, self.scopes_noted
+        inner_graphs, faults, noted, paths = shapes.inner, shapes.faults, self.scopes_noted, self.paths
         for node in nodes:
             operation, name, inputs, outputs, _ = node
-            op, attrs, version, control_flow = forms.get(operation) or self.form(operation)
+            op, attrs, version, control_flow, own = forms.get(operation) or self.form(operation)
             scope: Any = ()
             origin, fault = op, ""
             if noted:
                 scope, origin = scope_of(node)
             elif "/" in name:
-                scope = scope_of_path(name) if within else scope_of_path
+                scope = paths(name) if within else paths
             inside: Sequence[Inner] | None = ()
             if inner_graphs or control_flow or faults:
                 first = node.first_output
@@ -131,6 +139,8 @@ class Builder:
                     fault,
                 )
             )
+            if own is not None:
+                taken_in[-1] = own.shown(taken_in[-1])
             position = len(taken_in) - 1
             for inner in inside or ():
                 body = Body(position, inner.part, inner.trips, inner.branch, inner.bound)
@@ -142,7 +152,8 @@ class Builder:
         called = one_line(f"{domain}::{op}" if domain else op)
         version = operation.version or self.model.opsets.get(domain, 0)
         control_flow = not domain and op in CONTROL_FLOW
-        form = self.forms[operation] = _Form(called, _attributes(operation.attributes), version, control_flow)
+        attrs = _attributes(operation.attributes)
+        form = self.forms[operation] = _Form(called, attrs, version, control_flow, operation.own)
         return form
 
     def body(

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
+from flopwise.graph import Node as GraphNode
+from flopwise.operators.operator import Operator as Row
 from flopwise.operators.tables import with_effect
 from flopwise.readers.onnx.file.skeleton import Stored
 
@@ -128,6 +130,17 @@ class Attributes:
 NO_ATTRIBUTES = Attributes((), lambda data: {})
 
 
+class Own(NamedTuple):
+    """What an operator of another format has in place of what the tables say of the operator of ONNX's."""
+
+    #: Its row, whose rules for sizes take what the file has.
+    row: Row
+    #: Follows its bodies (``flopwise.sizes.run.Flow``); None for other operators.
+    flow: Any
+    #: Makes the node of the graph as the file has it from that of the operator of ONNX's.
+    shown: Callable[[GraphNode], GraphNode]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """An operator, or a local function, with its attributes; nodes that do the same share it."""
@@ -140,6 +153,8 @@ class Operation:
     overload: str = ""
     #: The version of the operator set, if it is another than the model's: in a function that was inlined.
     version: int = 0
+    #: What an operator of another format has of its own; None for one of ONNX.
+    own: Own | None = None
 
     @property
     def may_have_bodies(self) -> bool:

@@ -1,0 +1,1 @@
+"""Operators of OpenVINO that ONNX has none for, or that take their settings in a way of their own."""

@@ -1,0 +1,1 @@
+"""The file: layers, ports and edges from the XML, and element types."""

@@ -1,0 +1,26 @@
+"""Whether a file is a model by its content: XML is used for many other things."""
+
+from __future__ import annotations
+
+import os
+
+#: Bytes in which the root of a model begins.
+HEAD = 4096
+
+
+def is_net(head: bytes) -> bool:
+    """True where bytes begin as the XML of a model.
+
+    >>> is_net(b'<?xml version="1.0"?><net name="m">'), is_net(b"<project/>")
+    (True, False)
+    """
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and b"<net " in head
+
+
+def is_net_file(path: str) -> bool:
+    """True where a file begins as a model."""
+    try:
+        with open(path, "rb") as file:
+            return os.path.isfile(path) and is_net(file.read(HEAD))
+    except OSError:
+        return False

@@ -1,0 +1,1 @@
+"""What each layer is among the operators of the house, and where its settings are."""
