@@ -9,6 +9,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,10 @@ def imports_of(path: Path) -> Iterator[str]:
             )
 
 
-IMPORTS = {module: sorted(set(imports_of(path)) - {module}) for module, path in MODULES.items()}
+@cache
+def imports() -> dict[str, list[str]]:
+    """The other modules that each one imports; for the tests that ask, since every process collects this file."""
+    return {module: sorted(set(imports_of(path)) - {module}) for module, path in MODULES.items()}
 
 
 ROOMS = {"", *(module.split(".")[0] for module in MODULES)}
@@ -92,7 +96,7 @@ def folder_of(module: str) -> str:
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_nothing_imports_from_a_higher_floor(module: str) -> None:
     own = floor_of(module)
-    for other in IMPORTS[module]:
+    for other in imports()[module]:
         if other == "__init__" and module.split(".")[0] not in FLOORS[-1] + FLOORS[-2]:
             pytest.fail(
                 f"{module} (floor {own}: {'/'.join(FLOORS[own])}) imports flopwise itself, which knows all floors"
@@ -103,7 +107,7 @@ def test_nothing_imports_from_a_higher_floor(module: str) -> None:
         )
 
 
-def circles(imports: dict[str, list[str]]) -> list[list[str]]:
+def circles(graph: dict[str, list[str]]) -> list[list[str]]:
     """The groups of modules that import each other, directly or through others (strongly connected components)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -113,7 +117,7 @@ def circles(imports: dict[str, list[str]]) -> list[list[str]]:
     def visit(module: str) -> None:
         index[module] = low[module] = len(index)
         stack.append(module)
-        for other in imports.get(module, ()):
+        for other in graph.get(module, ()):
             if other not in index:
                 visit(other)
                 low[module] = min(low[module], low[other])
@@ -124,7 +128,7 @@ def circles(imports: dict[str, list[str]]) -> list[list[str]]:
             groups.append(stack[at:])
             del stack[at:]
 
-    for module in imports:
+    for module in graph:
         if module not in index:
             visit(module)
     return [sorted(group) for group in groups if len(group) > 1]
@@ -133,9 +137,9 @@ def circles(imports: dict[str, list[str]]) -> list[list[str]]:
 def test_no_circles() -> None:
     lines = [
         f"{module} -> {other}"
-        for group in circles(IMPORTS)
+        for group in circles(imports())
         for module in group
-        for other in IMPORTS[module]
+        for other in imports()[module]
         if other in group
     ]
     assert not lines, "files that import each other in a circle:\n" + "\n".join(lines)
@@ -147,7 +151,7 @@ BOTH_WAYS = {("readers.torch.program", "readers.weights")}
 
 
 def test_folders_import_each_other_one_way() -> None:
-    folders = {(folder_of(module), folder_of(other)) for module in IMPORTS for other in IMPORTS[module]}
+    folders = {(folder_of(module), folder_of(other)) for module, others in imports().items() for other in others}
     apart = {(a, b) for a, b in folders if a < b and (b, a) in folders and not b.startswith(f"{a}.") and a not in ROOMS}
     assert {(a, b) for a, b in apart if b not in ROOMS} == BOTH_WAYS
 
