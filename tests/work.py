@@ -49,15 +49,16 @@ def lines(work: Callable[[], object]) -> Counter[str]:
 
     A loop that calls nothing is seen as well.
     """
-    tally: Counter[tuple[CodeType, int]] = Counter()
-
-    def inside(frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "line":
-            tally[frame.f_code, frame.f_lineno] += 1
-        return inside
+    seen: dict[int, tuple[CodeType, list[int], Callable[..., Any] | None]] = {}
 
     def enters(frame: FrameType, event: str, argument: Any) -> Any:
-        return inside if _is_ours(frame.f_code) else None
+        code = frame.f_code
+        known = seen.get(id(code))  # a code object's hash is that of all it holds, each time anew
+        if known is None:
+            numbers: list[int] = []
+            ours = f"{os.sep}flopwise{os.sep}" in code.co_filename
+            known = seen[id(code)] = code, numbers, noting(numbers.append) if ours else None
+        return known[2]
 
     before = sys.gettrace()
     threading.settrace(enters)
@@ -67,12 +68,21 @@ def lines(work: Callable[[], object]) -> Counter[str]:
     finally:
         sys.settrace(before)
         threading.settrace(before)  # type: ignore[arg-type] # none is None
-    return Counter({f"{code.co_filename}:{line} {code.co_name}": times for (code, line), times in tally.items()})
+    total: Counter[str] = Counter()
+    for code, numbers, _ in seen.values():
+        total.update({f"{code.co_filename}:{line} {code.co_name}": n for line, n in Counter(numbers).items()})
+    return total
 
 
-@functools.cache
-def _is_ours(code: CodeType) -> bool:
-    return f"{os.sep}flopwise{os.sep}" in code.co_filename
+def noting(note: Callable[[int], None]) -> Callable[..., Any]:
+    """A function for ``sys.settrace`` that notes the number of each line of one code object."""
+
+    def inside(frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            note(frame.f_lineno)
+        return inside
+
+    return inside
 
 
 class Growth(NamedTuple):
