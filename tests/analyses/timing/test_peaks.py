@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run, run
 
 from flopwise.analyses.timing import peaks
+from flopwise.analyses.timing.device import Cache
 from flopwise.analyses.timing.environment import environment
 from flopwise.analyses.timing.machine import this_cpu
 
@@ -26,6 +28,15 @@ def test_every_figure_has_a_kind_a_unit_and_a_source() -> None:
         assert peak.unit == ("FLOP/s" if peak.dtype else "s" if peak.what == "launch" else "B/s")
         if peak.core is not None:
             assert peak.value >= peak.core
+
+
+def test_memory_is_read_where_a_cache_holds_every_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = replace(this_cpu(), caches=(Cache("l1", 1 << 15), Cache("llc", 1 << 20)))
+    monkeypatch.setattr("flopwise.analyses.timing.machine.this_cpu", lambda: here)
+    monkeypatch.setattr(peaks, "EDGES", (32,))
+    monkeypatch.setattr(peaks, "SETS", (1 << 14, 1 << 20))
+    levels = [peak.what for peak in peaks.measured_peaks(seconds=0.001) if peak.unit == "B/s"]
+    assert levels == ["l1", "llc", "dram"]
 
 
 def test_no_derived_figure_is_below_what_was_measured() -> None:

@@ -22,7 +22,7 @@ SECONDS = 0.4
 #: Edges of the matrices that are multiplied.
 EDGES = (192, 384, 768)
 
-#: Bytes of working sets that are read.
+#: Bytes of working sets that are read; where a cache holds the last, one of twice the cache comes on top.
 SETS = (16 << 10, 128 << 10, 1 << 20, 8 << 20, 64 << 20, 256 << 20)
 
 
@@ -60,7 +60,8 @@ def measured_peaks(report: Callable[[str], None] = lambda step: None, seconds: f
         yield _of_all("vector", dtype, rate, cpu.cores, f"{how}, the fastest of {len(ways)} ways")
     report("measuring memory")
     reads: dict[str, float] = {}
-    for nbytes in SETS:
+    largest = max((cache.nbytes for cache in cpu.caches), default=0)
+    for nbytes in (*SETS, *([2 * largest] if largest >= SETS[-1] else [])):
         level = cpu.level_of(nbytes) if cpu.caches else "dram"
         reads[level] = max(reads.get(level, 0.0), _read_rate(nbytes, seconds))
     for level in LEVELS:
