@@ -26,8 +26,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")))
 )
 
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background jobs ignore it, and so would our children
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+#: What a shell's background jobs and those of ``nohup`` ignore, and our children would as well.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (getattr(signal, "SIGHUP", 0), signal.SIG_DFL)):
+    if number and signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, handler)
 
 #: They import torch, which must not be needed to look for tests; they hold no doctests.
 collect_ignore = ["torch_modules.py", "torch_tools.py", "torch_models.py", "torch_vision.py", "compat/nets.py"]

@@ -25,8 +25,10 @@ PROFILE = {"tab": "profile", "options": {}, "format": "json"}
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    viewer = Viewer([RESNET])
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with pytest.MonkeyPatch.context() as patch:  # a folder that no other program writes to
+        patch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("view")))
+        viewer = Viewer([RESNET])
     with Server(viewer) as serving:
         threading.Thread(target=serving.serve_forever, daemon=True).start()
         yield serving
