@@ -13,8 +13,8 @@ from typing import Any
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from tests.operators.elements.test_arithmetic import GIANT
 from tests.readers.models import LIGHT, array, conv_net, fields, ints, model, node, number, value, weight
-from tests.readers.onnx.shapes.test_second_pass import GIANT
 from tests.readers.process import MEGABYTES, outcomes
 
 from flopwise.api.profile import profile

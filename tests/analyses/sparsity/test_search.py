@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
-from tests.analyses.sparsity.test_counting import held
+from tests.analyses.sparsity.test_measuring import held
 from tests.sparse_models import conv, in_blocks, matmul, model, scattered, two_of_four
 
 import flopwise

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run, run
-from tests.report.html.test_trace_page import made
+from tests.report.html.test_trace import made
 
 import flopwise
 from flopwise.report.commands.trace.figures import draw, draw_both

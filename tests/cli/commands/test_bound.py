@@ -89,7 +89,7 @@ def test_wrong_input_is_one_line(run: Run, tiny: Path, args: tuple[str, ...], me
 
 
 def test_strict(run: Run, tmp_path: Path) -> None:
-    custom = Path(__file__).parents[2] / "examples" / "custom_op.onnx"
+    custom = Path(__file__).parents[3] / "examples" / "custom_op.onnx"
     assert run("bound", custom, "--device", "h100").code == 0
     assert run("bound", custom, "--device", "h100", "--strict").code == 1
 

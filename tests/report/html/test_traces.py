@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.report.html.browser import Page, data_of
-from tests.report.html.test_trace_page import NAME, made
+from tests.report.html.test_trace import NAME, made
 
 import flopwise
 from flopwise.analyses.traces.assembly import trace_of

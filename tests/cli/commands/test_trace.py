@@ -13,7 +13,7 @@ import flopwise
 
 pytest.importorskip("torch")
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 TRACE = str(EXAMPLES / "classifier_trace.json.gz")
 MODEL = [f"{EXAMPLES / 'classifier.py'}:Classifier", TRACE, "-i", "16x3x32x32"]
 
