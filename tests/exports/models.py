@@ -84,14 +84,39 @@ def transformers() -> ModuleType:
     return transformers
 
 
-def _image(name: str, **options: Any) -> Model:
-    def build() -> nn.Module:
+def _image(build: Callable[[Any], nn.Module]) -> Model:
+    """A network of torchvision's that is built from the module of its architectures."""
+
+    def built() -> nn.Module:
         from importlib import import_module
 
         torchvision()
-        return getattr(import_module("torchvision.models"), name)(**options)
+        return build(import_module("torchvision.models"))
 
-    return Model(build)
+    return Model(built)
+
+
+def _resnet(models: Any) -> nn.Module:
+    """A ResNet of bottlenecks, of which one has another beside it in its stage."""
+    network: nn.Module = models.ResNet(models.resnet.Bottleneck, [2, 1, 1, 1])
+    return network
+
+
+def _convnext(models: Any) -> nn.Module:
+    sizes = ((24, 48, 1), (48, 96, 2), (96, 192, 1))
+    stages = [models.convnext.CNBlockConfig(a, b, n) for a, b, n in (*sizes, (192, None, 1))]
+    network: nn.Module = models.ConvNeXt(stages)
+    return network
+
+
+def _vit(models: Any) -> nn.Module:
+    network: nn.Module = models.VisionTransformer(IMAGE, 16, num_layers=2, num_heads=4, hidden_dim=64, mlp_dim=128)
+    return network
+
+
+def _swin(models: Any) -> nn.Module:
+    network: nn.Module = models.SwinTransformer([4, 4], 24, [2, 2, 2, 2], [3, 6, 12, 24], [7, 7], 4.0)
+    return network
 
 
 def _text(kind: str, config: str, sizes: dict[str, int], inputs: tuple[str, ...], **options: Any) -> Model:
@@ -119,12 +144,12 @@ _LLAMA = {**_BERT, "num_key_value_heads": 2}
 _MASKED = ("input_ids", "attention_mask")
 
 MODELS: dict[str, Model] = {
-    "resnet50": _image("resnet50"),
-    "mobilenet_v3_large": _image("mobilenet_v3_large"),
-    "efficientnet_b0": _image("efficientnet_b0"),
-    "convnext_tiny": _image("convnext_tiny"),
-    "vit_b_16": _image("vit_b_16", image_size=IMAGE),
-    "swin_t": _image("swin_t"),
+    "resnet": _image(_resnet),
+    "mobilenet_v3_large": _image(lambda models: models.mobilenet_v3_large()),
+    "efficientnet_b0": _image(lambda models: models.efficientnet_b0()),
+    "convnext": _image(_convnext),
+    "vit": _image(_vit),
+    "swin": _image(_swin),
     "bert": _text("BertForSequenceClassification", "BertConfig", _BERT, _MASKED),
     "gpt2": _text("GPT2LMHeadModel", "GPT2Config", _GPT2, _MASKED, use_cache=False),
     "t5": _text("T5ForConditionalGeneration", "T5Config", _T5, ("input_ids", "decoder_input_ids"), use_cache=False),

@@ -17,7 +17,7 @@ CASES = (
     *(Case(model, exporter) for model in MODELS for exporter in ("dynamo", "torchscript")),
     Case("bert", "dynamo", 23, attention="sdpa"),
     Case("llama", "dynamo", 23, attention="sdpa"),
-    Case("resnet50", "dynamo", optimize=False),
+    Case("resnet", "dynamo", optimize=False),
 )
 
 #: Operators that are one product; attention and recurrent layers are several, or one, as the exporter likes.

@@ -20,7 +20,7 @@ CASES = (
     *(Case(model, exporter) for model in MODELS for exporter in ("dynamo", "torchscript")),
     Case("bert", "dynamo", 23, attention="sdpa"),
     Case("llama", "dynamo", 23, attention="sdpa"),
-    Case("resnet50", "dynamo", optimize=False),
+    Case("resnet", "dynamo", optimize=False),
 )
 
 #: (model, exporter) -> what the module computes more than the file, and why.
