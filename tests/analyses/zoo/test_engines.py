@@ -22,7 +22,7 @@ from flopwise import InputError, zoo
 from flopwise.analyses.zoo import engines
 from flopwise.analyses.zoo.engines import ENGINES
 
-MODELS = 100
+MODELS = 40
 
 
 def needs(engine: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -113,9 +114,16 @@ def test_layers_in_loops_count_once_for_each_run(tmp_path: Path) -> None:
     assert zoo.query(tmp_path / "zoo", "SELECT macs_each, macs FROM unique_layers")[1] == [(10, 30)]
 
 
-def test_what_a_data_set_hands_over(tmp_path: Path) -> None:
-    made_zoo(tmp_path / "zoo", random.Random(1))
-    with zoo.open(tmp_path / "zoo") as data:
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of twenty models."""
+    folder = tmp_path_factory.mktemp("zoo") / "plain"
+    made_zoo(folder, random.Random(1))
+    return folder
+
+
+def test_what_a_data_set_hands_over(plain: Path) -> None:
+    with zoo.open(plain) as data:
         count = data.sql("SELECT count(*) FROM layers").fetchall()[0][0]
         assert len(data.view("layers").df()) == len(data.view("layers").pl()) == count
         assert data.view("models").columns[:2] == ["key", "name"]
@@ -254,10 +262,10 @@ def test_the_connection_only_reads(guarded: Path) -> None:
 
 @pytest.mark.parametrize("table", ["models", "layers", "unique"])
 @pytest.mark.parametrize("damage", ["cut", "noise", "empty", "other"])
-def test_a_damaged_data_set_is_one_line(tmp_path: Path, table: str, damage: str, capsys: Any) -> None:
+def test_a_damaged_data_set_is_one_line(plain: Path, tmp_path: Path, table: str, damage: str, capsys: Any) -> None:
     from flopwise.cli import main
 
-    made_zoo(tmp_path / "zoo", random.Random(1))
+    shutil.copytree(plain, tmp_path / "zoo")
     file = tmp_path / "zoo" / table / "00000.parquet"
     whole = file.read_bytes()
     if damage == "other":
@@ -283,10 +291,9 @@ def test_a_damaged_data_set_is_one_line(tmp_path: Path, table: str, damage: str,
     assert all(line.startswith("flopwise: ") for line in lines)
 
 
-def test_json_of_a_query(tmp_path: Path, capsys: Any) -> None:
+def test_json_of_a_query(plain: Path, capsys: Any) -> None:
     from flopwise.cli import main
 
-    made_zoo(tmp_path / "zoo", random.Random(1))
-    assert main(["zoo", "query", str(tmp_path / "zoo"), "SELECT sum(macs) AS macs FROM layers", "-f", "json"]) == 0
+    assert main(["zoo", "query", str(plain), "SELECT sum(macs) AS macs FROM layers", "-f", "json"]) == 0
     ((row),) = json.loads(capsys.readouterr().out)
     assert isinstance(row["macs"], int)
