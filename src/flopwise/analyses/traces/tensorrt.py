@@ -7,7 +7,6 @@ writes the layers. A layer is called after the nodes that it does the work of: `
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,19 +18,17 @@ from flopwise.analyses.traces.onnxruntime import LEAST, matched_of
 from flopwise.analyses.traces.scan import Json, Scan, nanoseconds
 from flopwise.analyses.traces.trace import Layer, Matched, Recording, layers_of
 from flopwise.errors import ModelError, counted
-from flopwise.graph import Node, Tensor
+from flopwise.graph import Tensor
 from flopwise.memory.traffic import traffic
 from flopwise.operators.counts import FLOPS
 from flopwise.profiles.profile import Profile
+from flopwise.readers.tensorrt.layers import node_of, tensor_of
 
 #: What stands between the names of nodes in that of a layer.
 _BETWEEN = re.compile(r" \+ |PWN\(|\)|, |\{ForeignNode\[|\.\.\.|\]\}")
 
 #: What stands between the nodes in a layer's metadata.
 _SEPARATORS = re.compile(r"[\x1e\x1f]")
-
-#: Element types by what the description of a format says.
-_TYPES = {"fp32": "float32", "float": "float32", "fp16": "float16", "half": "float16", "bf16": "bfloat16"}
 
 #: What the name of a layer begins with that brings an operand of another one into another format.
 _COPY = "Reformatting CopyNode"
@@ -170,45 +167,12 @@ def _layers(scan: Scan) -> dict[str, Json]:
 
 def _executed(name: str, layer: Mapping[str, Any]) -> ExecutedNode:
     """A layer of an engine as a node: what its own information says."""
-    inputs, outputs = (tuple(map(_tensor, layer.get(side, ()))) for side in ("Inputs", "Outputs"))
+    inputs, outputs = (tuple(map(tensor_of, layer.get(side, ()))) for side in ("Inputs", "Outputs"))
     names = [] if name.startswith(_COPY) else _BETWEEN.split(name)
     for part in _SEPARATORS.split(str(layer.get("Metadata", ""))):
         names.append(part.removeprefix("[ONNX Layer: ").removesuffix("]"))
-    node = _node(name, layer, inputs, outputs or (Tensor("", None, None),))
+    node = node_of(name, layer, inputs, outputs or (Tensor("", None, None),))
     return ExecutedNode.from_node(node, tuple(filter(None, names)))
-
-
-def _node(name: str, layer: Mapping[str, Any], inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Node:
-    """The operator of ONNX that a layer computes, where it computes a product; else the layer's own type."""
-    kind = str(layer.get("ParameterType", layer.get("LayerType", "")))
-    weights = layer.get("Weights") or {}
-    if kind in ("Convolution", "Deconvolution") and inputs and weights.get("Count"):
-        kernel = tuple(map(int, layer["Kernel"]))
-        out = int(layer["OutMaps"]) if kind == "Convolution" else inputs[0].dims[1]
-        shape = (out, weights["Count"] // (out * math.prod(kernel)), *kernel)
-        operands = [inputs[0], Tensor("#weights", shape, _dtype(weights.get("Type", "")), "weight")]
-        bias = layer.get("Bias") or {}
-        if bias.get("Count"):
-            operands.append(Tensor("#bias", (bias["Count"],), _dtype(bias.get("Type", "")), "weight"))
-        return Node("Conv" if kind == "Convolution" else "ConvTranspose", name, tuple(operands), outputs)
-    if kind == "MatrixMultiply" and len(inputs) == 2:
-        return Node("MatMul", name, inputs, outputs)
-    return Node(kind, name, inputs, outputs)
-
-
-def _tensor(described: Json) -> Tensor:
-    shape = tuple(int(extent) for extent in described["Dimensions"])
-    return Tensor(str(described["Name"]), shape, _dtype(described["Format/Datatype"]))
-
-
-def _dtype(text: str) -> str:
-    """The element type in the description of a format.
-
-    >>> _dtype("Channel major FP16 format where channel % 8 == 0"), _dtype("Row major Int8 format")
-    ('float16', 'int8')
-    """
-    words = re.findall(r"(?:fp|bf|u?int|float|half|bool)\d*", text.lower())
-    return _TYPES.get(words[-1], words[-1]) if words else "float32"
 
 
 def _layer(layer: _EngineLayer) -> Layer:
