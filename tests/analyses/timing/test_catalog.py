@@ -40,6 +40,8 @@ def refusal(row: dict[str, Any], documents: dict[str, Any]) -> str:
             return "no element type"
         if row.get("unit") != "TFLOP/s":
             return "no unit"
+    elif "multiprocessors" in row:
+        return "" if row["what"] == "l1" and min(row["multiprocessors"], row["mhz"]) > 0 else "no value"
     elif row["what"] not in (*LEVELS, "link", "network") or row.get("unit") != "GB/s":
         return "no unit"
     return "" if row.get("value", 0) > 0 else "no value"

@@ -30,25 +30,6 @@ BLOCKS = Unit(BLOCK, 0, "onnxruntime's NCHWc layout: blocks of 16 channels with 
 TENSOR_CORES = Unit(0, 16, "NVIDIA, Matrix Multiplication Background User's Guide: multiples of 16 bytes")
 
 
-#: Beginning of a GPU's id -> its multiprocessors, as NVIDIA's papers on Volta, Turing, Ampere (GA100 and GA102), Hopper
-#: and Ada print them.
-MULTIPROCESSORS = {
-    "v100": 80,
-    "t4": 40,
-    "a100": 108,
-    "rtx-3090": 82,
-    "h100-sxm": 132,
-    "h100-pcie": 114,
-    "rtx-4090": 128,
-}
-
-
-def multiprocessors_of(device: Device | None) -> int | None:
-    """Tiles that a GPU computes at once; None where nobody knows."""
-    ids = [] if device is None else [device.id, *(device.id.rpartition("-")[0], device.id.split("-")[0])]
-    return next((MULTIPROCESSORS[each] for each in ids if each in MULTIPROCESSORS), None)
-
-
 def unit_of(device: Device | None, level: str | None) -> Unit | None:
     """The unit of an engine at a level, or of a device; None where none is known."""
     if device is None:

@@ -33,6 +33,9 @@ _LISTED = 8
 _UNITS: dict[str, tuple[Unit, float]] = {"TFLOP/s": ("FLOP/s", 1e12), "GB/s": ("B/s", 1e9), "us": ("s", 1e-6)}
 _DEVICE = "\n[[device]]\n"
 
+#: Bytes that a multiprocessor of NVIDIA's loads from its first cache in a cycle.
+_LOADED = 128
+
 
 def devices() -> tuple[Device, ...]:
     """Every device of the tables."""
@@ -177,6 +180,8 @@ def _device(block: str, table: str) -> Device:
     common = {name: row[name] for name in ("id", "name", "kind", "vendor", "memory_bytes")}
     common |= {"aliases": tuple(row.get("aliases", ())), "note": row.get("note", "")}
     common |= {"reported": _reported(row["memory_reported"], documents) if "memory_reported" in row else None}
+    counts = (figure["multiprocessors"] for figure in row.get("figures", ()) if "multiprocessors" in figure)
+    common |= {"multiprocessors": next(counts, None)}
     if table == "cpu":
         return _cpu(row, documents, common)
     caches = tuple(Cache(c["level"], c["bytes"]) for c in row.get("caches", ()))
@@ -209,11 +214,16 @@ def _at_highest_clock(peak: Peak, mhz: int, highest: int) -> Peak:
 
 def _figure(row: Row, documents: Mapping[str, Row]) -> Peak:
     document = documents[row["source"]]
-    unit, factor = _UNITS[row["unit"]]
+    unit: Unit
+    if "multiprocessors" in row:  # each loads so many bytes in a cycle
+        unit, value = "B/s", float(row["multiprocessors"] * _LOADED * row["mhz"] * 10**6)
+    else:
+        unit, factor = _UNITS[row["unit"]]
+        value = row["value"] * factor
     return Peak(
         what=row["what"],
         dtype=row.get("dtype"),
-        value=row["value"] * factor,
+        value=value,
         unit=unit,
         kind=row.get("kind", "datasheet"),
         source=document["title"],

@@ -163,6 +163,8 @@ class Device:
     clock: Clock | None = None
     #: None where nobody wrote down what its driver reports.
     reported: ReportedMemory | None = None
+    #: Streaming multiprocessors of a GPU of NVIDIA's; None where the table does not have them.
+    multiprocessors: int | None = None
 
     @property
     def capacity_bytes(self) -> int:
