@@ -2,7 +2,8 @@
 
 Batches and int8 run here in turns with the model as it is (one thread, its least processor time). Floors: that
 at level off without element-wise nodes, against the time at the level where onnxruntime fuses them. Devices: traces of
-the same models on H100 and on MI300X, from tests/traces of AMD-AGI/TraceLens.
+the same models on H100 and on MI300X, from tests/traces of AMD-AGI/TraceLens. What is tried is written to the table of
+trials, from which flopwise takes the range of its estimates.
 
     python benchmarks/what_if.py [--floors SESSIONS] [--traces FOLDER]
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,7 +22,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import flopwise
+from flopwise.analyses.timing import machine
 from flopwise.analyses.timing.whatif import what_ifs
+
+#: The trials, as flopwise reads them.
+TABLE = Path(__file__).parents[1] / "src" / "flopwise" / "analyses" / "timing" / "data" / "trials.json"
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -48,7 +54,7 @@ def models() -> Iterator[tuple[str, Any, Any]]:
 
 def trials() -> None:
     """Measured over estimated time of other batches and of int8."""
-    found: dict[str, list[float]] = {"batch": [], "dtype": []}
+    found: dict[str, list[dict[str, Any]]] = {"batch": [], "dtype": []}
     for name, model, inputs in models():
         bound = flopwise.bound(model, inputs, threads=1, tries=["batch=2", "batch=8", "dtype=int8"])
         ways = list(bound.tried)
@@ -56,11 +62,33 @@ def trials() -> None:
             if (measured.what, estimate.kind) != (estimate.what, "estimate"):
                 continue
             measured_ratio, estimated_ratio = measured.ratio or 0.0, estimate.ratio or 1.0
-            found[estimate.what.partition(" ")[0]].append(measured_ratio / estimated_ratio)
+            change = estimate.what.partition(",")[0]
+            found[change.partition(" ")[0]].append(trial(name, change, estimated_ratio, measured_ratio))
             print(f"{name:20} {estimate.what:22} estimated {estimated_ratio:6.3f}  measured {measured_ratio:6.3f}")
         print(*bound.notes[-2:], sep="\n", file=sys.stderr)
-    for change, ratios in found.items():
-        print(f"{change}: measured over estimated {min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} trials")
+    here = machine.named(None).name
+    for change, where in (("batch", f"on {here}"), ("dtype", f"of int8 on {here}")):
+        write(change, where, found[change])
+
+
+def trial(model: str, change: str, estimated: float, measured: float) -> dict[str, Any]:
+    """Times of a model with a change over those without it."""
+    return {"model": model, "change": change, "estimated": round(estimated, 4), "measured": round(measured, 4)}
+
+
+def write(change: str, where: str, found: list[dict[str, Any]]) -> None:
+    """Put the trials of a kind of change in place of those in the table."""
+    table = json.loads(TABLE.read_text("utf-8")) if TABLE.exists() else {}
+    table[change] = {"where": where, "trials": found}
+    kinds = (
+        f'"{kind}": {{"where": {json.dumps(each["where"])}, "trials": [\n'
+        + ",\n".join(f" {json.dumps(one)}" for one in each["trials"])
+        + "\n]}"
+        for kind, each in sorted(table.items())
+    )
+    TABLE.write_text("{\n" + ",\n".join(kinds) + "\n}\n", "utf-8")
+    ratios = [each["measured"] / each["estimated"] for each in found]
+    print(f"{change}: measured over estimated {min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} trials")
 
 
 def floors(sessions: int) -> None:
@@ -86,7 +114,7 @@ def floors(sessions: int) -> None:
 
 def swaps(folder: Path) -> None:
     """Estimated and measured times of kernels on the other device, both ways."""
-    ratios = []
+    found = []
     for model in RECORDED:
         files = {device: next((folder / device).glob(f"{model}*.json.gz")) for device in ("h100", "mi300")}
         rows = {device: flopwise.trace(None, file).rows_ns for device, file in files.items()}
@@ -94,9 +122,9 @@ def swaps(folder: Path) -> None:
             (way,) = flopwise.trace(None, files[here], tries=[f"device={name}"]).tried
             rest = way.base_ns - rows[here]  # copies, and what no operator started, which the estimate leaves as it is
             estimated, measured = (way.ns - rest) / rows[here], rows[there] / rows[here]
-            ratios.append(measured / estimated)
+            found.append(trial(model, f"{here} to {there}", estimated, measured))
             print(f"{model:12} {here:5} -> {there:5} estimated {estimated:.2f}  measured {measured:.2f}")
-    print(f"device: measured over estimated {min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} swaps")
+    write("device", "between H100 and MI300X, kernels recorded on both", found)
 
 
 def main() -> None:

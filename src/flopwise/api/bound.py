@@ -63,8 +63,8 @@ def bound(
         engine: an engine whose measurements are wanted; None: onnxruntime, where there are any and no device is named.
         optimization: the engine's optimisation level.
         store: file of the store; None: FLOPWISE_STORE or the user's data folder.
-        tries: changes such as "level=off", "threads=2", "batch=8" and "dtype=int8", each of which is run here with
-            onnxruntime in turns with the model as it is; batches and types are estimated, too.
+        tries: changes such as "level=off", "threads=2", "layout=nchw", "batch=8" and "dtype=int8", each of which is run
+            here with onnxruntime in turns with the model as it is; batches and types are estimated, too.
         progress: as in ``flopwise.read``.
         dims: as in ``flopwise.read``.
         batch_size: as in ``flopwise.read``.
@@ -78,7 +78,7 @@ def bound(
     from flopwise.analyses.timing.whatif import tries_of
 
     chosen = device_with(device, threads)
-    changes = tries_of(tries, ("level", "threads", "batch", "dtype"))
+    changes = tries_of(tries, ("level", "threads", "layout", "batch", "dtype"))
     if changes and chosen.id != "cpu":
         raise InputError(f"what is tried runs on this machine's CPU and not on {chosen.name}: leave --device out")
     reading: dict[str, Any] = {"inputs": inputs, "dims": dims, "batch_size": batch_size, **keywords}

@@ -1,4 +1,4 @@
-"""Changes that ``--try`` makes to a model on this machine: other levels, threads, batches and types, run in turns."""
+"""Changes that ``--try`` makes to a model on this machine, each run in turns with the model as it is."""
 
 from __future__ import annotations
 
@@ -19,8 +19,13 @@ from flopwise.api.runnable import check_runnable, file_of
 from flopwise.errors import InputError, ModelError
 
 if TYPE_CHECKING:
+    import onnx
+
     from flopwise.analyses.timing.device import Device
     from flopwise.profiles.profile import Profile
+
+#: The optimiser of onnxruntime that keeps channels in blocks.
+BLOCKS = "NchwcTransformer"
 
 
 def tried(
@@ -137,7 +142,12 @@ def _way(
         return now._replace(options=replace(now.options, level=each.value))
     if each.change == "threads":
         return now._replace(options=replace(now.options, threads=each.number))
+    if each.value == "nchw":
+        return now._replace(without=(BLOCKS,))
     assert isinstance(now.model, str)  # the path of a file
+    if each.value == "nhwc":
+        content, shapes = channels_last(now.model, now.shapes)
+        return now._replace(model=content, shapes=shapes, folder=os.path.dirname(os.path.abspath(now.model)))
     if each.change == "batch":
         path = opened.enter_context(file_of(model, other, _keywords(reading), progress))
         content = resized(path, _shapes(other))
@@ -146,6 +156,31 @@ def _way(
         raise InputError(f"onnxruntime quantises to {QUANTIZED} alone")
     folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="flopwise-"))
     return now._replace(model=_quantized(now.model, os.path.join(folder, "quantized.onnx")))
+
+
+def channels_last(path: str, shapes: Mapping[str, Sequence[int]]) -> tuple[bytes, dict[str, Sequence[int]]]:
+    """An ONNX file whose images are given with their channels last, turned by a Transpose each, and their shapes.
+
+    Raises:
+        InputError: it takes no images: no input has four dimensions.
+        ModelError: it is too large to be rewritten.
+    """
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    graph = model.graph
+    turned = {name: [shape[0], *shape[2:], shape[1]] for name, shape in shapes.items() if len(shape) == 4}
+    images = [tensor for tensor in graph.input if tensor.name in turned]
+    if not images:
+        raise InputError("no input has four dimensions, of which the second is channels")
+    for tensor in images:
+        name, last = tensor.name, f"{tensor.name}.channels_last"
+        node = onnx.helper.make_node("Transpose", [last], [name], name=f"{name}.turned", perm=[0, 3, 1, 2])
+        kind = tensor.type.tensor_type.elem_type
+        tensor.CopyFrom(onnx.helper.make_tensor_value_info(last, kind, turned.pop(name)))
+        turned[last] = [dim.dim_value for dim in tensor.type.tensor_type.shape.dim]
+        graph.node.insert(0, node)
+    return _content(model), {**shapes, **turned}
 
 
 def resized(path: str, shapes: Mapping[str, Sequence[int]]) -> bytes:
@@ -165,6 +200,15 @@ def resized(path: str, shapes: Mapping[str, Sequence[int]]) -> bytes:
     for result in graph.output:
         result.type.tensor_type.ClearField("shape")
     del graph.value_info[:]
+    return _content(model)
+
+
+def _content(model: onnx.ModelProto) -> bytes:
+    """The bytes of a model.
+
+    Raises:
+        ModelError: it is too large to be rewritten.
+    """
     try:
         return bytes(model.SerializeToString())
     except ValueError as error:  # protobuf's, of 2 GB and more

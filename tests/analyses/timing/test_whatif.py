@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import tempfile
 
 import numpy as np
 import pytest
@@ -16,9 +17,11 @@ from tests.docs.blocks import ROOT
 import flopwise
 from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.bound import Other
+from flopwise.analyses.timing.engines import Options
+from flopwise.analyses.timing.engines.onnxruntime import Runtime
 from flopwise.analyses.timing.turns import in_turns
-from flopwise.analyses.timing.whatif import tries_of, what_ifs
-from flopwise.api.tries import resized
+from flopwise.analyses.timing.whatif import trials, tries_of, what_ifs
+from flopwise.api.tries import BLOCKS, channels_last, resized
 from flopwise.report.commands.bound.report import bound_report
 from flopwise.report.report import as_text
 
@@ -72,24 +75,27 @@ def test_json() -> None:
     [
         ("lvel=all", "did you mean 'level'"),
         ("level=most", "unknown level"),
+        ("layout=chwn", "unknown layout"),
         ("threads=0", "at least 1"),
         ("batch", "batch"),
     ],
 )
 def test_what_cannot_be_tried(text: str, words: str) -> None:
     with pytest.raises(flopwise.InputError, match=words):
-        tries_of([text], ("level", "threads", "batch", "dtype"))
+        tries_of([text], ("level", "threads", "layout", "batch", "dtype"))
 
 
 def test_what_is_tried_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime")
     monkeypatch.setattr("flopwise.api.tries.in_turns", functools.partial(in_turns, seconds=0.0))
-    tries = ["level=off", "threads=2", "batch=4", "dtype=int8", "dtype=float16"]
+    tries = ["level=off", "threads=2", "layout=nchw", "layout=nhwc", "batch=4", "dtype=int8", "dtype=float16"]
     tried = flopwise.bound(ROOT / "examples" / "tiny_resnet.onnx", threads=1, tries=tries)
     kinds = [(way.what, way.kind) for way in tried.tried]
     assert kinds == [
         ("level off", "measured"),
         ("threads 2", "measured"),
+        ("layout nchw", "measured"),
+        ("layout nhwc", "measured"),
         ("batch 4, time of 1", "measured"),
         ("batch 4, time of 1", "estimate"),
         ("dtype int8", "measured"),
@@ -110,6 +116,40 @@ def test_other_sizes_in_a_file_give_the_rows_of_each_item() -> None:
     sessions = [ort.InferenceSession(model) for model in (path, resized(path, {"image": images.shape}))]
     alone = [sessions[0].run(None, {"image": images[i : i + 1]})[0] for i in range(3)]
     np.testing.assert_allclose(sessions[1].run(None, {"image": images})[0], np.concatenate(alone), rtol=1e-4)
+
+
+def test_images_with_their_channels_last_give_the_same() -> None:
+    ort = pytest.importorskip("onnxruntime")
+    path = str(ROOT / "examples" / "tiny_resnet.onnx")
+    image = np.random.default_rng(0).standard_normal((1, 3, 64, 64)).astype(np.float32)
+    content, shapes = channels_last(path, {"image": image.shape})
+    assert shapes["image.channels_last"] == [1, 64, 64, 3]
+    last = ort.InferenceSession(content).run(None, {"image.channels_last": image.transpose(0, 2, 3, 1)})[0]
+    np.testing.assert_allclose(ort.InferenceSession(path).run(None, {"image": image})[0], last, rtol=1e-5)
+    with pytest.raises(flopwise.InputError, match="no input has four dimensions"):
+        channels_last(path, {"image": (4, 4)})
+
+
+def test_blocks_of_channels_are_left_out_by_name() -> None:
+    """What layout=nchw leaves out is an optimiser of the installed onnxruntime."""
+    pytest.importorskip("onnxruntime")
+    runtime = Runtime(Options())
+    model = str(ROOT / "examples" / "tiny_resnet.onnx")
+    blocks = []
+    for without in ((), (BLOCKS,)):
+        with tempfile.TemporaryDirectory() as folder:
+            saved = f"{folder}/saved.onnx"
+            runtime.session(model, "all", saved, without=without)
+            blocks.append(sum(node.op.startswith("com.microsoft.nchwc") for node in flopwise.read(saved).nodes))
+    assert blocks[0] > 0 == blocks[1]
+
+
+@pytest.mark.parametrize("change", ["batch", "dtype", "device"])
+def test_the_guide_prints_the_ranges_of_the_trials(change: str) -> None:
+    off = trials()[change]
+    assert all(off.low <= ratio <= off.high for ratio in off.ratios)
+    guide = (ROOT / "docs" / "guides" / "time.md").read_text("utf-8")
+    assert f"| {off.low:g} to {off.high:g} ({len(off.ratios)} trials" in guide
 
 
 def test_what_runs_here_is_refused_for_other_devices() -> None:

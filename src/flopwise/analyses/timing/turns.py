@@ -24,6 +24,8 @@ class Way(NamedTuple):
     shapes: Mapping[str, Sequence[int]]
     options: Options = Options()
     folder: str | None = None
+    #: Optimisers of onnxruntime, by name, that are left out at the level.
+    without: tuple[str, ...] = ()
 
 
 def in_turns(ways: Sequence[Way], seconds: float = SECONDS) -> list[float]:
@@ -38,7 +40,10 @@ def in_turns(ways: Sequence[Way], seconds: float = SECONDS) -> list[float]:
     """
     runtime, tasks = Runtime(Options()), {}
     for number, way in enumerate(ways):
-        session = runtime.session(way.model, way.options.level, folder=way.folder, threads=way.options.threads)
+        options = way.options
+        session = runtime.session(
+            way.model, options.level, folder=way.folder, threads=options.threads, without=way.without
+        )
         try:
             tasks[str(number)] = runtime.task(session, random_inputs(session.get_inputs(), way.shapes)).run
         except UnsupportedError as error:

@@ -6,8 +6,12 @@ estimate stands with the range in which measured times were when the change was 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise.analyses.timing.bound import Bound, BoundRow, WhatIf, bound_row
@@ -27,34 +31,50 @@ if TYPE_CHECKING:
 class Trials(NamedTuple):
     """Measured times over estimated ones, when a change was really made."""
 
-    low: float
-    high: float
-    #: What was tried.
+    ratios: tuple[float, ...]
+    #: What was tried, and where.
     about: str
 
+    @property
+    def low(self) -> float:
+        """The least of them, rounded down to hundredths."""
+        return math.floor(100 * min(self.ratios)) / 100
 
-#: Kind of change -> how far its estimates were off (benchmarks/what_if.py).
-TRIALS = {
-    "batch": Trials(0.34, 1.13, "16 trials of 8 models on a CPU"),
-    "dtype": Trials(0.88, 1.42, "9 trials of int8 on a CPU"),
-    "device": Trials(0.63, 1.52, "ten swaps of five models between H100 and MI300X, kernels measured on both"),
-}
+    @property
+    def high(self) -> float:
+        """The largest of them, rounded up to hundredths."""
+        return math.ceil(100 * max(self.ratios)) / 100
+
+
+@functools.cache
+def trials() -> Mapping[str, Trials]:
+    """Kind of change -> how far its estimates were off: what benchmarks/what_if.py measured and wrote down."""
+    table = files("flopwise.analyses.timing").joinpath("data/trials.json").read_text("utf-8")
+    found = {}
+    for change, kind in json.loads(table).items():
+        models = {each["model"] for each in kind["trials"]}
+        ratios = tuple(each["measured"] / each["estimated"] for each in kind["trials"])
+        found[change] = Trials(ratios, f"{len(ratios)} trials of {len(models)} models {kind['where']}")
+    return found
 
 
 def estimate(change: str, what: str, ns: float, base_ns: float) -> WhatIf:
     """An estimate with the range that the trials of its kind of change imply."""
-    trials = TRIALS[change]
-    return WhatIf(what, ns, "estimate", base_ns, trials.low * ns, trials.high * ns)
+    off = trials()[change]
+    return WhatIf(what, ns, "estimate", base_ns, off.low * ns, off.high * ns)
 
 
 def notes_on(changes: Sequence[str]) -> tuple[str, ...]:
     """A note on each kind of estimate: how far it was off."""
-    trials = [(change, TRIALS[change]) for change in dict.fromkeys(changes) if change in TRIALS]
+    off = {change: trials()[change] for change in changes if change in trials()}
     return tuple(
         f"{change}: measured times were {each.low:g} to {each.high:g} times the estimates, in {each.about}"
-        for change, each in trials
+        for change, each in off.items()
     )
 
+
+#: Layouts that are tried: no blocks of channels, and images that are given with their channels last.
+LAYOUTS = ("nchw", "nhwc")
 
 #: The element type that onnxruntime quantises products with weights to while it runs, and their operators.
 QUANTIZED, QUANTIZED_OPS = "int8", ("MatMul", "Gemm")
@@ -90,6 +110,8 @@ def tries_of(texts: Sequence[str], changes: Sequence[str]) -> list[Try]:
             raise InputError(f"try {text!r}: nothing here is called {change!r}{near} it takes {', '.join(changes)}")
         if change == "level" and value not in LEVELS:
             raise InputError(f"try {text!r}: unknown level; choose {', '.join(LEVELS)}")
+        if change == "layout" and value not in LAYOUTS:
+            raise InputError(f"try {text!r}: unknown layout; choose {', '.join(LAYOUTS)}")
         if change in ("threads", "batch") and not (value.isdecimal() and 0 < int(value) < 1 << 30):
             raise InputError(f"try {text!r}: give a whole number of at least 1")
         tries.append(Try(change, canonical(value) if change == "dtype" else value))

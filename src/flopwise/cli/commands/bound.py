@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @option("--dtype", metavar="TYPE", help="Compute products of floating-point numbers in this type (tf32, bf16).")
 @option("--winograd", is_flag=True, help="Let 3x3 convolutions of stride 1 take 2.25 times fewer products.")
 @option("--what-if", is_flag=True, help="Also what fusion, parallel nodes, other levels or threads would bring.")
-@options.tries("MODEL runs here: level=off,threads=2,batch=8,dtype=int8.")
+@options.tries("MODEL runs here: level=off,threads=2,layout=nchw,batch=8,dtype=int8.")
 @option(
     "--workers",
     type=click.IntRange(1),

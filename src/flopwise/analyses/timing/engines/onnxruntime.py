@@ -55,8 +55,9 @@ class Runtime:
         save: str | None = None,
         folder: str | None = None,
         threads: int = 1,
+        without: Sequence[str] = (),
     ) -> onnxruntime.InferenceSession:
-        """An engine session; for a model in memory, external weights are in ``folder``.
+        """An engine session, without some of its optimisers; for a model in memory, external weights are in ``folder``.
 
         Several threads of its own do not spin between its runs, when other sessions have their turn.
 
@@ -80,7 +81,9 @@ class Runtime:
         if folder is not None:
             settings.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
         try:
-            return self.ort.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+            return self.ort.InferenceSession(
+                model, settings, providers=["CPUExecutionProvider"], disabled_optimizers=[*without]
+            )
         except Exception as error:  # its exceptions have no common class
             raise ModelError(one_line(error)) from error
 
