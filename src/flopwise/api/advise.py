@@ -21,7 +21,7 @@ from flopwise.analyses.advice.rule import Rule
 from flopwise.analyses.advice.rules import rules as own_rules
 from flopwise.analyses.advice.runs.rule import Run
 from flopwise.analyses.advice.subject import Subject
-from flopwise.analyses.advice.units import multiprocessors_of, unit_of
+from flopwise.analyses.advice.units import unit_of
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.traces.trace import Trace
 from flopwise.api import places, printable
@@ -51,6 +51,7 @@ def advise(
     threads: int | None = None,
     keep_network: bool = False,
     measure: bool = False,
+    train: bool = False,
     rules: Sequence[Rule] = (),
     output: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -72,6 +73,8 @@ def advise(
         keep_network: whether only changes count after which the result is the same.
         measure: whether the largest change of each rule with the same result is built, before and after, and both
             pieces run here in turns with onnxruntime; for an ONNX file, or with a level.
+        train: whether it is about a training step: multiply-adds of both passes, and bytes that are kept for the
+            backward pass. Rules that need weights or statistics that stay, or the last position alone, are left out.
         rules: rules of your own, beside those of flopwise.
         output: an ONNX file to write, with the changes after which the result is the same; the model must be one, too.
         progress: called with the name of each step.
@@ -88,26 +91,24 @@ def advise(
         if trace is None
         else _run(model, inputs, trace, device, progress, {**keywords, "dims": dims, "batch_size": batch_size})
     )
-    if run is not None and device is None and optimization is None:
+    if train:
+        _check_training(device, optimization, measure, output)
+    elif run is not None and device is None and optimization is None:
         device = run.device
-    chosen = [r for r in (*own_rules(), *rules) if not (keep_network and r.exactness == "other")]
-    sizes: dict[str, Any] = {"dims": dims, "batch_size": batch_size}
+    chosen = _chosen(rules, keep_network, train)
     place = _place(device, optimization, threads)
     if optimization is not None:
         check_runnable(model)
     if output is not None:
         places.check({"output=": output}, model, inputs)
-    counted = profile(model, inputs, fold=False, progress=progress, **sizes, **keywords)
-    environment: dict[str, Any] = {}
-    if place is not None:
-        environment["device"] = place.device.name
+    counting: dict[str, Any] = {"fold": False, "train": train, **keywords}
+    counted = profile(model, inputs, progress=progress, dims=dims, batch_size=batch_size, **counting)
+    environment: dict[str, Any] = {"train": "a training step"} if train else {}
+    environment |= {} if place is None else {"device": place.device.name}
     progress("looking for what to change")
     if optimization is None:
-        device = None if place is None else place.device
-        unpadded = _unpadded(model, inputs, counted, progress, keywords)
-        subject = Subject(counted, unit_of(device, None), multiprocessors_of(device), unpadded)
-        candidates = suggestions_of(subject, chosen, place)
-        notes = [_convention(place)]
+        subject = _subject(model, inputs, counted, place, progress, counting)
+        candidates, notes = suggestions_of(subject, chosen, place), [_convention(place, train)]
         if measure:
             candidates, more = _measured(_onnx_file(model, counted), subject, candidates, 1, progress)
             notes += more
@@ -129,15 +130,46 @@ def advise(
     return printable(Advice(counted, tuple(suggestions), environment, (*notes, *left)))
 
 
+def _chosen(own: Sequence[Rule], keep_network: bool, train: bool) -> list[Rule]:
+    """The rules that are asked: of an inference or of a training step, and perhaps of the same result alone."""
+    every = (*own_rules(), *own)
+    return [r for r in every if not (keep_network and r.exactness == "other") and (r.trained or not train)]
+
+
+def _check_training(device: object, level: str | None, measure: bool, output: object) -> None:
+    """Refuse what is of an inference beside train=True.
+
+    Raises:
+        InputError: a device, a level, a measurement or an output is asked for.
+    """
+    asked = {"device=": device, "optimization=": level, "measure=": measure or None, "output=": output}
+    given = [name for name, value in asked.items() if value is not None]
+    if given:
+        raise InputError(f"train=True counts multiply-adds and bytes of a training step: leave {given[0]} out")
+
+
+def _subject(
+    model: object, inputs: object, counted: Profile, place: Place | None, progress: Callable[[str], None], counting: Any
+) -> Subject:
+    """The model as it is, with what is known of the device that it runs on."""
+    device = None if place is None else place.device
+    unpadded = _unpadded(model, inputs, counted, progress, counting)
+    return Subject(counted, unit_of(device, None), None if device is None else device.multiprocessors, unpadded)
+
+
 def _unpadded(
-    model: object, inputs: object, counted: Profile, progress: Callable[[str], None], keywords: Any
+    model: object, inputs: object, counted: Profile, progress: Callable[[str], None], counting: Any
 ) -> Profile | None:
     """The model without the tokens that a given mask takes out of every sequence; None where there are none."""
     if inputs is None or isinstance(inputs, str):
         return None
     tensors = counted.graph.inputs
-    texts = unpadded_inputs(input_specs(inputs, [tensor.name for tensor in tensors]), tensors)
-    return profile(model, texts, fold=False, progress=progress, **keywords) if texts else None
+    try:
+        specs = input_specs(inputs, [tensor.name for tensor in tensors])
+    except InputError:  # arguments of a module, whose mask has no name
+        return None
+    texts = unpadded_inputs(specs, tensors)
+    return profile(model, texts, progress=progress, **counting) if texts else None
 
 
 def _run(
@@ -260,9 +292,11 @@ def _executed(
     return sorted(found, key=lambda each: -each.share), notes
 
 
-def _convention(place: Place | None) -> str:
+def _convention(place: Place | None, train: bool = False) -> str:
     """In a line, what the figures mean."""
     counts = "bytes: what each operator reads and writes"
+    if train:
+        return f"MACs: of both passes; {counts} in the forward pass; kept: activations for the backward pass"
     if place is None:
         return f"{counts}; times need --device or --level"
     return f"{counts}; times: by the roofline of {place.device.name}, row by row, an estimate"

@@ -152,11 +152,18 @@ class Fault:
 
     def model(self, repaired: bool = False) -> onnx.ModelProto:
         """The network with the fault, or repaired."""
+        return self._network(repaired).model()
+
+    def weights(self, name: str) -> np.ndarray:
+        """The elements of a stored tensor of the network with the fault."""
+        return self._network(False).weights[name]
+
+    def _network(self, repaired: bool) -> Network:
         net = Network()
         self.family.before(net)
         (self.repaired if repaired else self.flawed)(net, self.family)
         self.family.behind(net)
-        return net.model()
+        return net
 
 
 def _as_it_is(net: Network, f: Family) -> None:
@@ -335,6 +342,51 @@ def _upsampled(mode: str, first: bool) -> Callable[[Network, Family], None]:
     return build
 
 
+def _quantized(net: Network, f: Family, start: str) -> str:
+    scale, zero = net.weight("scale", values=[0.5]), net.weight("zero", values=[3], dtype=np.uint8)
+    net.add("QuantizeLinear", f"{start} {scale} {zero}", f"{start}.q")
+    return f"{scale} {zero}"
+
+
+def _requantized(net: Network, f: Family) -> None:
+    setting = _quantized(net, f, "h")
+    net.add("DequantizeLinear", f"h.q {setting}", "wide")
+    net.add("Reshape", f"wide {net.weight('flat', 1, values=[-1], dtype=np.int64)}", "r")
+    net.add("QuantizeLinear", f"r {setting}", "again")
+    _dequantized(net, f, "again", setting)
+
+
+def _moved_as_it_is(net: Network, f: Family) -> None:
+    setting = _quantized(net, f, "h")
+    net.add("Reshape", f"h.q {net.weight('flat', 1, values=[-1], dtype=np.int64)}", "r")
+    _dequantized(net, f, "r", setting)
+
+
+def _dequantized(net: Network, f: Family, name: str, setting: str) -> None:
+    net.add("Reshape", f"{name} {net.weight('shape', len(f.shape), values=f.shape, dtype=np.int64)}", "shaped")
+    net.add("DequantizeLinear", f"shaped {setting}", "back")
+    net.add("Add", "back h", "g")
+
+
+def _keys(again: bool) -> Callable[[Network, Family], None]:
+    """Keys of earlier tokens and of a new one, with those of the earlier ones computed twice, or kept."""
+
+    def build(net: Network, f: Family) -> None:
+        net.add("MatMul", f"h {net.weight('wk', f.w, f.w)}", "old")
+        net.add("Sigmoid", "h", "new")
+        if again:
+            net.add("Concat", "h new", "all", axis=0)
+            net.add("MatMul", "all wk", "keys")
+        else:
+            net.add("MatMul", "new wk", "fresh")
+            net.add("Concat", "old fresh", "keys", axis=0)
+        net.add("Split", "keys", "first second", axis=0, num_outputs=2)
+        net.add("Add", "old first", "sum")
+        net.add("Mul", "sum second", "g")
+
+    return build
+
+
 def faults(families: Mapping[str, Family] = FAMILIES) -> Iterator[Fault]:
     """The planted faults, five families of them."""
     for f in families.values():
@@ -368,6 +420,15 @@ def faults(families: Mapping[str, Family] = FAMILIES) -> Iterator[Fault]:
         yield Fault("one-hot integers", f, "one-hot", layers, macs, cast, _one_hot(True), _gather)
         gone = ("half", "r", "back")
         yield Fault("casts around", f, "cast-pairs", gone, 0, 12 * n, _casts_around, _no_casts_around)
+        # the rows of h are read and written once less; in place of rows, products are joined
+        gone = ("all", "keys")
+        nbytes = 4 * (n + n)
+        yield Fault("keys again", f, "recomputed-rows", gone, n * w, nbytes, _keys(True), _keys(False))
+    for f in families.values():
+        moved, back = _requantized, _moved_as_it_is
+        gone = ("wide", "r", "again")
+        nbytes = 2 * (5 * f.n + 5)  # one byte and four of each number, scale and zero point; a Reshape moves nothing
+        yield Fault("quantised again", f, "quantized-moves", gone, 0, nbytes, moved, back)
     yield Fault("around", t, "layout", ("t1", "r", "g"), 0, 16 * t.n, _around_relu, _relu)
     yield Fault("around", m, "layout", ("t1", "r", "g"), 0, 16 * m.n, _around_relu, _relu)
     for f in (families["cnn"], families["decoder"]):

@@ -108,7 +108,7 @@ def test_padding(lengths: tuple[int, int], longest: int | None) -> None:
     assert f"{TOKENS - longest} of {TOKENS} tokens" in each.text
 
 
-@pytest.mark.parametrize(("mask", "speaks"), [("none", False), ("where", True)])
+@pytest.mark.parametrize(("mask", "speaks"), [("none", False), ("where", True), ("added", True)])
 def test_encoders_do_not_generate(mask: str, speaks: bool) -> None:
     net = _attention(mask)
     net.inputs = {"tokens": (TensorProto.INT64, (1, TOKENS))}

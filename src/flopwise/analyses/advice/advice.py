@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from flopwise.analyses.timing.roofline import Roof
     from flopwise.profiles.profile import Profile
 
-#: The share of a model's time (without a device: of its multiply-adds or its bytes) that advice saves at least.
-LEAST = 0.001
+#: The share of a model's time (without a device: of its multiply-adds or its bytes) that advice saves at least, and
+#: what another network saves, which is to be trained again.
+LEAST, LEAST_OF_ANOTHER = 0.001, 0.02
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,16 @@ class Suggestion:
         return _share(self.saved.nbytes, self.whole.nbytes)
 
     @property
+    def kept_share(self) -> float | None:
+        """Share of the bytes that are kept for the backward pass; None where there are none."""
+        return _share(self.saved.kept, self.whole.kept)
+
+    @property
     def share(self) -> float:
-        """Share that it is ranked by: of the time; without a device the larger one of multiply-adds and bytes."""
+        """Share that it is ranked by: of the time; without a device the largest one of multiply-adds and bytes."""
         if self.whole.ns:
             return self.time_share or 0.0
-        return max(self.macs_share or 0.0, self.bytes_share or 0.0)
+        return max(self.macs_share or 0.0, self.bytes_share or 0.0, self.kept_share or 0.0)
 
 
 def _share(part: float, whole: float) -> float | None:
@@ -104,6 +110,7 @@ def _plain(each: Suggestion) -> dict[str, Any]:
         "kind": each.kind,
         "macs_saved": each.saved.macs,
         "bytes_saved": each.saved.nbytes,
+        "kept_bytes_saved": each.saved.kept if each.whole.kept else None,
         "time_saved_ns": round(each.saved.ns) if each.whole.ns else None,
         "time_share": each.time_share,
         "measured_share": each.measured_share,
@@ -131,20 +138,25 @@ def suggestions_of(
     each_figure = of_profile(subject.profile, place)
     roofs = _roofs(subject, place)
     whole = total(each_figure.values()) if whole is None else whole
-    layers = {id(row.node): row.name for row in subject.profile.rows}
     found = []
     for rule in rules:
         for change in rule.find(subject):
             binding = [roofs[p] for p in change.positions if p in roofs] or ["unknown"]
-            saved = _saved(change, total(each_figure.get(p, Figures()) for p in change.positions), binding, place)
+            gone = total(each_figure.get(p, Figures()) for p in change.positions)
+            saved = _saved(subject, change, gone, binding, place)
             if not _saves(saved, place) or not all(map(rule.applies, binding)):
                 continue
-            nodes = [(p, subject.nodes[p]) for p in change.positions]
-            own = [name for p, n in nodes for name in (names or {}).get(p) or (layers.get(id(n), n.name),)]
-            operators = tuple(node for _, node in nodes)
-            names_of_layers = tuple(dict.fromkeys(own))
-            found.append(Suggestion(rule, change.text, names_of_layers, saved, whole, change=change, gone=operators))
+            operators = tuple(subject.nodes[p] for p in change.positions)
+            layers = _layers(subject, change.positions, names or {})
+            found.append(Suggestion(rule, change.text, layers, saved, whole, change=change, gone=operators))
     return sorted(found, key=lambda each: -each.share)
+
+
+def _layers(subject: Subject, positions: Sequence[int], names: Mapping[int, Sequence[str]]) -> tuple[str, ...]:
+    """The names of the layers that operators stand for."""
+    own = {id(row.node): row.name for row in subject.profile.rows}
+    nodes = [(p, subject.nodes[p]) for p in positions]
+    return tuple(dict.fromkeys(name for p, node in nodes for name in names.get(p) or (own.get(id(node), node.name),)))
 
 
 def suggestions_of_run(run: Run) -> list[Suggestion]:
@@ -158,14 +170,18 @@ def suggestions_of_run(run: Run) -> list[Suggestion]:
     return sorted(found, key=lambda each: -each.share)
 
 
-def _saved(change: Change, gone: Figures, binding: Sequence[Roof], place: Place | None) -> Figures:
+def _saved(subject: Subject, change: Change, gone: Figures, binding: Sequence[Roof], place: Place | None) -> Figures:
     """Figures that a change saves of those of its operators."""
     if change.vain:
         bound = all(roof == "compute" for roof in binding)
-        return Figures(change.vain, 0, gone.ns * change.vain / gone.macs if bound and gone.macs else 0.0)
+        nodes = {id(subject.nodes[p]) for p in change.positions}
+        forward = sum(row.macs or 0 for row in subject.profile.rows if id(row.node) in nodes)
+        vain = change.vain * gone.macs // forward if forward else 0  # of both passes, where there are two
+        return Figures(vain, 0, gone.ns * vain / gone.macs if bound and gone.macs else 0.0)
     if change.idle:
         return Figures(0, 0, gone.ns * change.idle)
-    return (of_nodes(change.before, place) if change.before else gone) - of_nodes(change.after, place)
+    before = of_nodes(change.before, place, subject.asks) if change.before else gone
+    return before - of_nodes(change.after, place, subject.asks)
 
 
 def _roofs(subject: Subject, place: Place | None) -> dict[int, Roof]:
@@ -181,7 +197,9 @@ def _roofs(subject: Subject, place: Place | None) -> dict[int, Roof]:
 
 def _saves(saved: Figures, place: Place | None) -> bool:
     """True where there is something to win: time on the device, or multiply-adds or bytes without one."""
-    return saved.ns > 0 if place is not None else saved.macs > 0 or (saved.nbytes > 0 and saved.macs >= 0)
+    if place is not None:
+        return saved.ns > 0
+    return saved.macs > 0 or (max(saved.nbytes, saved.kept) > 0 and saved.macs >= 0)
 
 
 def by_rule(found: Sequence[Suggestion]) -> list[Suggestion]:
@@ -200,8 +218,31 @@ def by_rule(found: Sequence[Suggestion]) -> list[Suggestion]:
     return sorted(together, key=lambda each: -each.share)
 
 
-def worth(found: Sequence[Suggestion], least: float = LEAST) -> tuple[list[Suggestion], list[str]]:
-    """The suggestions of rules that save at least a share of the whole, and a note on the others."""
-    small = {each.rule.name for each in by_rule(found) if each.share < least}
-    note = f"each saves less than {100 * least:g} % of the whole, and is left out: {', '.join(sorted(small))}"
-    return [each for each in found if each.rule.name not in small], [note] if small else []
+def worth(found: Sequence[Suggestion]) -> tuple[list[Suggestion], list[str]]:
+    """The suggestions of rules that save at least a share of the whole, and notes on the others."""
+    small: dict[float, list[str]] = {LEAST: [], LEAST_OF_ANOTHER: []}
+    for each in by_rule(found):
+        least = LEAST_OF_ANOTHER if each.kind == "other" else LEAST
+        if each.share < least:
+            small[least].append(each.rule.name)
+    notes = [
+        f"each saves less than {100 * least:g} % of the whole, and is left out: {', '.join(sorted(names))}"
+        for least, names in small.items()
+        if names
+    ]
+    left_out = {name for names in small.values() for name in names}
+    return [each for each in found if each.rule.name not in left_out], notes
+
+
+def dominated(found: Sequence[Suggestion]) -> dict[str, str]:
+    """Rule that changes the network -> another one that saves more on the same layers, and perhaps on more of them."""
+    rules = [each for each in by_rule(found) if each.kind == "other"]
+    layers = {each.rule.name: {s.place for s in found if s.rule is each.rule} for each in rules}
+    better: dict[str, str] = {}
+    for number, each in enumerate(rules):
+        name = each.rule.name
+        larger = (r.rule.name for r in rules[:number] if r.rule.name not in better)
+        other = next((r for r in larger if layers[name] <= layers[r]), None)
+        if other is not None:
+            better[name] = other
+    return better

@@ -41,18 +41,14 @@ class Edited:
         graph = self.model.graph
         places = {node.output[0]: place for place, node in enumerate(graph.node) if node.output}
         firsts = [self.subject.nodes[p].known_outputs[0].name for p in change.positions]
-        if any(first not in places for first in firsts):
-            return False
-        if any(node.version > self._opset for node in change.after if node.op.endswith("Normalization")):
+        missing = any(first not in places for first in firsts)
+        if missing or any(node.version > self._opset for node in change.after if node.op.endswith("Normalization")):
             return False
         protos = [graph.node[places[first]] for first in firsts]
         stored = self._stored(protos, change) if change.stored else {}
         values = dict(stored) if change.values is None else dict(change.values(self.read))
         new = [self.proto(node, protos) for node in change.after]
-        at = max(places[first] for first in firsts)
-        gone = {places[first] for first in firsts}
-        kept = [(place, node) for place, node in enumerate(graph.node) if place not in gone]
-        nodes = [node for place, node in kept if place < at] + new + [node for place, node in kept if place > at]
+        nodes = _exchanged(graph.node, [places[first] for first in firsts], new)
         _rename(nodes, change.same)
         copies = [type(node)() for node in nodes]
         for copy, node in zip(copies, nodes, strict=True):
@@ -109,6 +105,15 @@ class Edited:
         piece = onnx.helper.make_graph(nodes, "piece", [], outputs, weights)
         model = onnx.helper.make_model(piece, opset_imports=self.model.opset_import, ir_version=self.model.ir_version)
         return dict(zip(names, self.session(onnx.shape_inference.infer_shapes(model)).run(None, {}), strict=True))
+
+
+def _exchanged(
+    nodes: Sequence[onnx.NodeProto], gone: Sequence[int], new: Sequence[onnx.NodeProto]
+) -> list[onnx.NodeProto]:
+    """The nodes with new ones in place of the last that goes."""
+    last, leaving = max(gone), {*gone}
+    before = [node for place, node in enumerate(nodes) if place < last and place not in leaving]
+    return [*before, *new, *nodes[last + 1 :]]
 
 
 def _rename(nodes: Iterable[onnx.NodeProto], same: Mapping[str, str]) -> None:

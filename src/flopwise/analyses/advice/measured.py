@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flopwise.analyses.advice.advice import Suggestion
 from flopwise.analyses.advice.edited import Edited
 from flopwise.analyses.advice.rule import Change
+from flopwise.analyses.advice.subject import Subject
 from flopwise.analyses.timing.engines import Options
 from flopwise.analyses.timing.engines.onnxruntime_nodes import empty_model
 from flopwise.analyses.timing.turns import Way, in_turns
@@ -71,17 +72,25 @@ def pieces(edited: Edited, change: Change) -> tuple[bytes, bytes | None]:
     if any(name not in places for name in names):
         raise ModelError("the file does not hold the operators one by one")
     protos = [places[name] for name in names]
-    positions = set(change.positions)
     results = [t for node in gone for t in node.known_outputs]
-    outside = [t for t in results if t.name in subject.outputs or not set(subject.takers(t)) <= positions]
+    outside = _taken_outside(subject, change, results)
     old = _piece(edited, protos, [t for node in gone for t in node.known_inputs], outside or results, {})
-    if not change.after:
-        return old, None
+    return old, _new_piece(edited, change, protos, outside) if change.after else None
+
+
+def _taken_outside(subject: Subject, change: Change, results: Sequence[Tensor]) -> list[Tensor]:
+    """The results that operators beside those of a change take, or that are outputs."""
+    positions = set(change.positions)
+    return [t for t in results if t.name in subject.outputs or not set(subject.takers(t)) <= positions]
+
+
+def _new_piece(edited: Edited, change: Change, protos: Sequence[onnx.NodeProto], outside: Sequence[Tensor]) -> bytes:
+    """The operators that come as a model."""
     values = {} if change.values is None else dict(change.values(edited.read))
     made = {t.name for node in change.after for t in node.known_outputs}
     ends = [t for t in outside if t.name in made] or list(change.after[-1].known_outputs)
     taken = [t for node in change.after for t in node.known_inputs]
-    return old, _piece(edited, [edited.proto(node, protos) for node in change.after], taken, ends, values)
+    return _piece(edited, [edited.proto(node, protos) for node in change.after], taken, ends, values)
 
 
 def _piece(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flopwise.analyses.advice.units import Unit
+from flopwise.analyses.training.gradients import gradients
 from flopwise.graph import STORED, Node, Tensor
 from flopwise.operators.folding import Folding, fold
 from flopwise.operators.tables import row as operator
@@ -64,6 +65,15 @@ class Subject:
     def folding(self) -> Folding:
         """The operators that depend on stored tensors alone."""
         return fold(self.graph)
+
+    @functools.cached_property
+    def asks(self) -> frozenset[str] | None:
+        """Names of the tensors that ask for a gradient; None where no training step is counted."""
+        if self.profile.training is None:
+            return None
+        wrt = gradients(self.graph).wrt
+        places = [(node, number) for node, asked in zip(self.nodes, wrt, strict=True) for number in asked]
+        return frozenset(t.name for node, number in places if (t := node.inputs[number]) is not None)
 
     @functools.cached_property
     def dead(self) -> frozenset[int]:
@@ -182,3 +192,20 @@ def replaced(node: Node, tensors: Mapping[str, Tensor], name: str = "") -> Node:
     inputs = tuple(None if t is None else tensors.get(t.name, t) for t in node.inputs)
     outputs = tuple(None if t is None else tensors.get(t.name, t) for t in node.outputs)
     return Node(node.op, name or node.name, inputs, outputs, node.attrs, node.modules, node.origin, node.version)
+
+
+def moves_alone(node: Node, tensor: Tensor) -> bool:
+    """True where an operator only moves the elements of a tensor, which is its first input."""
+    return operator(node.op).moves and node.op != "Cast" and node.input(0).name == tensor.name
+
+
+def moved_in_type(subject: Subject, moved: Sequence[int], source: Tensor, end: Tensor) -> tuple[Node, ...]:
+    """Moves between two conversions, in the type that stands before and behind these."""
+    after, before = [], source
+    for position in moved:
+        node = subject.nodes[position]
+        old = node.output()
+        result = end if position == moved[-1] else Tensor(old.name, old.shape, source.dtype)
+        after.append(replaced(node, {node.input(0).name: before, old.name: result}))
+        before = result
+    return tuple(after)

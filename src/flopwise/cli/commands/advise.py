@@ -42,6 +42,7 @@ MODEL = ".onnx"
 @option("--threads", type=click.IntRange(1), help="Cores of a CPU in use; default: all, with --level 1.")
 @option("--keep-network", is_flag=True, help="Only changes after which the result is the same.")
 @option("--measure", is_flag=True, help="Run the largest same-result change of each rule, before and after, here.")
+@option("--train", is_flag=True, help="About a training step: both passes, and what is kept for the backward pass.")
 @option("--rules", is_flag=True, help="List the rules with their sources, and look at no model.")
 @option("--rule", type=Read(), metavar="FILE.py", multiple=True, help="Your own rule: RULE of a file, which is run.")
 @option("--show", type=click.IntRange(1), help="Show the operators of the change in line N of --by place.")
@@ -83,7 +84,7 @@ def command(
     if file is not None:
         models.refuse_directory(model, "a trace is of one model")
         reading["trace"] = file
-    keys = ("device", "threads", "keep_network", "measure")
+    keys = ("device", "threads", "keep_network", "measure", "train")
     if output is None:
         models.refuse_directory(model, "a model is written from one model")
         with Progress() as progress:

@@ -9,7 +9,7 @@ ADVICE: dict[str, Member] = {
     "model": MODEL,
     "environment": (
         By("text|integer|number|null", "fact"),
-        "device, engine and level that times are computed for",
+        "device, engine and level that times are computed for; train of a training step",
     ),
     "advice": (
         [
@@ -19,6 +19,7 @@ ADVICE: dict[str, Member] = {
                 "kind": ("text", '"same" result, "other" network that is to be retrained, or "run": how it is run'),
                 "macs_saved": ("integer", "multiply-accumulates less"),
                 "bytes_saved": ("integer", "bytes less"),
+                "kept_bytes_saved": ("integer|null", "bytes less that are kept for the backward pass (--train)"),
                 "time_saved_ns": ("integer|null", "time less by the roofline of the executed graph"),
                 "time_share": ("number|null", "the same as a share of the whole"),
                 "measured_share": (

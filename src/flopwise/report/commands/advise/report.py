@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from flopwise.analyses.advice.advice import Advice, Suggestion, by_rule
+from flopwise.analyses.advice.advice import Advice, Suggestion, by_rule, dominated
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
 from flopwise.report.sheet.listing import model_name
@@ -36,6 +36,7 @@ COLUMNS: dict[str, Field[Suggestion]] = {
         Field(Head("text", "why", "text", 2, prose=True), lambda each: each.text, "why, with its figure"),
         Field(Head("macs", "MACs", "number", 3), lambda each: each.saved.macs, "multiply-adds that it saves"),
         Field(Head("bytes", "bytes", "bytes", 3), lambda each: each.saved.nbytes, "bytes read or written less"),
+        Field(Head("kept", "kept", "bytes", 3), lambda each: each.saved.kept, "bytes kept less for the backward pass"),
         Field(Head("time_ns", "ns", "number", 3), _nanoseconds, "nanoseconds by the roofline"),
         Field(Head("time", "time", "text", 3), _time, "the same, to be read"),
         Field(
@@ -50,6 +51,12 @@ COLUMNS: dict[str, Field[Suggestion]] = {
         Field(Head("source", "source", "text", 9, prose=True), lambda each: each.rule.source, "who says so"),
     )
 }
+
+
+def _environment(environment: Mapping[str, object]) -> list[str]:
+    """Device, engine, level and threads, in words."""
+    words = {"level": "level {}", "threads": "{} thread" if environment.get("threads") == 1 else "{} threads"}
+    return [words.get(key, "{}").format(value) for key, value in environment.items()]
 
 
 def advise_report(
@@ -76,20 +83,29 @@ def advise_report(
             return [COLUMNS[key] for key in columns]
         timed = any(each.whole.ns for each in advice.suggestions)
         measured = any(each.measured_share is not None for each in advice.suggestions)
-        left = {"source", "time_ns", *([] if timed else ["time"]), *([] if measured else ["measured"])}
+        trained = any(each.whole.kept for each in advice.suggestions)
+        absent = {"time": not timed, "measured": not measured, "kept": not trained}
+        left = {"source", "time_ns", *(key for key, missing in absent.items() if missing)}
         return [field for key, field in COLUMNS.items() if key not in ({"time"} if format.data else left)]
 
     def sheet(format: Format, look: Look) -> Sheet:
+        better = {} if by == "place" or format.data else dominated(advice.suggestions)
         every = advice.suggestions if by == "place" else by_rule(advice.suggestions)
-        lines = every[:top]
-        hidden = len(every) - len(lines)
-        notes = [*([f"{hidden} more: leave --top out"] if hidden else []), *advice.notes]
+        shorter = [each for each in every if each.rule.name not in better]
+        lines = shorter[:top]
+        hidden = len(shorter) - len(lines)
+        others = [
+            f"in place of {better[each.rule.name]}: {each.rule.name}, {100 * each.share:.1f} % (--by place lists it)"
+            for each in every
+            if each.rule.name in better
+        ]
+        notes = [*others, *([f"{hidden} more: leave --top out"] if hidden else []), *advice.notes]
         overlap = ["what saves overlaps: figures of several lines do not add up"] if len(lines) > 1 else []
         return Sheet.of(
             shown(format) if lines or format.data else [],
             lines,
             verdict="" if lines else "nothing to advise",
-            about=(model_name(advice.profile, look), *look.texts(map(str, advice.environment.values()))),
+            about=(model_name(advice.profile, look), *look.texts(_environment(advice.environment))),
             notes=look.texts([*overlap, *notes]),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 #: The paper measures what goes with ReLU and shortcut: 20 % of a bottleneck. Below half of that it is no advice.
 LEAST = 0.1
+
+#: Operators that are named, those that move most.
+NAMED = 3
 
 #: Element-wise operators that are neither activations nor shortcuts.
 OTHERS = frozenset({"BatchNormalization", "Cast"})
@@ -30,7 +34,11 @@ def find(subject: Subject) -> Iterator[Change]:
     positions = tuple(p for p, node in subject.live() if row(node.op).in_place and node.op not in OTHERS)
     moved, whole = sum(rows.get(id(subject.nodes[p]), 0) for p in positions), sum(rows.values())
     if whole and moved >= LEAST * whole:
-        yield Change(positions, f"{len(positions)} element-wise passes move {moved / whole:.0%} of all bytes")
+        by_operator: Counter[str] = Counter()
+        for p in positions:
+            by_operator[bare(subject.nodes[p].op)] += rows.get(id(subject.nodes[p]), 0)
+        names = ", ".join(op for op, _ in by_operator.most_common(NAMED))
+        yield Change(positions, f"{len(positions)} element-wise passes ({names}) move {moved / whole:.0%} of all bytes")
 
 
 def applies(roof: Roof) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flopwise.analyses.advice.attention import pairs_used
 from flopwise.analyses.advice.rule import Change, Rule
 from flopwise.analyses.advice.subject import Subject
 from flopwise.analyses.needed.needed import logits_of
 from flopwise.graph import Node, Tensor
-from flopwise.memory.attention import is_fused, unfused_attention
+from flopwise.memory.attention import Unfused, is_fused, unfused_attention
 from flopwise.rows import Row
 
 
@@ -32,17 +33,24 @@ def find(subject: Subject) -> Iterator[Change]:
 
 def _sees_all(subject: Subject) -> bool:
     """True for an encoder: each position sees those behind it, so that it does not generate."""
-    rows = [each for each in subject.profile.rows if is_fused(each.node) and each.macs]
+    fused = [each for each in subject.profile.rows if is_fused(each.node) and each.macs]
     unfused = [each for each in unfused_attention(subject.graph) if each.pairs]
-    if not rows and not unfused:
+    if not fused and not unfused:
         return False
-    return all(map(_beyond_causal, rows)) and all(u.left is None and not u.causal for u in unfused)
+    return all(map(_fused_beyond_causal, fused)) and all(_beyond_causal(subject, each) for each in unfused)
 
 
-def _beyond_causal(attention: Row) -> bool:
+def _fused_beyond_causal(attention: Row) -> bool:
     """True where a mask leaves more pairs than a causal one does."""
     queries = int(attention.node.input(0).dims[-2])
     return 2 * queries * (attention.needed_macs or 0) > (queries + 1) * (attention.macs or 0)
+
+
+def _beyond_causal(subject: Subject, attention: Unfused) -> bool:
+    """The same of an attention operator by operator; a mask that follows from positions counts as causal."""
+    queries = int(subject.nodes[attention.scores[0]].output().dims[-2])
+    used = pairs_used(subject, attention)
+    return attention.causal is None and 2 * queries * used > (queries + 1) * attention.pairs
 
 
 RULE = Rule(
@@ -51,4 +59,5 @@ RULE = Rule(
     exactness="same",
     source="arithmetic: of generation; training and perplexity need all positions. transformers: logits_to_keep",
     find=find,
+    trained=False,
 )

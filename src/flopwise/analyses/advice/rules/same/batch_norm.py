@@ -56,4 +56,5 @@ RULE = Rule(
     exactness="same",
     source="arithmetic, up to rounding; onnxruntime does it from level basic on, PyTorch without a compiler never",
     find=find,
+    trained=False,
 )

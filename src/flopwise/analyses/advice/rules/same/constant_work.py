@@ -15,20 +15,11 @@ def find(subject: Subject) -> Iterator[Change]:
 
     Weights that are dequantised or widened stay as they are: to store the result would move more bytes, not fewer.
     """
-    kept: set[str] = set()
     groups: dict[str, list[int]] = {}
     behind: dict[str, list[int]] = {}
     folded = subject.folding.positions
-    for position, node in enumerate(subject.nodes):
-        if position not in folded or node.within or all(t.kind in STORED for t in node.known_outputs):
-            continue
-        names = {t.name for t in node.known_inputs}
-        if "dequantizes" in row(node.op).effects or names & kept or _widens(node):
-            kept.update(t.name for t in node.known_outputs)
-            continue
-        if "shape query" in row(node.op).effects:
-            continue
-        before = [p for name in names for p in behind.get(name, ())]
+    for position, node in _arithmetic(subject):
+        before = [p for t in node.known_inputs for p in behind.get(t.name, ())]
         for tensor in node.known_outputs:
             behind[tensor.name] = [*dict.fromkeys([*before, position])]
             if any(taker not in folded for taker in subject.takers(tensor)) or tensor.name in subject.outputs:
@@ -39,6 +30,21 @@ def find(subject: Subject) -> Iterator[Change]:
         seen.update(new)
         if new:
             yield Change(new, "it depends on stored tensors alone: store the result", stored=True)
+
+
+def _arithmetic(subject: Subject) -> Iterator[tuple[int, Node]]:
+    """The operators on stored tensors alone, with their positions, but for what widens them or asks for a shape."""
+    wide: set[str] = set()
+    for position, node in enumerate(subject.nodes):
+        if position not in subject.folding.positions or node.within:
+            continue
+        if all(t.kind in STORED for t in node.known_outputs):
+            continue
+        effects = row(node.op).effects
+        if "dequantizes" in effects or not wide.isdisjoint(t.name for t in node.known_inputs) or _widens(node):
+            wide.update(t.name for t in node.known_outputs)
+        elif "shape query" not in effects:
+            yield position, node
 
 
 def _widens(node: Node) -> bool:
@@ -58,4 +64,5 @@ RULE = Rule(
     exactness="same",
     source="arithmetic (constant folding); onnxruntime does it from level basic on, PyTorch without a compiler never",
     find=find,
+    trained=False,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from flopwise.analyses.advice.rule import Change, Rule
@@ -75,29 +75,14 @@ def _divided(
 
 
 def _changes(subject: Subject, statistics: _Statistics, quotient: Tensor, divided: tuple[int, ...]) -> Iterator[Change]:
-    source, positions = statistics.squared, [*statistics.positions, *divided]
-    centred = subject.maker(source)
-    mean = None
-    if centred is not None and centred[1].op == "Sub":
-        mean = subject.maker(centred[1].input(1))
-    if mean is not None and centred is not None and _is_mean(subject, mean[1]):
-        source = centred[1].input(0)
-        positions += [mean[0], centred[0]]
-        if mean[1].input(0).name != source.name:
-            return
-    centring = source is not statistics.squared
-    factors: list[Tensor] = []
-    end = quotient
-    for op in ("Mul", "Add") if centring else ("Mul",):
-        following = subject.only_taker(end)
-        other = None
-        if following is not None and following[1].op == op:
-            other = next((t for t in following[1].known_inputs if t.name != end.name), None)
-        if following is None or other is None or not subject.stored(other) or other.shape != source.dims[-1:]:
-            break
-        factors.append(other)
-        positions.append(following[0])
-        end = following[1].output()
+    """One normalisation in place of the operators; none where others take what lies between."""
+    centred = _centring(subject, statistics.squared)
+    if centred is None:
+        return
+    source, before = centred
+    centring = bool(before)
+    factors, behind, end = _scaling(subject, quotient, source, ("Mul", "Add") if centring else ("Mul",))
+    positions = [*statistics.positions, *divided, *before, *behind]
     last = [p for p in positions if end.name in {t.name for t in subject.nodes[p].known_outputs}]
     if not factors or not all(p in last or subject.is_private(p, positions) for p in positions):
         return
@@ -107,6 +92,40 @@ def _changes(subject: Subject, statistics: _Statistics, quotient: Tensor, divide
     after = Node(op, f"{end.name}.norm", (source, *factors), (end,), attributes, version=version)
     text = f"{len(positions)} passes over {source.numel:,} elements, in place of one {op}"
     yield Change(tuple(sorted(positions)), text, (after,))
+
+
+def _centring(subject: Subject, squared: Tensor) -> tuple[Tensor, tuple[int, ...]] | None:
+    """The tensor whose mean is taken off, and the positions of the operators that do it: () where none is.
+
+    None where the mean of another tensor is taken off.
+    """
+    centred = subject.maker(squared)
+    if centred is None or centred[1].op != "Sub":
+        return squared, ()
+    mean, source = subject.maker(centred[1].input(1)), centred[1].input(0)
+    if mean is None or not _is_mean(subject, mean[1]):
+        return squared, ()
+    return (source, (mean[0], centred[0])) if mean[1].input(0).name == source.name else None
+
+
+def _scaling(
+    subject: Subject, quotient: Tensor, source: Tensor, ops: Sequence[str]
+) -> tuple[list[Tensor], list[int], Tensor]:
+    """The stored rows that a quotient is multiplied by and that are added, where this is done, and the last result."""
+    factors: list[Tensor] = []
+    positions: list[int] = []
+    end = quotient
+    for op in ops:
+        following = subject.only_taker(end)
+        if following is None or following[1].op != op:
+            break
+        other = next((t for t in following[1].known_inputs if t.name != end.name), None)
+        if other is None or not subject.stored(other) or other.shape != source.dims[-1:]:
+            break
+        factors.append(other)
+        positions.append(following[0])
+        end = following[1].output()
+    return factors, positions, end
 
 
 RULE = Rule(
