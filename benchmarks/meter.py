@@ -250,10 +250,10 @@ def measured(name: str, shapes: int) -> str:
 
 
 def overhead(name: str, pairs: int = 200) -> str:
-    """The line of one model in a training loop: processor time of a step, and what a meter that watches it adds.
+    """The line of one model in a training loop: processor time of a step, and what a meter that watches it takes of it.
 
-    Steps with and without the meter take turns, because a meter alone, asked at once again, finds everything in the
-    processor's caches.
+    The meter's time is taken between steps, because one that is asked at once again finds everything in the
+    processor's caches. Steps with and without it take turns, too: their difference has what hooks cost the model.
     """
     build, batch = CASES[name]
     model, chance = build(), random.Random(name)
@@ -262,9 +262,13 @@ def overhead(name: str, pairs: int = 200) -> str:
     args, kwargs = (inputs, {}) if isinstance(inputs, list) else ([], inputs)
     optimizer = torch.optim.SGD(model.parameters(), 1e-4)
 
+    inside: list[float] = []
+
     def step(watched: bool) -> float:
         if watched:
             steps.start()
+            ((key, hook),) = model._forward_pre_hooks.items()
+            model._forward_pre_hooks[key] = timed(hook)
         start = time.thread_time()
         result: Any = model(*args, **kwargs)
         loss = result.loss if hasattr(result, "loss") else result.square().mean()
@@ -275,8 +279,17 @@ def overhead(name: str, pairs: int = 200) -> str:
         steps.stop()
         return spent
 
+    def timed(hook: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: Any) -> None:
+            start = time.thread_time()
+            hook(*arguments)
+            inside.append(time.thread_time() - start)
+
+        return call
+
     for watched in (True, False) * 5:
         step(watched)
+    inside.clear()
     times = [(step(True), step(False)) if pair % 2 else (step(False), step(True))[::-1] for pair in range(pairs)]
     steps.start()
     ((_, hook),) = model._forward_pre_hooks.items()
@@ -290,8 +303,9 @@ def overhead(name: str, pairs: int = 200) -> str:
     low, middle, high = (added[len(added) * part // 100] for part in (25, 50, 75))
     weights = len([*model.parameters()])
     return (
-        f"{name:12} {weights:4} weights  step {plain / 1e3:6.1f} ms  adds {middle:6.1f} us ({middle / plain:+.3%}; "
-        f"half of the pairs {low:.0f} to {high:.0f})  at once again {_middle(alone):.1f} us"
+        f"{name:12} {weights:4} weights  step {plain / 1e3:6.1f} ms  meter {_middle(inside):6.1f} us "
+        f"({_middle(inside) / plain:.3%})  step with it less one without {middle:6.1f} us (half of the pairs {low:.0f} "
+        f"to {high:.0f})  at once again {_middle(alone):.1f} us"
     )
 
 

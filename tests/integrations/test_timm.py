@@ -14,7 +14,7 @@ timm = pytest.importorskip("timm")
 
 from tests.integrations.nets import RATES  # noqa: E402
 from timm.optim import create_optimizer_v2  # noqa: E402
-from timm.utils import AverageMeter, update_summary  # noqa: E402
+from timm.utils import AverageMeter  # noqa: E402
 
 import flopwise  # noqa: E402
 from flopwise.integrations import timm as integration  # noqa: E402
@@ -35,14 +35,14 @@ def train_one_epoch(model: Any, optimizer: Any) -> dict[str, float]:
 def test_twenty_steps(tmp_path: Path) -> None:
     model = timm.create_model("test_byobnet", num_classes=5)
     optimizer = create_optimizer_v2(model, "sgd", lr=1e-4)
-    flops = integration.attach(model, keep=False)
+    own = timm.utils.update_summary
+    steps = integration.attach(model, keep=False)
     summary = tmp_path / "summary.csv"
     for epoch in range(2):
         train_metrics = train_one_epoch(model, optimizer)
-        train_metrics.update(flops.columns())
         with torch.no_grad():
             model(torch.rand(4, 3, 32, 32))
-        update_summary(epoch, train_metrics, {"top1": 0.0}, filename=str(summary), write_header=epoch == 0)
+        timm.utils.update_summary(epoch, train_metrics, {"top1": 0.0}, filename=str(summary), write_header=epoch == 0)
     profile = flopwise.profile(model, torch.rand(2, 3, 32, 32), train=True)
     lines = [*csv.DictReader(summary.open())]
     assert len(lines) == 2
@@ -50,5 +50,6 @@ def test_twenty_steps(tmp_path: Path) -> None:
         assert float(line["train_flops"]) == profile.total("flops") + profile.total("backward_flops")
         assert set(line) >= {f"train_{name}" for name in RATES}
         assert float(line["train_samples_per_s"]) == pytest.approx(2 / float(line["train_step_s"]))
-    flops.stop()
+    steps.stop()
+    assert timm.utils.update_summary is own
     assert not model._forward_pre_hooks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from flopwise.analyses.meter.cost import Cost
     from flopwise.analyses.meter.rates import Rates
     from flopwise.analyses.timing.device import Device
-
-#: Shapes of batches that are remembered, at most.
-REMEMBERED = 1 << 16
 
 
 class Meter:
@@ -67,7 +63,8 @@ class Meter:
         """
         if not is_module(model):
             raise InputError(f"Meter(model=...): expected a module of PyTorch, not {described(model)}")
-        from flopwise.analyses.meter.counting import Counter
+        from flopwise.analyses.meter.batch import called_with
+        from flopwise.analyses.meter.costs import Costs
         from flopwise.analyses.meter.program import Program
         from flopwise.analyses.meter.rates import device_named
         from flopwise.api.bound import products_dtype
@@ -80,19 +77,21 @@ class Meter:
         self._device = None if device is None else device_named(device)
         shown = _shown if progress is None else progress
         self._program = Program(_written(self.model), train, keep, frozenset(ignore), shown)
-        self._counter = Counter(self._program)
-        self._known: dict[Any, Cost] = {}
+        self._costs, self._called_with = Costs(self._program), called_with
         self._restore: Callable[[], None] | None = None
-        self._busy = False
         #: The cost of the last ``step``, or of all calls in the last ``with`` block; None before the first.
         self.cost: Cost | None = None
-        #: Seconds that formulas and profiles have taken so far.
-        self.seconds = 0.0
-        #: The element type of the products in the last call, where nobody gave one.
+        #: The element type that autocast rounds products to, where it does; of the first call since rates were read.
         self._seen_dtype: str | None = None
+        self._looks_for_autocast = self._dtype is None
         if example_inputs is not None:
             self.step(example_inputs)
             self.cost = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that formulas and profiles have taken so far."""
+        return self._costs.seconds
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -110,27 +109,8 @@ class Meter:
             ModelError: the model fails with it.
             InputError: it is no batch.
         """
-        self.cost = cost = self._cost(batch)
-        return cost
-
-    def _cost(self, batch: object) -> Cost:
-        from flopwise.analyses.meter.batch import called_with, counted, key_of, named
-
-        arguments = counted(named(*called_with(batch), self._program.names), self._program.ignored)
-        shapes = tuple([(name, key_of(value, name)) for name, value in arguments])
-        key = self._program.trained(), shapes
-        cost = self._known.get(key)
-        if cost is None:
-            self._program.look_again()
-            key = self._program.trained(), shapes
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
-            self._busy, start = True, time.perf_counter()
-            try:
-                cost = self._known[key] = self._counter.cost(batch)
-            finally:
-                self._busy = False
-                self.seconds += time.perf_counter() - start
+        args, kwargs = self._called_with(batch)
+        self.cost = cost = self._costs.of(args, kwargs)
         return cost
 
     def __enter__(self) -> Meter:
@@ -143,6 +123,7 @@ class Meter:
 
     def __exit__(self, *error: object) -> None:
         """Stop counting; ``cost`` is that of all calls."""
+        self._costs.look()
         if self._restore is not None:
             self._restore()
             self._restore = None
@@ -150,28 +131,42 @@ class Meter:
     def watch(
         self,
         called: Callable[[Cost | None], None],
-        batch: Callable[[tuple[Any, ...], dict[str, Any]], Any] = lambda *arguments: arguments,
+        batch: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None,
     ) -> Callable[[], None]:
         """Have each call of the model told with its cost, before it runs; returns what ends that.
 
+        Of a model of many weights a call looks at some for those that were frozen or thawed, and ``rates`` at all: a
+        change of few weights may count some batches late, which a note says.
+
         Args:
             called: is called with None for a call without gradients where the model trains.
-            batch: what is counted of the arguments of a call.
+            batch: what is counted of the arguments of a call; None: the arguments.
         """
         import torch
 
-        place = next((p.device.type for p in self.model.parameters()), "cpu")
+        costs, trains = self._costs, self._program.train
 
-        def call(args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
-            if self._busy:
+        def call(_: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
+            if costs.busy:
                 return
-            counts = torch.is_grad_enabled() or not self._program.train
-            if counts and self._dtype is None:
-                rounded = torch.is_autocast_enabled(place)
-                self._seen_dtype = str(torch.get_autocast_dtype(place)).removeprefix("torch.") if rounded else None
-            called(self._cost(batch(args, kwargs)) if counts else None)
+            if trains and not torch.is_grad_enabled():
+                called(None)
+                return
+            if self._looks_for_autocast:
+                self._look_for_autocast()
+            if batch is not None:
+                args, kwargs = self._called_with(batch(args, kwargs))
+            called(costs.of(args, kwargs, in_loop=True))
 
         return _watched(self.model, call)
+
+    def _look_for_autocast(self) -> None:
+        import torch
+
+        place = next((p.device.type for p in self.model.parameters()), "cpu")
+        rounded = torch.is_autocast_enabled(place)
+        self._seen_dtype = str(torch.get_autocast_dtype(place)).removeprefix("torch.") if rounded else None
+        self._looks_for_autocast = False
 
     def _add(self, cost: Cost | None) -> None:
         if cost is not None:
@@ -212,6 +207,8 @@ class Meter:
             raise InputError("nothing was counted yet")
         if not seconds > 0:
             raise InputError(f"rates(seconds={seconds}): give the seconds that it took")
+        self._costs.look()
+        self._looks_for_autocast = self._dtype is None
         peak = self.device.rated(self.dtype)
         if peak is None:
             self._program.remark(f"no peak for {self.dtype} on {self.device.name!r}: no MFU; give device= or dtype=")
@@ -231,18 +228,17 @@ def _written(model: Any) -> Any:
     return model
 
 
-def _watched(model: nn.Module, called: Callable[[tuple[Any, ...], dict[str, Any]], None]) -> Callable[[], None]:
+def _watched(model: nn.Module, called: Callable[[object, tuple[Any, ...], dict[str, Any]], None]) -> Callable[[], None]:
     """Have each call of a module told; returns what ends it.
 
     A module that compiled itself (``model.compile()``) would have hooks compiled with it: its compiled call is wrapped.
     """
     compiled: Any = vars(model).get("_compiled_call_impl")
     if compiled is None:
-        handle = model.register_forward_pre_hook(lambda _, args, kwargs: called(args, kwargs), with_kwargs=True)
-        return handle.remove
+        return model.register_forward_pre_hook(called, with_kwargs=True).remove
 
-    def call(*args: object, **kwargs: Any) -> Any:
-        called(args, kwargs)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        called(model, args, kwargs)
         return compiled(*args, **kwargs)
 
     vars(model)["_compiled_call_impl"] = call

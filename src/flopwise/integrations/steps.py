@@ -30,14 +30,14 @@ class Steps:
         meter: Meter,
         accumulated: int = 1,
         skipped: int = SKIPPED,
-        batch: Callable[[tuple[Any, ...], dict[str, Any]], Any] = lambda *arguments: arguments,
+        batch: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None,
     ) -> None:
         """
         Args:
             meter: of the model.
             accumulated: batches of one step of the optimizer.
             skipped: batches at the beginning that do not count.
-            batch: what is counted of the arguments of a call.
+            batch: what is counted of the arguments of a call; None: the arguments.
         """
         self.batch = batch
         self.meter = meter
@@ -64,26 +64,26 @@ class Steps:
     def _open(self, now: float) -> None:
         """Forget all steps so far."""
         self._start = now
-        self._costs: Counter[Cost] = Counter()
+        self._costs: list[Cost] = []
         self._apart = self._waited = 0.0
         self._counting = self.meter.seconds
 
     def called(self, cost: Cost | None) -> None:
         """A batch of this cost is there; None: an evaluation has begun."""
-        now = time.perf_counter()
         if cost is None:
             if self._evaluating is None:
-                self._evaluating = now
+                self._evaluating = time.perf_counter()
             return
         self.last = cost
-        self._evaluated(now)
+        if self._evaluating is not None:
+            self._evaluated(time.perf_counter())
         if self.skipped >= 0:
             self.skipped -= 1
             if self.skipped >= 0:
                 return
             self._synchronize()
             self._open(time.perf_counter())
-        self._costs[cost] += 1
+        self._costs.append(cost)
 
     def _evaluated(self, now: float) -> None:
         """An evaluation has ended."""
@@ -125,7 +125,7 @@ class Steps:
             self._evaluating = now
         if not costs or seconds <= 0:
             return {}
-        cost = functools.reduce(operator.add, costs.elements())
+        cost = functools.reduce(operator.add, [cost * number for cost, number in Counter(costs).items()])
         steps = cost.batches / self.accumulated
         figures: dict[str, Any] = {"flops": cost.flops / steps, **self.meter.rates(seconds, cost).to_dict()}
         return {**figures, "step_s": seconds / steps, **({"wait_s": waited / steps} if waited else {})}

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 from typing import Any
 
-import timm  # noqa: F401 # the loop is that of its script
+import timm.utils
 
 from flopwise.api.meter import Meter
 from flopwise.integrations.steps import Steps
 
 
-def attach(model: object, accumulated: int = 1, **options: Any) -> Steps:
-    """The steps of a model, whose ``columns()`` are the figures since the last call.
+def attach(model: Any, accumulated: int = 1, **options: Any) -> Steps:
+    """The steps of a model, whose figures stand in every line that timm's training script writes.
 
-    In timm's script ``flops = attach(model)`` stands before the epochs, and ``train_metrics.update(flops.columns())``
-    after each: ``timm.utils.update_summary`` writes them into ``summary.csv``, and to W&B.
+    In the script ``attach(model)`` stands before the epochs. ``timm.utils.update_summary``, which writes the metrics of
+    an epoch into ``summary.csv`` and to W&B, then adds the figures of its steps to them, until ``stop()``.
 
     Args:
         model: the model, before or after ``torch.compile``.
         accumulated: batches of one step of the optimizer (``--grad-accum-steps``).
         options: of ``flopwise.Meter``.
     """
-    steps = Steps(Meter(model, **options), accumulated)
+    steps = _Summary(Meter(model, **options), accumulated)
     steps.start()
     return steps
+
+
+class _Summary(Steps):
+    """Steps whose figures timm writes."""
+
+    def start(self) -> None:
+        """Watch the model, and put the figures into summaries."""
+        super().start()
+        self._write = timm.utils.update_summary
+        timm.utils.update_summary = self._update
+
+    def stop(self) -> None:
+        """Leave the model and timm as they were."""
+        super().stop()
+        if timm.utils.update_summary == self._update:
+            timm.utils.update_summary = self._write
+
+    def _update(self, epoch: int, train_metrics: dict[str, float], *rest: Any, **named: Any) -> None:
+        self._write(epoch, {**train_metrics, **self.columns()}, *rest, **named)

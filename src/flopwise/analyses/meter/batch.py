@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy
 import torch
 from torch import Tensor
 
@@ -24,6 +23,9 @@ BORDERS, NUMBERS = "cu_seq", ("max_seq", "max_length", "num_items")
 
 #: Names of inputs that are remembered.
 REMEMBERED = 1 << 10
+
+#: Element types of masks, positions and borders.
+_WHOLE = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
 
 
 def called_with(batch: Any) -> tuple[list[Any], dict[str, Any]]:
@@ -73,6 +75,28 @@ def replaced(value: Any, name: str, make: Callable[[str, Any], Any]) -> Any:
     return make(name, Value(value))
 
 
+def key_of_call(
+    args: Sequence[Any], kwargs: Mapping[str, Any], names: Callable[[int], Sequence[str]], ignored: Container[str]
+) -> Hashable:
+    """A key of a batch, equal where costs are: see ``key_of``.
+
+    Args:
+        args: the positional arguments.
+        kwargs: the named ones.
+        names: gives the names of so many positional arguments.
+        ignored: arguments whose numbers change nothing in the cost.
+    """
+    key: list[Hashable] = []
+    for name, value in (*zip(names(len(args)), args, strict=True), *kwargs.items()):
+        if type(value) is Tensor:
+            key += (name, value.shape, value.dtype, value.requires_grad)
+            if steers(name):
+                key.append(said_by(name, value))
+        elif name not in ignored or not isinstance(value, (int, float)):
+            key += (name, key_of(value, name))
+    return tuple(key)
+
+
 def key_of(value: Any, name: str = "") -> Hashable:
     """A key of an argument, equal where costs are: the shapes and types of its tensors, which of them have gradients,
     its plain values, and the facts that the elements of masks, positions and borders state.
@@ -101,20 +125,23 @@ def said_by(name: str, tensor: Tensor) -> Any:
     Of a mask whether it has holes, of positions whether several sequences lie in a row, of borders the lengths. A
     tensor on another device than the CPU is not read, because the device would have to be waited for.
     """
-    if tensor.device.type != "cpu" or tensor.is_floating_point() or tensor.is_complex():
+    if type(tensor) is not Tensor or not tensor.is_cpu or tensor.dtype not in _WHOLE:
         return None
     if name.startswith(BORDERS):
         return tuple([end - start for start, end in itertools.pairwise(tensor.tolist())])
-    elements = tensor.numpy()  # whose reductions take less time than PyTorch's
+    if torch.equal(tensor, _plain("mask" in name, tensor.shape, tensor.dtype)):  # as most masks and positions are
+        return False
     if "mask" in name:
-        return not elements.all() if elements.dtype == bool else bool(elements.size) and not _is_positive(elements)
-    return tensor.dim() > 0 and bool(numpy.count_nonzero(elements[..., 1:] - elements[..., :-1] != 1))
+        return not tensor.all()
+    return tensor.dim() > 0 and tensor.dtype is not torch.bool and bool((tensor.diff() != 1).any())
 
 
-def _is_positive(elements: numpy.ndarray[Any, Any]) -> bool:
-    """True if no element is 0; elements below 0 are as good as those above."""
-    least = elements.min()
-    return bool(least > 0 or (least < 0 and elements.all()))
+@functools.lru_cache(64)
+def _plain(mask: bool, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+    """A mask without holes, or the positions of one sequence; the elements of one row at most take memory."""
+    if mask or not shape:
+        return torch.ones((), dtype=dtype).expand(shape)
+    return torch.arange(shape[-1]).to(dtype).expand(shape)
 
 
 def saying(name: str, fact: bool, shape: Sequence[int], dtype: torch.dtype) -> Tensor:

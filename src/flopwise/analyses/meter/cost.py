@@ -62,20 +62,32 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         """The cost of both together, as of batches whose gradients are accumulated."""
-        names = ("flops", "macs", "forward_flops", "backward_flops", "recomputed_flops", "bytes", "samples", "batches")
         return replace(
             self,
-            **{name: getattr(self, name) + getattr(other, name) for name in names},
+            **{name: getattr(self, name) + getattr(other, name) for name in _SUMS},
             saved_bytes=_sum(self.saved_bytes, other.saved_bytes),
             tokens=_sum(self.tokens, other.tokens),
             how=self.how if self.how == other.how else "both",
             exact=self.exact and other.exact,
         )
 
+    def __mul__(self, number: int) -> Cost:
+        """The cost of so many batches like this one."""
+        names = (*_SUMS, "saved_bytes", "tokens")
+        return replace(self, **{name: _product(getattr(self, name), number) for name in names})
+
     def to_dict(self) -> dict[str, Any]:
         """The figures by name."""
         names = [*self.__slots__, "hardware_flops"]
         return {name: getattr(self, name) for name in names}
+
+
+#: Figures of a cost that are always known.
+_SUMS = ("flops", "macs", "forward_flops", "backward_flops", "recomputed_flops", "bytes", "samples", "batches")
+
+
+def _product(figure: int | None, number: int) -> int | None:
+    return None if figure is None else figure * number
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

@@ -40,7 +40,7 @@ class Counter:
         tensors = leaves(arguments)
         kinds = tuple([(name, t.dtype, t.dim(), t.requires_grad) for name, t in tensors.items()])
         others = [*plain(counted(arguments, self.program.ignored))]
-        key = (self.program.trained(), kinds, *others)
+        key = (self.program.weights.look(), kinds, *others)
         how: How = "profile"
         if key in self.forms or not self._changes(key, others):
             if key not in self.forms:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,14 +11,14 @@ from torch import nn
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.meter.batch import called_with, replaced
 from flopwise.analyses.meter.cost import exact_of, figures_of_profile
+from flopwise.analyses.meter.weights import Weights
 from flopwise.conventions import get
 from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.readers.inputs import Value
 from flopwise.readers.torch.inputs.arguments import parameters_of
+from flopwise.readers.torch.inputs.making import position_name
 from flopwise.readers.torch.read import read_torch
-
-_TRAINED = operator.attrgetter("requires_grad")
 
 
 @dataclass
@@ -43,15 +42,15 @@ class Program:
         self.counting = Counting(get("flops"), train=self.train)
         #: The parameters of ``forward``.
         self.names = parameters_of(self.model)
-        self._weights = [*self.model.parameters()]
+        self.weights = Weights(self.model, self.train)
+        self._positions: dict[int, tuple[str, ...]] = {}
 
-    def trained(self) -> bytes:
-        """A byte for each weight, 1 if it has a gradient; none where no batch costs a backward pass."""
-        return bytes(map(_TRAINED, self._weights)) if self.train else b""
-
-    def look_again(self) -> None:
-        """Take the weights that the model has now: somebody may have added some, or put others in their place."""
-        self._weights = [*self.model.parameters()]
+    def positions(self, number: int) -> tuple[str, ...]:
+        """The names of so many positional arguments."""
+        names = self._positions.get(number)
+        if names is None:
+            names = self._positions[number] = tuple(position_name(self.names, place) for place in range(number))
+        return names
 
     def graph(self, inputs: Any) -> Graph:
         """The model's graph on some inputs."""
