@@ -146,7 +146,7 @@ class Meter:
 
         costs, trains = self._costs, self._program.train
 
-        def call(_: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
+        def count(_: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
             if costs.busy:
                 return
             if trains and not torch.is_grad_enabled():
@@ -154,11 +154,10 @@ class Meter:
                 return
             if self._looks_for_autocast:
                 self._look_for_autocast()
-            if batch is not None:
-                args, kwargs = self._called_with(batch(args, kwargs))
-            called(costs.of(args, kwargs, in_loop=True))
+            call = (args, kwargs) if batch is None else self._called_with(batch(args, kwargs))
+            called(costs.of(*call, in_loop=True))
 
-        return _watched(self.model, call)
+        return _watched(self.model, count)
 
     def _look_for_autocast(self) -> None:
         import torch

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import timm.utils
+from timm import utils
 
 from flopwise.api.meter import Meter
 from flopwise.integrations.steps import Steps
+
+#: What timm's script calls its functions by.
+_script: Any = utils
 
 
 def attach(model: Any, accumulated: int = 1, **options: Any) -> Steps:
@@ -32,14 +35,14 @@ class _Summary(Steps):
     def start(self) -> None:
         """Watch the model, and put the figures into summaries."""
         super().start()
-        self._write = timm.utils.update_summary
-        timm.utils.update_summary = self._update
+        self._write: Any = _script.update_summary
+        _script.update_summary = self._update
 
     def stop(self) -> None:
         """Leave the model and timm as they were."""
         super().stop()
-        if timm.utils.update_summary == self._update:
-            timm.utils.update_summary = self._write
+        if _script.update_summary == self._update:
+            _script.update_summary = self._write
 
     def _update(self, epoch: int, train_metrics: dict[str, float], *rest: Any, **named: Any) -> None:
         self._write(epoch, {**train_metrics, **self.columns()}, *rest, **named)

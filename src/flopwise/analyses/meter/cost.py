@@ -73,8 +73,12 @@ class Cost:
 
     def __mul__(self, number: int) -> Cost:
         """The cost of so many batches like this one."""
-        names = (*_SUMS, "saved_bytes", "tokens")
-        return replace(self, **{name: _product(getattr(self, name), number) for name in names})
+        return replace(
+            self,
+            **{name: number * getattr(self, name) for name in _SUMS},
+            saved_bytes=_product(self.saved_bytes, number),
+            tokens=_product(self.tokens, number),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The figures by name."""

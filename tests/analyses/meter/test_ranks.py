@@ -1,0 +1,94 @@
+"""The meter on one of several ranks: each counts the batches that it has, of the whole module, eager and sharded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+distributed = pytest.importorskip("torch.distributed")
+
+from torch import nn  # noqa: E402 - needs torch
+
+import flopwise  # noqa: E402
+
+pytestmark = [
+    pytest.mark.skipif(not distributed.is_available(), reason="PyTorch was built without torch.distributed"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+
+@pytest.fixture
+def mesh() -> Iterator[Any]:
+    """Four devices, of which three are not there: communication does nothing."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=4)
+    try:
+        yield init_device_mesh("cpu", (4,))
+    finally:
+        distributed.destroy_process_group()
+
+
+def network() -> nn.Module:
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16))
+
+
+def alike(model: nn.Module, mesh: Any) -> nn.Module:
+    return nn.parallel.DistributedDataParallel(model)
+
+
+def sharded(model: nn.Module, mesh: Any) -> nn.Module:
+    from torch.distributed.fsdp import fully_shard
+
+    for module in (model[0], model[2], model):
+        fully_shard(module, mesh=mesh)
+    return model
+
+
+def flat(model: nn.Module, mesh: Any) -> nn.Module:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    return FullyShardedDataParallel(model, device_id=torch.device("cpu"))
+
+
+def divided(model: nn.Module, mesh: Any) -> nn.Module:
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    return parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+
+
+@pytest.mark.parametrize("spread", [alike, sharded, flat, divided])
+def test_accumulated_batches_of_one_rank(spread: Callable[[nn.Module, Any], nn.Module], mesh: Any) -> None:
+    """Two batches of different sizes make one step, as gradients are accumulated."""
+    batches = [torch.rand(size, 16) for size in (3, 5)]
+    devices = 4 if spread is divided else 1
+    expected = flopwise.Meter(network(), batches[0], keep=False, device="H100 SXM")
+    cost = expected.step(batches[0]) + expected.step(batches[1])
+    model = spread(network(), mesh)
+    meter = flopwise.Meter(model, batches[0], keep=False, device="H100 SXM", devices=devices)
+    for _ in range(2):
+        with meter:
+            for batch in batches:
+                model(batch).sum().backward()
+        assert meter.cost is not None
+        assert (meter.cost.flops, meter.cost.macs, meter.cost.samples) == (cost.flops, cost.macs, 8)
+        assert meter.cost.batches == 2
+    alone = expected.rates(0.5, cost).mfu
+    assert alone
+    assert meter.rates(0.5).mfu == pytest.approx(alone / devices)
+
+
+def test_a_stage_of_a_pipeline_counts_its_own_part() -> None:
+    """A stage is a module of its own; those of all stages add up to the model."""
+    model, batch = network(), torch.rand(4, 16)
+    stages = [model[:2], model[2:]]
+    costs = []
+    for stage in stages:
+        costs.append(flopwise.Meter(stage, batch, keep=False).step(batch))
+        batch = stage(batch).detach().requires_grad_()
+    whole = flopwise.Meter(model, torch.rand(4, 16), keep=False).step(torch.rand(4, 16))
+    assert sum(cost.flops for cost in costs) == whole.flops
