@@ -283,13 +283,13 @@ def _executed(
         progress("optimising with onnxruntime")
         with executed(path, counted, options) as (subject, saved, names):
             whole = total(of_profile(subject.profile, place).values())
-            found = suggestions_of(subject, [r for r in chosen if r.of_executed], place, names, whole)
+            suggestions = suggestions_of(subject, [r for r in chosen if r.of_executed], place, names, whole)
             notes: list[str] = []
             if threads:
-                found, notes = _measured(saved, subject, found, threads, progress)
+                suggestions, notes = _measured(saved, subject, suggestions, threads, progress)
             own = Subject(counted, unit_of(place.device, level))
-            found += suggestions_of(own, [r for r in chosen if not r.of_executed], place, whole=whole)
-    return sorted(found, key=lambda each: -each.share), notes
+            suggestions += suggestions_of(own, [r for r in chosen if not r.of_executed], place, whole=whole)
+    return sorted(suggestions, key=lambda each: -each.share), notes
 
 
 def _convention(place: Place | None, train: bool = False) -> str:

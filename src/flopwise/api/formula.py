@@ -362,7 +362,7 @@ def _steps(request: _Request, options: TorchOptions) -> Subject:
     if "past" in lengths.symbols:
         first = step(request.model, FEW, 1, 1)
         short_state = {name: tuple(map(int, tensor.shape)) for name, tensor in first.state.items()}
-        wide = [size for size in windows(first.inputs) if size > lengths.apart["past"]]
+        wide = [size for size in windows(first.inputs) if size > lengths.distinct["past"]]
         if wide:
             after = max(wide) + FEW
             state = step(request.model, after, 1, 1).state

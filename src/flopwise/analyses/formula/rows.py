@@ -75,8 +75,8 @@ def termed(rows: Sequence[Row]) -> list[Row]:
     def figures_of(row: Row) -> dict[str, Any]:
         figures: dict[str, Any] = {}
         for key in FIGURES:
-            held = getattr(row, key)
-            figures[key] = None if held is None else term(held)
+            figure = getattr(row, key)
+            figures[key] = None if figure is None else term(figure)
         for key in (*CLASSES, *AGAIN):
             classes = getattr(row, key)
             figures[key] = None if classes is None else Counts(*[cast(int, term(c)) for c in classes])

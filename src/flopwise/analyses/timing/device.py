@@ -228,8 +228,8 @@ class Device:
     @checked
     def level_of(self, nbytes: int) -> str:
         """The smallest cache that can hold so many bytes, "dram" when none can."""
-        held = [c for c in self.caches if c.nbytes >= nbytes]
-        return min(held, key=lambda c: LEVELS.index(c.level)).level if held else "dram"
+        wide = [c for c in self.caches if c.nbytes >= nbytes]
+        return min(wide, key=lambda c: LEVELS.index(c.level)).level if wide else "dram"
 
     def with_peaks(self, peaks: tuple[Peak, ...]) -> Device:
         """The device with further figures."""

@@ -284,9 +284,9 @@ class Store:
             other = environment_of(facts)
             if other.facts["machine"] == own.facts["machine"] and other.id != own.id and best:
                 engine = other.facts["engine"]
-                many = "" if engine.get("threads") == 1 else "s"
+                plural = "" if engine.get("threads") == 1 else "s"
                 label = f"{engine.get('name')} {engine.get('version')}, {engine.get('level')}"
-                others.append((f"{label}, {engine.get('threads')} thread{many}", float(best)))
+                others.append((f"{label}, {engine.get('threads')} thread{plural}", float(best)))
         return tuple(others)
 
     @contextlib.contextmanager

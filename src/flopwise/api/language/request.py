@@ -185,8 +185,8 @@ def _beside_its_model(guess: Inference, program: LanguageProgram, head: Any) -> 
     tensors = {name: head.get_parameter(name) for name in shared_tensors(head)}
     shared = sum(tensor.numel() * program.widths.get(name, tensor.element_size()) for name, tensor in tensors.items())
     own, memory = guess.weight_bytes - round(shared), guess.memory
-    kept = None if memory is None else replace(memory, weight_bytes=own)
-    return replace(guess, name=f"a head of {guess.name} (MTP)", weight_bytes=own, memory=kept)
+    memory = None if memory is None else replace(memory, weight_bytes=own)
+    return replace(guess, name=f"a head of {guess.name} (MTP)", weight_bytes=own, memory=memory)
 
 
 def _placed(
@@ -236,8 +236,8 @@ def _placed(
     notes = plain.notes
     if splits:
         assumed = _assumed(best.split, result.batch), _repeated(result.divisible, best.split.tp)
-        apart = ["times of splits are those without the encoders of images and sound"] if result.media else []
-        notes = (*notes, *assumptions_of_links(device), *itertools.chain(*assumed), *apart)
+        encoders = ["times of splits are those without the encoders of images and sound"] if result.media else []
+        notes = (*notes, *assumptions_of_links(device), *itertools.chain(*assumed), *encoders)
     return replace(plain, serving=best, splits=splits, notes=notes)
 
 

@@ -423,10 +423,10 @@ def _latex(formula: Formula, choice: Choice, look: Look) -> Iterator[str]:
     figures = [f for f in choice.shown(OF_LINE, formula) if f not in WHOLE]
     lines = []
     for group in groups:
-        many = f" ({len(group.rows)} layers)" if len(group.rows) > 1 else ""
+        layers = f" ({len(group.rows)} layers)" if len(group.rows) > 1 else ""
         for figure in figures:
             of = f", {_title(figure, formula, look)}" if len(figures) > 1 else ""
-            lines.append((look.text((group.name or "model") + many + of), formula, group, figure))
+            lines.append((look.text((group.name or "model") + layers + of), formula, group, figure))
     if lines:
         yield from _aligned(lines, choice)
 

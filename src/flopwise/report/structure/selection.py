@@ -32,14 +32,14 @@ def selected(profile: Profile, words: Sequence[str]) -> tuple[Row, ...]:
     for word in words:
         lowered = word.lower()
         own: Sequence[Collection[str]] = kinds if lowered in KIND_WORDS else names
-        fitting = {index for index, known in enumerate(own) if any(_fits(name, lowered) for name in known)}
+        fitting = {index for index, words_of_layer in enumerate(own) if any(_fits(w, lowered) for w in words_of_layer)}
         if not fitting and lowered in KIND_WORDS:
-            there = dict.fromkeys(name for known in kinds for name in known)
+            there = dict.fromkeys(name for each in kinds for name in each)
             raise InputError(f"--only {word}: no layer does work of this kind; the kinds here: {', '.join(there)}")
         if not fitting:
-            near = did_you_mean(lowered, {name for known in names for name in known} | {*KIND_WORDS})
-            known = f"operators, layers, paths and classes of modules, and {', '.join(KIND_WORDS)}"
-            raise InputError(f"--only {word}: fits no layer{near or ';'} known: {known}")
+            near = did_you_mean(lowered, {name for each in names for name in each} | {*KIND_WORDS})
+            choices = f"operators, layers, paths and classes of modules, and {', '.join(KIND_WORDS)}"
+            raise InputError(f"--only {word}: fits no layer{near or ';'} known: {choices}")
         chosen |= fitting
     return tuple(row for index, row in enumerate(profile.rows) if index in chosen)
 

@@ -123,9 +123,9 @@ def _linear_terms(target: Vector, vectors: Mapping[Term, Vector]) -> Iterator[Te
     items = list(vectors.items())
     for i, (one, own) in enumerate(items):
         for two, other in items[:i]:
-            apart = {t - a - b for t, a, b in zip(target, own, other, strict=True)}
-            if len(apart) == 1:
-                yield add_up((one, two, apart.pop()))
+            rests = {t - a - b for t, a, b in zip(target, own, other, strict=True)}
+            if len(rests) == 1:
+                yield add_up((one, two, rests.pop()))
             both = tuple(a * b for a, b in zip(own, other, strict=True))
             if (line := _linear(both, target)) is not None:
                 yield _on_line(one * two, line)

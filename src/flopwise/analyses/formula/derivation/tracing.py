@@ -61,9 +61,9 @@ class Tracing:
         self.followed = self.trace(None, self.fixed)
         self.base = self.followed.base
         self.fault = fault(self.base)
-        held = self.followed.loops
+        loops = self.followed.loops
         #: The loops of the program over sizes; None where it has none.
-        self.loops: Loops | None = held if held is not None and held.turns else None
+        self.loops: Loops | None = loops if loops is not None and loops.turns else None
         self.propagate(None)
         self.scales = scales(self.names, self.guards.reasons, self.first)
         for guard, names, why in self.conditions.guards:

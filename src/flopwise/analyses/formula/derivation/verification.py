@@ -94,8 +94,8 @@ class Verification(Tracing):
         self.learn(point, reading)
         wrong = self.differing(point, reading)
         for other in self.compared:
-            held = self.readings.at(other) if other != point and self.inside(other) else None
-            wrong |= self.differing(other, held) if held is not None else set()
+            graph = self.readings.at(other) if other != point and self.inside(other) else None
+            wrong |= self.differing(other, graph) if graph is not None else set()
         return wrong
 
     def learn(self, point: Point, reading: Graph) -> None:
@@ -204,8 +204,8 @@ class Verification(Tracing):
             return 0
         last = -1
         for step in NEAR if near and len(self.rows) <= MANY and self.readings.subject.start is None else ():
-            apart = enumerate(names, step)  # different ones, which tell what follows from which
-            places = {**hint, **{n: min(corner[n] + more, max(hint[n], corner[n])) for more, n in apart}}
+            steps = enumerate(names, step)  # different ones, which tell what follows from which
+            places = {**hint, **{n: min(corner[n] + more, max(hint[n], corner[n])) for more, n in steps}}
             taken = self.conditions.broken(places) is None and self.take(self.sizes(places)) is not None
             last = step if taken and not self._holds(places) else last
         return last

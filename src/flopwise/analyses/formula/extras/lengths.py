@@ -72,7 +72,7 @@ class Lengths:
         return {kind: size for kind, size in self.sizes.items() if isinstance(size, str)}
 
     @property
-    def apart(self) -> Mapping[str, int]:
+    def distinct(self) -> Mapping[str, int]:
         """Sizes that lie apart, of batch, past and new tokens."""
         fits = (a for a in APART[self.small :] if self.longest is None or a["past"] + a["new"] <= self.longest)
         return next(fits, APART[-1])
@@ -80,12 +80,12 @@ class Lengths:
     @property
     def hints(self) -> dict[str, int]:
         """Sizes that lie apart, by symbol."""
-        return {name: self.apart[kind] for kind, name in self.symbols.items()}
+        return {name: self.distinct[kind] for kind, name in self.symbols.items()}
 
     @property
     def tried(self) -> dict[str, Sequence[int]]:
         """Sizes at which programs may take other ways, by symbol."""
-        first = self.apart if self.small else {kind: sizes[0] for kind, sizes in TRIED.items()}
+        first = self.distinct if self.small else {kind: sizes[0] for kind, sizes in TRIED.items()}
         return {name: (first[kind], *TRIED[kind][1:]) for kind, name in self.symbols.items()}
 
     def fixed(self, point: Point) -> Lengths:
@@ -103,27 +103,27 @@ class Lengths:
     def shapes(
         self,
         inputs: Iterable[Tensor],
-        few: Mapping[str, Shape] = MappingProxyType({}),
-        many: Mapping[str, Shape] = MappingProxyType({}),
+        short: Mapping[str, Shape] = MappingProxyType({}),
+        long: Mapping[str, Shape] = MappingProxyType({}),
     ) -> list[OpenShape]:
         """The shapes of inputs at ``hints``, in the symbols.
 
         Args:
             inputs: the inputs at these sizes.
-            few: the shapes of the state after few tokens, which say what is a window that is full.
-            many: the same after more tokens than any window holds.
+            short: the shapes of the state after few tokens, which say what is a window that is full.
+            long: the same after more tokens than any window holds.
         """
-        apart = self.apart
-        names: dict[int, Any] = {apart[kind]: symbol(name) for kind, name in self.symbols.items()}
+        sizes = self.distinct
+        names: dict[int, Any] = {sizes[kind]: symbol(name) for kind, name in self.symbols.items()}
         past, new = (
-            (apart[kind], symbol(size)) if isinstance(size, str) else (size, size)
+            (sizes[kind], symbol(size)) if isinstance(size, str) else (size, size)
             for kind, size in (("past", self.sizes["past"]), ("new", self.sizes["new"]))
         )
         names.setdefault(past[0] + new[0], past[1] + new[1])
 
         def term(size: int, before: int | None, after: int | None) -> Any:
             if before == FEW and "past" in self.symbols:
-                window = size if before < size < apart["past"] else after if size == apart["past"] else None
+                window = size if before < size < sizes["past"] else after if size == sizes["past"] else None
                 if window is not None:
                     return least(symbol(self.symbols["past"]), window)
             return names.get(size, size)
@@ -131,6 +131,6 @@ class Lengths:
         shapes: list[OpenShape] = []
         for tensor in inputs:
             unknown = (None,) * len(tensor.dims)
-            dims = zip(tensor.dims, few.get(tensor.name, unknown), many.get(tensor.name, unknown), strict=True)
+            dims = zip(tensor.dims, short.get(tensor.name, unknown), long.get(tensor.name, unknown), strict=True)
             shapes.append((tensor.name, tensor.dtype, tuple([term(int(size), b, a) for size, b, a in dims])))
         return shapes

@@ -112,7 +112,7 @@ def collapsed(rows: Sequence[Row], graph: Graph, loops: Loops, scales: Mapping[s
     places = {id(node): place for place, node in enumerate(graph.nodes)}
     times = [substituted(term(turns), scales) for turns in loops.turns]
     inner: dict[int, dict[int, list[Row]]] = {}
-    kept: list[Row] = []
+    rest: list[Row] = []
     for row in rows:
         place = places.get(id(row.node), len(loops.of))
         turn = loops.of[place] if place < len(loops.of) else None
@@ -120,16 +120,16 @@ def collapsed(rows: Sequence[Row], graph: Graph, loops: Loops, scales: Mapping[s
             loop = loops.gathering[place]
             row = _gathering(row, times[loop] - int(loops.turns[loop]))
         if turn is None or turn.number in (0, int(loops.turns[turn.loop]) - 1):
-            kept.append(row)
+            rest.append(row)
             continue
         if turn.number == 1:
-            kept.append(_times(row, times[turn.loop] - 2))
+            rest.append(_times(row, times[turn.loop] - 2))
         inner.setdefault(turn.loop, {}).setdefault(turn.number, []).append(row)
     for turns in inner.values():
         first, *others = ([_figures(row) for row in turns[number]] for number in sorted(turns))
         if any(other != first for other in others):
             return None
-    return kept
+    return rest
 
 
 def _figures(row: Row) -> tuple[object, ...]:

@@ -144,10 +144,10 @@ def largest(left: Term, right: Term) -> Term:
 
 
 def _extreme(kind: Literal["min", "max"], left: Term, right: Term) -> Term:
-    apart = left - right
-    if isinstance(apart, int):
-        return left if (apart < 0) == (kind == "min") else right
-    lowest, highest = bounds(apart)
+    difference = left - right
+    if isinstance(difference, int):
+        return left if (difference < 0) == (kind == "min") else right
+    lowest, highest = bounds(difference)
     if lowest is not None and lowest >= 0:
         return right if kind == "min" else left
     if highest is not None and highest <= 0:

@@ -190,12 +190,12 @@ def _state_parts(call: CountedCall, division: Division) -> Iterator[tuple[int, d
     """
     names = {name: name for name in call.state}
     for row in call.profile.rows:
-        held = {names[t.name] for t in row.node.known_inputs if t.name in names}
-        if held and row.node.op == "Slice":  # a window leaves its first token out
-            names.update((t.name, name) for t in row.node.known_outputs for name in held)
-        elif held:
-            yield id(row), dict.fromkeys(held, division.inside(row))
-            names = {alias: name for alias, name in names.items() if name not in held}
+        tensors = {names[t.name] for t in row.node.known_inputs if t.name in names}
+        if tensors and row.node.op == "Slice":  # a window leaves its first token out
+            names.update((t.name, name) for t in row.node.known_outputs for name in tensors)
+        elif tensors:
+            yield id(row), dict.fromkeys(tensors, division.inside(row))
+            names = {alias: name for alias, name in names.items() if name not in tensors}
 
 
 def _add_traffic(piece: Piece, rows: Sequence[Row], call: CountedCall, division: Division) -> None:

@@ -11,8 +11,8 @@ def verdict(serving: Serving) -> str:
     weights = gigabytes(memory.weight_bytes)
     cache = memory.cache_bytes(serving.sequences, serving.tokens)
     workspace = gigabytes(memory.workspace_bytes(serving.sequences))
-    kept = f", {gigabytes(cache)} of cache" if cache else ""
-    parts = f"{weights} of weights{kept} and {workspace} of workspace"
+    caches = f", {gigabytes(cache)} of cache" if cache else ""
+    parts = f"{weights} of weights{caches} and {workspace} of workspace"
     if serving.memory_bytes is None or serving.device_bytes is None:
         return f"must fit: {parts}"
     have = gigabytes(serving.memory_bytes)

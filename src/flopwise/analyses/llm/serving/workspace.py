@@ -33,13 +33,13 @@ class EngineStep:
     def _buffers(self) -> list[tuple[Buffer, int]]:
         """The buffers that an engine keeps, each with the positions whose scores it holds; 0 for any other."""
         pairs, logits = pair_tensors(self.profile.graph), logits_of(self.profile) if self.last_logits else None
-        kept = []
+        buffers = []
         for buffer in self._lives.buffers:
             if logits is not None and buffer.name in logits.tensors:
-                kept.append((buffer, max(buffer.tensors[0].numel // buffer.tensors[0].dims[-1], 1)))
+                buffers.append((buffer, max(buffer.tensors[0].numel // buffer.tensors[0].dims[-1], 1)))
             elif buffer.name not in pairs:
-                kept.append((buffer, 0))
-        return kept
+                buffers.append((buffer, 0))
+        return buffers
 
     def workspace(self, division: Division | None = None) -> Workspace | None:
         """The workspace on a device; None where the size of an activation is missing.

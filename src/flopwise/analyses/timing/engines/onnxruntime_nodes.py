@@ -107,7 +107,7 @@ class Graph:
             name: (str(value.dtype), tuple(value.shape)) for name, value in feeds.items()
         }
         self._odd: dict[str, None] = {}
-        kept = 0
+        nbytes = 0
         names = [n for node in self._proto.graph.node for n in node.output if n]
         for name, value in run_all(self._proto, path, names, feeds, runtime):
             if not hasattr(value, "dtype"):
@@ -115,9 +115,9 @@ class Graph:
             self._seen[name] = (str(value.dtype), tuple(value.shape))
             if denormal_share(value) > 0:
                 self._odd[name] = None
-            if kept + value.nbytes <= KEPT:
+            if nbytes + value.nbytes <= KEPT:
                 self._values[name] = value
-                kept += value.nbytes
+                nbytes += value.nbytes
         self._first: dict[str, onnx.NodeProto] = {}
 
     @property

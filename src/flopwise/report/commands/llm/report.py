@@ -194,8 +194,8 @@ def _serving_figures(serving: Serving, result: Inference, look: Look) -> Iterato
     memory = serving.memory
     tokens = memory.workspace.tokens
     yield figure(f"workspace of a step of {tokens:,} tokens", memory.workspace_bytes(serving.sequences), "B", look)
-    kept = ", cache" if result.decode is not None else ""
-    yield figure(f"must fit: weights{kept}, workspace", serving.must_fit_bytes, "B", look)
+    cache = ", cache" if result.decode is not None else ""
+    yield figure(f"must fit: weights{cache}, workspace", serving.must_fit_bytes, "B", look)
     if serving.memory_bytes is None or serving.left_over_bytes is None:
         return
     yield figure(f"{serving.engine.memory_fraction:g} of {serving.where}", serving.memory_bytes, "B", look)
