@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,8 +73,14 @@ class Held(NamedTuple):
     kept: int
 
 
-def held(folder: Path, name: str, stored: str) -> Held:
+@functools.cache
+def held(name: str, stored: str) -> Held:
     """The bytes of a model by its name and the type of its weights."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _held(Path(folder), name, stored)
+
+
+def _held(folder: Path, name: str, stored: str) -> Held:
     config, context = dict(MODELS[name]), 1024
     turns = 2 if config["model_type"] == "gpt_oss" else 1  # full attention and a window take turns
     few = config.get("first_k_dense_replace", 0) + turns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
@@ -42,24 +41,24 @@ CACHES = [
 
 
 @pytest.mark.parametrize("row", CACHES, ids=lambda row: f"{row[0]} {row[1]}")
-def test_caches(tmp_path: Path, row: tuple[str, int, int, Fraction, float, int, float, str]) -> None:
+def test_caches(row: tuple[str, int, int, Fraction, float, int, float, str]) -> None:
     model, tokens, devices, width, printed, unit, digit, _ = row
-    nbytes = held(tmp_path, model, "bfloat16").token * tokens / devices * width
+    nbytes = held(model, "bfloat16").token * tokens / devices * width
     assert nbytes / unit == pytest.approx(printed, abs=digit)
 
 
-def test_a_cache_that_vllm_fills_but_for_a_percent(tmp_path: Path) -> None:
+def test_a_cache_that_vllm_fills_but_for_a_percent() -> None:
     """Of 8.11 GiB it makes 178,880 tokens, 1.1 % less than there is room for."""
-    token = held(tmp_path, "qwen3-235b-a22b", "float8e4m3fn").token / 4
+    token = held("qwen3-235b-a22b", "float8e4m3fn").token / 4
     assert 0.985 < 178_880 * token / (8.11 * GIB) < 1
 
 
-def test_weights(tmp_path: Path) -> None:
+def test_weights() -> None:
     """Beside them vLLM keeps a table of rotations: of 131,072 positions and 128 numbers in two bytes, 32 MiB."""
-    assert (held(tmp_path, "llama3-8b", "bfloat16").weights + 32 * MIB) / GIB == pytest.approx(14.9888, abs=1e-4)
+    assert (held("llama3-8b", "bfloat16").weights + 32 * MIB) / GIB == pytest.approx(14.9888, abs=1e-4)
 
 
-def test_checkpoints(tmp_path: Path) -> None:
+def test_checkpoints() -> None:
     """Sizes of all tensors of the published files; vLLM pads the experts of the larger one to 64.38 GiB."""
-    assert held(tmp_path, "gpt-oss-20b", "mxfp4").weights == 13_761_264_768
-    assert held(tmp_path, "gpt-oss-120b", "mxfp4").weights == 65_248_815_744
+    assert held("gpt-oss-20b", "mxfp4").weights == 13_761_264_768
+    assert held("gpt-oss-120b", "mxfp4").weights == 65_248_815_744

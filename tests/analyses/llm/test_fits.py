@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.analyses.llm.held import MODELS, Held, held
+from tests.analyses.llm.held import MODELS, held
 from tests.analyses.timing.throughputs import QUANTISED
 from tests.language_models import written
 
@@ -24,17 +24,10 @@ STATEMENTS = json.loads((Path(__file__).parents[2] / "recorded" / "fits.json").r
 BEYOND = 9.3e9
 
 
-@pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Held]:
-    """What models hold, by name and type."""
-    pytest.importorskip("transformers")
-    folder = tmp_path_factory.mktemp("model")
-    return {key: held(folder, *key) for key in {(row["model"], row["stored"]): None for row in STATEMENTS}}
-
-
 @pytest.mark.parametrize("row", STATEMENTS, ids=lambda r: f"{r['model']} {r['stored']} {r['count']} {r['device']}")
-def test_what_runs_fits(memory: dict[tuple[str, str], Held], row: dict[str, Any]) -> None:
-    weights, token, kept = memory[row["model"], row["stored"]]
+def test_what_runs_fits(row: dict[str, Any]) -> None:
+    pytest.importorskip("transformers")
+    weights, token, kept = held(row["model"], row["stored"])
     config, count = MODELS[row["model"]], row["count"]
     heads = 1 if "kv_lora_rank" in config else min(count, config["num_key_value_heads"])
     cache = (kept + row["context"] * token) / heads / (2 if "cache" in row else 1)

@@ -119,13 +119,21 @@ NAMES += ["layers/00000.parquet", "unique/00007.parquet", f"parts/{KEY}.models.p
 NAMES += ["fresh/COMPLETE", "fresh/layers/00000.parquet"]
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of three models."""
+    folder = tmp_path_factory.mktemp("small") / "zoo"
+    made_zoo(folder, random.Random(1), models=3)
+    return folder
+
+
 @posix
 @pytest.mark.parametrize("kind", ["link", "dangling", "pipe", "other"])
 @pytest.mark.parametrize("name", NAMES)
-def test_another_thing_in_the_place_of_a_file_is_one_line(name: str, kind: str, tmp_path: Path) -> None:
+def test_another_thing_in_the_place_of_a_file_is_one_line(small: Path, name: str, kind: str, tmp_path: Path) -> None:
     """Neither followed, nor emptied, nor waited for; what it leads to stays as it is."""
     folder, victim = tmp_path / "zoo", tmp_path / "victim"
-    made_zoo(folder, random.Random(1), models=3)
+    shutil.copytree(small, folder)
     victim.mkdir()
     (victim / "00000.parquet").write_text("mine")
     (victim / "COMPLETE").write_text("mine")
@@ -243,13 +251,23 @@ def test_only_own_names_can_be_written_or_removed(tmp_path: Path) -> None:
                 place.remove(name)
 
 
+@pytest.fixture(scope="module")
+def remote(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set that was built behind a URL."""
+    folder = tmp_path_factory.mktemp("remote") / "zoo"
+    with pytest.MonkeyPatch.context() as patch:
+        behind_urls(patch)
+        zoo.build(MODEL, output=f"file://{folder}")
+    return folder
+
+
 @pytest.mark.parametrize("name", ["parts/", "models/", "fresh/", "models/00000.parquet", MARKER])
-def test_behind_a_url_it_is_the_same(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_behind_a_url_it_is_the_same(remote: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a file system of fsspec that knows links; others have none."""
     behind_urls(monkeypatch)
     folder, path, victim = f"file://{tmp_path}/zoo", tmp_path / "zoo" / name, tmp_path / "victim"
     assert not isinstance(Place(folder).files, files.LocalFiles)
-    zoo.build(MODEL, output=folder)
+    shutil.copytree(remote, tmp_path / "zoo")
     victim.mkdir()
     (victim / "file").write_text("mine")
     if path.exists():
