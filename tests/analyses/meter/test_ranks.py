@@ -21,14 +21,17 @@ pytestmark = [
 
 
 @pytest.fixture
-def mesh() -> Iterator[Any]:
-    """Four devices, of which three are not there: communication does nothing."""
+def mesh(spread: Callable[[nn.Module, Any], nn.Module]) -> Iterator[Any]:
+    """Four devices, of which three are not there: communication does nothing; for DDP, which wants some, one alone."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=4)
+    if spread is alike:
+        distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    else:
+        distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=4)
     try:
-        yield init_device_mesh("cpu", (4,))
+        yield init_device_mesh("cpu", (distributed.get_world_size(),))
     finally:
         distributed.destroy_process_group()
 
