@@ -192,7 +192,7 @@ class Decoder:
             if end > 127:
                 end, start = _length(data, at + 1)
             at = begin = start
-            end += start
+            names_end = end = end + start
             if end > whole:
                 raise _damaged("a node")
             while at + 1 < end:
@@ -209,13 +209,14 @@ class Decoder:
                     name = text[start:at]
                 else:
                     held = known.get(rest := data[field:end]) or self.rest(rest, depth)
+                    names_end = field if held else end
                     break
             if held is None:
                 nodes.append(self.node(data[begin:end], depth))
             else:
                 nodes.append(make(Node, (held[0], name, tuple(inputs), tuple(outputs), held[1])))
             at = end
-            if not ascii_only and not data[begin:end].isascii():
+            if not ascii_only and not data[begin:names_end].isascii():
                 others.append(len(nodes) - 1)
         for place in others:
             nodes[place] = _unicode(nodes[place])
@@ -233,10 +234,10 @@ class Decoder:
             elif tag >> 3 < 4:
                 return None
         op, domain, overload = map(text_of, texts.values())
-        made = self.operation(op, domain, overload, tuple(lists[5]), depth), tuple(lists[9])
+        result = self.operation(op, domain, overload, tuple(lists[5]), depth), tuple(lists[9])
         if not lists[9]:
-            self._rests[data] = made
-        return made
+            self._rests[data] = result
+        return result
 
     def node(self, data: bytes, depth: int) -> Node:
         """A node whose fields are in another order than usual; its names are Latin-1 still."""
@@ -249,9 +250,9 @@ class Decoder:
                 name = data[start:end].decode("latin-1")
             elif tag & 7 == BYTES and tag >> 3 > 3:
                 rest.append(message(tag >> 3, [data[start:end]]))
-        made = self.rest(b"".join(rest), depth)
-        assert made is not None  # neither inputs and outputs nor the name are among these
-        return Node(made[0], name, tuple(lists[1]), tuple(lists[2]), made[1])
+        operation = self.rest(b"".join(rest), depth)
+        assert operation is not None  # neither inputs and outputs nor the name are among these
+        return Node(operation[0], name, tuple(lists[1]), tuple(lists[2]), operation[1])
 
     def operation(self, op: str, domain: str, overload: str, attributes: tuple[bytes, ...], depth: int) -> Operation:
         """An operation; equal ones are one object."""

@@ -46,22 +46,19 @@ def _order(graph: Graph, outside: Container[str]) -> list[Node]:
     nodes = graph.nodes
     ready = {value.name for value in graph.inputs}.union(graph.initializers)
     ready.add("")
-    made = set(ready)
+    tensors = set(ready)
     bodied = {operation for operation in graph.operations if operation.may_have_bodies}
     for node in nodes:
         operation, _, inputs, outputs, _ = node
         names = needs(node) if operation in bodied else inputs
-        if not (made.issuperset(names) or all(name in made or name in outside for name in names)):
+        if not (tensors.issuperset(names) or all(name in tensors or name in outside for name in names)):
             break
-        for name in outputs:
-            if name in made and name:
-                break
-            made.add(name)
-        else:
-            continue
-        break
+        before = len(tensors)
+        tensors.update(outputs)
+        if len(tensors) - before < len(outputs) - outputs.count(""):  # one is made twice
+            break
     else:
-        if all(output.name in made or output.name in outside for output in graph.outputs):
+        if all(output.name in tensors or output.name in outside for output in graph.outputs):
             return nodes
     return _mended(graph, outside, ready)
 
@@ -84,8 +81,8 @@ def _mended(graph: Graph, outside: Container[str], ready: set[str]) -> list[Node
     for output in graph.outputs:
         if output.name not in makers and output.name not in ready and output.name not in outside:
             raise ModelError(f"nothing produces the output {output.name!r} of the model")
-    wanted = [{name for name in needs(node) if name not in outside} for node in nodes]
-    return _sorted(nodes, wanted, ready, makers)
+    requirements = [{name for name in needs(node) if name not in outside} for node in nodes]
+    return _sorted(nodes, requirements, ready, makers)
 
 
 def _refuse_second(nodes: Sequence[Node]) -> None:
