@@ -163,8 +163,8 @@ def _tokens(tokenizer: Tokenizer, shape: tuple[int, ...]) -> dict[str, torch.Ten
     names = tokenizer("")
     if not isinstance(names, Iterable):
         raise InputError(f"transformer_tokenizer returns {type(names).__name__} and no inputs by name")
-    made = {name: torch.zeros(shape, dtype=torch.int64) for name in names}
-    return {name: torch.ones_like(t) if name.endswith("mask") else t for name, t in made.items()}
+    tensors = {name: torch.zeros(shape, dtype=torch.int64) for name in names}
+    return {name: torch.ones_like(t) if name.endswith("mask") else t for name, t in tensors.items()}
 
 
 class _Figures:

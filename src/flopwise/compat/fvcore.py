@@ -207,8 +207,8 @@ class _Analysis:
         for paths in dropouts(self._taken()):
             statistics.uncalled.difference_update(*self._places(paths))
         graph = self._taken()
-        for node, kept in zip(graph.nodes, convention.traced(graph), strict=True):
-            if not kept or node.op == convention.UNUSED:
+        for node, is_traced in zip(graph.nodes, convention.traced(graph), strict=True):
+            if not is_traced or node.op == convention.UNUSED:
                 continue
             scopes, owners = self._places([module.path for module in node.scope])
             statistics.uncalled.difference_update(scopes, owners)

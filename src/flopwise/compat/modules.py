@@ -90,12 +90,12 @@ def rows(
 
 def _names_with_figures(figures: Mapping[str, Mapping[str, int | float]]) -> set[str]:
     """The root, and every name that has a figure or is above one that has."""
-    kept = {""}
+    paths = {""}
     for name, numbers in figures.items():
         if any(numbers.values()):
             parts = name.split(".")
-            kept.update(".".join(parts[:length]) for length in range(1, len(parts) + 1) if name)
-    return kept
+            paths.update(".".join(parts[:length]) for length in range(1, len(parts) + 1) if name)
+    return paths
 
 
 def _line(name: str, texts: Mapping[str, str], columns: Columns, indent: int) -> list[str]:

@@ -230,12 +230,12 @@ _FREE = dict.fromkeys(NoMacsOps, lambda node, counts: Counts())
 
 
 def _hidden(hidden: Iterable[str] | None, excluded: Iterable[str] | None) -> frozenset[str]:
-    wanted = frozenset(excluded or ())
+    names = frozenset(excluded or ())
     standard = {op.rpartition("::")[2] for op in ROWS if "::" not in op or op.startswith("ai.onnx.")}
-    unknown = sorted(wanted - standard)
+    unknown = sorted(names - standard)
     if unknown:
         raise InputError(f"Provided exclude op is not a valid onnx op: {unknown[0]}")
-    return frozenset(hidden or ()) | wanted
+    return frozenset(hidden or ()) | names
 
 
 class Zeros(NamedTuple):

@@ -113,7 +113,7 @@ def rules_of(graph: Graph) -> dict[str, flopwise.Operator]:
     return rows
 
 
-def _made(cls: Any, name: str, op: str, attributes: Any) -> Any:
+def _instance(cls: Any, name: str, op: str, attributes: Any) -> Any:
     return cls(SimpleNamespace(name=name, op_type=op.rpartition("::")[2], attribute=dict(attributes)))
 
 
@@ -124,7 +124,7 @@ def _count(cls: object) -> Callable[[flopwise.Node], Counts]:
         return [Tensor("" if t is None else t.name, None if t is None else t.shape) for t in tensors]
 
     def count(node: flopwise.Node) -> Counts:
-        own = _made(cls, node.name, node.op, node.attrs)
+        own = _instance(cls, node.name, node.op, node.attrs)
         macs = own.profile(seen(node.inputs), seen(node.outputs))
         return Counts(mac=int(macs[0] if isinstance(macs, Sequence) else macs))
 
@@ -138,7 +138,7 @@ def _shape(cls: object) -> Callable[[Call], Types]:
         given = [Tensor(f"input {i}", call.shape(i) if call.has(i) else None) for i in range(call.inputs)]
         results = [Tensor(f"output {i}", None) for i in range(call.outputs)]
         attributes = {name: call.attr(name) for name in getattr(call, "attributes", ())}
-        _made(cls, "", call.op, attributes).shape_infer(given, results)
+        _instance(cls, "", call.op, attributes).shape_infer(given, results)
         return [tuple(tensor.get_shape()) for tensor in results]
 
     return shape

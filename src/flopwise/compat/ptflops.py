@@ -159,8 +159,8 @@ class _Texts(NamedTuple):
 def _graph(model: nn.Module, shape: tuple[int, ...], constructor: Callable[[tuple[int, ...]], object] | None) -> Graph:
     if constructor is None:
         return watched(model, [(1, *shape)])
-    made = constructor(shape)
-    return watched(model, (), made) if isinstance(made, dict) else watched(model, [made])
+    batch = constructor(shape)
+    return watched(model, (), batch) if isinstance(batch, dict) else watched(model, [batch])
 
 
 @dataclass

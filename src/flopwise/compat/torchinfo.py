@@ -331,13 +331,13 @@ def _inputs(size: object, batch_dim: int | None, dtypes: Sequence[torch.dtype] |
     if any(not isinstance(d, int) or d <= 0 for shape in shapes for d in shape):
         raise InputError(f"input_size must be made of numbers above 0, not {size!r}")
     kinds = dtypes or [torch.float32] * len(shapes)
-    made = [torch.zeros(shape, dtype=kind) for shape, kind in zip(shapes, kinds, strict=False)]
+    tensors = [torch.zeros(shape, dtype=kind) for shape, kind in zip(shapes, kinds, strict=False)]
     if batch_dim is None:
-        return made
-    least = min(tensor.dim() for tensor in made)
+        return tensors
+    least = min(tensor.dim() for tensor in tensors)
     if not -least - 1 <= batch_dim <= least:
         raise InputError(f"batch_dim must be between {-least - 1} and {least}, not {batch_dim}")
-    return [tensor.unsqueeze(batch_dim) for tensor in made]
+    return [tensor.unsqueeze(batch_dim) for tensor in tensors]
 
 
 def _shape(shape: object) -> tuple[object, ...]:

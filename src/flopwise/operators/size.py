@@ -54,9 +54,9 @@ class Most(int):
             high = high.high
         if low is high or (type(high) is int and int(low) == high):
             return high
-        made = int.__new__(cls, high)
-        made.high, made.low = high, _low(low)
-        return made
+        bound = int.__new__(cls, high)
+        bound.high, bound.low = high, _low(low)
+        return bound
 
     def __add__(self, other: object) -> Any:
         return NotImplemented if _foreign(other) else Most(self.high + _high(other), self.low + _low(other))
@@ -148,14 +148,14 @@ class Most(int):
     @staticmethod
     def smaller(one: int, other: int) -> int:
         """See `smaller`."""
-        made: int = Most(smaller(_high(one), _high(other)), smaller(_low(one), _low(other)))
-        return made
+        bound: int = Most(smaller(_high(one), _high(other)), smaller(_low(one), _low(other)))
+        return bound
 
     @staticmethod
     def larger(one: int, other: int) -> int:
         """See `larger`."""
-        made: int = Most(larger(_high(one), _high(other)), larger(_low(one), _low(other)))
-        return made
+        bound: int = Most(larger(_high(one), _high(other)), larger(_low(one), _low(other)))
+        return bound
 
     @staticmethod
     def same(one: int, other: int) -> int:
@@ -164,15 +164,15 @@ class Most(int):
             return one
         if type(other) is not Most:
             return other
-        made: int = Most(smaller(one.high, other.high), larger(one.low, other.low))
-        return made
+        bound: int = Most(smaller(one.high, other.high), larger(one.low, other.low))
+        return bound
 
     @staticmethod
     def common(one: int, other: int) -> int:
         """See `common`: an extent that may be 1 gives way to the other."""
         if type(one) is Most and type(other) is Most:
-            made: int = Most(larger(one.high, other.high), smaller(one.low, other.low))
-            return made
+            bound: int = Most(larger(one.high, other.high), smaller(one.low, other.low))
+            return bound
         vague, certain = (one, other) if type(one) is Most else (other, one)
         return vague if type(certain) is int and certain == 1 else certain
 
@@ -225,14 +225,14 @@ class _Open(int):
     def smaller(one: int, other: int) -> int:
         """See `smaller`: at most the one that is known."""
         certain = other if one is OPEN else one
-        made: int = OPEN if certain is OPEN else Most(certain)
-        return made
+        bound: int = OPEN if certain is OPEN else Most(certain)
+        return bound
 
     @staticmethod
     def larger(one: int, other: int) -> int:
         """See `larger`."""
-        made: int = OPEN
-        return made
+        bound: int = OPEN
+        return bound
 
     @staticmethod
     def same(one: int, other: int) -> int:
@@ -314,15 +314,15 @@ def smaller(one: int, other: int) -> int:
     (3, at most 3)
     """
     kind = _kind(one, other)
-    made: int = min(one, other) if kind is None else kind.smaller(one, other)
-    return made
+    least: int = min(one, other) if kind is None else kind.smaller(one, other)
+    return least
 
 
 def larger(one: int, other: int) -> int:
     """The larger of two sizes."""
     kind = _kind(one, other)
-    made: int = max(one, other) if kind is None else kind.larger(one, other)
-    return made
+    largest: int = max(one, other) if kind is None else kind.larger(one, other)
+    return largest
 
 
 def same(one: int, other: int) -> int:
@@ -336,8 +336,8 @@ def same(one: int, other: int) -> int:
         if one != other:
             raise MisfitError(f"{one} meets {other}")
         return one
-    made: int = one if one is other else kind.same(one, other)
-    return made
+    size: int = one if one is other else kind.same(one, other)
+    return size
 
 
 def differ(one: int, other: int) -> bool:
@@ -407,8 +407,8 @@ def settled(size: int) -> int:
         UnresolvedError: the data decide it.
     """
     kind = None if type(size) is int else _kind(size, 0)
-    made: int = int(size) if kind is None else kind.settled(size)
-    return made
+    number: int = int(size) if kind is None else kind.settled(size)
+    return number
 
 
 def product(dims: Iterable[int]) -> int:

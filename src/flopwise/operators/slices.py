@@ -43,7 +43,7 @@ def axis_slices(call: Call) -> list[AxisSlice]:
     for start, end, step, mask in zip(starts, ends, steps, masks, strict=True):
         if mask["ellipsis"] and not spread:
             spread = True
-            slices += [_whole(extent) for extent in x[axis : axis + max(left_out, 0)]]
+            slices += [_full_axis(extent) for extent in x[axis : axis + max(left_out, 0)]]
             axis += max(left_out, 0)
         elif mask["new_axis"]:
             slices.append(AxisSlice("new", 1, 0, 1, 1))
@@ -52,7 +52,7 @@ def axis_slices(call: Call) -> list[AxisSlice]:
         else:
             slices.append(_of_axis(call, x[axis], start, end, step, mask))
             axis += 1
-    return [*slices, *map(_whole, x[axis:])]
+    return [*slices, *map(_full_axis, x[axis:])]
 
 
 def _of_axis(
@@ -71,7 +71,7 @@ def _of_axis(
     return AxisSlice("part", extent, first, last, step)
 
 
-def _whole(extent: int) -> AxisSlice:
+def _full_axis(extent: int) -> AxisSlice:
     """The slice of an axis of which nothing is left out."""
     return AxisSlice("part", extent, 0, extent, 1)
 

@@ -57,9 +57,9 @@ def run(whole: Pass, body: Graph, inputs: Sequence[Fact], around: Scope) -> Run:
         scope.tensors[name] = whole.constant(stored)
     whole.steps -= len(body.nodes)
     whole.run(body, scope)
-    made = [scope.tensors[value.name] for value in body.outputs]
+    facts = [scope.tensors[value.name] for value in body.outputs]
     resolved = scope.all_sized(name for node in body.nodes for name in node.outputs if name)
-    one = Run(body, scope, made, resolved)
+    one = Run(body, scope, facts, resolved)
     whole.runs[key] = one, before - whole.steps
     return one
 
@@ -118,7 +118,7 @@ def bodies_of(node: Node) -> dict[str, Graph]:
     return dict(graphs(node))
 
 
-def at(given: Sequence[Fact], place: int) -> Fact | None:
+def fact_at(given: Sequence[Fact], place: int) -> Fact | None:
     """An input; None where it is left out."""
     return given[place] if place < len(given) and given[place] is not ABSENT else None
 
@@ -126,7 +126,7 @@ def at(given: Sequence[Fact], place: int) -> Fact | None:
 def branches(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tuple[list[Inner], Sequence[Fact]]:
     """The bodies of an If and its results."""
     graphs_by_name = bodies_of(node)
-    condition = scalar(at(given, 0))
+    condition = scalar(fact_at(given, 0))
     names = [name for name in ("then_branch", "else_branch") if name in graphs_by_name]
     if condition is not None and type(condition) is not Most:
         taken = "then_branch" if condition else "else_branch"

@@ -8,7 +8,7 @@ from typing import Any
 
 from flopwise.errors import InputError
 from flopwise.operators.size import OPEN, Most, identity, larger, settled, smaller
-from flopwise.sizes.control import Run, alike, at, bodies_of, branches, grouped, pass_on_warnings, run, scalar
+from flopwise.sizes.control import Run, alike, bodies_of, branches, fact_at, grouped, pass_on_warnings, run, scalar
 from flopwise.sizes.facts import NOTHING, Fact, Facts, wider
 from flopwise.sizes.program import Graph, Node, describe
 from flopwise.sizes.run import Flow, Pass
@@ -29,7 +29,7 @@ def loop(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tupl
         InputError: the user says that it runs another number of times than it does.
     """
     body, start = bodies_of(node)["body"], list(given[2:])
-    count, condition = scalar(at(given, 0)), True if at(given, 1) is None else scalar(given[1])
+    count, condition = scalar(fact_at(given, 0)), True if fact_at(given, 1) is None else scalar(given[1])
     most = None if count is None else larger(count.high if type(count) is Most else count, 0)
     if condition is not None and not condition:
         most = 0

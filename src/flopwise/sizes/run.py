@@ -207,10 +207,10 @@ class Pass:
         if known.value is None or any(shape is None or not _is_small(shape) for shape in shapes):
             return
         try:
-            made = known.value.rule(site, shapes)  # type: ignore[arg-type] # none is None
+            results = known.value.rule(site, shapes)  # type: ignore[arg-type] # none is None
         except WRONG:
             return
-        for place, elements in enumerate(made):
+        for place, elements in enumerate(results):
             if place < len(facts) and elements is not None and len(elements) == product(facts[place].shape or ()):
                 self.room -= len(elements)
                 if not all(element is None for element in elements) or not elements:

@@ -268,8 +268,8 @@ def shapes_of(
     facts = Facts()
     given = tuple([ABSENT if shape is None else facts.tensor("float32", shape) for shape in inputs])
     alone = Site(op, attributes, given, outputs, _NEWEST, facts, lambda stored: NOTHING, _ALONE)
-    made = rule(alone)
-    return [one.shape if isinstance(one, Fact) else None if one is None else tuple(one) for one in made]
+    results = rule(alone)
+    return [one.shape if isinstance(one, Fact) else None if one is None else tuple(one) for one in results]
 
 
 def _integer(element: object) -> int:

@@ -125,10 +125,10 @@ _MODULES: dict[str, Callable[[Node], _Made | None]] = {
 def as_layer(node: Node, at: int) -> list[Layer]:
     """The module that an operator of a file would be, alone in a list; nothing where there is none."""
     rule = _MODULES.get(node.op, _plain if _EXAMPLES.get(node.op, ("", ""))[0] else None)
-    made = None if rule is None else attempt(rule, node)
-    if made is None:
+    module = None if rule is None else attempt(rule, node)
+    if module is None:
         return []
-    kind, options, tensors = made
+    kind, options, tensors = module
     inputs = tuple([t for t in node.known_inputs if t.kind not in STORED])
     return [
         Layer(str(at), kind, frozenset({kind}), options, tensors, inputs, node.known_outputs, len(inputs), False, at)

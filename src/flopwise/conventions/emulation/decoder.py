@@ -134,14 +134,14 @@ def _routers(graph: Graph) -> frozenset[int]:
 
 def _before_outputs(graph: Graph) -> int | None:
     """The place of the last product before the first output; None where there is none."""
-    wanted = {graph.outputs[0].name} if graph.outputs else set()
+    names = {graph.outputs[0].name} if graph.outputs else set()
     for place in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[place]
-        if not any(tensor.name in wanted for tensor in node.known_outputs):
+        if not any(tensor.name in names for tensor in node.known_outputs):
             continue
         if row_of(node.op).inputs.has_factors:
             return place
-        wanted.update(tensor.name for tensor in node.known_inputs)
+        names.update(tensor.name for tensor in node.known_inputs)
     return None
 
 

@@ -158,9 +158,9 @@ def _einsum(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
 
     An index of extent 1 is none.
     """
-    operands, kept = indices(node)
+    operands, labels = indices(node)
     longer = [{label: size for label, size in operand.items() if size != 1} for operand in operands]
-    contracted = (pair for pair in pairs(longer, kept, order(node)) if pair.contracted)
+    contracted = (pair for pair in pairs(longer, labels, order(node)) if pair.contracted)
     return tuple(Kernel("bmm", pair.terms, pair.result.numel) for pair in contracted)
 
 

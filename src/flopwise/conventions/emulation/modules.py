@@ -254,9 +254,9 @@ def _of_file(tool: str, graph: Graph) -> Iterator[str]:
         yield f"{tool} counts modules: the calls of PyTorch's own are those that the exporter wrote into the file"
     else:
         yield "a file has no modules: each operator counts as the PyTorch module that it would come from"
-    made = {t.name: node for node in graph.nodes for t in node.known_outputs}
+    makers = {t.name: node for node in graph.nodes for t in node.known_outputs}
     taken_apart = sum(
-        node.op == "MatMul" and any(t.name in made and made[t.name].op == "Softmax" for t in node.known_inputs)
+        node.op == "MatMul" and any(t.name in makers and makers[t.name].op == "Softmax" for t in node.known_inputs)
         for node in graph.nodes
     )
     if taken_apart:

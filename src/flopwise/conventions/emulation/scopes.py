@@ -39,12 +39,12 @@ def has_classes(graph: Graph) -> bool:
 
 def calls(graph: Graph) -> list[Layer]:
     """The calls of PyTorch's own modules, in order; those of other classes are not known to hold an operator alone."""
-    made: list[Layer] = []
+    layers: list[Layer] = []
     at = [(position, node) for position, node in enumerate(graph.nodes) if node.op != "Constant" and node.scope]
     for module, group in groupby(at, key=lambda pair: pair[1].scope[-1]):
         if module.kind in _OWN or module.norm:
-            made += _calls(module, list(group))
-    return made
+            layers += _calls(module, list(group))
+    return layers
 
 
 def folded_norms(graph: Graph) -> int:

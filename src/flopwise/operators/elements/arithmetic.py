@@ -108,8 +108,8 @@ def _rounded(way: Callable[[Element], Element]) -> _Rule:
         def whole(x: Element) -> Element:
             if isinstance(x, int):
                 return x
-            made = way(x) if type(x) is float else x.rounded_to(way, call.dtype(0))
-            return float(made) if type(made) is int else made.ratio()
+            number = way(x) if type(x) is float else x.rounded_to(way, call.dtype(0))
+            return float(number) if type(number) is int else number.ratio()
 
         return _each(whole)(call, shapes)
 
@@ -166,14 +166,14 @@ def clipped(call: Call, shapes: Sequence[Dims]) -> Elements:
     low, high = (
         call.elements(place)[0] if call.has(place) else call.attr(name) for place, name in ((1, "min"), (2, "max"))
     )
-    made = []
+    results = []
     for x in call.elements(0):
         if x is not None and low is not None:
             x = largest(x, low)
         if x is not None and high is not None:
             x = least(x, high)
-        made.append(None if (low is None and call.has(1)) or (high is None and call.has(2)) else x)
-    return [tuple(made)]
+        results.append(None if (low is None and call.has(1)) or (high is None and call.has(2)) else x)
+    return [tuple(results)]
 
 
 def selected(call: Call, shapes: Sequence[Dims]) -> Elements:

@@ -63,7 +63,7 @@ def kept_boxes(call: Call) -> list[tuple[int, int, int]] | None:
     (most,), (overlap,), (least,) = (limit or (0,) for limit in limits)
     images, classes, count = call.shape(1)
     corners = [_corners(boxes[i * 4 : i * 4 + 4], call.attr("center_point_box", 0)) for i in range(images * count)]
-    kept: list[tuple[int, int, int]] = []
+    triples: list[tuple[int, int, int]] = []
     for image in range(images):
         for kind in range(classes):
             start = (image * classes + kind) * count
@@ -78,16 +78,16 @@ def kept_boxes(call: Call) -> list[tuple[int, int, int]] | None:
                     for other in chosen
                 ):
                     chosen.append(box)
-            kept += [(image, kind, box) for box in chosen]
-    return kept
+            triples += [(image, kind, box) for box in chosen]
+    return triples
 
 
 def suppressed(call: Call, shapes: Sequence[Dims]) -> Elements:
     """Image, class and box of each that is kept."""
-    kept = kept_boxes(call)
-    if kept is None:
+    boxes = kept_boxes(call)
+    if boxes is None:
         raise UnresolvedError
-    return [tuple([number for row in kept for number in row])]
+    return [tuple([number for row in boxes for number in row])]
 
 
 def _corners(box: Sequence[float], centred: int) -> tuple[float, float, float, float]:

@@ -55,17 +55,17 @@ def gathered(call: Call, shapes: Sequence[Dims]) -> Elements:
     axis = axis_of(call.attr("axis", 0), len(x))
     inner, extent = product(x[axis + 1 :]), x[axis]
     indices = [None if i is None else number(i) for i in call.elements(1)]
-    made: list[Element] = []
+    elements: list[Element] = []
     for outer in range(product(x[:axis])):
         for index in indices:
             if index is None:
-                made += [None] * inner
+                elements += [None] * inner
             else:
                 if not -extent <= index < extent:
                     raise UnresolvedError("an index is outside")
                 start = (outer * extent + index % extent) * inner
-                made += data[start : start + inner]
-    return [tuple(made)]
+                elements += data[start : start + inner]
+    return [tuple(elements)]
 
 
 def joined(call: Call, shapes: Sequence[Dims]) -> Elements:
@@ -209,11 +209,11 @@ def gathered_slices(call: Call, shapes: Sequence[Dims]) -> Elements:
     if call.attr("batch_dims", 0) or not width:
         raise UnresolvedError
     indices, inner = [number(i) for i in call.elements(1)], product(x[width:])
-    made: list[Element] = []
+    elements: list[Element] = []
     for row in range(len(indices) // width):
         start = _start(indices[row * width : row * width + width], x, step)
-        made += data[start : start + inner]
-    return [tuple(made)]
+        elements += data[start : start + inner]
+    return [tuple(elements)]
 
 
 def _start(indices: Sequence[int], shape: Dims, step: Sequence[int]) -> int:
@@ -267,12 +267,12 @@ def triangle(call: Call, shapes: Sequence[Dims]) -> Elements:
     """One triangle of matrices, zeros in the other."""
     (rows, columns), data = call.shape(0)[-2:], call.elements(0)
     shift = call.wholes(1)[0] if call.has(1) else 0
-    upper, made = call.attr("upper", 1), []
+    upper, elements = call.attr("upper", 1), []
     for place, element in enumerate(data):
         distance = place % columns - place // columns % rows
         stays = distance >= shift if upper else distance <= shift
-        made.append(element if stays else element * 0 if type(element) in (int, float) else False)
-    return [tuple(made)]
+        elements.append(element if stays else element * 0 if type(element) in (int, float) else False)
+    return [tuple(elements)]
 
 
 def sorted_first(call: Call, shapes: Sequence[Dims]) -> Elements:

@@ -45,8 +45,8 @@ def normalized(call: Call) -> Types:
     """As the first input; statistics along what is normalised have extent 1."""
     x = call.shape(0)
     axis = axis_of(call.attr("axis", -1), len(x))
-    kept = (*x[:axis], *[1] * (len(x) - axis))
-    return [x, kept, kept]
+    statistics = (*x[:axis], *[1] * (len(x) - axis))
+    return [x, statistics, statistics]
 
 
 def normalized_types(call: Call) -> list[str | None]:

@@ -55,34 +55,34 @@ def reshaped(x: Dims, target: Sequence[int | None], zeros: bool = False) -> Dims
     ((2, 12), (3, 8))
     """
     total = product(x)
-    made = _named(x, target, zeros, total)
-    loose = [i for i, n in enumerate(made) if not is_certain(n)]
-    left = [i for i, n in enumerate(made) if is_certain(n) and int(n) == -1]
+    shape = _target_sizes(x, target, zeros, total)
+    loose = [i for i, n in enumerate(shape) if not is_certain(n)]
+    left = [i for i, n in enumerate(shape) if is_certain(n) and int(n) == -1]
     if len(left) > 1:
         raise MisfitError(f"{written(x)} as {_asked(target)}: more than one extent is left to follow")
     for place in left:
-        made[place] = OPEN
-    vague = left and loose and (type(total) is not Most or any(made[place] is OPEN for place in loose))
+        shape[place] = OPEN
+    vague = left and loose and (type(total) is not Most or any(shape[place] is OPEN for place in loose))
     if len(left or loose) == 1 and not vague:
         (place,) = left or loose
-        rest = _rest(x, target, total, product(made[:place] + made[place + 1 :]))
-        made[place] = rest if made[place] is OPEN or is_certain(rest) else smaller(made[place], rest)
+        rest = _rest(x, target, total, product(shape[:place] + shape[place + 1 :]))
+        shape[place] = rest if shape[place] is OPEN or is_certain(rest) else smaller(shape[place], rest)
     elif not loose and is_certain(total):
-        _require_count(x, total, product(made), made)
-    return tuple(made)
+        _require_count(x, total, product(shape), shape)
+    return tuple(shape)
 
 
-def _named(x: Dims, target: Sequence[int | None], zeros: bool, total: int) -> list[Any]:
+def _target_sizes(x: Dims, target: Sequence[int | None], zeros: bool, total: int) -> list[Any]:
     """The extents that a target asks for, -1 for one that is left to follow."""
-    kept: list[int | None] = [*(() if zeros else x), *[None] * len(target)]
+    copies: list[int | None] = [*(() if zeros else x), *[None] * len(target)]
     pairs: list[tuple[Any, int | None]] = [
-        (OPEN if size is None else size, extent) for size, extent in zip(target, kept, strict=False)
+        (OPEN if size is None else size, extent) for size, extent in zip(target, copies, strict=False)
     ]
-    made = [_meant(size, extent, total) for size, extent in pairs]
+    sizes = [_meant(size, extent, total) for size, extent in pairs]
     for size, extent in pairs:
         if type(size) is not int and is_certain(size) and int(size) != -1:
             size.require_size(extent)  # 0 would stand for the extent of X there
-    return made
+    return sizes
 
 
 def _meant(size: int, extent: int | None, total: int) -> int:

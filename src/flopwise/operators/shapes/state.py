@@ -87,8 +87,8 @@ def mamba(call: Call) -> Types:
     """The result, snapshots of both states, the convolution, and what is read of the state."""
     rows, inner = call.ranked(0, 2)[0], call.ranked(8, 1)[0]
     channels = call.ranked(3)[0]
-    made = [call.tensor(call.dtype(0), (rows, n)) for n in (inner, channels)]
-    return [made[0], call.type(1), call.type(2), made[1], call.tensor("float32", (rows, inner))]
+    states = [call.tensor(call.dtype(0), (rows, n)) for n in (inner, channels)]
+    return [states[0], call.type(1), call.type(2), states[1], call.tensor("float32", (rows, inner))]
 
 
 def written(call: Call) -> Types:

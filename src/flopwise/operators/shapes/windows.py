@@ -240,6 +240,6 @@ def scaled(extent: int, scale: float) -> int:
     if type(extent) is int:
         return math.floor(extent * scale)
     if type(extent) is Most:
-        made: int = Most(scaled(extent.high, scale), scaled(extent.low, scale))
-        return made
+        bound: int = Most(scaled(extent.high, scale), scaled(extent.low, scale))
+        return bound
     return extent.scaled(scale)  # type: ignore[attr-defined,no-any-return] # a size with an expression

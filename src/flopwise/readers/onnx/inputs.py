@@ -316,10 +316,10 @@ def check_reshapes(graph: Graph, shapes: Scope, batch_size: int) -> None:
     for node, target in _reshapes(graph):
         if node.inputs[0] in graph.initializers or not target or target[0] <= 0:
             continue
-        taken, made = shapes.shape(node.inputs[0]), shapes.shape(node.outputs[0])
-        if not taken or taken[0] % batch_size or taken[0] == 0:
+        before, after = shapes.shape(node.inputs[0]), shapes.shape(node.outputs[0])
+        if not before or before[0] % batch_size or before[0] == 0:
             continue
-        keeps = made and elements(made) == elements(taken) and made[0] % batch_size == 0
+        keeps = after and elements(after) == elements(before) and after[0] % batch_size == 0
         if not keeps:
             raise InputError(
                 f"batch size {batch_size} is impossible: {node} always makes the shape "

@@ -86,8 +86,8 @@ class Builder:
         if lowered.op == "Gemm" and inputs[0] is not None and inputs[1] is not None:
             inputs = (_rows(inputs[0], inputs[1]), *inputs[1:])
         more = parts(application, lowered)
-        made = [*(self._before(outputs[0], part.label) for part in more), outputs[0]] if more else []
-        first = (made[0], *outputs[1:]) if made else outputs
+        results = [*(self._before(outputs[0], part.label) for part in more), outputs[0]] if more else []
+        first = (results[0], *outputs[1:]) if results else outputs
         origin, scopes = node.operator.custom or node.operator.op, _modules(name)
         fault = scope.faults.get(node.first_output, "")
         position = len(self.nodes)
@@ -102,8 +102,8 @@ class Builder:
                 GraphNode(
                     part.op,
                     f"{name}/{part.label}",
-                    (made[place], *beside),
-                    (made[place + 1],),
+                    (results[place], *beside),
+                    (results[place + 1],),
                     dict(part.attrs),
                     scopes,
                     f"{origin} ({part.label})",
@@ -160,14 +160,14 @@ class _Tensors(dict[str, "Tensor | None"]):
         name = self._prefix + (tensor.name or f"tensor_{key.partition(':')[2]}")
         if key in self._graph.initializers:
             whole = tensor.dtype.startswith(("int", "uint", "bool")) and tensor.quantization is None
-            made = self._builder.stored(name, tensor, "constant" if whole else self._roles.get(key, "constant"))
+            stored = self._builder.stored(name, tensor, "constant" if whole else self._roles.get(key, "constant"))
         else:
             kind: Any = "input" if key in self._inputs else "state" if tensor.variable else "activation"
             dtype = None if tensor.dtype in ("resource", "variant") else tensor.dtype
             shape = () if tensor.dtype in ("resource", "variant") else fact.extents
-            made = Tensor(self._builder.names.fresh(name), shape, dtype, kind, fact.bound)
-        self[key] = made
-        return made
+            stored = Tensor(self._builder.names.fresh(name), shape, dtype, kind, fact.bound)
+        self[key] = stored
+        return stored
 
 
 def roles(graph: Graph) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from flopwise.errors import InputError
 from flopwise.operators.size import Most
-from flopwise.sizes.control import Run, at, bodies_of, grouped, pass_on_warnings, run, scalar
+from flopwise.sizes.control import Run, bodies_of, fact_at, grouped, pass_on_warnings, run, scalar
 from flopwise.sizes.facts import Fact, either, wider
 from flopwise.sizes.loops import ROUNDS
 from flopwise.sizes.program import Node, describe
@@ -17,7 +17,7 @@ from flopwise.sizes.scope import Inner, Scope
 
 def branches(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tuple[list[Inner], Sequence[Fact]]:
     """The bodies of an IF and its results."""
-    graphs, condition = bodies_of(node), scalar(at(given, 0))
+    graphs, condition = bodies_of(node), scalar(fact_at(given, 0))
     names = ["then_branch", "else_branch"]
     if condition is not None and type(condition) is not Most:
         names = [names[0] if condition else names[1]]

@@ -39,8 +39,8 @@ def _declare_missing() -> None:
     """Declare the operators that torchvision expects of a compiled part which is not there; none of them is run."""
     import torch
 
-    made: Any = torch.library.Library
-    library = made("torchvision", "FRAGMENT")
+    maker: Any = torch.library.Library
+    library = maker("torchvision", "FRAGMENT")
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     _DECLARED.append(library)

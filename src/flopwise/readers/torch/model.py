@@ -66,10 +66,10 @@ def read_model(
         )
 
     try:
-        made = graph(module)
+        result = graph(module)
         if name and _is_language_model(name):
-            made = _as_stored(made, module, name)
-        return replace(made, warnings=(*made.warnings, *notes)) if notes else made
+            result = _as_stored(result, module, name)
+        return replace(result, warnings=(*result.warnings, *notes)) if notes else result
     except NeedsMemoryError as error:
         if not is_callable(name):
             raise

@@ -21,8 +21,8 @@ def reduced(x: Of, dim: object = None, keepdim: bool = False, **options: object)
         return [broadcast(x.shape, dim.shape)]
     axes = list(range(len(x.shape))) if dim is None or dim in ((), []) else axes_of(dim, len(x.shape))
     keep = options.get("keepdims", keepdim) is True
-    made = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keep or i not in axes)
-    return [made, made]
+    shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keep or i not in axes)
+    return [shape, shape]
 
 
 def vector_norm(x: Of, ord: object = 2, dim: object = None, keepdim: bool = False, **options: Any) -> Shapes:
@@ -96,8 +96,8 @@ def adaptive(x: Of, output_size: Any, **options: object) -> Shapes:
 
 
 def _adapted(shape: Dims, sizes: Sequence[Any]) -> Dims:
-    kept = shape[: len(shape) - len(sizes)]
-    return (*kept, *(n if s is None else s for s, n in zip(sizes, shape[len(kept) :], strict=True)))
+    batch = shape[: len(shape) - len(sizes)]
+    return (*batch, *(n if s is None else s for s, n in zip(sizes, shape[len(batch) :], strict=True)))
 
 
 def adaptive_of(rank: int) -> Callable[..., Shapes]:

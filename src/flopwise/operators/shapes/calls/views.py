@@ -40,16 +40,16 @@ def squeeze(x: Of, dim: object = None) -> Shapes:
 
 
 def unsqueeze(x: Of, dim: int) -> Shapes:
-    made = list(x.shape)
-    made.insert(axis_of(dim, len(made) + 1), 1)
-    return [tuple(made)]
+    shape = list(x.shape)
+    shape.insert(axis_of(dim, len(shape) + 1), 1)
+    return [tuple(shape)]
 
 
 def transpose(x: Of, dim0: int, dim1: int) -> Shapes:
-    made = list(x.shape)
-    a, b = axis_of(dim0, len(made)), axis_of(dim1, len(made))
-    made[a], made[b] = made[b], made[a]
-    return [tuple(made)]
+    shape = list(x.shape)
+    a, b = axis_of(dim0, len(shape)), axis_of(dim1, len(shape))
+    shape[a], shape[b] = shape[b], shape[a]
+    return [tuple(shape)]
 
 
 def turned(x: Of) -> Shapes:
@@ -76,9 +76,9 @@ def cat(tensors: Sequence[Of], dim: int = 0, **more: Any) -> Shapes:
 
 
 def stack(tensors: Sequence[Of], dim: int = 0) -> Shapes:
-    made = list(broadcast(*(t.shape for t in tensors)))
-    made.insert(axis_of(dim, len(made) + 1), len(tensors))
-    return [tuple(made)]
+    shape = list(broadcast(*(t.shape for t in tensors)))
+    shape.insert(axis_of(dim, len(shape) + 1), len(tensors))
+    return [tuple(shape)]
 
 
 def split(x: Of, split_size_or_sections: Any = None, dim: int = 0, **more: Any) -> Shapes:
@@ -141,10 +141,10 @@ def repeat_interleave(x: Of, repeats: object, dim: int | None = None, **more: ob
 
 
 def pad(x: Of, pad: Sequence[int], *settings: object, **options: object) -> Shapes:
-    made = list(x.shape)
+    shape = list(x.shape)
     for i in range(len(pad) // 2):
-        made[-1 - i] = made[-1 - i] + (pad[2 * i] + pad[2 * i + 1])
-    return [tuple(made)]
+        shape[-1 - i] = shape[-1 - i] + (pad[2 * i] + pad[2 * i + 1])
+    return [tuple(shape)]
 
 
 def narrow(x: Of, dim: int, start: object, length: int) -> Shapes:

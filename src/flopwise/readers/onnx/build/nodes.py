@@ -170,8 +170,10 @@ class Builder:
         stored_prefix = f"{above}{prefix}{inner.part.partition('[')[0]}/"
         stored = self.stored(graph.nodes, inner.scope, graph.initializers, stored_prefix)
         own = {*graph.initializers, *(o for n in graph.nodes for o in n.outputs), *inner.takes}
-        made = _lookup(inner.scope, stored, f"{above}{prefix}{inner.part}/", stored_prefix)
-        self.graph(graph.nodes, inner.scope, lambda name: made(name) if name in own else outside(name), within, around)
+        inner_tensor = _lookup(inner.scope, stored, f"{above}{prefix}{inner.part}/", stored_prefix)
+        self.graph(
+            graph.nodes, inner.scope, lambda name: inner_tensor(name) if name in own else outside(name), within, around
+        )
 
 
 def _taken(nodes: list[Node]) -> Iterator[Node]:

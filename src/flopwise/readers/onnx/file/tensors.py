@@ -58,7 +58,7 @@ class Tensor:
     def stored(self) -> Stored:
         return Stored(self.name, tuple(self.dims), DTYPES[self.code], tuple(self.places), self.external)
 
-    def whole(self, payload: list[bytes]) -> Stored:
+    def with_elements(self, payload: list[bytes]) -> Stored:
         """The tensor with its elements, unless these lie elsewhere; ``payload`` are their fields if they are kept."""
         stored = self.stored()
         if not payload or self.external:

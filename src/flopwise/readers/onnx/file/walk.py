@@ -238,7 +238,7 @@ class _Walk(TensorWalk):
             return message(5, [kept[-(field.end - field.start) :], mark]) if mark else kept
         tensor = self.take_apart(field)
         payload = self.small_payload(tensor)
-        return message(5, [*tensor.head, *payload, self.remember(tensor.whole(payload), depth)])
+        return message(5, [*tensor.head, *payload, self.remember(tensor.with_elements(payload), depth)])
 
     def sparse_initializer(self, sparse: Field, depth: int) -> bytes:
         """A sparse initialiser as a dense one without data: its cost follows its shape."""

@@ -188,11 +188,11 @@ class _Copy:
         if not refers and version == own.version:
             return own
         key = own, self.call if refers else None, version
-        made = self.inliner.operations.get(key)
-        if made is None:
+        result = self.inliner.operations.get(key)
+        if result is None:
             attributes = self.bound(own.attributes) if refers else own.attributes
-            made = self.inliner.operations[key] = replace(own, attributes=attributes, version=version)
-        return made
+            result = self.inliner.operations[key] = replace(own, attributes=attributes, version=version)
+        return result
 
     def bound(self, attributes: Attributes) -> Attributes:
         values: dict[str, Any] = {}
@@ -208,7 +208,7 @@ class _Copy:
     def body(self, graph: Graph) -> Graph:
         """A body of control flow in the function."""
         self.scopes.append({})
-        made = {name for node in graph.nodes for name in node.outputs}
+        names = {name for node in graph.nodes for name in node.outputs}
         inputs = [self.value(value) for value in graph.inputs]
         initializers = {}
         for name, stored in graph.initializers.items():
@@ -216,7 +216,7 @@ class _Copy:
             initializers[new] = replace(stored, name=new)
         own = self.scopes[-1]
         outputs = [
-            self.value(v) if v.name in made and v.name not in own else v._replace(name=self.renamed(v.name))
+            self.value(v) if v.name in names and v.name not in own else v._replace(name=self.renamed(v.name))
             for v in graph.outputs
         ]
         nodes = [self.node(node) for node in graph.nodes]

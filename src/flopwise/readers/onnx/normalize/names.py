@@ -10,10 +10,10 @@ from flopwise.readers.onnx.file.model import CONTROL_FLOW, Graph, Node
 
 def named(graph: Graph) -> Graph:
     """The graph with a name for each control-flow operator: its own, or its type with a running number (``loop_1``)."""
-    return _named(graph, Counter())
+    return _with_names(graph, Counter())
 
 
-def _named(graph: Graph, seen: Counter[str]) -> Graph:
+def _with_names(graph: Graph, seen: Counter[str]) -> Graph:
     if CONTROL_FLOW.isdisjoint([operation.op for operation in graph.operations]):
         return graph
     nodes: list[Node] = []
@@ -21,6 +21,6 @@ def _named(graph: Graph, seen: Counter[str]) -> Graph:
         seen[node.op] += 1
         if not node.domain and node.op in CONTROL_FLOW:
             node = node._replace(name=node.name or f"{node.op.lower()}_{seen[node.op]}")
-            node = node.with_bodies(lambda body: _named(body, seen))
+            node = node.with_bodies(lambda body: _with_names(body, seen))
         nodes.append(node)
     return replace(graph, nodes=nodes)

@@ -170,7 +170,7 @@ def _spectrum(application: Application) -> Lowered:
     return Lowered(_own("RFFT2D"), attrs={"length": lengths[1]} if lengths is not None and len(lengths) == 2 else {})
 
 
-def _named(**operators: str) -> dict[str, Rule]:
+def _rules_of(**operators: str) -> dict[str, Rule]:
     return {name: same(op) for name, op in operators.items()}
 
 
@@ -188,7 +188,7 @@ TABLE: dict[str, Rule] = {
     "MAX_POOL_2D": products.pooling("MaxPool"),
     "L2_POOL_2D": products.pooling("LpPool", p=2),
     # Element by element.
-    **_named(
+    **_rules_of(
         ADD="Add",
         SUB="Sub",
         MUL="Mul",

@@ -85,10 +85,10 @@ def _cond(recorder: Recorder, plan: Plan, pred: Any, true_fn: Any, false_fn: Any
     for part, branch in (("then_branch", true_fn), ("else_branch", false_fn)):
         position.within = (*around, Body(index, part, 1, True))
         try:
-            made = branch(*operands)
+            value = branch(*operands)
         finally:
             position.within = around
-        result = made if part == "then_branch" else result
+        result = value if part == "then_branch" else result
     outputs = tuple([recorder.stand_ins.tensor_of(t) for t in flat((result,))])
     recorder.events[index] = recorder.events[index]._replace(outputs=outputs)
     return result
@@ -125,9 +125,9 @@ def _scan(
     """A run for each index of the first axis, each with what the one before carried on."""
     state, rows = tuple(init), []
     for i in range(xs[0].shape[0]):
-        made = tuple(combine(*state, *[x[i] for x in xs], *more))
-        state = made[: len(state)]
-        rows.append(made[len(state) :])
+        values = tuple(combine(*state, *[x[i] for x in xs], *more))
+        state = values[: len(state)]
+        rows.append(values[len(state) :])
     return (*state, *[torch.stack(column) for column in zip(*rows, strict=True)])
 
 

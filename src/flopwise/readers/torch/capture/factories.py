@@ -38,10 +38,10 @@ def factory(recorder: Recorder, plan: Plan, func: Function, args: Args, kwargs: 
     if any(isinstance(a, TorchTensor) for a in (*args, *options.values())):
         return recorder.record(plan, func, args, options)
     on_meta = {**options, "device": _META}
-    made = recorder.record(plan, func, args, on_meta, lambda: func(*args, **{**options, "device": "cpu"}))
+    tensor = recorder.record(plan, func, args, on_meta, lambda: func(*args, **{**options, "device": "cpu"}))
     if torch.device(kwargs.get("device") or "cpu") == _META:
-        recorder.stand_ins.let_be(made)
-    return made
+        recorder.stand_ins.let_be(tensor)
+    return tensor
 
 
 def like(recorder: Recorder, plan: Plan, func: Function, args: Args, kwargs: Kwargs) -> Any:
@@ -81,10 +81,10 @@ def _of_numbers(recorder: Recorder, plan: Plan, func: Function, args: Args, opti
     stand_ins = recorder.stand_ins
     data, exact = recorder.values.in_numbers(stand_ins.swap(list(args)))
     with recorder.aside():
-        made = func(*data, **options)
+        tensor = func(*data, **options)
     if exact:
-        return stand_ins.constant(made)
-    return recorder.record(plan, lambda *parts: like_meta(made), args, {})
+        return stand_ins.constant(tensor)
+    return recorder.record(plan, lambda *parts: like_meta(tensor), args, {})
 
 
 def _without_device(kwargs: Kwargs) -> Kwargs:

@@ -144,7 +144,7 @@ class Recorder:
                 query = swapped[0] if swapped else named_swapped.get("query")
                 result = laid_out(result, query, named["kernel"])
         if plan.foreign:
-            result = self._apart(result, targets)
+            result = self._own_results(result, targets)
         self.write(plan, result, graphed, named, targets)
         return result
 
@@ -230,7 +230,7 @@ class Recorder:
         """The elements of a tensor of the program; None where they are not known."""
         return tensor if self.real and not tensor.is_meta else self.stand_ins.elements_of(tensor)
 
-    def _apart(self, result: object, targets: Sequence[TorchTensor]) -> object:
+    def _own_results(self, result: object, targets: Sequence[TorchTensor]) -> object:
         """The results of an operator that is not PyTorch's: one that is an argument as it was, because a shape rule
         hands it back, becomes a tensor of its own.
         """
@@ -240,7 +240,7 @@ class Recorder:
             with self.aside():
                 return torch.ops.aten.alias(result)
         if result.__class__ in (tuple, list):
-            return result.__class__([self._apart(part, targets) for part in result])
+            return result.__class__([self._own_results(part, targets) for part in result])
         return result
 
     def applied(self, name: str, args: Sequence[object], result: object) -> None:

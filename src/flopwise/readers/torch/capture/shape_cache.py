@@ -73,12 +73,12 @@ def key_of(name: str, args: Sequence[Any], kwargs: Kwargs) -> Any:
 def again(key: object) -> Any:
     """Results like those that were made before; None when there were none."""
     try:
-        made = _KNOWN.get(key)
+        results = _KNOWN.get(key)
     except TypeError:  # an argument that no dictionary takes
         return None
-    if made is None:
+    if results is None:
         return None
-    return made.again() if isinstance(made, _Made) else tuple([one.again() for one in made])
+    return results.again() if isinstance(results, _Made) else tuple([one.again() for one in results])
 
 
 def keep(key: object, result: object) -> None:
@@ -88,8 +88,8 @@ def keep(key: object, result: object) -> None:
         return
     if len(_KNOWN) >= _MOST:
         _KNOWN.clear()
-    made = tuple([_Made(one.shape, one.stride(), one.dtype) for one in several])
+    results = tuple([_Made(one.shape, one.stride(), one.dtype) for one in several])
     try:
-        _KNOWN[key] = made if type(result) is tuple else made[0]
+        _KNOWN[key] = results if type(result) is tuple else results[0]
     except TypeError:
         return

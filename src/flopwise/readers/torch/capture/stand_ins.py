@@ -183,7 +183,7 @@ class StandIns:
         """
         self._count += 1
         grad = grad and (tensor.is_floating_point() or tensor.is_complex())
-        made = ProgramTensor(
+        graph_tensor = ProgramTensor(
             f"t{self._count}",
             shape_of(tensor),
             DTYPES.get(tensor.dtype),
@@ -191,22 +191,22 @@ class StandIns:
             contiguous=in_order(tensor),
         )
         if self._grad:
-            self._remember(tensor, made)
+            self._remember(tensor, graph_tensor)
             storage = storage_of(tensor)
-            owner = made.name if storage is None else self._storages[storage._cdata][1].name
-            made = replace(made, storage=owner)
-        self._assign(tensor, made)
+            owner = graph_tensor.name if storage is None else self._storages[storage._cdata][1].name
+            graph_tensor = replace(graph_tensor, storage=owner)
+        self._assign(tensor, graph_tensor)
         base = tensor._base
         if base is not None:
             self._viewed.add(id(base))
         if inplace:
             if id(tensor) in self._viewed:
-                self._rewritten[id(tensor)] = (_weak_tensor(tensor), made)
+                self._rewritten[id(tensor)] = (_weak_tensor(tensor), graph_tensor)
             behind = _behind(tensor)
             while behind is not None and self.is_argument(behind):
-                self._overwrite(behind, made)
+                self._overwrite(behind, graph_tensor)
                 behind = _behind(behind)
-        return made
+        return graph_tensor
 
     def _overwrite(self, tensor: TorchTensor, made: ProgramTensor) -> None:
         """Let a tensor be a result that was written into its memory, or into a part of it."""
@@ -226,10 +226,10 @@ class StandIns:
         rewritten = self._rewritten.get(id(behind))
         if rewritten is None or rewritten[0]() is not behind:
             return
-        made = rewritten[1]
+        latest = rewritten[1]
         own = self.graph_tensors.get(id(tensor)) or tensor.__dict__.get("_flopwise")
-        if own is not None and _number(own) < _number(made):
-            self._rename(tensor, replace(own, name=made.name, kind="activation"))
+        if own is not None and _number(own) < _number(latest):
+            self._rename(tensor, replace(own, name=latest.name, kind="activation"))
 
     def become(self, tensor: TorchTensor, other: TorchTensor) -> None:
         """Let a tensor be another one, whose elements it was given (``tensor.data = other``)."""
@@ -299,7 +299,7 @@ class StandIns:
         if alias is None:
             return self._unseen(tensor)
         if isinstance(tensor, _PARAMETER) and not (alias.kind == "weight" or self.varies(alias)):
-            return self._named(tensor, "parameter", "weight")  # which the program makes while it runs
+            return self._graph_tensor(tensor, "parameter", "weight")  # which the program makes while it runs
         return replace(alias, shape=shape_of(tensor), contiguous=in_order(tensor))
 
     def _alias(self, tensor: TorchTensor) -> ProgramTensor | None:
@@ -317,15 +317,15 @@ class StandIns:
         return None if first is None else self.graph_tensors[id(first)]
 
     def _constant(self, tensor: TorchTensor) -> ProgramTensor:
-        return self._named(tensor, "constant", "weight" if isinstance(tensor, _PARAMETER) else "constant")
+        return self._graph_tensor(tensor, "constant", "weight" if isinstance(tensor, _PARAMETER) else "constant")
 
     def _unseen(self, tensor: TorchTensor) -> ProgramTensor:
-        graph_tensor = self._named(tensor, "unseen", "activation")
+        graph_tensor = self._graph_tensor(tensor, "unseen", "activation")
         self.foreign.append(graph_tensor.name)
         self.unseen(graph_tensor)
         return graph_tensor
 
-    def _named(self, tensor: TorchTensor, name: str, kind: Kind) -> ProgramTensor:
+    def _graph_tensor(self, tensor: TorchTensor, name: str, kind: Kind) -> ProgramTensor:
         self._count += 1
         name = f"{name}{self._count}"
         graph_tensor = ProgramTensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)

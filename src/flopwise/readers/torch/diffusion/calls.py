@@ -154,8 +154,8 @@ def _tokenizer(most: int) -> object:
     words = Tokenizer(models.WordLevel({_WORD: 0, "<pad>": 1}, unk_token=_WORD))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     template = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
-    made: Any = PreTrainedTokenizerFast
-    return made(
+    maker: Any = PreTrainedTokenizerFast
+    return maker(
         tokenizer_object=words,
         model_max_length=most,
         unk_token=_WORD,

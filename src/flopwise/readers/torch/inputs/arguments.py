@@ -60,11 +60,11 @@ class Arguments(NamedTuple):
         tensors = {id(t): t for _, t in tensors_inside((self.args, self.kwargs))}
         if real:
             tensors = {key: self._real(tensor) for key, tensor in tensors.items()}
-        made = {} if real else {key: torch.empty_like(t) for key, t in tensors.items() if key in self.made}
-        tensors |= made
+        shapes_alone = {} if real else {key: torch.empty_like(t) for key, t in tensors.items() if key in self.made}
+        tensors |= shapes_alone
         args, kwargs = copied((self.args, self.kwargs), tensors)
         named = {id(tensor): (tensor, self.tensors[key]) for key, tensor in tensors.items()}
-        return args, kwargs, named, list(made.values())
+        return args, kwargs, named, list(shapes_alone.values())
 
     def _real(self, tensor: TorchTensor) -> TorchTensor:
         name = self.tensors[id(tensor)].name

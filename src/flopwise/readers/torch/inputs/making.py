@@ -97,9 +97,9 @@ class Making:
 
     def _from(self, spec: InputSpec) -> object:
         if spec.value is not None:
-            wanted = _BY_NAME.get(spec.dtype or "")
+            dtype = _BY_NAME.get(spec.dtype or "")
             tensor = torch.as_tensor(numpy.asarray(spec.value))
-            return tensor.to(wanted or (self._dtype if tensor.is_floating_point() else tensor.dtype))
+            return tensor.to(dtype or (self._dtype if tensor.is_floating_point() else tensor.dtype))
         return self._tensor(spec.name, spec.shape, spec.dtype)
 
     def _tensor(self, name: str, shape: Sequence[int | str], dtype: str | None) -> TorchTensor:

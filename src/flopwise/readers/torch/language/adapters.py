@@ -102,8 +102,8 @@ def _features(part: nn.Module) -> tuple[int, int] | None:
     if isinstance(part, nn.Linear):
         return part.in_features, part.out_features
     if type(part).__name__ == "Conv1D":  # transformers' own, of GPT-2
-        taken, made = part.weight.shape  # type: ignore[misc]
-        return int(taken), int(made)
+        inner, outer = part.weight.shape  # type: ignore[misc]
+        return int(inner), int(outer)
     return None
 
 

@@ -109,8 +109,8 @@ def _begins(model: nn.Module, twin: nn.Module, path: str, counts: tuple[int, int
     modules, own = dict(model.named_modules()), dict(twin.named_modules())
     left_out = {f"{path}.{number}" for number in range(counts[1], counts[0])}
     depth = path.count(".") + 2
-    kept = [name for name in modules if ".".join(name.split(".")[:depth]) not in left_out]
-    return kept == list(own) and all(_same(modules[name], own[name], counts) for name in kept)
+    names = [name for name in modules if ".".join(name.split(".")[:depth]) not in left_out]
+    return names == list(own) and all(_same(modules[name], own[name], counts) for name in names)
 
 
 def _alike(parts: Mapping[str, nn.Module], others: Mapping[str, nn.Module], numbers: tuple[int, int]) -> bool:

@@ -80,7 +80,7 @@ def encoded_image(module: object, model: object, width: int, height: int) -> Enc
         from PIL import Image
 
         with silent(), offline():
-            made = processor(images=[Image.new("RGB", (width, height))], **{**settings, "return_tensors": "pt"})
+            arguments = processor(images=[Image.new("RGB", (width, height))], **{**settings, "return_tensors": "pt"})
     except ImportError as error:
         why = in_words(error, 200)
         raise ModelError(
@@ -89,7 +89,9 @@ def encoded_image(module: object, model: object, width: int, height: int) -> Enc
     except Exception as error:
         why = in_words(error, 300)
         raise ModelError(f"{name}: {type(processor).__name__} fails at {width} × {height}: {why}") from error
-    inputs = {key: _handed(value) for key, value in made.items() if key in takes and isinstance(value, torch.Tensor)}
+    inputs = {
+        key: _handed(value) for key, value in arguments.items() if key in takes and isinstance(value, torch.Tensor)
+    }
     return _encoded(module, "get_image_features", inputs, notes)
 
 

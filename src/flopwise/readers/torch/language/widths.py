@@ -144,9 +144,9 @@ def _differences(module: nn.Module, path: str) -> Iterator[str]:
     parameters = sum(p.numel() for p in module.parameters())
     if sum(held.values()) == parameters:
         return
-    wanted = _names(module)
-    first = next((f"{name} is missing" for name in wanted if name not in held), "") or next(
-        (f"{name} has no place in the model" for name in held if wanted and name not in wanted), ""
+    names = _names(module)
+    first = next((f"{name} is missing" for name in names if name not in held), "") or next(
+        (f"{name} has no place in the model" for name in held if names and name not in names), ""
     )
     yield (
         f"{os.path.basename(path)} holds {sum(held.values()):,} weights, and the model that its header describes has "

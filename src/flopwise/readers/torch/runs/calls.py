@@ -105,7 +105,7 @@ def regions(recorder: Recorder) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _inside(recorder: Recorder, entry: str) -> Iterator[None]:
+def _region(recorder: Recorder, entry: str) -> Iterator[None]:
     before = recorder.position.regions
     recorder.position.regions = (*before, entry)
     try:
@@ -131,9 +131,9 @@ def _functions(recorder: Recorder) -> Iterator[None]:
             return run(*args, **kwargs)
         number = _next(recorder)
         if cls.__name__ == "CheckpointFunction" and cls.__module__ == "torch.utils.checkpoint":
-            with _inside(recorder, f"{CHECKPOINT}{number}{REENTRANT}"):
+            with _region(recorder, f"{CHECKPOINT}{number}{REENTRANT}"):
                 return args[0](*args[2:])  # the function itself, so that its gradients are seen
-        with _inside(recorder, f"{APPLIED}{cls.__name__}#{number}"):
+        with _region(recorder, f"{APPLIED}{cls.__name__}#{number}"):
             operands = args if recorder.real else [recorder.stand_ins.swap(a) for a in args]
             result = run(*operands, **kwargs)
         if recorder.grad:
@@ -151,7 +151,7 @@ def _checkpoints(recorder: Recorder) -> Iterator[None]:
     open_: list[Any] = []
 
     def enter(self: object) -> object:
-        region = _inside(recorder, f"{CHECKPOINT}{_next(recorder)}")
+        region = _region(recorder, f"{CHECKPOINT}{_next(recorder)}")
         region.__enter__()
         open_.append(region)
         return super(hook, self).__enter__()

@@ -29,10 +29,10 @@ def results(recorder: Recorder, calls: Calls, result: object) -> tuple[Tensor, .
     names = {tensor.name for tensor in listed}
     inner = [recorder.stand_ins.tensor_of(tensor) for _, tensor in tensors_inside(result)]
     outputs = [*listed, *{t.name: t for t in inner if t.name not in names}.values()]
-    return (*outputs, *_kept(recorder, outputs))
+    return (*outputs, *_held_tensors(recorder, outputs))
 
 
-def _kept(recorder: Recorder, outputs: Sequence[Tensor]) -> list[Tensor]:
+def _held_tensors(recorder: Recorder, outputs: Sequence[Tensor]) -> list[Tensor]:
     """The tensors that the program keeps, from which gradients go where none goes from the outputs."""
     reached = {tensor.name for tensor in outputs if tensor.grad}
     events = recorder.events
@@ -40,13 +40,13 @@ def _kept(recorder: Recorder, outputs: Sequence[Tensor]) -> list[Tensor]:
     if not left:
         return []
     alive = _alive(recorder)
-    kept: list[Tensor] = []
+    tensors: list[Tensor] = []
     for tensor in reversed(left):
         if tensor.name in alive and tensor.name not in reached:
-            kept.append(tensor)
+            tensors.append(tensor)
             reached.add(tensor.name)
             _unreached(events, reached)
-    return kept[::-1]
+    return tensors[::-1]
 
 
 def _unreached(events: Sequence[Event], reached: set[str]) -> list[Tensor]:

@@ -140,15 +140,15 @@ def _run(
     training = {"eval": False, "train": True, "as-is": None}[mode]
     chance, exact = torch.get_rng_state(), False
     threads = contextlib.nullcontext() if real else one_thread()
-    made: Run | None = None
+    record: Run | None = None
     try:
         with restored(model, training, real, surroundings) as elements, plain_execution(), threads:
             if elements is not None:
                 recorder.before_write, recorder.before_set = elements.before_write, elements.before_set
             try:
-                made = _recorded(model, stored, arguments, recorder, calls, keep)
+                record = _recorded(model, stored, arguments, recorder, calls, keep)
             except RunError as error:
-                made = error.before
+                record = error.before
                 raise
             finally:
                 chosen = recorder.generators or not torch.equal(torch.get_rng_state(), chance)
@@ -162,9 +162,9 @@ def _run(
 
             own = functools.partial(recorder.stand_ins.own, device=device)
             left = take_back(recorder.stand_ins.made, surroundings, own, exact)
-            if made is not None:
+            if record is not None:
                 recorder.notes += notes_of(left)
-    return made
+    return record
 
 
 def _recorded(
