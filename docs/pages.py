@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from flopwise.conventions import CONVENTIONS, Convention
 from flopwise.operators.tables import FAMILIES, TABLES
 from flopwise.profiles.training import OPTIMIZERS
+from flopwise.readers.formats import FORMATS as MODEL_FORMATS
 from flopwise.report.formats.format import FORMATS
 from flopwise.report.reference import spec_url, weighed
 from flopwise.report.schemas.documents import DOCUMENTS
@@ -122,8 +123,49 @@ def gradients_page() -> str:
 KEYS = ("key", "type", "")
 
 
+#: Argument that chooses sizes -> its option.
+_SIZES = {"inputs": "`-i`", "batch_size": "`-b`", "dims": "`--dim`"}
+
+
+def _model_formats() -> Iterator[tuple[str, ...]]:
+    """Each format of models: its files, and which commands take them, with the reason where one does not."""
+    for format in MODEL_FORMATS:
+        models, endings = format.models.partition(" (")[0], " ".join(f"`{ending}`" for ending in format.endings)
+        if not format.has_graph:
+            yield models, endings, "no: tensors, no operators", "no", "no", "no", "no"
+            continue
+        sizes = " ".join(option for name, option in _SIZES.items() if name in format.takes)
+        why = f"no: {format.no_formulas.removeprefix('whose ')}" if format.no_formulas else "no"
+        runs = format.name == "onnx" or format.module is not None
+        yield (
+            models,
+            endings,
+            "yes",
+            sizes or "no: fixed in the file",
+            "yes" if format.formulas else why,
+            "yes" if format.writable else "no: ONNX alone is written",
+            "yes" if runs else "no: no engine runs it",
+        )
+
+
 def formats_page() -> str:
     """docs/reference/formats.md."""
+    models = [
+        "What each format of models can be asked. *counts* are `profile`, `flops`, `layers`, `shapes`, `memory`, "
+        "`compare`, `check`, `table`, `bound`, `explain`, `advise` and `zoo build`; `weights` and `sparsity` take every "
+        "format, as far as the file has elements. Formats that installed packages add (TensorRT's engines with "
+        "`flopwise-tensorrt`) are not in the table.",
+        "",
+        *_table(("models", "files", "counts", "sizes", "`formula`", "`shapes -o`", "`bench`"), _model_formats()),
+        "",
+        "## Report formats",
+        "",
+    ]
+    return _page("Model formats", [*models, *_report_formats()])
+
+
+def _report_formats() -> list[str]:
+    """The section on the formats of reports."""
     rows = (
         (
             f"`{format.name}`",
@@ -134,7 +176,7 @@ def formats_page() -> str:
         for format in FORMATS.values()
     )
     alone = " and ".join(f"`{format.name}`" for format in FORMATS.values() if not format.several)
-    lines = [
+    return [
         "`-f NAME` asks for a format, and so does the ending of `-o FILE`; an ending is a name too (`-f md`). "
         "Without either a report is a table. An ending that no format has is refused with a list of the known ones, "
         "and so is, without `-f`, a name without one.",
@@ -156,7 +198,6 @@ def formats_page() -> str:
         "- Parquet of `profile MODEL` holds the layers as in JSON; the totals are in its metadata (`flopwise`).",
         "- [adding.md](../contributing/adding.md) shows how a format is added.",
     ]
-    return _page("Report formats", lines)
 
 
 def json_page() -> str:

@@ -125,7 +125,8 @@ class _Builder:
 
     def _append(self, node: Node, more: list[Node]) -> None:
         """Take in a node and those that are fused to it; each reads what the one before it has made."""
-        last, before = node.outputs, node.output()
+        last = node.outputs
+        before: Tensor | None = None
         for number, one in enumerate([node, *more]):
             final = number == len(more)
             made = last if final else (replace(node.output(), name=self._names.fresh(f"{node.name}/{number}")),)
@@ -169,4 +170,5 @@ TENSORRT = Format(
     endings=(".engine.json",),
     matches=_matches,
     in_directories=(".engine.json",),
+    no_formulas="whose sizes are fixed",
 )

@@ -96,7 +96,8 @@ def formula(
     if not format.has_graph:
         raise InputError(f"{shown(str(model))}: holds weights and no graph, so there are no formulas")
     if not format.formulas:
-        raise InputError(f"{model}: formulas are not made for {format.models}")
+        why = f", {format.no_formulas}" if format.no_formulas else ""
+        raise InputError(f"{model}: formulas are not made for {format.models}{why}")
     if is_given(keywords.get("element_type")) or (options is not None and options.element_type):
         raise InputError("formulas have the element types of the model; leave element_type out")
     request = _Request(model, inputs, dims, batch_size, train, progress)

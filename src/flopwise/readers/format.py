@@ -51,8 +51,11 @@ class Format(NamedTuple):
     is_model: Callable[[str], bool] | None = None
     #: Endings of the files whose tensors stand for themselves; those in a directory are its weights.
     weights: tuple[str, ...] = ()
-    #: Whether ``flopwise formula`` makes formulas of its models, and whether ``flopwise shapes -o`` writes them.
+    #: Whether ``flopwise formula`` makes formulas of its models.
     formulas: bool = False
+    #: Why it makes none, as the end of a sentence ("whose dimensions have no names").
+    no_formulas: str = ""
+    #: Whether ``flopwise shapes -o`` writes them.
     writable: bool = False
 
     def graph(
