@@ -152,8 +152,8 @@ def formats_page() -> str:
     """docs/reference/formats.md."""
     models = [
         "What each format of models can be asked. *counts* are `profile`, `flops`, `layers`, `shapes`, `memory`, "
-        "`compare`, `check`, `table`, `bound`, `explain`, `advise` and `zoo build`; `weights` and `sparsity` take every "
-        "format, as far as the file has elements. Formats that installed packages add (TensorRT's engines with "
+        "`compare`, `check`, `table`, `bound`, `explain`, `advise` and `zoo build`; `weights` and `sparsity` take "
+        "every format, as far as the file has elements. Formats that installed packages add (TensorRT's engines with "
         "`flopwise-tensorrt`) are not in the table.",
         "",
         *_table(("models", "files", "counts", "sizes", "`formula`", "`shapes -o`", "`bench`"), _model_formats()),

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flopwise.analyses.llm.serving.verdict import capacity, gigabytes
 from flopwise.analyses.llm.training import Room
 from flopwise.errors import InputError
+from flopwise.memory.micro import micro_arena
+from flopwise.report.sheet.values import human
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device
     from flopwise.profiles.profile import Profile
 
+
+@dataclass(frozen=True)
+class FlashRoom(Room):
+    """The memory of a microcontroller: activations lie in its SRAM, weights in its flash."""
+
+    flash_bytes: int = 0
+    stored_bytes: int = 0
+
+    @property
+    def fits(self) -> bool:
+        """True if the activations fit the SRAM, and the weights the flash, where it has some of its own."""
+        return self.left_over_bytes >= 0 and (not self.flash_bytes or self.stored_bytes <= self.flash_bytes)
+
+
+#: What the verdict on a microcontroller leaves out.
+WITHOUT_PROGRAM = "what fits is without the program, its stack, and what the interpreter keeps beside its arena"
 
 #: What the verdict leaves out.
 WITHOUT = "what fits is without workspaces of kernels and what an allocator keeps"
@@ -45,12 +64,40 @@ def room_for(profile: Profile, device: Device) -> Room:
     """
     if not device.capacity_bytes:
         raise InputError(f"{device.name}: no figure of its memory is known")
+    if device.kind == "mcu":
+        return _flash_room(profile, device)
     need = sum(nbytes for nbytes, _ in parts_of_memory(profile))
     return Room(device.name, 1, device.capacity_bytes, need, device.reported is not None)
 
 
+def _flash_room(profile: Profile, device: Device) -> FlashRoom:
+    """The SRAM and flash of a microcontroller beside the arena of the micro interpreter, or the peak without one.
+
+    Raises:
+        InputError: no size is known, or the model is to be trained.
+    """
+    if profile.training is not None:
+        raise InputError(f"{device.name}: nothing says what training takes on a microcontroller")
+    arena = micro_arena(profile.graph)
+    need = profile.peak_activation_bytes if arena is None else arena.size
+    if need is None:
+        raise InputError("--device: the peak of the activations is not known, as shapes are missing")
+    have = device.bank_bytes or device.memory_bytes
+    return FlashRoom(device.name, 1, have, need, False, device.flash_bytes, profile.sum.weight_bytes)
+
+
+def _flash_verdict(room: FlashRoom) -> str:
+    """The same of a microcontroller."""
+    begins = "fits" if room.fits else "does not fit"
+    kept = f"{human(room.must_fit_bytes, 'B')} of activations in {human(room.memory_bytes, 'B')} of SRAM"
+    flash = f"{human(room.flash_bytes, 'B')} of flash" if room.flash_bytes else "flash beside the chip"
+    return f"{begins}: {room.device}, {kept}, {human(room.stored_bytes, 'B')} of weights in {flash}"
+
+
 def verdict_on(room: Room, parts: Sequence[tuple[int, str]]) -> str:
     """A line that begins with "fits" or "does not fit"."""
+    if isinstance(room, FlashRoom):
+        return _flash_verdict(room)
     device = f"{room.devices} x {room.device}, on each" if room.devices > 1 else f"{room.device},"
     *most, last = [f"{gigabytes(nbytes)} of {name}" for nbytes, name in parts]
     said = f"{', '.join(most)} and {last}" if most else last

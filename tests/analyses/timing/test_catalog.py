@@ -47,7 +47,7 @@ def refusal(row: dict[str, Any], documents: dict[str, Any]) -> str:
     return "" if row.get("value", 0) > 0 else "no value"
 
 
-@pytest.mark.parametrize("name", [name for name in catalog.TABLES if name != "cpu"])
+@pytest.mark.parametrize("name", [name for name in catalog.TABLES if name not in ("cpu", "mcu")])
 def test_every_figure_has_a_source_a_unit_and_a_flag(name: str) -> None:
     table = TABLES[name]
     for device in table["device"]:

@@ -130,7 +130,7 @@ def table(name: str) -> dict[str, Any]:
 def stated() -> Iterator[tuple[Key, float]]:
     """The figures of the tables but for derived ones, links and networks."""
     for device in (device for name in catalog.TABLES if name != "cpu" for device in table(name)["device"]):
-        for row in device["figures"]:
+        for row in device.get("figures", ()):
             if row["what"] not in ("link", "network") and row.get("kind") != "derived":
                 key = Key(device["id"], row["source"], row["what"], row.get("dtype", ""), row.get("dense", True))
                 yield key, row["value"]

@@ -22,10 +22,13 @@ from flopwise.readers.source.text import parse_toml
 Row: TypeAlias = Mapping[str, Any]
 
 #: The tables, in the order in which devices are listed.
-TABLES = ("nvidia", "jetson", "amd", "apple", "google", "cpu")
+TABLES = ("nvidia", "jetson", "amd", "apple", "google", "cpu", "mcu")
 
 #: Words that people write before a model's name or leave out.
-_BRANDS = re.compile("^(nvidia|geforce|tesla|amd|instinct|radeon|intel|core|apple|google|aws|ampere)+")
+_BRANDS = re.compile(
+    "^(nvidia|geforce|tesla|amd|instinct|radeon|intel|core|apple|google|aws|ampere"
+    "|stmicroelectronics|st(?=stm32)|nordic|raspberrypi|espressif)+"
+)
 
 #: How many candidates for an ambiguous name are listed.
 _LISTED = 8
@@ -182,6 +185,10 @@ def _device(block: str, table: str) -> Device:
     common |= {"reported": _reported(row["memory_reported"], documents) if "memory_reported" in row else None}
     counts = (figure["multiprocessors"] for figure in row.get("figures", ()) if "multiprocessors" in figure)
     common |= {"multiprocessors": next(counts, None)}
+    if table == "mcu":
+        document, own = documents[row["source"]], ("flash_bytes", "bank_bytes")
+        common |= {name: row.get(name, 0) for name in own} | {"source": document["title"], "url": document["url"]}
+        return Device(**common, peaks=())
     if table == "cpu":
         return _cpu(row, documents, common)
     caches = tuple(Cache(c["level"], c["bytes"]) for c in row.get("caches", ()))

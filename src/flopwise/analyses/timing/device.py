@@ -149,7 +149,7 @@ class Device:
 
     id: str
     name: str
-    kind: Literal["cpu", "gpu", "tpu"]
+    kind: Literal["cpu", "gpu", "tpu", "mcu"]
     vendor: str
     #: Bytes of memory, as the vendor prints them; 0 where they are not known.
     memory_bytes: int
@@ -165,6 +165,13 @@ class Device:
     reported: ReportedMemory | None = None
     #: Streaming multiprocessors of a GPU of NVIDIA's; None where the table does not have them.
     multiprocessors: int | None = None
+    #: Of a microcontroller: bytes of its flash, 0 where it has none of its own, and of the largest bank of its SRAM, 0
+    #: where it is one.
+    flash_bytes: int = 0
+    bank_bytes: int = 0
+    #: Title and link of the document that says its memory, where no figure does.
+    source: str = ""
+    url: str = ""
 
     @property
     def capacity_bytes(self) -> int:

@@ -64,6 +64,8 @@ def _sheet(device: Device, data: bool, look: Look) -> Sheet:
     if device.reported is not None and device.reported.nbytes != device.memory_bytes:
         reported = human(device.reported.nbytes, "B")
         memory.append(_cited(f"its driver reports {reported}: {device.reported.source}", documents))
+    memory += [human(device.flash_bytes, "B") + " flash"] if device.flash_bytes else []
+    memory += [human(device.bank_bytes, "B") + " in the largest bank"] if device.bank_bytes else []
     caches = [f"{c.level.upper()} {human(c.nbytes, 'B')}" for c in device.caches]
     names = [f"also {', '.join(device.aliases)}"] if device.aliases else []
 
@@ -108,6 +110,7 @@ def _clock(device: Device, documents: dict[str, str]) -> list[str]:
 def _documents(device: Device) -> dict[str, str]:
     """Title of each document that is a source of figures, and its link."""
     sources = [(peak.source, peak.url) for peak in device.peaks]
+    sources += [(device.source, device.url)]
     sources += [(source.source, source.url) for source in (device.reported, device.clock) if source is not None]
     return {source.rpartition(": ")[2]: url for source, url in sources if url}
 
@@ -137,6 +140,7 @@ def _content(device: Device) -> Json:
             **fields(device.reported, "kind source"),
             "url": device.reported.url or None,
         },
+        **({} if device.kind != "mcu" else fields(device, "flash_bytes bank_bytes source url")),
         "clock": None if device.clock is None else fields(device.clock, "rated highest source url"),
         "caches": {cache.level: cache.nbytes for cache in device.caches},
         "figures": [{**fields(peak, keys), "url": peak.url or None} for peak in device.peaks],

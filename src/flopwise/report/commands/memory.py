@@ -99,10 +99,10 @@ def memory_of(
         )
     room = None
     if device is not None:
-        from flopwise.report.room import WITHOUT, room_for
+        from flopwise.report.room import WITHOUT, WITHOUT_PROGRAM, room_for
 
         room = room_for(profile, device)
-        notes.append(WITHOUT)
+        notes.append(WITHOUT_PROGRAM if device.kind == "mcu" else WITHOUT)
     return Memory(profile, lives, plan, tuple(notes), micro, room)
 
 

@@ -37,14 +37,16 @@ def profile_report(profile: Profile, choice: Choice, device: Device | None = Non
             lambda: content(profile, choice),
             {"profile": (profile, choice)},
         )
-    from flopwise.report.room import WITHOUT, parts_of_memory, room_for, verdict_on
+    from flopwise.report.room import WITHOUT, WITHOUT_PROGRAM, parts_of_memory, room_for, verdict_on
 
     room = room_for(profile, device)
     said = verdict_on(room, parts_of_memory(profile))
 
     def sheet(audience: Audience, look: Look) -> Sheet:
         lines = listing(profile, choice, look, audience)
-        return lines._replace(verdict=look.text(said), notes=(WITHOUT, *lines.notes))
+        return lines._replace(
+            verdict=look.text(said), notes=(WITHOUT_PROGRAM if device.kind == "mcu" else WITHOUT, *lines.notes)
+        )
 
     return Report(
         lambda format, look: [sheet(format.audience, look)],

@@ -103,4 +103,6 @@ ROOM: Kind = {
     "reported": ("flag", "whether its driver reports so much memory; false: on the vendor's figure"),
     "left_over_bytes": ("integer", "what is left; negative where it does not fit"),
     "fits": ("flag", "whether it fits"),
+    "flash_bytes?": ("integer", "of a microcontroller: its flash, 0 where it has none of its own"),
+    "stored_bytes?": ("integer", "of a microcontroller: the weights, which lie in flash"),
 }

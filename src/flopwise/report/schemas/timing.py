@@ -24,6 +24,10 @@ _DEVICE: Kind = {
         ),
         "memory as the device's driver reports it",
     ),
+    "flash_bytes?": ("integer", "of a microcontroller: its flash, 0 where it has none of its own"),
+    "bank_bytes?": ("integer", "of a microcontroller: the largest bank of its SRAM, 0 where it is one"),
+    "source?": ("text", "of a microcontroller: the document that says its memory"),
+    "url?": ("text", "the document's address"),
     "clock": (
         Maybe(
             {
