@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from flopwise.errors import InputError
 from flopwise.operators.size import OPEN, Most, larger, smaller
-from flopwise.sizes.control import Run, alike, at, bodies_of, grouped, pass_on_warnings, run, scalar
+from flopwise.sizes.control import Run, alike, bodies_of, fact_at, grouped, pass_on_warnings, run, scalar
 from flopwise.sizes.facts import NOTHING, Fact, either, wider
 from flopwise.sizes.loops import ROUNDS
 from flopwise.sizes.program import Node, describe
@@ -59,7 +59,7 @@ class Ports(NamedTuple):
 
 def branches(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tuple[list[Inner], Sequence[Fact]]:
     """The bodies of an If and its results."""
-    graphs, ports, condition = bodies_of(node), node.attributes.values["ports"], scalar(at(given, 0))
+    graphs, ports, condition = bodies_of(node), node.attributes.values["ports"], scalar(fact_at(given, 0))
     names = ["then_branch", "else_branch"]
     if condition is not None and type(condition) is not Most:
         names = [names[0] if condition else names[1]]
@@ -127,7 +127,7 @@ def _trips(node: Node, ports: Ports, given: Sequence[Fact]) -> tuple[Any, bool]:
     limits: list[Any] = []
     exact = True
     if node.attributes.values["counted"]:
-        count, first = scalar(at(given, 0)), scalar(at(given, 1))
+        count, first = scalar(fact_at(given, 0)), scalar(fact_at(given, 1))
         if count is None:
             exact = False
         elif not (type(count) is int and count < 0):
