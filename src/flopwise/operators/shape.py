@@ -6,12 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from flopwise.operators.late import Late
-from flopwise.operators.size import (
-    Dims,
-    Most,
-    UnresolvedError,
-    broadcast,
-)
+from flopwise.operators.size import Dims, UnresolvedError, broadcast
 
 #: The type of a tensor, made by ``Call.tensor`` or taken from an input with ``Call.type``.
 Type: TypeAlias = Any
@@ -303,28 +298,3 @@ def twin(
 
 #: Attributes of an activation that is fused to an operator.
 ACTIVATION = ("activation", "activation_alpha", "activation_beta", "activation_gamma", "activation_params")
-
-__all__ = [
-    "ACTIVATION",
-    "Call",
-    "Dims",
-    "Dtypes",
-    "Element",
-    "Elements",
-    "Most",
-    "ShapeRule",
-    "Type",
-    "Typed",
-    "Types",
-    "UnresolvedError",
-    "ValueRule",
-    "alike",
-    "both_alike",
-    "by",
-    "common",
-    "dtype_of",
-    "dtypes",
-    "elements",
-    "twin",
-    "typed",
-]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from flopwise.operators.shape import UnresolvedError
+from flopwise.operators.size import UnresolvedError
 from flopwise.operators.tables import OPERATORS, ROWS
 from flopwise.sizes.facts import ABSENT, NOTHING, Fact, Facts
 from flopwise.sizes.scope import Tensors

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flopwise.operators.shape import Call, Dims, ShapeRule, Types, UnresolvedError
-from flopwise.operators.size import larger
+from flopwise.operators.shape import Call, ShapeRule, Types
+from flopwise.operators.size import Dims, UnresolvedError, larger
 
 
 def _sizes(call: Call, weights: Dims) -> list[int]:

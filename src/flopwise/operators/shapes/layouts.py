@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from flopwise.operators.shape import ACTIVATION, Call, Dims, ShapeRule, Types, UnresolvedError
+from flopwise.operators.shape import ACTIVATION, Call, ShapeRule, Types
+from flopwise.operators.size import Dims, UnresolvedError
 
 
 def channels_first(shape: Dims) -> Dims:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flopwise.operators.shape import Call, Types, UnresolvedError
+from flopwise.operators.shape import Call, Types
 from flopwise.operators.shapes.picking import suppression
 from flopwise.operators.shapes.windows import windows
 from flopwise.operators.size import (
@@ -13,6 +13,7 @@ from flopwise.operators.size import (
     Dims,
     MisfitError,
     Most,
+    UnresolvedError,
     axis_of,
     broadcast,
     product,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from flopwise.operators.shape import Call, Most, Types, UnresolvedError
-from flopwise.operators.size import larger, smaller
+from flopwise.operators.shape import Call, Types
+from flopwise.operators.size import Most, UnresolvedError, larger, smaller
 
 
 def columns(call: Call) -> Types:

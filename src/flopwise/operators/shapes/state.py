@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flopwise.operators.shape import Call, Dims, Type, Types, UnresolvedError
-from flopwise.operators.size import smaller
+from flopwise.operators.shape import Call, Type, Types
+from flopwise.operators.size import Dims, UnresolvedError, smaller
 
 
 def lstm(call: Call) -> Types:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flopwise.operators.shape import Call, Most, ShapeRule, Types, UnresolvedError
-from flopwise.operators.size import OPEN
+from flopwise.operators.shape import Call, ShapeRule, Types
+from flopwise.operators.size import OPEN, Most, UnresolvedError
 
 
 def hashes(call: Call) -> Types:

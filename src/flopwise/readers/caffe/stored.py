@@ -81,7 +81,7 @@ def _blob(dataset: Any, path: str) -> Blob:
     return Blob(shape, ((start, start + dataset.nbytes),), dataset.dtype.str)
 
 
-def for_h5py(source: Source) -> Any:
+def for_h5py(source: Source) -> object:
     """An argument for h5py: the path of a file, a stream of anything else."""
     from flopwise.readers.weights.zip import Reading
 

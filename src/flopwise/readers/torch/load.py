@@ -92,7 +92,7 @@ def _hollow_parameters() -> Iterator[None]:
         own.register_parameter = register
 
 
-def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -> Any:
+def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -> object:
     values = argument_values(model, arguments)
     make = thing
     if isinstance(thing, type) and "config" in values and hasattr(thing, "from_config"):

@@ -96,12 +96,7 @@ def result_of(model: nn.Module, inputs: object, keep: Callable[[Any], Any]) -> A
         ModelError: the module fails with these inputs.
     """
     with _ONE_AT_A_TIME:
-        try:
-            return run(model, settle(model, inputs, None, None), "eval", grad=False, real=False, keep=keep).result
-        except RunError as failed:
-            raise ModelError(
-                f"{type(model).__name__}: {failed.where}{failed.words}{failed.place}"
-            ) from failed.__cause__
+        return _run_on_meta(model, settle(model, inputs, None, None), keep).result
 
 
 def graph_and_result(model: nn.Module, inputs: object, keep: Callable[[Any], Any]) -> tuple[Graph, Any]:
@@ -118,11 +113,16 @@ def graph_and_result(model: nn.Module, inputs: object, keep: Callable[[Any], Any
     kind = type(model).__name__
     with _ONE_AT_A_TIME, outside_of_modes(), gathered(model) as notes:
         arguments = settle(model, inputs, None, None, kind)
-        try:
-            recorded = run(model, arguments, "eval", grad=False, real=False, keep=keep)
-        except RunError as failed:
-            raise ModelError(f"{kind}: {failed.where}{failed.words}{failed.place}") from failed.__cause__
+        recorded = _run_on_meta(model, arguments, keep)
         return _of_run(model, arguments, recorded, notes, "", kind), recorded.result
+
+
+def _run_on_meta(model: nn.Module, arguments: Arguments, keep: Callable[[Any], Any]) -> Run:
+    """A run in eval mode on meta tensors; arguments and errors as in ``result_of``."""
+    try:
+        return run(model, arguments, "eval", grad=False, real=False, keep=keep)
+    except RunError as failed:
+        raise ModelError(f"{type(model).__name__}: {failed.where}{failed.words}{failed.place}") from failed.__cause__
 
 
 def _graph(

@@ -221,7 +221,7 @@ def strided(
     strides: tuple[int, ...],
     each: int = 1,
     marks: tuple[bool, bool] = (False, False),
-) -> Any:
+) -> object:
     """A tensor whose elements do not lie in its order, or are marked as conjugate or negative.
 
     Args:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy
 
@@ -275,7 +275,7 @@ def encoding_of(kind: Type) -> Encoding:
     return Encoding(kind.elements, kind.nbytes, lambda data: _dequantised(data, kind), made_by=(encoding_of, (kind,)))
 
 
-def _dequantised(data: Array, kind: Type) -> Any:
+def _dequantised(data: Array, kind: Type) -> object:
     """The numbers in blocks.
 
     Raises:

@@ -151,7 +151,7 @@ def _tensor(
     return StoredTensor(name, shape, kind, _length(shape, dtype), layer, role=role_of(name, kind), elements=elements)
 
 
-def _by_rows(elements: Elements, shape: tuple[int, ...]) -> Any:
+def _by_rows(elements: Elements, shape: tuple[int, ...]) -> object:
     """An array that is stored column by column."""
     flat = elements.raw()
     return (concatenated(elements) if flat is None else flat).reshape(shape, order="F")

@@ -88,7 +88,7 @@ def _integer(name: str, size: Any) -> int:
 
 def _of_arrays(
     pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mapping[str, int]], sizes: Mapping[str, object]
-) -> Any:
+) -> object:
     import numpy
 
     arrays = {name: numpy.asarray(size) for name, size in sizes.items()}

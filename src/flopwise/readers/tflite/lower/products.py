@@ -6,6 +6,7 @@ from typing import Any
 
 from flopwise.graph import Layout
 from flopwise.operators import shape
+from flopwise.operators.size import UnresolvedError
 from flopwise.readers.tflite.lower.lowered import (
     CHANNELS_FIRST,
     CHANNELS_FIRST_3D,
@@ -74,7 +75,7 @@ def biased_transposed(application: Application) -> Lowered:
 
 def _unknown(call: object) -> Any:
     """Strides and padding are in bytes that only the library reads."""
-    raise shape.UnresolvedError
+    raise UnresolvedError
 
 
 def convolution_3d(application: Application) -> Lowered:

@@ -8,6 +8,7 @@ from typing import Any
 from flopwise.graph import Layout
 from flopwise.operators import shape
 from flopwise.operators.shape import ShapeRule
+from flopwise.operators.size import UnresolvedError
 from flopwise.readers.tflite.file.schema import ACTIVATIONS, CUSTOM
 from flopwise.readers.tflite.lower import products
 from flopwise.readers.tflite.lower.lowered import CHANNELS_FIRST, Application, Lowered, Rule, fixed, same
@@ -153,7 +154,7 @@ def _activation_attr(application: Application) -> dict[str, Any]:
 
 def _as_stated(call: object) -> Any:
     """Not worked out: as the file states it."""
-    raise shape.UnresolvedError
+    raise UnresolvedError
 
 
 def _with(op: str, *names: str) -> Rule:

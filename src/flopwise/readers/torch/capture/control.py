@@ -71,7 +71,9 @@ def _truth(recorder: Recorder, flag: object, public: str) -> bool:
         return bool(elements)
 
 
-def _cond(recorder: Recorder, plan: Plan, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any] = ()) -> Any:
+def _cond(
+    recorder: Recorder, plan: Plan, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any] = ()
+) -> object:
     """The result of one of two branches; where the condition is not known both are recorded, as the bodies of an If."""
     try:
         return (true_fn if _truth(recorder, pred, plan.public) else false_fn)(*operands)

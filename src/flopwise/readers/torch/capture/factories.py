@@ -22,7 +22,7 @@ _META = torch.device("meta")
 _OF_NUMBERS = frozenset(f"aten.{name}" for name in ("tensor", "as_tensor", "asarray", "vander", "scalar_tensor"))
 
 
-def factory(recorder: Recorder, plan: Plan, func: Function, args: Args, kwargs: Kwargs) -> Any:
+def factory(recorder: Recorder, plan: Plan, func: Function, args: Args, kwargs: Kwargs) -> object:
     """A tensor made from numbers."""
     if recorder.elements_were_read(args, kwargs):
         with recorder.aside():
@@ -76,7 +76,7 @@ def move(recorder: Recorder, plan: Plan, func: Function, args: Args, kwargs: Kwa
     return recorder.record(plan, func, (args[0], *settings), options)
 
 
-def _of_numbers(recorder: Recorder, plan: Plan, func: Function, args: Args, options: Kwargs) -> Any:
+def _of_numbers(recorder: Recorder, plan: Plan, func: Function, args: Args, options: Kwargs) -> object:
     """A tensor of numbers; some may be tensors themselves, whose elements are known or not."""
     stand_ins = recorder.stand_ins
     data, exact = recorder.values.in_numbers(stand_ins.swap(list(args)))

@@ -113,7 +113,7 @@ class Interception(TorchFunctionMode):
             return func(*args, **kwargs)
         return self._recorder.device if plan.name == "aten.device" else False
 
-    def _through(self, plan: Plan, func: Function, args: Args, kwargs: Kwargs) -> Any:
+    def _through(self, plan: Plan, func: Function, args: Args, kwargs: Kwargs) -> object:
         """Call a Python function of PyTorch's and record the operations inside it."""
         recorder, position = self._recorder, self._recorder.position
         if func in self._inside:  # it calls ``__torch_function__`` once more all the same

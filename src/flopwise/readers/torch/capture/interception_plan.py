@@ -78,7 +78,7 @@ _OVERRIDE_CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch
 _GLOBALS: dict[int, dict[str, Any]] = {}
 
 
-def _whole(number: Any) -> Any:
+def _whole(number: Any) -> object:
     """A number without its fraction, as ``torch.sym_int``; what a ratio of sizes gives stays a size."""
     return math.trunc(number) if hasattr(number, "over") else torch.sym_int(number)  # type: ignore[no-untyped-call]
 

@@ -27,7 +27,7 @@ def steps_of(args: Sequence[Any]) -> int:
     return int(args[0].shape[_axis(args)]) if plain and args[0].dim() == 3 else 0
 
 
-def shortened(func: Function, args: Sequence[Any], saved: SavedStorages | None) -> Any:
+def shortened(func: Function, args: Sequence[Any], saved: SavedStorages | None) -> object:
     """The results of a call, as of one with fewer steps.
 
     Args:

@@ -56,7 +56,7 @@ class _Made(NamedTuple):
 _KNOWN: dict[Any, _Made | tuple[_Made, ...]] = {}
 
 
-def key_of(name: str, args: Sequence[Any], kwargs: Kwargs) -> Any:
+def key_of(name: str, args: Sequence[Any], kwargs: Kwargs) -> object:
     """A key of the operator with the shapes, strides and types of its tensors, and its other arguments."""
     parts: list[Any] = [name, len(args)]
     for arg in (*args, *kwargs, *kwargs.values()) if kwargs else args:

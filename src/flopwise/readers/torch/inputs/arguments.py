@@ -161,7 +161,7 @@ def _from_texts(texts: Sequence[str], names: Sequence[str], making: Making) -> t
     return _positional(names, tuple(args), kwargs)
 
 
-def _parts(inputs: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
+def _parts(inputs: Any) -> tuple[Sequence[object], Mapping[str, object]]:
     """Tensors and shapes by position, and by name.
 
     Raises:

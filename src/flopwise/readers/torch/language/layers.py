@@ -93,7 +93,7 @@ def _enough(kinds: list[int]) -> int | None:
     return None
 
 
-def shortened(config: Config, count: int, first: int) -> Any:
+def shortened(config: Config, count: int, first: int) -> object:
     """The configuration of a model with the first layers alone."""
     short = copy.deepcopy(config)
     text = short.get_text_config(decoder=True)

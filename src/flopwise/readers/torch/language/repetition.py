@@ -161,7 +161,7 @@ class _MovedCall:
         """Every argument by name."""
         return {name: self._moved(value) for name, value in self._call.named.items()}
 
-    def _moved(self, value: Any) -> Any:
+    def _moved(self, value: Any) -> object:
         if isinstance(value, Tensor):
             return self._copy.tensor(value)
         return type(value)(map(self._moved, value)) if type(value) in (tuple, list) else value

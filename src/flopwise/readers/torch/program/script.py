@@ -171,7 +171,7 @@ class _Reader(pickle.Unpickler):
             return self._kinds.setdefault(qualified, type("_Named", (_Object,), {"kind": qualified}))
         raise ModelError(f"its pickle names {qualified[:100]!r}, which is neither a module nor a tensor")
 
-    def persistent_load(self, pid: Any) -> Any:
+    def persistent_load(self, pid: Any) -> object:
         _, kind, key, _, _ = pid
         member = f"{self._prefix}data/{key}"
         if kind not in _STORAGES or member not in self._archive.members:

@@ -127,7 +127,7 @@ def value(argument: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
     return _KINDS[kind](content, values)
 
 
-def _symbol(content: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+def _symbol(content: Mapping[str, Any], values: Mapping[str, Any]) -> object:
     ((kind, inner),) = content.items()
     return values[inner] if kind == "as_name" else inner
 

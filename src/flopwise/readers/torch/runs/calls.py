@@ -125,7 +125,7 @@ def _functions(recorder: Recorder) -> Iterator[None]:
     owner: Any = torch.autograd.Function
     original = vars(owner)["apply"]
 
-    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> object:
         run = original.__get__(None, cls)
         if threading.get_ident() not in recorder.threads or recorder.position.busy:  # part of an operator's own
             return run(*args, **kwargs)

@@ -148,7 +148,7 @@ def _jobs_in_turn(kind: Any, recorder: Recorder, recorded: Callable[[Function], 
         del kind._guarded_task_generation, kind.apply_async
 
 
-def _in_turn(tasks: Iterable[Any], function: Any, recorded: Function) -> Iterator[Any]:
+def _in_turn(tasks: Iterable[Any], function: Any, recorded: Function) -> Iterator[object]:
     """The tasks of a pool, each when the one before is done; those that run a function run its recorded form."""
     for job, place, own, args, kwargs in tasks:
         done = threading.Event()
