@@ -93,6 +93,14 @@ def keras_configs() -> list[bytes]:
     return [json.dumps(config()).encode() for config in CONFIGS.values()]
 
 
+def tensorflow_graphs() -> list[bytes]:
+    """A frozen graph that TensorFlow wrote, and small ones with functions."""
+    from tests.readers.tensorflow.test_hostile import CASES, DATA
+
+    small = [CASES[name][0] for name in ("loop in itself", "stride 0", "huge", "loops of TensorFlow 1")]
+    return [(DATA / "frozen.pb").read_bytes(), *small]
+
+
 def keras_weights() -> list[bytes]:
     """Weights as Keras stores them: by groups, whole and in chunks."""
     import h5py

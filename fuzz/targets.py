@@ -279,6 +279,7 @@ TARGETS: dict[str, Target] = {
     "tflite_weights": Target(_read("m.tflite", weights=True), seeds.tflites),
     "keras": Target(_keras_config, seeds.keras_configs),
     "keras_weights": Target(_read("m.h5", weights=True), seeds.keras_weights),
+    "tensorflow": Target(_read("m.pb"), seeds.tensorflow_graphs),
     "caffemodel": Target(_read("net.caffemodel"), seeds.onnx_models),
     "hdf5": Target(_read("net.caffemodel.h5"), seeds.hdf5s),
     "safetensors": Target(_read("m.safetensors", weights=True), seeds.safetensors),

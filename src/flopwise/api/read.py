@@ -52,10 +52,11 @@ def read(
             makes one (``package.module:callable``, ``file.py:callable``), an exported program or a TorchScript file; a
             function of JAX's, a module of flax, haiku or equinox, a jaxpr, or its name in a file that imports JAX;
             a layer or model of Keras', the path of one (.keras, .h5), or the name of a callable that makes one
-            (``keras.applications:ResNet50``, ``keras:file.py:callable``); path of a file with weights and no graph
-            (.safetensors, its index, .gguf, .npz, .npy, a checkpoint of PyTorch's), whose operations stay unknown; a
-            ``config.json``, a directory with one, or ``hf:org/name`` of a language model. In place of a path, a URL:
-            only the ranges that are needed come over the network. A Graph is handed back as it is.
+            (``keras.applications:ResNet50``, ``keras:file.py:callable``); path of a TensorFlow graph (.pb) or of a
+            SavedModel's directory; path of a file with weights and no graph (.safetensors, its index, .gguf, .npz,
+            .npy, a checkpoint of PyTorch's), whose operations stay unknown; a ``config.json``, a directory with one, or
+            ``hf:org/name`` of a language model. In place of a path, a URL: only the ranges that are needed come over
+            the network. A Graph is handed back as it is.
         inputs: shapes by input name (``{"x": (1, 3, 224, 224)}``), one shape when there is one input, or texts of the
             form ``name:dtype:shape[:data]``. Needed where the file leaves a shape open. An array in place of a shape
             carries its elements, which may decide shapes; a list of shapes or arrays is a sequence, None an empty

@@ -16,7 +16,7 @@ from flopwise.graph import Graph
 from flopwise.readers.caffe.format import CAFFE
 from flopwise.readers.format import Format, ends_in
 from flopwise.readers.onnx.format import ONNX
-from flopwise.readers.options import JaxOptions, OpenvinoOptions, TorchOptions, options_of
+from flopwise.readers.options import JaxOptions, OpenvinoOptions, TfliteOptions, TorchOptions, options_of
 from flopwise.readers.source.location import is_callable, naming
 from flopwise.readers.tflite.format import TFLITE
 from flopwise.readers.torch.format import TORCH
@@ -158,6 +158,59 @@ OPENVINO = Format(
     formulas=True,
 )
 
+
+def _is_tensorflow(model: object) -> bool:
+    """True for a ``.pb`` file that begins with a node, a ``saved_model.pb``, and the directory of one."""
+    if not isinstance(model, (str, os.PathLike)):
+        return False
+    path = os.fsdecode(model)
+    if not path.lower().endswith(".pb"):
+        return os.path.isfile(os.path.join(path, _SAVED_MODEL))
+    if os.path.basename(path) == _SAVED_MODEL or not os.path.isfile(path):
+        return True
+    try:
+        with open(path, "rb") as file:
+            return file.read(1) == b"\n"  # field 1 of a GraphDef, where an ONNX model has a number
+    except OSError:
+        return True
+
+
+def _read_tensorflow(*arguments: Any) -> Graph:
+    from flopwise.readers.tensorflow.read import read_tensorflow
+
+    return read_tensorflow(*arguments)
+
+
+def _stored_in_tensorflow(
+    model: object, inputs: Any, dims: Any, batch_size: Any, options: TfliteOptions
+) -> StoredTensors:
+    from flopwise.readers.weights.graphs import stored_in_graph
+
+    graph = _read_tensorflow(model, inputs, dims, batch_size, lambda step: None, options)
+    if any(tensor.role in ("weight", "buffer") and not tensor.nbytes for tensor in graph.weights.values()):
+        raise ModelError(
+            f"{graph.source}: the elements of its variables lie in a checkpoint, which is not read; freeze the graph "
+            "(convert_variables_to_constants_v2), or save the Keras model"
+        )
+    return stored_in_graph(graph)
+
+
+#: The file of a SavedModel's directory.
+_SAVED_MODEL = "saved_model.pb"
+
+#: Stands here for the same reason.
+TENSORFLOW = Format(
+    "tensorflow",
+    "TensorFlow graphs (.pb, SavedModel)",
+    _read_tensorflow,
+    endings=(".pb",),
+    matches=_is_tensorflow,
+    takes=("inputs", "batch_size"),
+    options=TfliteOptions,
+    stored=_stored_in_tensorflow,
+    in_directories=(_SAVED_MODEL,),
+)
+
 #: Every format of flopwise's own. The first that matches reads a model; the weights of a directory are sought in this
 #: order.
 FORMATS: tuple[Format, ...] = (
@@ -173,6 +226,7 @@ FORMATS: tuple[Format, ...] = (
     weights.CHECKPOINT,
     LANGUAGE,
     KERAS,
+    TENSORFLOW,
     JAX,
     TORCH,
     CAFFE,
@@ -246,7 +300,7 @@ def open_stored(
     """
     name = os.fsdecode(model) if isinstance(model, (str, os.PathLike)) else ""
     with naming(name):
-        if name and os.path.isdir(name):
+        if name and os.path.isdir(name) and not _is_tensorflow(name):
             model = in_folder(name)  # of a language model too: its weights lie beside its configuration
         format = format_of(model)
         return format.tensors(model, inputs, dims, batch_size, progress, options_of(format.options, None, keywords))
@@ -281,7 +335,7 @@ def models_in(folder: str) -> list[str]:
     Raises:
         ModelError: it holds neither.
     """
-    if LANGUAGE.match(folder):
+    if LANGUAGE.match(folder) or _is_tensorflow(folder):
         return [folder]
     files = [os.path.join(path, file) for path, _, names in os.walk(folder) for file in names]
     models = sorted(filter(_stands_alone, files))

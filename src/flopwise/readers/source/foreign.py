@@ -16,8 +16,6 @@ _MADE_FROM = "which holds a network for one kind of hardware; give the ONNX file
 
 _PICKLE = "a Python pickle, which is never loaded; export the model to ONNX"
 
-_TF2ONNX = "'python -m tf2onnx.convert {} --output {{stem}}.onnx' makes an ONNX file of it"
-
 
 class Foreign(NamedTuple):
     """A kind of file that flopwise does not read as a model."""
@@ -53,7 +51,6 @@ FOREIGN: tuple[Foreign, ...] = (
         (".mlmodel", ".mlpackage", ".mlmodelc"),
     ),
     Foreign("an HDF5 file; if it is a Keras model, name it {stem}.h5", starts=(b"\x89HDF\r\n",)),
-    Foreign("a TensorFlow graph; " + _TF2ONNX.format("--graphdef {file} --inputs NAME:0 --outputs NAME:0"), (".pb",)),
     Foreign("a model of ncnn; give the ONNX file or the module that it was converted from", (".param",), (b"7767517",)),
     Foreign("a model of MNN; give the ONNX file or the module that it was converted from", (".mnn",)),
     Foreign(
@@ -75,9 +72,6 @@ FOREIGN: tuple[Foreign, ...] = (
     Foreign("a Git LFS pointer; fetch the file with 'git lfs pull'", starts=(b"version https://git-lfs",)),
     Foreign("an HTML page; the download went wrong", starts=(b"<!DOCTYPE", b"<!doctype", b"<html")),
 )
-
-
-_SAVED_MODEL = Foreign("a TensorFlow SavedModel; " + _TF2ONNX.format("--saved-model {file}"))
 
 
 def by_content(head: bytes, name: str) -> str | None:
@@ -104,8 +98,6 @@ def by_name(name: str) -> str | None:
 
 def in_directory(folder: str) -> str | None:
     """The kind of model that a directory is, and what to do; None if none is known."""
-    if os.path.isfile(os.path.join(folder, "saved_model.pb")):
-        return _filled(_SAVED_MODEL, folder)
     return by_name(folder)
 
 

@@ -20,7 +20,7 @@ from flopwise.sizes.run import Pass, Results
 from flopwise.sizes.site import Site
 
 #: How the elements of small stored tensors are read.
-_KINDS = {
+KINDS = {
     "float32": "f",
     "float16": "e",
     "float64": "d",
@@ -216,7 +216,7 @@ class Programs:
 
     def elements(self, stored: Stored) -> tuple[Element, ...] | None:
         """The elements of a small stored tensor; None for one that is large, or not stored as its shape says."""
-        kind, nbytes = _KINDS.get(stored.dtype), stored.data.end - stored.data.start
+        kind, nbytes = KINDS.get(stored.dtype), stored.data.end - stored.data.start
         if kind is None or nbytes > 8 * LARGEST_VALUE:
             return None
         form = f"<{nbytes // struct.calcsize(f'<{kind}')}{kind}"

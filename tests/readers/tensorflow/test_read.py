@@ -1,0 +1,94 @@
+"""Files that TensorFlow 2.21 wrote, against counts by hand and what TensorFlow's own profiler said of them.
+
+``data/frozen.pb`` is a small network of Keras' in one graph (``convert_variables_to_constants_v2``), ``data/saved`` a
+``tf.Module`` with a loop of five steps and a condition, without what serving does not need.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.readers.tensorflow.protobuf import constant, field, graph, node, placeholder, scalar
+
+import flopwise
+from flopwise.errors import InputError, ModelError
+from flopwise.readers.formats import open_stored
+
+DATA = Path(__file__).parent / "data"
+
+#: Operations by node of ``data/frozen.pb``, from tf.compat.v1.profiler (float_operation), which counts two for each MAC
+#: and has no rule for transposed convolutions, pooling and softmax.
+PROFILER = {"convolution": 5400, "depthwise": 648, "BiasAdd": 136}
+
+
+def test_a_frozen_graph() -> None:
+    """conv 5·5·4·27, depthwise 3·3·4·9, grouped 3·3·4·2, transposed 3·3·4·2·2·2, dense 2·5."""
+    profile = flopwise.profile(DATA / "frozen.pb")
+    assert profile.total("macs") == 2700 + 324 + 72 + 288 + 10 == 3394
+    assert profile.total("params") == 112 + 16 + 40 + 12 + 34 + 15  # with 8 statistics, which nothing tells apart
+    assert profile.graph.format == "tensorflow"
+    assert profile.to_dict()["coverage"]["exact"]
+    flops = [(row.node.op, row.node.attrs.get("group"), row.flops) for row in profile.rows]
+    assert [n for op, group, n in flops if op == "Conv" and group == 1] == [PROFILER["convolution"]]
+    assert [n for op, group, n in flops if op == "Conv" and group == 4] == [PROFILER["depthwise"]]
+    assert any("does not say which of its constants are statistics" in note for note in profile.graph.warnings)
+    with pytest.raises(InputError, match="the batch of input 'image' is fixed at 1"):
+        flopwise.profile(DATA / "frozen.pb", batch_size=2)
+    with open_stored(DATA / "frozen.pb") as stored:
+        sizes = sorted(tensor.array().size for tensor in stored.tensors if tensor.role == "weight")
+    assert sizes[-1] == 4 * 27
+
+
+def test_functions_variables_and_loops() -> None:
+    """Five steps of 4·6 + 6·6, and 6·6 in the dearer branch; the statistics are no parameters."""
+    profile = flopwise.profile(DATA / "saved")
+    assert profile.total("macs") == 5 * (24 + 36) + 36
+    assert (profile.total("params"), profile.total("buffers")) == (24 + 6 + 36, 4)
+    assert flopwise.profile(DATA / "saved", batch_size=3).total("macs") == 3 * 336
+    assert [(t.name, t.shape) for t in profile.graph.inputs] == [("serving_default_x", (1, 5, 4))]
+    assert [row.node.within[-1].trips for row in profile.rows if row.node.op == "MatMul"].count(5) == 2
+    with pytest.raises(ModelError, match="the elements of its variables lie in a checkpoint"):
+        open_stored(DATA / "saved")
+
+
+def test_the_file_of_a_directory_and_the_directory() -> None:
+    one, other = flopwise.profile(DATA / "saved"), flopwise.profile(DATA / "saved" / "saved_model.pb")
+    assert one.total("flops") == other.total("flops")
+
+
+def _written(tmp_path: Path, *nodes: bytes) -> Path:
+    path = tmp_path / "net.pb"
+    path.write_bytes(graph(*nodes))
+    return path
+
+
+def test_what_has_no_rule_is_unknown(tmp_path: Path) -> None:
+    path = _written(tmp_path, placeholder("x", 2, 3), node("y", "FancyOp", "x"), node("z", "Relu", "y"))
+    profile = flopwise.profile(path)
+    assert profile.to_dict()["coverage"]["unknown"] == {"tensorflow::FancyOp": 1}
+    many = node(
+        "c", "DepthwiseConv2dNative", "x", "w", strides=field(1, field(3, b"\1\1\1\1")), padding=field(2, "VALID")
+    )
+    path = _written(tmp_path, placeholder("x", 1, 8, 8, 4), constant("w", 3, 3, 4, 2), many)
+    assert flopwise.profile(path).to_dict()["coverage"]["unknown"] == {"tensorflow::DepthwiseConv2dNative": 1}
+
+
+def test_open_sizes_and_factors_that_are_turned(tmp_path: Path) -> None:
+    product = node("y", "BatchMatMulV2", "x", "w", adj_y=field(5, 1))
+    path = _written(tmp_path, placeholder("x", -1, -1, 4, 5), constant("w", 7, 5), product)
+    with pytest.raises(InputError, match=r"sizes of input 'x' are open \(\?x\?x4x5\); give -i x:SHAPE"):
+        flopwise.profile(path)
+    profile = flopwise.profile(path, {"x": (2, 3, 4, 5)})
+    assert profile.total("macs") == 2 * 3 * 4 * 5 * 7
+    assert [tensor.shape for tensor in profile.graph.outputs] == [(2, 3, 4, 7)]
+
+
+def test_settings_that_follow_from_others(tmp_path: Path) -> None:
+    """As in Keras' products of tensors: the order of axes is put together from constants."""
+    order = node("order", "Pack", "one", "zero", "two", axis=field(3, 0))
+    scalars = [scalar("one", 1), scalar("zero", 0), scalar("two", 2)]
+    path = _written(tmp_path, placeholder("x", 2, 3, 4), *scalars, order, node("y", "Transpose", "x", "order"))
+    profile = flopwise.profile(path)
+    assert not profile.to_dict()["coverage"]["unknown"]
+    assert [tensor.shape for tensor in profile.graph.outputs] == [(3, 2, 4)]
