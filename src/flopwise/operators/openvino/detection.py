@@ -74,7 +74,7 @@ def bilinear_regions(node: Node) -> Counts:
 
 
 def deformable_regions(node: Node) -> Counts:
-    """numel(Y) × g × (4 mul + 4 add) + numel(Y) × (1 div + 4 add + 4 mul) (places moved by offsets), g =
+    """at most numel(Y) × g × (4 mul + 4 add) + numel(Y) × (1 div + 4 add + 4 mul) (places moved by offsets), g =
     spatial_bins_x × spatial_bins_y points in a cell.
 
     https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/detection/deformable-psroi-pooling-1.html
@@ -126,7 +126,7 @@ def pyramid_features(node: Node) -> Counts:
 
 
 def best_regions(node: Node) -> Counts:
-    """R × bits(R) cmp: R regions sorted by their scores.
+    """at most R × bits(R) cmp: R regions sorted by their scores.
 
     https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sort/experimental-detectron-top-krois-6.html
     """

@@ -192,8 +192,12 @@ _ROWS: dict[str, Operator] = {
     "AdaptiveMaxPool": by(adaptive_max_pool, inputs=inputs(DATA, SETTING), shape=shape.by("openvino:adaptive")),
     "EmbeddingBagOffsetsSum": by(embedding_sum, "bound", inputs=_BAG, shape=shape.by("openvino:bags")),
     "EmbeddingBagOffsets": by(embedding_sum, "bound", inputs=_BAG, shape=shape.by("openvino:bags")),
-    "EmbeddingBagPackedSum": by(embedding_sum, inputs=inputs(WEIGHT, SETTING, DATA), shape=shape.by("openvino:bags")),
-    "EmbeddingBagPacked": by(embedding_sum, inputs=inputs(WEIGHT, SETTING, DATA), shape=shape.by("openvino:bags")),
+    "EmbeddingBagPackedSum": by(
+        embedding_sum, "bound", inputs=inputs(WEIGHT, SETTING, DATA), shape=shape.by("openvino:bags")
+    ),
+    "EmbeddingBagPacked": by(
+        embedding_sum, "bound", inputs=inputs(WEIGHT, SETTING, DATA), shape=shape.by("openvino:bags")
+    ),
     "EmbeddingSegmentsSum": by(
         embedding_sum,
         "bound",
