@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,14 +21,16 @@ from flopwise.analyses.llm.serving.ways import Split
 from flopwise.analyses.llm.speculation import Speculation, check_settings, speculation, with_draft
 from flopwise.analyses.needed.latents import REWRITES
 from flopwise.api import printable
+from flopwise.api.language.decoder import DecoderProgram, refuse_settings, without_pytorch
 from flopwise.api.language.devices import devices_of, shares_of
 from flopwise.api.language.media import media_of
-from flopwise.api.language.program import LanguageProgram, cache_type, language_module, usual_prompt
+from flopwise.api.language.program import USUAL_PROMPT, LanguageProgram, cache_type, language_module, usual_prompt
 from flopwise.conventions import Convention
 from flopwise.conventions import get as get_convention
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
+    from flopwise.analyses.llm.program import Program
     from flopwise.analyses.llm.serving.split import Divisible
     from flopwise.analyses.timing.device import Device
 
@@ -94,12 +97,20 @@ def request(
         if several:
             raise InputError("draft: speculative decoding is counted on one device")
     progress("building the model")
-    module, generate = language_module(model, dtype, trust_code), operator.index(generate)
+    generate = operator.index(generate)
+    asked = {"kv_dtype": kv_dtype, "curve": curve, "rewrites": rewrites, "conventions": chosen}
+    if without_pytorch(model):
+        refuse_settings(model, weights=weights, draft=draft, image=image, seconds=seconds)
+        run = _Run(USUAL_PROMPT if prompt is None else prompt, generate, batch, cache, logits, engine, progress)
+        result = run.cost(DecoderProgram(os.fspath(model), dtype, cache, generate), **asked)  # type: ignore[call-overload] # a path
+        placed = _placed(result, engine, where, count, shares, progress)
+        return _with_batches(placed, result.divisible, where) if curve else placed
+    module = language_module(model, dtype, trust_code)
     media = media_of(module, model, image=image, images=images, seconds=seconds, batch=batch, progress=progress)
     prompt = media.prompt or (usual_prompt(module) if prompt is None else prompt) + media.tokens
     run = _Run(prompt, generate, batch * media.windows, cache, logits, engine, progress)
     program = run.program(module, model, weights)
-    result = run.cost(program, kv_dtype=kv_dtype, curve=curve, rewrites=rewrites, conventions=chosen)
+    result = run.cost(program, **asked)
     result = media.staged(result, program.widths, program.types)
     if draft is not None:
         guessing = run.guessing(module, model, draft, weights, trust_code)
@@ -160,7 +171,7 @@ class _Run:
         """A module as a program that is run call by call."""
         return LanguageProgram(module, model, self.cache, weights, self.prompt, self.batch, self.generate)
 
-    def cost(self, program: LanguageProgram, **settings: Any) -> Inference:
+    def cost(self, program: Program, **settings: Any) -> Inference:
         """The cost of the request to a program; ``settings`` are further arguments of ``inference``."""
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "cache"}
         return inference(program, **own, **settings)

@@ -155,7 +155,6 @@ TABS: dict[str, Tab] = {
             Field("cache", "--kv-dtype", "Cache", "text", hint="fp8"),
         ),
         alone=("language",),
-        needs=("torch", "transformers"),
     ),
     "trace": Tab(
         "Trace",

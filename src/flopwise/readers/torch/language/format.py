@@ -1,4 +1,7 @@
-"""Language models in the table of formats: a configuration, from which transformers builds the model."""
+"""Language models in the table of formats: a configuration, from which transformers builds the model.
+
+Where transformers is not there, four families are read from their sizes alone (``readers/decoder``).
+"""
 
 from __future__ import annotations
 
@@ -56,8 +59,19 @@ def _read_gguf(
     return replace(graph, warnings=(*graph.warnings, note))
 
 
+def _read(
+    model: Model, inputs: object, dims: object, batch_size: int | None, progress: object, options: TorchOptions
+) -> Graph:
+    from flopwise.readers.decoder.read import installed, read_decoder
+
+    if installed() or os.fsdecode(model).startswith("hf:"):
+        return TORCH.read(model, inputs, dims, batch_size, progress, options)
+    return read_decoder(model, inputs, dims, batch_size, options)
+
+
 LANGUAGE = TORCH._replace(
     name="config",
+    read=_read,
     models="language models (config.json)",
     endings=("config.json",),
     matches=lambda model: not ends_in(model, _GGUF) and _matches(model),
