@@ -381,8 +381,8 @@ def _keys(again: bool) -> Callable[[Network, Family], None]:
             net.add("MatMul", "new wk", "fresh")
             net.add("Concat", "old fresh", "keys", axis=0)
         net.add("Split", "keys", "first second", axis=0, num_outputs=2)
-        net.add("Add", "old first", "sum")
-        net.add("Mul", "sum second", "g")
+        net.add("Mul", "old first", "sum")
+        net.add("Add", "sum second", "g")
 
     return build
 

@@ -11,6 +11,7 @@ from tests.analyses.advice.planted import Network
 
 import flopwise
 from flopwise.analyses.advice.advice import Suggestion
+from flopwise.analyses.advice.rule import Rule
 
 #: channels in, channels out, kernel, grid, groups.
 Sizes = tuple[int, int, tuple[int, int], int, int]
@@ -47,6 +48,25 @@ def test_convolutions(rule: str) -> None:
     assert found[rule].place == ("y",)
     assert rule not in {each.rule.name for each in flopwise.advise(conv(*other)).suggestions}
     assert not flopwise.advise(conv(*sizes), keep_network=True).suggestions
+
+
+@pytest.mark.parametrize("rule", CONVOLUTIONS)
+@pytest.mark.parametrize("strides", [1, 2])
+def test_the_code_for_pytorch_multiplies_what_the_advice_says(rule: str, strides: int) -> None:
+    torch = pytest.importorskip("torch")
+    taken, made, kernel, grid, groups = CONVOLUTIONS[rule][0]
+    net = Network(inputs={"x": (TensorProto.FLOAT, (1, taken, strides * grid, strides * grid))})
+    pads = [kernel[0] // 2, kernel[1] // 2] * 2
+    net.add("Conv", f"x {net.weight('w', made, taken // groups, *kernel)}", "y", pads=pads, strides=[strides] * 2)
+    advice = flopwise.advise(net.model())
+    (found,) = _about(rule, advice)
+    assert found.change is not None
+    assert isinstance(found.rule, Rule)
+    assert found.rule.code is not None
+    module = eval(found.rule.code(found.change), {"nn": torch.nn})
+    profile = flopwise.profile(module, (1, taken, strides * grid, strides * grid))
+    assert profile.total("macs") == advice.profile.total("macs") - found.saved.macs
+    assert profile.graph.outputs[0].shape == (1, made, grid, grid)
 
 
 @pytest.mark.parametrize("rule", BOUND_BY_MEMORY)

@@ -30,6 +30,8 @@ def test_every_column_works_on_rows_groups_and_totals(key: str) -> None:
         ("outputs", ((1, 4, 8, 8),), ((1, 10),)),
         ("params", 112, 170),
         ("macs", 6912, 160),
+        ("masked_macs", 0, 0),
+        ("bops", 6912 * 32 * 32, 160 * 32 * 32),
         ("flops", 14080, 330),
         ("count", 14080, 330),
         ("mac", 6912, 160),

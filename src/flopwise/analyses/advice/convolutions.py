@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from flopwise.analyses.advice.rule import Change
 from flopwise.analyses.advice.subject import Subject
 from flopwise.graph import Node, Tensor
 
@@ -84,3 +85,27 @@ def convolution(
         "group": groups,
     }
     return Node("Conv", name, (source, weight), (made,), attributes)
+
+
+def as_modules(change: Change) -> str:
+    """The convolutions that come, as modules of PyTorch one after the other."""
+    modules = [_as_module(node) for node in change.after]
+    return modules[0] if len(modules) == 1 else f"nn.Sequential({', '.join(modules)})"
+
+
+def _as_module(node: Node) -> str:
+    made, each, *kernel = (int(extent) for extent in node.input(1).dims)
+    groups, sides = int(node.attrs["group"]), node.attrs["pads"]
+    settings = {"stride": tuple(node.attrs["strides"]), "padding": tuple(sides[: len(kernel)]), "groups": groups}
+    usual = {"stride": (1, 1), "padding": (0, 0), "groups": 1}
+    text = "".join(f", {name}={_short(value)}" for name, value in settings.items() if value != usual[name])
+    module = f"nn.Conv2d({each * groups}, {made}, {_short(tuple(kernel))}{text})"
+    if sides[: len(kernel)] == sides[len(kernel) :]:
+        return module
+    top, left, bottom, right = sides
+    unpadded = module.replace(f", padding={_short(tuple(sides[:2]))}", "")
+    return f"nn.ZeroPad2d({(left, right, top, bottom)}), {unpadded}"
+
+
+def _short(value: object) -> str:
+    return str(value[0]) if isinstance(value, tuple) and len(set(value)) == 1 else str(value)

@@ -9,7 +9,7 @@ from flopwise.analyses.advice.rule import Change
 from flopwise.analyses.advice.subject import Subject
 from flopwise.analyses.timing.engines import Options
 from flopwise.analyses.timing.engines.onnxruntime import Runtime
-from flopwise.graph import Node
+from flopwise.graph import STORED, Node
 
 if TYPE_CHECKING:
     import onnx
@@ -41,7 +41,7 @@ class Edited:
         graph = self.model.graph
         places = {node.output[0]: place for place, node in enumerate(graph.node) if node.output}
         firsts = [self.subject.nodes[p].known_outputs[0].name for p in change.positions]
-        missing = any(first not in places for first in firsts)
+        missing = any(first not in places for first in firsts) or self._lacks(change)
         if missing or any(node.version > self._opset for node in change.after if node.op.endswith("Normalization")):
             return False
         protos = [graph.node[places[first]] for first in firsts]
@@ -58,6 +58,13 @@ class Edited:
         del graph.value_info[:]  # what lies between may have another shape or type now
         _store(graph, values)
         return True
+
+    def _lacks(self, change: Change) -> bool:
+        """True where what comes takes tensors that nothing makes, such as the last of all positions."""
+        named = {name for node in self.model.graph.node for name in (*node.input, *node.output)}
+        made = named.union(*((t.name for t in node.known_outputs) for node in change.after))
+        taken = {t.name for node in change.after for t in node.known_inputs if t.kind not in STORED}
+        return not taken <= made
 
     def proto(self, node: Node, protos: Iterable[onnx.NodeProto]) -> onnx.NodeProto:
         from onnx import helper

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flopwise.analyses.timing.device import Device
+from flopwise.analyses.timing.tiles import ALIGNED
 from flopwise.analyses.traces.executed.names import BLOCK
 from flopwise.graph.dtypes import BITS
 
@@ -27,7 +28,7 @@ class Unit(NamedTuple):
 BLOCKS = Unit(BLOCK, 0, "onnxruntime's NCHWc layout: blocks of 16 channels with AVX-512")
 
 #: What tensor cores take without padding.
-TENSOR_CORES = Unit(0, 16, "NVIDIA, Matrix Multiplication Background User's Guide: multiples of 16 bytes")
+TENSOR_CORES = Unit(0, ALIGNED, "NVIDIA, Matrix Multiplication Background User's Guide: multiples of 16 bytes")
 
 
 def unit_of(device: Device | None, level: str | None) -> Unit | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise.analyses.timing.device import arithmetic
+from flopwise.analyses.timing.tiles import Product, product_of
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.memory.traffic import picked_bytes, traffic
 from flopwise.operators.folding import Folding, fold
@@ -41,6 +42,8 @@ class Work:
     needed: int | None = None
     #: The element type in which all products are to be computed; None: any in which those of the factors may be.
     computed: str | None = None
+    #: The product of matrices that it is; None for others.
+    product: Product | None = None
 
     @property
     def least(self) -> int | None:
@@ -103,7 +106,8 @@ def _work(row: Row, behind: dict[str, str]) -> Work:
         macs = flops = None
     text = precision(row, behind)
     types = tuple(text.removesuffix(QDQ).split(TIMES))
-    return Work(macs, flops, moved if isinstance(moved, int) else None, types, _fits_winograd(row.node))
+    nbytes = moved if isinstance(moved, int) else None
+    return Work(macs, flops, nbytes, types, _fits_winograd(row.node), product=product_of(row.node))
 
 
 def _fits_winograd(node: Node) -> bool:

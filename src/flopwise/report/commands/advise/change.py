@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flopwise.analyses.advice.advice import Advice
+from flopwise.analyses.advice.rule import Rule
 from flopwise.errors import InputError
 from flopwise.graph import Node, Tensor
 from flopwise.report.formats.format import Format
@@ -36,6 +37,9 @@ def change_report(advice: Advice, number: int) -> Report:
     same = chosen.change.same if chosen.change is not None else {}
     signed = [*(("-", node) for node in chosen.gone), *(("+", node) for node in after)]
     notes = [f"{old} = {new}" for old, new in same.items()]
+    rule = chosen.rule
+    if chosen.change is not None and isinstance(rule, Rule) and rule.code is not None:
+        notes.append(f"in PyTorch: {rule.code(chosen.change)}")
 
     def sheet(format: Format, look: Look) -> Sheet:
         lines = [Line((sign, node.op, look.text(node.name), *map(look.text, _ends(node)))) for sign, node in signed]

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from flopwise.analyses.timing.tiles import padding_share, wave_share
 from flopwise.report.sheet.sheet import Field, Head, Mark
 from flopwise.report.sheet.values import Value, total_of
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound, BoundRow
+    from flopwise.analyses.timing.device import Device
 
 #: Nanoseconds of the unit that tables show.
 MICRO = 1e3
@@ -84,6 +86,25 @@ def _status(item: Item) -> Value:
     return f"~ {statuses}" if estimated else statuses
 
 
+def _wasted(share: Callable[[BoundRow, Device], float | None]) -> Callable[[Item], Value]:
+    """A share of the multiply-adds of the rows that have one, in percent."""
+
+    def value(item: Item) -> Value:
+        shares = [(row.work.macs or 0, share(row, item.bound.device)) for row in item.rows]
+        macs = sum(count for count, part in shares if part is not None)
+        return 100 * sum(count * part for count, part in shares if part is not None) / macs if macs else ""
+
+    return value
+
+
+def _padding(row: BoundRow, device: Device) -> float | None:
+    return None if row.work.product is None else padding_share(row.work.product, row.work.dtypes[0], device)
+
+
+def _waves(row: BoundRow, device: Device) -> float | None:
+    return None if row.work.product is None else wave_share(row.work.product, device)
+
+
 _COLUMNS: tuple[Field[Item], ...] = (
     Field(Head("name", "layer", "text", 0), lambda i: i.name, "the layer, or the operator"),
     Field(Head("op", "op", "text", 3), lambda i: i.op, "the operator"),
@@ -120,6 +141,16 @@ _COLUMNS: tuple[Field[Item], ...] = (
         Head("streamed", "streamed µs", "ratio", 7),
         _microseconds(lambda r: r.streamed_ns),
         "the same with weights from beyond the second cache",
+    ),
+    Field(
+        Head("padding", "padding %", "percent", 8),
+        _wasted(_padding),
+        "of a GPU of NVIDIA's: multiply-adds of products on padding to 16 bytes, which tensor cores take",
+    ),
+    Field(
+        Head("waves", "idle in waves %", "percent", 8),
+        _wasted(_waves),
+        "the same: time in which multiprocessors have no tile of 256x128",
     ),
     Field(Head("time/floor", "time/floor", "ratio", 3), _over, "time alone over the physical floor"),
     Field(Head("gflops", "GFLOP/s", "ratio", 4), _rate(lambda r: r.work.flops), "arithmetic per second"),

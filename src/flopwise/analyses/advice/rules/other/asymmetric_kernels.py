@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flopwise.analyses.advice.convolutions import convolution, convolutions
+from flopwise.analyses.advice.convolutions import as_modules, convolution, convolutions
 from flopwise.analyses.advice.rule import Change, Rule
 from flopwise.analyses.advice.subject import Subject
 
@@ -31,4 +31,5 @@ RULE = Rule(
     exactness="other",
     source="Szegedy et al., Rethinking the Inception Architecture, 2016, section 3.2",
     find=find,
+    code=as_modules,
 )

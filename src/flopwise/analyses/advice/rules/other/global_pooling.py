@@ -41,10 +41,17 @@ def find(subject: Subject) -> Iterator[Change]:
         yield Change((flat[0], *skipped, position), text, after)
 
 
+def _code(change: Change) -> str:
+    """The mean and a linear layer as modules of PyTorch."""
+    channels, units = change.after[-1].input(1).dims
+    return f"nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear({channels}, {units}))"
+
+
 RULE = Rule(
     name="global-pooling",
     about="Take the mean over the grid before a fully connected layer.",
     exactness="other",
     source="Lin et al., Network In Network, 2014, section 3.2",
     find=find,
+    code=_code,
 )

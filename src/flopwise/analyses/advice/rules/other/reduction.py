@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flopwise.analyses.advice.convolutions import convolution, convolutions
+from flopwise.analyses.advice.convolutions import as_modules, convolution, convolutions
 from flopwise.analyses.advice.rule import Change, Rule
 from flopwise.analyses.advice.subject import Subject
 
@@ -32,4 +32,5 @@ RULE = Rule(
     exactness="other",
     source="He et al., Deep Residual Learning, 2016, figure 5 (bottleneck to a quarter)",
     find=find,
+    code=as_modules,
 )

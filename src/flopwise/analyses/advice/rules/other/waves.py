@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 from flopwise.analyses.advice.rule import Change, Rule
 from flopwise.analyses.advice.subject import Subject
+from flopwise.analyses.timing.tiles import TILE, product_of, tiles_of
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.roofline import Roof
-
-#: Rows and columns of the result that a multiprocessor computes at once, in the guide's examples.
-TILE = (256, 128)
 
 #: The share of idle time from which it is advice, and waves beyond which the last one is a small part.
 WASTE, WAVES = 0.1, 8
@@ -24,16 +22,12 @@ def find(subject: Subject) -> Iterator[Change]:
     if subject.multiprocessors is None:
         return
     for position, node in subject.live("MatMul", "Gemm"):
-        shape = node.output().shape
-        if shape is None or len(shape) < 2 or not node.output().resolved:
+        product = product_of(node)
+        if product is None:
             continue
-        rows, columns = (int(extent) for extent in shape[-2:])
-        batch = math.prod(int(extent) for extent in shape[:-2])
-        if node.has_input(1) and len(node.input(1).dims) == 2:
-            rows, batch = rows * batch, 1
-        tiles = batch * math.ceil(rows / TILE[0]) * math.ceil(columns / TILE[1])
+        tiles = tiles_of(product)
         waves = tiles / subject.multiprocessors
-        waste = 1 - waves / math.ceil(waves)
+        waste = 1 - waves / math.ceil(waves) if waves else 0.0
         if 1 < waves < WAVES and waste >= WASTE:
             text = (
                 f"{tiles} tiles of {TILE[0]}x{TILE[1]} on {subject.multiprocessors} multiprocessors: "

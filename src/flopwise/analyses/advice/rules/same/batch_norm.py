@@ -56,5 +56,6 @@ RULE = Rule(
     exactness="same",
     source="arithmetic, up to rounding; onnxruntime does it from level basic on, PyTorch without a compiler never",
     find=find,
+    code=lambda change: "torch.nn.utils.fusion.fuse_conv_bn_eval(conv, bn)",
     trained=False,
 )

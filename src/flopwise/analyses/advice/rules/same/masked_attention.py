@@ -28,4 +28,5 @@ RULE = Rule(
     exactness="same",
     source="arithmetic; FlashAttention (Dao et al., 2022, section 3) skips masked blocks",
     find=find,
+    code=lambda change: "F.scaled_dot_product_attention(q, k, v, is_causal=True)",
 )

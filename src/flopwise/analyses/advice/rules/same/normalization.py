@@ -128,10 +128,18 @@ def _scaling(
     return factors, positions, end
 
 
+def _code(change: Change) -> str:
+    """The normalisation as a module of PyTorch."""
+    node = change.after[0]
+    kind = "LayerNorm" if node.op == "LayerNormalization" else "RMSNorm"
+    return f"nn.{kind}({node.input(0).dims[-1]}, eps={node.attrs['epsilon']:g})"
+
+
 RULE = Rule(
     name="normalization",
     about="Use one LayerNormalization or RMSNormalization for the operators that spell it out.",
     exactness="same",
     source="arithmetic, up to rounding; onnxruntime fuses the spellings that it knows at level extended",
     find=find,
+    code=_code,
 )

@@ -59,4 +59,5 @@ RULE = Rule(
     exactness="same",
     source="arithmetic: equal for indices within the range (a Gather refuses others, a OneHot gives zeros)",
     find=find,
+    code=lambda change: "F.embedding(indices, matrix)",
 )

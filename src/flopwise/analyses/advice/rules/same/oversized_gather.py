@@ -37,4 +37,5 @@ RULE = Rule(
     exactness="same",
     source="arithmetic",
     find=find,
+    code=lambda change: "F.embedding(indices[...], matrix) in place of F.embedding(indices, matrix)[...]",
 )

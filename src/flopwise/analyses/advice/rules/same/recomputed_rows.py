@@ -11,18 +11,18 @@ from flopwise.graph import Node, Tensor
 
 def find(subject: Subject) -> Iterator[Change]:
     """Products of a Concat of rows, one of which was multiplied by the same stored matrix before."""
-    products: dict[tuple[str, str], tuple[int, Node]] = {}
-    for position, node in subject.live("MatMul"):
-        if not node.has_input(1) or not subject.stored(node.input(1)) or len(node.input(1).dims) != 2:
-            continue
-        weight = node.input(1).name
+    products = {
+        (node.input(0).name, node.input(1).name): (position, node)
+        for position, node in reversed(subject.live("MatMul"))
+        if node.has_input(1) and subject.stored(node.input(1)) and len(node.input(1).dims) == 2
+    }
+    for (_, weight), (position, node) in reversed(products.items()):
         joined = subject.maker(node.input(0))
         if joined is not None and _joins_rows(joined[1]):
             parts = joined[1].known_inputs
             earlier = {part.name: products[part.name, weight] for part in parts if (part.name, weight) in products}
             if earlier and len(earlier) < len(parts):
                 yield _change(subject, position, joined, earlier)
-        products.setdefault((node.input(0).name, weight), (position, node))
 
 
 def _joins_rows(node: Node) -> bool:
@@ -64,4 +64,5 @@ RULE = Rule(
     exactness="same",
     source="arithmetic: each row of a product depends on its own row alone",
     find=find,
+    code=lambda change: "torch.cat((old, new @ weight), dim) in place of torch.cat((rows, new), dim) @ weight",
 )
