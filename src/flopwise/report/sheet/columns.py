@@ -13,7 +13,7 @@ from flopwise.errors import InputError, entry
 from flopwise.graph import STORED, Tensor
 from flopwise.graph.names import layer_kind
 from flopwise.operators.counts import CLASSES
-from flopwise.report.sheet import bits, zeros
+from flopwise.report.sheet import zeros
 from flopwise.report.sheet.sheet import Head
 from flopwise.report.sheet.values import AtLeast, Kind, Look, Shapes, Value, by_size
 from flopwise.rows import Row, Sum
@@ -149,6 +149,12 @@ def _masked(item: Item, profile: Profile) -> int | None:
     return None if item.macs is None or item.needed_macs is None else item.macs - item.needed_macs
 
 
+def _bops(item: Item, profile: Profile) -> int | None:
+    from flopwise.report.sheet.bits import bops
+
+    return bops(item, profile)
+
+
 def _moved(item: Item, profile: Profile) -> int | None:
     if isinstance(item, Sum):
         return sum(moved for moved in (_moved(row, profile) for row in item.rows) if moved is not None)
@@ -235,7 +241,7 @@ _TABLE = (
     _figure("macs", "MACs", "number", "multiply-accumulates, canonical", 6),
     _figure("needed_macs", "needed MACs", "number", "multiply-accumulates, of attention those after masking"),
     Column("masked_macs", "masked MACs", "number", _masked, "multiply-accumulates of attention that masks leave out"),
-    Column("bops", "BOPs", "number", bits.bops, "bit operations: MACs times the bits of both factors"),
+    Column("bops", "BOPs", "number", _bops, "bit operations: MACs times the bits of both factors"),
     Column("macs%", "MACs %", "percent", _share("macs"), "share of the model's multiply-accumulates"),
     _figure("flops", "FLOPs", "number", "floating-point operations, canonical"),
     Column("flops%", "FLOPs %", "percent", _share("flops"), "share of the model's floating-point operations"),
