@@ -97,6 +97,15 @@ def test_weights_behind_a_link_out_of_the_folder_are_refused(tmp_path: Path) -> 
         flopwise.read(folder / "net.xml").weights["w"].array()
 
 
+def test_a_file_of_countless_layers_is_refused_before_it_takes_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flopwise.readers.openvino.file.xml._MOST", 10_000)
+    text = f'<net version="11"><layers>{"<layer/>" * 1_000}</layers></net>'
+    with pytest.raises(flopwise.ModelError, match="has more layers, ports and edges than any model; refused"):
+        flopwise.profile(text.encode())
+    with pytest.raises(flopwise.ModelError, match="it takes 8,041 bytes, more than the limit of 100"):
+        flopwise.profile(text.encode(), largest_graph=100)
+
+
 def test_a_few_changes_end_in_a_line_or_a_number() -> None:
     chance, data = random.Random(0), CONVOLUTION.encode()
     tracemalloc.start()

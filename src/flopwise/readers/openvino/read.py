@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from flopwise.errors import ModelError
 from flopwise.graph import Graph
 from flopwise.readers.onnx.file.roles import kind_of_constant, uses
 from flopwise.readers.onnx.file.skeleton import Pieces, Skeleton
@@ -79,6 +80,8 @@ def opened_openvino(
     beside = Beside(source)
     try:
         with in_one_line(source.name):
+            if options is not None and options.largest_graph is not None and source.size > options.largest_graph:
+                raise ModelError(f"it takes {source.size:,} bytes, more than the limit of {options.largest_graph:,}")
             program = Program(source, beside)
             model_ = program.model(read_net(source))
             model_ = replace(model_, graph=named(in_execution_order(model_.graph)))

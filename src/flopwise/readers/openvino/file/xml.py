@@ -22,8 +22,9 @@ _PIECE = 1 << 20
 #: How deep elements may nest: eight bodies in one another, four elements each, and some to spare.
 _DEEPEST = 40
 
-#: Layers, ports, extents and edges, at most: some 200,000 layers.
-_MOST = 1 << 22
+#: What elements weigh that are kept, and all of them together at most: some 200,000 layers with theirs.
+_WEIGHTS = {"layer": 16, "port": 4, "edge": 2}
+_MOST = 1 << 23
 
 #: Versions of the format that are read; older ones have no operator sets.
 _VERSIONS = ("10", "11")
@@ -104,9 +105,9 @@ class _Parser:
                 raise ModelError(f"{self._name}: XML, but no OpenVINO model: its root is <{tag[:40]}>, not <net>")
             self._skipped = self._depth
             return
-        self._count += 1
+        self._count += _WEIGHTS.get(tag, 1)
         if self._count > _MOST:
-            raise ModelError(f"{self._name}: has more than {_MOST:,} layers, ports and edges; refused")
+            raise ModelError(f"{self._name}: has more layers, ports and edges than any model; refused")
         thing = rule(self._things[-1] if self._things else None, attributes)
         if not around:
             self._net = self._root(thing, attributes)
