@@ -188,10 +188,7 @@ def _stored_in_tensorflow(
 
     graph = _read_tensorflow(model, inputs, dims, batch_size, lambda step: None, options)
     if any(tensor.role in ("weight", "buffer") and not tensor.nbytes for tensor in graph.weights.values()):
-        raise ModelError(
-            f"{graph.source}: the elements of its variables lie in a checkpoint, which is not read; freeze the graph "
-            "(convert_variables_to_constants_v2), or save the Keras model"
-        )
+        raise ModelError(f"{graph.source}: the elements of its variables are not beside it (variables/variables.index)")
     return stored_in_graph(graph)
 
 

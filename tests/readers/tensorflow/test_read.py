@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -48,8 +51,31 @@ def test_functions_variables_and_loops() -> None:
     assert flopwise.profile(DATA / "saved", batch_size=3).total("macs") == 3 * 336
     assert [(t.name, t.shape) for t in profile.graph.inputs] == [("serving_default_x", (1, 5, 4))]
     assert [row.node.within[-1].trips for row in profile.rows if row.node.op == "MatMul"].count(5) == 2
-    with pytest.raises(ModelError, match="the elements of its variables lie in a checkpoint"):
-        open_stored(DATA / "saved")
+    with open_stored(DATA / "saved") as stored:
+        elements = {tensor.name: tensor.array().tolist() for tensor in stored.tensors if tensor.role == "weight"}
+    assert elements["w"] == [[6.0 * row + column for column in range(6)] for row in range(4)]
+    assert elements["b"] == [1.0] * 6
+
+
+def test_a_damaged_index(tmp_path: Path) -> None:
+    folder = tmp_path / "saved"
+    shutil.copytree(DATA / "saved", folder)
+    index = folder / "variables" / "variables.index"
+    data = index.read_bytes()
+    for length in range(0, len(data), 7):
+        index.write_bytes(data[:length])
+        with pytest.raises(ModelError, match="truncated or damaged"):
+            flopwise.profile(folder)
+    chance = random.Random(0)
+    for _ in range(100):
+        place = chance.randrange(len(data))
+        index.write_bytes(data[:place] + bytes([chance.randrange(256)]) + data[place + 1 :])
+        with contextlib.suppress(flopwise.FlopwiseError):
+            flopwise.profile(folder)
+    shutil.rmtree(folder / "variables")
+    assert flopwise.profile(folder).total("macs") == 336
+    with pytest.raises(ModelError, match="the elements of its variables are not beside it"):
+        open_stored(folder)
 
 
 def test_the_file_of_a_directory_and_the_directory() -> None:

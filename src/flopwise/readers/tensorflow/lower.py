@@ -11,7 +11,7 @@ from typing import Any
 from flopwise.graph import Layout
 from flopwise.operators import shape
 from flopwise.operators.shape import Call, Types
-from flopwise.operators.size import MisfitError
+from flopwise.operators.size import MisfitError, UnresolvedError
 from flopwise.readers.tensorflow.file import Constant, Node
 from flopwise.readers.tensorflow.inline import attribute
 from flopwise.readers.tflite.lower.lowered import CHANNELS_FIRST, CHANNELS_FIRST_3D, Lowered
@@ -276,7 +276,7 @@ def _reserved(call: Call) -> Types:
     (count,) = call.settings_or_open("", 1) or (None,)
     sizes = call.settings_or_open("", 0) or ()
     if count is None:
-        raise shape.UnresolvedError
+        raise UnresolvedError
     if any(size is None or (isinstance(size, int) and size < 0) for size in sizes):
         return [(count,)]  # members that are written later have the rest
     return [(count, *sizes)]

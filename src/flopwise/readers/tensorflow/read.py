@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
-import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +20,7 @@ from flopwise.readers.source.location import naming
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.source import Source
 from flopwise.readers.source.wire import Window
+from flopwise.readers.tensorflow.checkpoint import Checkpoint, checkpoint_of, unnumbered
 from flopwise.readers.tensorflow.file import Constant, Decoder, File, Function, Node
 from flopwise.readers.tensorflow.inline import FLOWS as FUNCTIONS
 from flopwise.readers.tensorflow.inline import Flat, Inliner, attribute, known_result
@@ -46,9 +47,6 @@ _BOOLEAN = frozenset(
 
 #: Passes in which settings are learned from others.
 _ROUNDS = 6
-
-#: What tells variables of one name apart.
-_NUMBER = re.compile(r"_\d+$")
 
 #: Attributes that say the element type of results, the first that a node has.
 _TYPES = ("dtype", "DstT", "out_type", "output_type", "Tparams", "element_dtype", "Tidx", "T")
@@ -84,7 +82,8 @@ def read_tensorflow(
         with naming(path):
             file = _decoded(source, saved or os.path.basename(path) == "saved_model.pb")
             progress("resolving shapes")
-            return _Reading(path, source, file, dict(options.trips or {})).graph(inputs, batch_size)
+            checkpoint = checkpoint_of(path if saved else os.path.dirname(path)) if file.signatures else None
+            return _Reading(path, source, file, dict(options.trips or {}), checkpoint).graph(inputs, batch_size)
     finally:
         source.close()
 
@@ -113,9 +112,10 @@ class _Pass(lite_program.LayoutPass):
 class _Builder(Builder):
     """As there, with stored tensors of each name."""
 
-    def __init__(self, storage: SourceStorage, kinds: Mapping[int, str]) -> None:
+    def __init__(self, storage: SourceStorage, kinds: Mapping[int, str], checkpoint: Checkpoint | None) -> None:
         super().__init__(storage)
-        self._kinds, self._made = kinds, dict[int, Tensor]()
+        self._kinds, self._made, self._checkpoint = kinds, dict[int, Tensor](), checkpoint
+        self._files: dict[int, SourceStorage] = {}
 
     def stored(self, name: str, tensor: lite.Tensor, kind: Any) -> Tensor:
         known = self._made.get(id(tensor))
@@ -128,11 +128,23 @@ class _Builder(Builder):
 
     def _elements(self, name: str, tensor: lite.Tensor, kind: str) -> StoredTensor:
         place, bits = tensor.data, BITS.get(tensor.dtype)
+        variable = None if self._checkpoint is None else self._checkpoint.find(tensor.name)
+        if variable is not None and (variable.dtype, variable.shape) == (tensor.dtype, tensor.shape):
+            runs = ((variable.start, variable.end),)
+            return in_storage(name, tensor.shape, tensor.dtype, self._file(variable.shard), runs, role=kind)
         if place is None or place == _NOWHERE or not bits:
             return StoredTensor(name, tensor.shape, tensor.dtype, 0, role=kind)
         if (place.end - place.start) * 8 != math.prod(tensor.shape) * bits:
             return StoredTensor(name, tensor.shape, tensor.dtype, 0, role=kind)
         return in_storage(name, tensor.shape, tensor.dtype, self.storage, (place,), role=kind)
+
+    def _file(self, number: int) -> SourceStorage:
+        """A data file of the checkpoint."""
+        assert self._checkpoint is not None
+        if number >= len(self._checkpoint.files):
+            raise ModelError(f"the index of the checkpoint names the data file {number}, which there is not")
+        file = self._checkpoint.files[number]
+        return self._files.setdefault(number, SourceStorage(functools.partial(open_source, file)))
 
 
 @dataclass
@@ -143,6 +155,7 @@ class _Reading:
     source: Source
     file: File
     trips: dict[str, int]
+    checkpoint: Checkpoint | None = None
     constants: dict[str, Constant] = field(default_factory=dict)
     #: Kinds of stored tensors, by the identity of what the program has of them.
     kinds: dict[int, str] = field(default_factory=dict)
@@ -175,7 +188,7 @@ class _Reading:
         for key in main.tensors:
             refuse_huge(key, scope.tensors[key].extents)
         main = finished(main, scope)
-        builder = _Builder(SourceStorage(self.source.later()), self.kinds)
+        builder = _Builder(SourceStorage(self.source.later()), self.kinds, self.checkpoint)
         tensor_of = builder.main(main, scope)
         refuse_unknown_loops(self.trips, one.met)
         sides = [[tensor_of(name.name) for name in side] for side in (main.inputs, main.outputs)]
@@ -304,7 +317,7 @@ class _Reading:
         known = self.variables.setdefault(name, _tensor(name, dtype, sizes))
         tensors[key] = known
         stored[key] = lite_program.Stored(f"{key}@{self.number}", dtype, sizes, _NOWHERE)
-        trained = self.file.trained.get(name, self.file.trained.get(_NUMBER.sub("", name), True))
+        trained = self.file.trained.get(name, self.file.trained.get(unnumbered(name), True))
         floating = dtype.startswith(("float", "bfloat"))
         self.kinds[id(known)] = ("weight" if trained else "buffer") if floating else "constant"
 
