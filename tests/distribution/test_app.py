@@ -9,6 +9,7 @@ import functools
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy
 import pytest
 from tests.report.html.browser import Page, open_browser
 
@@ -26,19 +28,20 @@ PYODIDE = Path(os.environ.get("FLOPWISE_PYODIDE", ROOT / "node_modules" / "pyodi
 
 pytestmark = pytest.mark.skipif(not (PYODIDE / "pyodide.mjs").exists(), reason="needs the npm package pyodide")
 
-#: One answer in node: the runtime, the folder of the page, the model.
+#: Answers in node: the runtime, the folder of the page, that of the models, the questions.
 NODE = """
 import fs from "fs";
-const [runtime, app, model, question] = process.argv.slice(2);
+const [runtime, app, models, ...questions] = process.argv.slice(2);
 const { loadPyodide } = await import(`file://${runtime}/pyodide.mjs`);
 const python = await loadPyodide();
 python.unpackArchive(fs.readFileSync(`${app}/flopwise.zip`).buffer, "zip", { extractDir: "/lib/app" });
 python.FS.mkdirTree("/drops/0");
-python.FS.writeFile("/drops/0/tiny_resnet.onnx", fs.readFileSync(model));
+for (const name of fs.readdirSync(models))
+  python.FS.writeFile(`/drops/0/${name}`, fs.readFileSync(`${models}/${name}`));
 const respond = python.runPython("import sys; sys.path.append('/lib/app'); import json\\n"
   + "from flopwise.cli.view.answers import respond_in\\n"
   + "lambda text: json.dumps(respond_in('/drops', json.loads(text)))");
-process.stdout.write(respond(question));
+process.stdout.write(JSON.stringify(questions.map((question) => JSON.parse(respond(question)))));
 """
 
 
@@ -120,15 +123,45 @@ def sparse(path: Path, nbytes: int) -> None:
         file.write(after)
 
 
-def test_an_answer_under_node_is_that_of_the_command_line(app: Path, tmp_path: Path) -> None:
+def files_of_every_format(folder: Path) -> dict[str, str]:
+    """File -> the kind that it has in a browser."""
+    from tests.tflite_models import convolution
+
+    for name in ("tiny_resnet.onnx", "alexnet.prototxt", "tiny_llama/config.json"):
+        shutil.copy(ROOT / "examples" / name, folder)
+    (folder / "net.tflite").write_bytes(convolution().bytes())
+    header = json.dumps({"w": {"dtype": "BF16", "shape": [4, 4], "data_offsets": [0, 32]}}).encode()
+    (folder / "w.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(32))
+    gguf = pytest.importorskip("gguf").GGUFWriter(folder / "w.gguf", "llama")
+    gguf.add_tensor("blk.0.attn_q.weight", numpy.zeros((8, 32), numpy.float32))
+    gguf.write_header_to_file()
+    gguf.write_kv_data_to_file()
+    gguf.write_tensors_to_file()
+    gguf.close()
+    models = dict.fromkeys(("tiny_resnet.onnx", "alexnet.prototxt", "net.tflite"), "model")
+    return models | {"config.json": "language", "w.safetensors": "weights", "w.gguf": "weights"}
+
+
+def test_answers_under_node_are_those_of_the_command_line(app: Path, tmp_path: Path) -> None:
     if (node := shutil.which("node")) is None:
         pytest.skip("needs node")
+    models = tmp_path / "models"
+    models.mkdir()
+    kinds = files_of_every_format(models)
     (tmp_path / "ask.mjs").write_text(NODE)
-    question = {"tab": "profile", "files": [{"drop": 0, "name": RESNET.name}], "options": {}, "format": "json"}
-    line = [node, str(tmp_path / "ask.mjs"), str(PYODIDE.resolve()), str(app), str(RESNET), json.dumps(question)]
-    done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
-    answer = json.loads(done.stdout)
-    assert (answer["code"], answer["text"]) == (0, printed("profile", RESNET))
+    questions: list[Any] = [{"kinds": [{"drop": 0, "name": name} for name in kinds]}]
+    asked = [("profile", name) for name in kinds] + [("llm", "config.json")]
+    for tab, name in asked:
+        questions.append({"tab": tab, "files": [{"drop": 0, "name": name}], "options": {}, "format": "json"})
+    line = [node, str(tmp_path / "ask.mjs"), str(PYODIDE.resolve()), str(app), str(models), *map(json.dumps, questions)]
+    first, *answers = json.loads(subprocess.run(line, capture_output=True, text=True, check=True, timeout=120).stdout)
+    assert first["kinds"] == list(kinds.values())
+    for (tab, name), answer in zip(asked, answers, strict=True):
+        assert (answer["code"], answer["error"]) == (0, ""), name
+        if name == "w.gguf":  # whose architecture is read only where PyTorch is
+            assert json.loads(answer["text"])["totals"]["params"] == 256
+        else:
+            assert answer["text"] == printed(tab, models / name), name
 
 
 def test_a_dropped_model_and_one_of_more_than_a_gigabyte(page: Page, tmp_path: Path) -> None:

@@ -94,10 +94,11 @@ def reopened(name: str, format: str) -> str:
 
 
 def kind(name: str) -> str:
-    """The kind of a file: "model", "language" (a configuration, a GGUF file), "weights", "trace", "report" (a document
-    that flopwise has written); "" for any other.
+    """The kind of a file: "model", "language" (a configuration; a GGUF file where PyTorch is there), "weights",
+    "trace", "report" (a document that flopwise has written); "" for any other.
     """
     from flopwise.analyses.traces.format import is_trace
+    from flopwise.readers.decoder.read import installed
     from flopwise.readers.formats import endings, format_of
 
     try:
@@ -109,7 +110,7 @@ def kind(name: str) -> str:
             return "trace"
         format = format_of(name)
         if format.name in ("config", "gguf"):
-            return "language"
+            return "language" if format.name == "config" or installed() else "weights"
         if not format.has_graph:
             return "weights"
         return "model" if name.lower().endswith(endings()) else ""

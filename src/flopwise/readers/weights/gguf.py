@@ -12,8 +12,6 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy
-
 from flopwise._limits import within_limit
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
@@ -291,4 +289,6 @@ def _dequantised(data: Array, kind: Type) -> object:
         weights = quants.dequantize(data, GGMLQuantizationType[kind.name.upper()])
     except (KeyError, NotImplementedError):
         raise ModelError(f"the gguf package cannot dequantise blocks of type {kind.name}") from None
+    import numpy
+
     return numpy.ascontiguousarray(weights, numpy.float32).reshape(-1)
