@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from tests.analyses.advice.planted import Fault, faults
+from onnx import TensorProto
+from tests.analyses.advice.planted import Family, Fault, Network, _rms, faults
 
 import flopwise
 
@@ -56,3 +57,25 @@ def test_never_over_the_input(tmp_path: Path) -> None:
     onnx.save(FAULTS["mlp: dead"].model(), path)
     with pytest.raises(flopwise.InputError, match="would overwrite"):
         flopwise.advise(path, output=path)
+
+
+def test_what_an_older_operator_set_lacks_is_said(tmp_path: Path) -> None:
+    net = Network(inputs={"x": (TensorProto.FLOAT, (2, 16))})
+    net.add("Tanh", "x", "h")
+    _rms(net, Family("rms", (2, 16), lambda net: None, lambda net: None))
+    net.add("Exp", "g", "y")
+    before, after = tmp_path / "before.onnx", tmp_path / "after.onnx"
+    onnx.save(net.model(), before)
+    notes = flopwise.advise(before, output=after).notes
+    assert any("RMSNormalization is of operator set 23, the file of 20" in note for note in notes)
+    assert [node.op_type for node in onnx.load(after).graph.node] == [node.op_type for node in net.nodes]
+
+
+def test_what_only_the_program_can_change_is_said(tmp_path: Path) -> None:
+    net = Network(inputs={"tokens": (TensorProto.INT64, (1, 16))})
+    net.add("Gather", f"{net.weight('table', 100, 32)} tokens", "h")
+    net.add("MatMul", f"h {net.weight('head', 32, 100)}", "y")
+    before, after = tmp_path / "before.onnx", tmp_path / "after.onnx"
+    onnx.save(net.model(), before)
+    notes = flopwise.advise(before, output=after).notes
+    assert any("all-logits: 1 place left as they are: it takes a tensor that nothing makes" in note for note in notes)

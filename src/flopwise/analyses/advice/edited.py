@@ -36,14 +36,23 @@ class Edited:
         """A session of onnxruntime without optimisation."""
         return self.runtime.session(model.SerializeToString())
 
+    def refusal(self, change: Change) -> str:
+        """Why a change cannot be carried out; "" where it can."""
+        newer = [n for n in change.after if n.op.endswith("Normalization") and n.version > self._opset]
+        if newer:
+            return f"{newer[0].op} is of operator set {newer[0].version}, the file of {self._opset}"
+        made = {node.output[0] for node in self.model.graph.node if node.output}
+        if any(self.subject.nodes[p].known_outputs[0].name not in made for p in change.positions):
+            return "the file does not hold the operators one by one, or another change took them"
+        return "it takes a tensor that nothing makes: change the model's program" if self._lacks(change) else ""
+
     def take(self, change: Change) -> bool:
-        """Carry a change out; False where the model does not have the operators as the change has them."""
+        """Carry a change out; False where it is refused."""
+        if self.refusal(change):
+            return False
         graph = self.model.graph
         places = {node.output[0]: place for place, node in enumerate(graph.node) if node.output}
         firsts = [self.subject.nodes[p].known_outputs[0].name for p in change.positions]
-        missing = any(first not in places for first in firsts) or self._lacks(change)
-        if missing or any(node.version > self._opset for node in change.after if node.op.endswith("Normalization")):
-            return False
         protos = [graph.node[places[first]] for first in firsts]
         stored = self._stored(protos, change) if change.stored else {}
         values = dict(stored) if change.values is None else dict(change.values(self.read))

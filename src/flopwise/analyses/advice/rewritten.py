@@ -47,8 +47,7 @@ class Rewriter:
             before = type(self.edited.model)()
             before.CopyFrom(self.edited.model)
             mine: list[Suggestion] = []
-            mine_to_do = (each for each in found if each.rule.name == name and each.change is not None)
-            free = [each for each in mine_to_do if each.change is not None and not each.change.stays]
+            free = [each for each in found if each.rule.name == name and each.change and not each.change.stays]
             for each in free:
                 assert each.change is not None
                 if not used.intersection(each.change.positions) and self.edited.take(each.change):
@@ -56,12 +55,18 @@ class Rewriter:
             fault = self._fault(half=name == "cast-pairs") if mine else ""
             if fault:
                 self.edited.model, mine = before, []
-            if len(mine) < len(free):
-                why = fault or "not written as advised, or overlapping with another change"
-                notes.append(f"{name}: {counted(len(free) - len(mine), 'place')} left as they are: {why}")
+            notes += self._left(name, [each for each in free if each not in mine], fault)
             used.update(p for each in mine if each.change for p in each.change.positions)
             done += mine
         return done, notes
+
+    def _left(self, rule: str, places: Sequence[Suggestion], fault: str) -> list[str]:
+        """A note on the places of a rule that stay as they are; [] where none does."""
+        if not places:
+            return []
+        refusals = (self.edited.refusal(each.change) for each in places if each.change)
+        why = fault or next(filter(None, refusals), "overlapping with another change")
+        return [f"{rule}: {counted(len(places), 'place')} left as they are: {why}"]
 
     def _fault(self, half: bool) -> str:
         """Difference of the outputs from those of the model before; "" where there is none."""
