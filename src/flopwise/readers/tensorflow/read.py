@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,6 +48,9 @@ _BOOLEAN = frozenset(
 
 #: Passes in which settings are learned from others.
 _ROUNDS = 6
+
+#: Calls around everything, which say nothing of a layer.
+_CALLS = re.compile(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+")
 
 #: Attributes that say the element type of results, the first that a node has.
 _TYPES = ("dtype", "DstT", "out_type", "output_type", "Tparams", "element_dtype", "Tidx", "T")
@@ -377,17 +381,18 @@ class _Reading:
         elif results > 10_000:
             raise ModelError(f"{self.path}: result {results - 1:,} of node {node.name[:80]!r} is read")
         lowered = self.lowered(node, bodies, constants)
+        name = _CALLS.sub("", node.name)
         outputs = tuple([f"{node.name}:{place}" for place in range(results)])
         dtypes = tuple([_dtype(node, place) for place in range(results)])
         for place, (key, dtype) in enumerate(zip(outputs, dtypes, strict=True)):
-            tensors[key] = _tensor(node.name if place == 0 else key, dtype or "float32")
+            tensors[key] = _tensor(name if place == 0 else f"{name}:{place}", dtype or "float32")
         taken = node.inputs
         if lowered.inputs is not None and not lowered.as_in_file:
             taken = tuple([taken[place] if place < len(taken) else "" for place in lowered.inputs])
         domain, _, op = lowered.op.rpartition("::")
         operator = lite.Operator(node.op, "", (), (), {})
         return lite_program.Node(
-            object(), op, "" if bodies else domain, node.name, taken, outputs,
+            object(), op, "" if bodies else domain, name, taken, outputs,
             lite_program.Attributes({**lowered.attrs, **bodies}), 0, operator, lowered, dtypes, node.inputs,
         )  # fmt: skip
 
