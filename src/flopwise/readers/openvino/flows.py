@@ -93,14 +93,15 @@ def loop(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tupl
         InputError: the user says that it runs another number of times than it does.
     """
     ports: Ports = node.attributes.values["ports"]
-    body, stated = bodies_of(node)["body"], whole.trips.get(node.name)
+    body = bodies_of(node)["body"]
     most, exact = _trips(node, ports, given)
     carried = {one.inside: given[one.outside] for one in ports.taken if one.inside in ports.back}
     general = _general(whole, body, ports, given, carried, scope)
-    going = None if ports.condition is None else scalar(general.outputs[ports.condition])
-    if going is not None and not going:
-        most = smaller(1, most) if most is not None else 1
-    exact = exact and (ports.condition is None or going is not None)
+    if ports.condition is not None:
+        going = scalar(general.outputs[ports.condition])
+        exact = exact and going is not None
+        if going is not None and not going:
+            most = smaller(1, 1 if most is None else most)
     stable = all(alike(fact, general.outputs[ports.back[place]]) for place, fact in carried.items())
     if type(most) is not Most and not (exact and stable and general.resolved):
         runs = _followed(whole, body, ports, given, carried, scope, most if exact or most is None else None, most)
@@ -109,17 +110,29 @@ def loop(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tupl
             pass_on_warnings(scope, runs)
             return grouped(runs), _joined(whole, node, ports, given, runs, len(runs))
     pass_on_warnings(scope, [general])
+    number, bound = _number(whole, node, most, exact, scope)
+    length: Any = OPEN if number is None else Most(number) if bound else number
+    return [general.inner("body", number, bound=bound)], _joined(whole, node, ports, given, [general], length)
+
+
+def _number(whole: Pass, node: Node, most: Any, exact: bool, scope: Scope) -> tuple[Any, bool]:
+    """How often a body counts, None where nothing says it, and whether that is an upper bound.
+
+    Raises:
+        InputError: the user says that it runs another number of times than it does.
+    """
+    stated = whole.trips.get(node.name)
     if exact and type(stated) is int and type(most) is int and stated != most:
         raise InputError(f"{describe(node)} runs {most} times, not {stated}")
     number = most if exact or stated is None else stated
-    bound = type(number) is Most or (not exact and stated is None and number is not None)
+    bound = type(number) is Most
     number = number.high if type(number) is Most else number
     if not exact and stated is None:
+        bound = number is not None
         often = "an unknown number of times" if number is None else f"at most {number} times, counted as {number}"
         scope.warnings.append(f"{describe(node)} runs {often}; give it with --trip {node.name}=N")
     whole.met[node.name] = number
-    length: Any = OPEN if number is None else Most(number) if bound else number
-    return [general.inner("body", number, bound=bound)], _joined(whole, node, ports, given, [general], length)
+    return number, bound
 
 
 def _trips(node: Node, ports: Ports, given: Sequence[Fact]) -> tuple[Any, bool]:
