@@ -6,11 +6,15 @@ import json
 import os
 import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from flopwise._limits import current
 from flopwise.errors import InputError
+
+#: An object in a JSON file: a configuration, a graph.
+JsonObject: TypeAlias = Mapping[str, Any]
 
 
 def text_of_file(path: str | os.PathLike[str]) -> str:

@@ -21,6 +21,7 @@ from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.readers.inputs import Value
 from flopwise.readers.source.location import in_words
+from flopwise.readers.source.text import JsonObject
 from flopwise.readers.torch.diffusion.components import Components, quiet
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
 from flopwise.readers.torch.read import graph_and_result
@@ -83,7 +84,7 @@ class Decoder(nn.Module):
 
 
 def requested(
-    components: Components, batch: int, settings: Mapping[str, Any], words: int, progress: Callable[[str], None]
+    components: Components, batch: int, settings: JsonObject, words: int, progress: Callable[[str], None]
 ) -> Request:
     """The calls of a request to a pipeline.
 

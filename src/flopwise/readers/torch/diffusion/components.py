@@ -16,7 +16,7 @@ from torch import nn
 
 from flopwise.errors import ModelError
 from flopwise.readers.source.location import in_words
-from flopwise.readers.source.text import json_object
+from flopwise.readers.source.text import JsonObject, json_object
 from flopwise.readers.torch.diffusion.format import FILE
 from flopwise.readers.torch.imports import imported, repaired
 from flopwise.readers.torch.kinds import Model
@@ -41,7 +41,7 @@ class Components:
     #: Modules by the name of their component, on the meta device and in eval mode.
     modules: Mapping[str, nn.Module]
     #: Everything else that the class is made with: schedulers, settings, None for what there is none of.
-    others: Mapping[str, Any]
+    others: JsonObject
     #: The most tokens of a prompt, by the name of each tokenizer.
     tokenizers: Mapping[str, int]
     notes: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from flopwise._limits import within_limit
 from flopwise._user_code import user_code
 from flopwise.errors import InputError, ModelError
 from flopwise.readers.source.location import in_words
-from flopwise.readers.source.text import text_of_file
+from flopwise.readers.source.text import JsonObject, text_of_file
 
 #: Keys of configurations that say how many layers there are: num_hidden_layers, n_layer, depth, encoder_layers.
 _LAYERS = re.compile(
@@ -262,7 +262,7 @@ def _transformers(name: str) -> ModuleType:
         raise ModelError(f"{name}: {_NEEDS}") from None
 
 
-def read_object(path: Path) -> Mapping[str, Any]:
+def read_object(path: Path) -> JsonObject:
     """A configuration as the file spells it.
 
     Raises:
@@ -289,7 +289,7 @@ def _from_hub(transformers: ModuleType, name: str) -> Mapping[str, object]:
     if os.path.exists(repository):  # which transformers would read in place of the hub's
         raise ModelError(f"{name}: {repository} is a path here, too; to read that, leave {HUB} out")
 
-    def content(local: bool) -> Mapping[str, Any]:
+    def content(local: bool) -> JsonObject:
         settings, _ = transformers.PreTrainedConfig.get_config_dict(repository, local_files_only=local)
         return dict(settings)
 
@@ -374,7 +374,7 @@ def _require_sizes(content: Mapping[str, object], kind: str, name: str) -> None:
     from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
 
     model_type = content.get("model_type")
-    mappings: Mapping[str, Any] = GGUF_CONFIG_MAPPING
+    mappings: JsonObject = GGUF_CONFIG_MAPPING
     mapping = mappings.get(kind) or mappings.get(str(model_type)) or {}
     missing = [key for key in _SIZES if mapping.get(key) is not None and mapping[key] not in content]
     if missing:

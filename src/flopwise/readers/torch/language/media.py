@@ -16,7 +16,7 @@ from torch import nn
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.readers.source.location import in_words
-from flopwise.readers.source.text import json_object
+from flopwise.readers.source.text import JsonObject, json_object
 from flopwise.readers.torch.imports import imported
 from flopwise.readers.torch.inputs.containers import tensors_inside
 from flopwise.readers.torch.kinds import Kwargs, Model
@@ -124,7 +124,7 @@ def _image_processor(module: Model, model: object) -> tuple[Any, dict[str, Any],
     return processor, settings, (why,)
 
 
-def _stated(model: object) -> Mapping[str, Any]:
+def _stated(model: object) -> JsonObject:
     """The image processor's settings beside a configuration; empty where there are none."""
     if not isinstance(model, (str, os.PathLike)):
         return {}

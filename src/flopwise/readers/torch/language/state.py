@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from flopwise.errors import InputError
+from flopwise.readers.source.text import JsonObject
 from flopwise.readers.torch.inputs.arguments import STATES
 from flopwise.readers.torch.inputs.configured import configured
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
@@ -33,7 +34,7 @@ class Step:
     """One call of a language model."""
 
     #: The keyword arguments of ``forward()``.
-    inputs: Mapping[str, Any]
+    inputs: JsonObject
     #: Tokens in the state before the call, and tokens that it adds.
     past: int
     new: int

@@ -16,6 +16,7 @@ from typing import Any
 from torch import nn
 
 from flopwise.errors import InputError, ModelError
+from flopwise.readers.source.text import JsonObject
 from flopwise.readers.torch.language.schemes import schemes_of
 from flopwise.readers.weights import formats as weights
 from flopwise.readers.weights.tensor import StoredTensors
@@ -269,10 +270,10 @@ def _number(settings: Mapping[str, object], keys: Sequence[str], default: int, c
     return value
 
 
-def _stated(bits: int) -> Callable[[Sequence[int], Mapping[str, Any]], Fraction]:
+def _stated(bits: int) -> Callable[[Sequence[int], JsonObject], Fraction]:
     """So many bits, and a scale in half precision for each group, else for each row."""
 
-    def rule(shape: Sequence[int], settings: Mapping[str, Any]) -> Fraction:
+    def rule(shape: Sequence[int], settings: JsonObject) -> Fraction:
         return _stored(shape, bits, _number(_weights(settings), ("group_size",), -1, None))
 
     return rule
@@ -358,7 +359,7 @@ _FIXED = {"eetq": 8, "bitnet": 2}
 _TYPES = {"fp8": "float8e4m3fn", "fbgemm_fp8": "float8e4m3fn", "mxfp4": "float4e2m1"}
 
 #: ``quant_method`` -> bytes of an element of a weight of this shape.
-_METHODS: dict[str, Callable[[Sequence[int], Mapping[str, Any]], Fraction]] = {
+_METHODS: dict[str, Callable[[Sequence[int], JsonObject], Fraction]] = {
     "fp8": _fp8,
     "fbgemm_fp8": _fp8,
     "mxfp4": _mxfp4,

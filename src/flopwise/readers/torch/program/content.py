@@ -13,7 +13,6 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from flopwise.graph.stored import Elements
 from flopwise.readers.inputs import dtype_of
 from flopwise.readers.source.location import explained, in_words
 from flopwise.readers.source.source import FileSource
+from flopwise.readers.source.text import JsonObject
 from flopwise.readers.torch.kinds import Kwargs
 from flopwise.readers.weights.encoding import EncodedElements, encoding, length, strided
 from flopwise.readers.weights.memory import ArrayElements
@@ -159,7 +159,7 @@ class Content:
         within_bounds(info, self.path)
         return self._archive.read(info)
 
-    def _place(self, member: str, meta: Mapping[str, Any]) -> Place:
+    def _place(self, member: str, meta: JsonObject) -> Place:
         info = self._archive.getinfo(self._prefix + member)
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or meta["layout"] != STRIDED:
             raise ModelError(f"{self.path}: {member} is compressed, encrypted or sparse; load and save it again")
@@ -176,7 +176,7 @@ class Content:
         return place
 
 
-def _size(size: Mapping[str, Any]) -> int:
+def _size(size: JsonObject) -> int:
     value = size["as_int"]
     if not fits(value):
         raise ValueError(f"{str(value)[:50]!r} is not a size")

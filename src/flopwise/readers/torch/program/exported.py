@@ -18,6 +18,7 @@ from flopwise.errors import InputError, ModelError
 from flopwise.graph import Module
 from flopwise.graph.construction import no_search_for_garbage
 from flopwise.readers.source.location import naming
+from flopwise.readers.source.text import JsonObject
 from flopwise.readers.torch.kinds import Kwargs
 from flopwise.readers.torch.program.content import Content, Place, damaged, last_element
 from flopwise.readers.torch.program.targets import function, value
@@ -29,7 +30,7 @@ DEEPEST = 32
 class ExportedModule(nn.Module):
     """A program in a file. It runs on meta tensors alone."""
 
-    def __init__(self, path: str, program: Mapping[str, Any], tensors: Mapping[str, object], example: object) -> None:
+    def __init__(self, path: str, program: JsonObject, tensors: Mapping[str, object], example: object) -> None:
         """
         Args:
             path: the file, for messages.
@@ -123,7 +124,7 @@ class Block:
     #: Kind of an argument that is given by its name.
     KEYWORD = 2
 
-    def __init__(self, graph: Mapping[str, Any], depth: int = 0) -> None:
+    def __init__(self, graph: JsonObject, depth: int = 0) -> None:
         if depth > DEEPEST:
             raise ModelError(f"its graphs nest deeper than {DEEPEST}")
         self._inputs = [_name(argument) for argument in graph["inputs"]]
@@ -168,7 +169,7 @@ def _name(argument: Mapping[str, object]) -> str:
     return str(content.get("name") or content.get("as_name") or "") if isinstance(content, Mapping) else ""
 
 
-def _name_results(outputs: list[Mapping[str, Any]], result: Any, values: Kwargs) -> None:
+def _name_results(outputs: list[JsonObject], result: Any, values: Kwargs) -> None:
     """Write down what an operator gave under the names that the program has for it."""
     results = [result] if len(outputs) == 1 else list(result or ())
     for output, one in zip(outputs, results, strict=False):

@@ -8,12 +8,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from flopwise.errors import ModelError, UntrustedError
+from flopwise.readers.source.text import JsonObject
 from flopwise.readers.torch.kinds import Function
 from flopwise.readers.torch.program.content import DTYPES
 
@@ -108,7 +109,7 @@ def _untrusted(target: str) -> UntrustedError:
     )
 
 
-def value(argument: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+def value(argument: JsonObject, values: JsonObject) -> Any:
     """The value of an argument in the schema of exported programs.
 
     Args:
@@ -127,12 +128,12 @@ def value(argument: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
     return _KINDS[kind](content, values)
 
 
-def _symbol(content: Mapping[str, Any], values: Mapping[str, Any]) -> object:
+def _symbol(content: JsonObject, values: JsonObject) -> object:
     ((kind, inner),) = content.items()
     return values[inner] if kind == "as_name" else inner
 
 
-_KINDS: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
+_KINDS: dict[str, Callable[[Any, JsonObject], Any]] = {
     "as_none": lambda content, values: None,
     "as_tensor": lambda content, values: values[content["name"]],
     "as_tensors": lambda content, values: [values[one["name"]] for one in content],
