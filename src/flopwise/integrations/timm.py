@@ -13,7 +13,7 @@ from flopwise.integrations.steps import Steps
 _script: Any = utils
 
 
-def attach(model: Any, accumulated: int = 1, **options: Any) -> Steps:
+def attach(model: object, accumulated: int = 1, **options: Any) -> Steps:
     """The steps of a model, whose figures stand in every line that timm's training script writes.
 
     In the script ``attach(model)`` stands before the epochs. ``timm.utils.update_summary``, which writes the metrics of
@@ -44,5 +44,5 @@ class _Summary(Steps):
         if _script.update_summary == self._update:
             _script.update_summary = self._write
 
-    def _update(self, epoch: int, train_metrics: dict[str, float], *rest: Any, **named: Any) -> None:
+    def _update(self, epoch: int, train_metrics: dict[str, float], *rest: object, **named: Any) -> None:
         self._write(epoch, {**train_metrics, **self.columns()}, *rest, **named)

@@ -95,7 +95,7 @@ class OpenNet(NamedTuple):
             inputs += zip(layer.tops, shapes, strict=False)
         return tuple(inputs)
 
-    def shapes(self, inputs: Any) -> dict[str, Shape]:
+    def shapes(self, inputs: object) -> dict[str, Shape]:
         """The shapes that the user gives, by blob name.
 
         Raises:

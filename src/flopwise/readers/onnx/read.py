@@ -219,7 +219,7 @@ def read_stored(
 
 def stored_at(
     opened: Opened,
-    inputs: Any = None,
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     options: OnnxOptions | None = None,

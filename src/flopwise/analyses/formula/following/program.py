@@ -241,7 +241,7 @@ class ProgramSizes:
             for a, b in pairs
         ]
 
-    def taken(self, thing: Any) -> Any:
+    def taken(self, thing: object) -> Any:
         """An argument with shapes in place of tensors."""
         if isinstance(thing, Tensor):
             return Of(self.of(thing), thing.dtype == "bool")

@@ -77,7 +77,9 @@ def _each(value: object, rank: int) -> list[Any]:
 def pool_of(rank: int, kind: str) -> Callable[..., Shapes]:
     """The rule of a pooling, whose arguments after the padding differ between the kinds."""
 
-    def rule(x: Of, kernel_size: Any, stride: Any = None, padding: Any = 0, *settings: Any, **options: Any) -> Shapes:
+    def rule(
+        x: Of, kernel_size: object, stride: Any = None, padding: Any = 0, *settings: Any, **options: Any
+    ) -> Shapes:
         dilation = options.get("dilation", settings[0] if kind == "max" and settings else 1)
         place = 1 if kind == "max" else 0
         ceil = options.get("ceil_mode", settings[place] if len(settings) > place else False)
@@ -101,14 +103,14 @@ def _adapted(shape: Dims, sizes: Sequence[Any]) -> Dims:
 
 
 def adaptive_of(rank: int) -> Callable[..., Shapes]:
-    def rule(x: Of, output_size: Any, **options: Any) -> Shapes:
+    def rule(x: Of, output_size: object, **options: Any) -> Shapes:
         sizes = list(output_size) if isinstance(output_size, (tuple, list)) else [output_size] * rank
         return [_adapted(x.shape, sizes * rank if len(sizes) == 1 else sizes)] * 2
 
     return rule
 
 
-def upsample(x: Of, output_size: object = None, *settings: Any, **options: Any) -> Shapes:
+def upsample(x: Of, output_size: object = None, *settings: object, **options: Any) -> Shapes:
     sizes = options.get("output_size", output_size)
     if sizes is not None:
         return [(*x.shape[:2], *sizes)]

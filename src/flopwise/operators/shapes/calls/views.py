@@ -81,7 +81,7 @@ def stack(tensors: Sequence[Of], dim: int = 0) -> Shapes:
     return [tuple(shape)]
 
 
-def split(x: Of, split_size_or_sections: Any = None, dim: int = 0, **more: Any) -> Shapes:
+def split(x: Of, split_size_or_sections: object = None, dim: int = 0, **more: Any) -> Shapes:
     sizes = more.get("split_size", more.get("split_sizes", split_size_or_sections))
     axis = axis_of(dim, len(x.shape))
     extent = x.shape[axis]

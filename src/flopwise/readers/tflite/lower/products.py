@@ -110,7 +110,7 @@ def matrix_product(application: Application) -> Lowered:
     return Lowered("MatMul", layout=Layout(tuple(orders)) if any(orders) else None)
 
 
-def pooling(op: str, **attrs: Any) -> Rule:
+def pooling(op: str, **attrs: object) -> Rule:
     """The rule for a pooling of images."""
 
     def rule(application: Application) -> Lowered:

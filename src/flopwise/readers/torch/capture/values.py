@@ -82,7 +82,7 @@ class Values:
         except (NeedsValues, RuntimeError, TypeError, ValueError, NotImplementedError):
             return None
 
-    def keep(self, result: Any, values: Any) -> None:
+    def keep(self, result: object, values: Any) -> None:
         """Keep elements at the results that they belong to."""
         if isinstance(result, TorchTensor):
             if isinstance(values, TorchTensor):

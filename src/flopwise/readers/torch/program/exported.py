@@ -140,7 +140,7 @@ class Block:
             stack = str((node.get("metadata") or {}).get("nn_module_stack") or "")
             self._nodes.append((function(node["target"]), node, blocks, _scope(stack)))
 
-    def __call__(self, position: Any, *args: Any) -> Any:
+    def __call__(self, position: object, *args: Any) -> Any:
         """The outputs of the graph for these inputs."""
         values = dict(zip(self._inputs, args, strict=True))
         self.run(values, position)
