@@ -54,6 +54,23 @@ def test_every_package_of_the_tests_has_its_version_in_the_constraints() -> None
     assert names - pinned <= {"tomli"}, "python packaging/constraints.py writes them"  # tomli: of Python 3.10 alone
 
 
+def test_every_extra_that_is_named_exists() -> None:
+    """Hints in errors, README and docs: ``pip install 'flopwise[llm]'``, ``pip install '.[torch]'``."""
+    extras, named = set(_toml()["optional-dependencies"]), set()
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    for path in (*(ROOT / "src").rglob("*.py"), *pages):
+        for names in re.findall(r"(?:flopwise|'\.)\[([a-z0-9, ]+)[\],{]", path.read_text("utf-8")):
+            named |= {name.strip() for name in names.split(",") if name.strip()}
+    assert len(named) > 10
+    assert named <= extras
+
+
+def test_the_changelog_is_about_this_version() -> None:
+    head = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert head is not None
+    assert head[1] == flopwise.__version__
+
+
 def test_the_image_has_what_the_build_needs() -> None:
     text = (ROOT / "Dockerfile").read_text()
     extras = re.search(r"ARG EXTRAS=(.+)", text)
