@@ -29,6 +29,9 @@ SIZES = (4, 3, 64, 64)
 #: Three steps of training it with SGD, recorded in the same way.
 TRAINING = COMPILED.with_name("compiled_training.json.gz")
 
+#: The same of ``Attentive``.
+ATTENTION = COMPILED.with_name("compiled_attention.json.gz")
+
 
 def test_fused_kernels_are_segments_between_their_products() -> None:
     trace = flopwise.trace(recording.Net().eval(), COMPILED, SIZES, step="all")
@@ -60,6 +63,30 @@ def test_a_compiled_backward_pass_is_on_the_rows_of_its_gradients() -> None:
     alone = flopwise.trace(None, TRAINING, step="all")
     times = {row.name: row.time_ns for row in alone.rows if row.phase == "backward" and row.time_ns}
     assert times["convolution_backward 4x16x32x32 4x3x64x64 16x3x3x3"] == backward["stem.0"].time_ns
+
+
+class Attentive(nn.Module):
+    """An attention with dropout, which a compiler takes apart into products and a softmax between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.head = nn.Linear(64, 192), nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = [part.unflatten(-1, (4, 16)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1)]
+        mixed = nn.functional.scaled_dot_product_attention(*heads, dropout_p=0.1 if self.training else 0.0)
+        logits: torch.Tensor = self.head(mixed.transpose(1, 2).flatten(2).mean(1))
+        return logits
+
+
+def test_the_products_of_an_attention_that_was_taken_apart_are_its_own() -> None:
+    """Scores, softmax and weighted values on the way forward, two gradients of each product on the way back."""
+    x = torch.zeros(2, 24, 64, requires_grad=True)
+    trace = flopwise.trace(Attentive(), ATTENTION, x, step="all")
+    assert trace.matched.product_time_share == 1.0
+    assert "unmatched" not in trace.remainder
+    launches = {row.phase: row.launches for row in trace.rows if row.op == "Attention"}
+    assert launches == {"forward": 3 * 3, "backward": 3 * 4}
 
 
 def test_kernels_without_events_are_named_and_the_note_says_how_to_see_them(tmp_path: Path) -> None:

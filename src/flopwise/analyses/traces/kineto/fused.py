@@ -36,7 +36,7 @@ _DECOMPOSED: dict[str, tuple[str, ...]] = {
     "relu": ("threshold_backward",),
     "relu6": ("hardtanh",),
     "rms_norm": ("rsqrt",),
-    "scaled_dot_product_attention": ("scaled_dot_product",),
+    "scaled_dot_product_attention": ("scaled_dot_product", "safe_softmax"),
     "silu": ("sigmoid",),
 }
 

@@ -81,6 +81,17 @@ def _keys_of_row(row: Row) -> Iterator[Hashable]:
         yield _product(batch, outer, other, inner)
     elif len(shapes) > 1:
         yield row.node.op == "Attention", shapes[0], shapes[1]
+        if row.node.op == "Attention" and shapes[0][:-2] == shapes[1][:-2]:
+            yield from _decomposed(*(tuple(map(int, shape)) for shape in shapes[:2]))
+
+
+def _decomposed(query: Sequence[int], key: Sequence[int]) -> Iterator[Hashable]:
+    """The same of an attention with dropout, which a compiler takes apart: of weights, queries, keys and values."""
+    batch, width = math.prod(query[:-2]), query[-1]
+    yield _product(batch, width, query[-2], key[-2])
+    yield _product(batch, key[-2], query[-2], width)
+    yield _product(batch, query[-2], key[-2], width)
+    yield _product(batch, query[-2], key[-2], width)
 
 
 def _product(batch: int, contracted: int, one: int, other: int) -> Hashable:

@@ -138,6 +138,7 @@ class Model:
             places.update(self._labelled(encoders, rows))
         elif any(text.listed for text in texts.values()) or (texts and not self._multiply_alike(operators, rows)):
             places.update(self._compiled(texts, rows, left))
+            places.update(self._decomposed(operators, rows))
         elif self._multiply_alike(operators, rows):
             places.update(self._segments(encoders or operators, rows, len(encoders)))
         return places
@@ -175,6 +176,13 @@ class Model:
                 yield kernel, Place((*([] if late is None else [left.pop(late)]), *own), FORWARD)
             elif fused.is_layout(text):
                 yield kernel, Place(name=names.LAYOUT)
+
+    def _decomposed(self, operators: Sequence[Operator], rows: tuple[int, ...]) -> Iterator[tuple[Operator, Place]]:
+        """The places of the products that a compiler made of rows, such as the two of an attention with dropout."""
+        products = [o for o in operators if work_of(o.name, o.arguments).macs]
+        own = tuple(row for row in rows if self.layers[row].macs)
+        if self._multiply_alike(products, own):
+            yield from ((product, Place(own, FORWARD)) for product in products)
 
     def _under(self, module: str, rows: tuple[int, ...]) -> tuple[int, ...]:
         """The rows in a module and in those below it."""
