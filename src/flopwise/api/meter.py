@@ -123,7 +123,6 @@ class Meter:
 
     def __exit__(self, *error: object) -> None:
         """Stop counting; ``cost`` is that of all calls."""
-        self._costs.look()
         if self._restore is not None:
             self._restore()
             self._restore = None
@@ -134,9 +133,6 @@ class Meter:
         batch: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None,
     ) -> Callable[[], None]:
         """Have each call of the model told with its cost, before it runs; returns what ends that.
-
-        Of a model of many weights a call looks at some for those that were frozen or thawed, and ``rates`` at all: a
-        change of few weights may count some batches late, which a note says.
 
         Args:
             called: is called with None for a call without gradients where the model trains.
@@ -155,7 +151,7 @@ class Meter:
             if self._looks_for_autocast:
                 self._look_for_autocast()
             call = (args, kwargs) if batch is None else self._called_with(batch(args, kwargs))
-            called(costs.of(*call, in_loop=True))
+            called(costs.of(*call))
 
         return _watched(self.model, count)
 
@@ -206,7 +202,6 @@ class Meter:
             raise InputError("nothing was counted yet")
         if not seconds > 0:
             raise InputError(f"rates(seconds={seconds}): give the seconds that it took")
-        self._costs.look()
         self._looks_for_autocast = self._dtype is None
         peak = self.device.rated(self.dtype)
         if peak is None:

@@ -1,7 +1,7 @@
 """The costs of a model's batches, each counted once: one that is like another before is looked up.
 
 In a loop this runs between the steps, where a processor's caches hold nothing of it: what a known batch takes is a few
-plain loops over its arguments and over some of the weights.
+plain loops over its arguments and over the weights.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from flopwise.analyses.meter.batch import key_of_call
 from flopwise.analyses.meter.cost import Cost
 from flopwise.analyses.meter.counting import Counter
 from flopwise.analyses.meter.program import Program
-from flopwise.analyses.meter.weights import PARTS
 
 #: Batches of different keys that are remembered, at most.
 REMEMBERED = 1 << 16
@@ -35,43 +34,32 @@ class Costs:
         #: Whether a batch is being counted, which may run the model.
         self.busy = False
 
-    def of(self, args: Sequence[object], kwargs: Mapping[str, object], *, in_loop: bool = False) -> Cost:
-        """The cost of a batch.
+    def of(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Cost:
+        """The cost of a batch with the weights that are trained now.
 
         Args:
             args: the positional arguments of the model.
             kwargs: the named ones.
-            in_loop: whether it is enough to look at a part of the weights for some that were frozen or thawed.
 
         Raises:
             ModelError: the model fails with it.
         """
-        if not (in_loop and self._weights.are_as_before()):
-            self.look(late=in_loop)
+        self._look()
         key = key_of_call(args, kwargs, self._program.positions, self._program.ignored)
         cost = self._now.get(key)
-        return self._count(key, args, kwargs, in_loop) if cost is None else cost
+        return self._count(key, args, kwargs) if cost is None else cost
 
-    def look(self, late: bool = True) -> None:
-        """Look which weights are trained.
-
-        Args:
-            late: whether a change may be older than the last batch.
-        """
+    def _look(self) -> None:
+        """Look which weights are trained."""
         trained = self._weights.look()
-        if trained == self._trained:
-            return
-        if late and not self._weights.sees_at_once(self._trained, trained):
-            self._program.remark(
-                f"a few weights were frozen or thawed: up to {PARTS - 1} batches after that count as before it"
-            )
-        self._trained = trained
-        self._now = self._known.setdefault(trained, {})
+        if trained != self._trained:
+            self._trained = trained
+            self._now = self._known.setdefault(trained, {})
 
-    def _count(self, key: Hashable, args: Sequence[object], kwargs: Mapping[str, object], in_loop: bool) -> Cost:
+    def _count(self, key: Hashable, args: Sequence[object], kwargs: Mapping[str, object]) -> Cost:
         """The cost of a batch that is like none before."""
         self._weights.renew()
-        self.look(late=in_loop)
+        self._look()
         if sum(map(len, self._known.values())) >= REMEMBERED:
             self._known = {self._trained: {}}
             self._now = self._known[self._trained]
