@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from flopwise._arguments import checked
 from flopwise.analyses.llm.inference import inference
-from flopwise.analyses.llm.serving.achieved import Achieved, achieved
+from flopwise.analyses.llm.serving.achieved import Achieved, compare_with_floor
 from flopwise.analyses.llm.serving.log import LONGEST, Log, log_of
 from flopwise.analyses.llm.serving.serving import Engine
 from flopwise.api import printable
@@ -84,7 +84,7 @@ def llm_log(
         engine=Engine(operator.index(max_batched_tokens)),
         progress=progress,
     )
-    return printable(achieved(work, request, where, count or 1, max_batched_tokens))
+    return printable(compare_with_floor(work, request, where, count or 1, max_batched_tokens))
 
 
 def _read(path: str) -> Log:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise._arguments import checked
-from flopwise.compat.hooks import kind_of, recorded, trained, watched, with_extra_repr
+from flopwise.compat.hooks import class_name, forward_seconds, graph_of_call, trainable_elements, with_extra_repr
 from flopwise.conventions.convention import attempt
 from flopwise.conventions.emulation import modules, patched_functions
 from flopwise.conventions.tools.calflops import RULES
@@ -120,9 +120,9 @@ def calculate_flops(
     graph = _graph(model, input_shape, transformer_tokenizer, tuple(args), dict(kwargs or {}))
     figures = _Figures(model, graph, frozenset(ignore_modules or ()))
     flops, macs = figures.of(model).dot(patched_functions.FLOPS), figures.of(model).mac
-    params = trained(model)
+    params = trainable_elements(model)
     if print_results:
-        times = None if trace is None else recorded(model, trace)
+        times = None if trace is None else forward_seconds(model, trace)
         for line in _lines(model, figures, compute_bp_factor, print_detailed, output_unit, output_precision, times):
             print(line)
     factor = 1 + compute_bp_factor if include_backPropagation else 1
@@ -150,8 +150,8 @@ def _graph(
     if shape is not None and (not isinstance(shape, tuple) or not shape):
         raise InputError(f"input_shape must be a tuple with at least one number, not {shape!r}")
     if tokenizer is not None:
-        return watched(model, args, {**kwargs, **_tokens(tokenizer, shape or (1, 128))})
-    return watched(model, [shape]) if shape is not None else watched(model, args, kwargs)
+        return graph_of_call(model, args, {**kwargs, **_tokens(tokenizer, shape or (1, 128))})
+    return graph_of_call(model, [shape]) if shape is not None else graph_of_call(model, args, kwargs)
 
 
 def _tokens(tokenizer: Tokenizer, shape: tuple[int, ...]) -> dict[str, torch.Tensor]:
@@ -191,7 +191,7 @@ class _Figures:
         """The module that a function counts for: the innermost one that is neither ignored nor recurrent."""
         for step in reversed(node.scope):
             module = places[step.path]
-            if type(module) not in ignored and kind_of(type(module)) not in patched_functions.HOOKS:
+            if type(module) not in ignored and class_name(type(module)) not in patched_functions.HOOKS:
                 return module
         return None
 
@@ -214,7 +214,7 @@ def _lines(
 ) -> Iterator[str]:
     """The printed lines; ``times``: the seconds of each module by its path."""
     total = figures.of(model)
-    flops, macs, params = total.dot(patched_functions.FLOPS), total.mac, trained(model)
+    flops, macs, params = total.dot(patched_functions.FLOPS), total.mac, trainable_elements(model)
     yield f"\n{' Calculate Flops Results ':-^99}"
     yield f"fwd: one call of the model; bwd: the backward pass, taken as {factor:.2f} times that\n"
     for title, text in (
@@ -234,7 +234,7 @@ def _lines(
         def words(module: nn.Module, own: str) -> str:
             counts = figures.of(module)
             parts = (
-                (trained(module), params, "Params", params_to_string),
+                (trainable_elements(module), params, "Params", params_to_string),
                 (counts.mac, macs, "MACs", macs_to_string),
                 (counts.dot(patched_functions.FLOPS), flops, "FLOPs", flops_to_string),
             )

@@ -1,4 +1,4 @@
-"""For the signatures of tools with hooks: one run, calls of a user's own hooks, and printed figures."""
+"""Shared by the drop-ins for hook-based tools: the graph of one call, a user's own hooks, printed figures."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Hook: TypeAlias = Callable[[Any, Any, Any], object]
 
 
-def watched(model: nn.Module, args: Iterable[object] = (), kwargs: Mapping[str, object] | None = None) -> Graph:
-    """The graph of a module in eval mode, called with tensors, shapes or plain values.
+def graph_of_call(model: nn.Module, args: Iterable[object] = (), kwargs: Mapping[str, object] | None = None) -> Graph:
+    """The graph of a module in eval mode, called with tensors, shapes (tuples of integers) or plain values.
 
     Raises:
         ModelError: the module fails.
@@ -32,8 +32,8 @@ def watched(model: nn.Module, args: Iterable[object] = (), kwargs: Mapping[str, 
     return read(model, (list(args), dict(kwargs or {})))
 
 
-def recorded(model: nn.Module, trace: Trace) -> dict[str, float]:
-    """The seconds that each module took in a trace, with those within it, by its path; "" is the model itself.
+def forward_seconds(model: nn.Module, trace: Trace) -> dict[str, float]:
+    """Seconds of the forward pass in each module of a trace, those within it included, by dotted path; "" is the model.
 
     Raises:
         InputError: the trace has no time in a module of this model.
@@ -48,44 +48,48 @@ def recorded(model: nn.Module, trace: Trace) -> dict[str, float]:
     return times
 
 
-def kind_of(cls: type) -> str:
-    """The conventions' name of a class: the bare name of one of PyTorch's own, else the whole one."""
+def class_name(cls: type) -> str:
+    """The name that conventions use for a class: "Linear" for PyTorch's own, "package.module.Class" for others."""
     return bare(f"{cls.__module__}.{cls.__qualname__}")
 
 
-def trained(module: nn.Module) -> int:
-    """Elements of the parameters of a module that ask for a gradient."""
+def trainable_elements(module: nn.Module) -> int:
+    """Number of elements in a module's parameters that require a gradient."""
     return sum([p.numel() for p in module.parameters() if p.requires_grad])
 
 
-def inside_first(model: nn.Module) -> Iterator[nn.Module]:
-    """All modules as ``nn.Module.apply`` visits them: what a module holds before the module itself."""
+def children_first(model: nn.Module) -> Iterator[nn.Module]:
+    """A module and all within it, children before their parent, in the order of ``nn.Module.apply``."""
     for child in model.children():
-        yield from inside_first(child)
+        yield from children_first(child)
     yield model
 
 
-def hooked(hook: Hook, module: nn.Module, layer: Layer, attribute: str, start: object) -> Any:
-    """The value of an attribute of the module to which a user's own hook has added in one call.
+def hook_result(hook: Hook, module: nn.Module, layer: Layer, attribute: str, start: object) -> Any:
+    """The value of a module's attribute after a user's own hook has run on one call.
 
-    The hook is given a stand-in of the module, and tensors without elements; the module itself does not change.
+    The hook gets a copy of the module and meta tensors; the module itself does not change.
 
     Args:
-        hook: takes the module, its positional arguments and its result.
+        hook: takes the module, its positional arguments and its result, and adds to the attribute.
         module: the module.
-        layer: the call.
-        attribute: where the hook adds.
-        start: what it adds to.
+        layer: the call, with the shapes of its arguments and results.
+        attribute: name of the attribute, such as "total_ops".
+        start: its value before the hook.
     """
     stand_in = copy.copy(module)
     vars(stand_in)[attribute] = start
-    results = tuple(map(hollow, layer.outputs))
-    hook(stand_in, tuple(map(hollow, layer.inputs[: layer.positional])), results[0] if len(results) == 1 else results)
+    results = tuple(map(meta_tensor, layer.outputs))
+    hook(
+        stand_in,
+        tuple(map(meta_tensor, layer.inputs[: layer.positional])),
+        results[0] if len(results) == 1 else results,
+    )
     return getattr(stand_in, attribute)
 
 
-def hollow(tensor: Tensor) -> torch.Tensor:
-    """A tensor of the same shape and type that takes no memory."""
+def meta_tensor(tensor: Tensor) -> torch.Tensor:
+    """A tensor on the meta device (no memory) of the same shape and type; float32 where the type is unknown."""
     import torch
 
     dtype = getattr(torch, tensor.dtype or "float32", torch.float32)
@@ -94,11 +98,11 @@ def hollow(tensor: Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def with_extra_repr(model: nn.Module, words: Callable[[nn.Module, str], str]) -> Iterator[None]:
-    """While the context lasts, other text stands between the brackets of each module's printed form.
+    """In the block, each module's ``extra_repr`` (the text in the brackets when it is printed) is replaced.
 
     Args:
         model: the module; afterwards it is as it was.
-        words: the module and what it says of itself -> what it is to say.
+        words: the module and its own ``extra_repr`` -> the text in its place.
     """
     with contextlib.ExitStack() as stack:
         for module in model.modules():

@@ -15,7 +15,15 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from flopwise._arguments import checked
-from flopwise.compat.hooks import Hook, hooked, inside_first, kind_of, trained, watched, with_extra_repr
+from flopwise.compat.hooks import (
+    Hook,
+    children_first,
+    class_name,
+    graph_of_call,
+    hook_result,
+    trainable_elements,
+    with_extra_repr,
+)
 from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.dispatcher import kernels
 from flopwise.conventions.emulation.layer import Layer
@@ -158,9 +166,9 @@ class _Texts(NamedTuple):
 
 def _graph(model: nn.Module, shape: tuple[int, ...], constructor: Callable[[tuple[int, ...]], object] | None) -> Graph:
     if constructor is None:
-        return watched(model, [(1, *shape)])
+        return graph_of_call(model, [(1, *shape)])
     batch = constructor(shape)
-    return watched(model, (), batch) if isinstance(batch, dict) else watched(model, [batch])
+    return graph_of_call(model, (), batch) if isinstance(batch, dict) else graph_of_call(model, [batch])
 
 
 @dataclass
@@ -185,7 +193,7 @@ class _Run:
             if self.has_rule(module):
                 self.macs[id(module)] = 0
                 ignored = type(module) in self.ignored
-                self.params[id(module)] = 0 if ignored else trained(module)
+                self.params[id(module)] = 0 if ignored else trainable_elements(module)
         for layer in modules.layers(self.graph):
             module = places[layer.path]
             if self.has_rule(module) and type(module) not in self.ignored:
@@ -193,11 +201,11 @@ class _Run:
 
     def has_rule(self, module: nn.Module) -> bool:
         """True if there is a rule for the very class of a module."""
-        return type(module) in self.own or kind_of(type(module)) in convention.HOOKS
+        return type(module) in self.own or class_name(type(module)) in convention.HOOKS
 
     def _counted(self, module: nn.Module, layer: Layer) -> float:
         if type(module) in self.own:
-            return float(hooked(self.own[type(module)], module, layer, "__flops__", 0))
+            return float(hook_result(self.own[type(module)], module, layer, "__flops__", 0))
         return convention.HOOKS[layer.kind](layer)
 
     def warn_of_unknown(self, out: TextIO) -> None:
@@ -205,7 +213,7 @@ class _Run:
         from torch import nn
 
         mentioned: set[object] = {nn.Sequential, nn.ModuleList, *self.ignored}
-        for module in inside_first(self.model):
+        for module in children_first(self.model):
             if not self.has_rule(module) and type(module) not in mentioned:
                 mentioned.add(type(module))
                 print(f"Warning: module {type(module).__name__} is treated as a zero-op.", file=out)
@@ -225,7 +233,7 @@ class _Run:
                 if counted is None:
                     raise ModelError(f"ptflops fails at {node.origin} of {node.module!r}")
                 total += float(counted)
-        return total, trained(self.model)
+        return total, trainable_elements(self.model)
 
     def show(self, macs: float, params: int, out: TextIO, texts: _Texts) -> None:
         """Prints the module with the figures of each layer."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise._arguments import checked
-from flopwise.compat.hooks import Hook, hooked, inside_first, kind_of, watched
+from flopwise.compat.hooks import Hook, children_first, class_name, graph_of_call, hook_result
 from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.layer import Layer
 from flopwise.conventions.tools import thop as convention
@@ -72,9 +72,9 @@ def profile(
     """
     own = dict(custom_ops or {})
     _tell(model, own, verbose or report_missing, report_missing)
-    graph = watched(model, inputs)
+    graph = graph_of_call(model, inputs)
     places = dict(model.named_modules())
-    hooks = Counter(map(id, inside_first(model)))  # the tool hangs one on a module for each of its places
+    hooks = Counter(map(id, children_first(model)))  # the tool hangs one on a module for each of its places
     ops: dict[int, float] = {}
     params: dict[int, float] = {}
     for layer in modules.layers(graph):
@@ -87,18 +87,18 @@ def profile(
 
 
 def _has_rule(module: nn.Module, own: Mapping[type, Hook]) -> bool:
-    return type(module) in own or kind_of(type(module)) in convention.HOOKS
+    return type(module) in own or class_name(type(module)) in convention.HOOKS
 
 
 def _tell(model: nn.Module, own: Mapping[type, Hook], verbose: bool, missing: bool) -> None:
     """Prints which rule each class has."""
     mentioned: set[type] = set()
-    for module in inside_first(model):
+    for module in children_first(model):
         cls = type(module)
         if cls in mentioned:
             continue
         mentioned.add(cls)
-        kind = kind_of(cls)
+        kind = class_name(cls)
         if cls in own:
             if verbose:
                 print(f"[INFO] Customize rule {own[cls].__qualname__}() {cls}.")
@@ -116,7 +116,7 @@ def _counted(module: nn.Module, layer: Layer, own: Mapping[type, Hook]) -> float
     if hook is not None:
         import torch
 
-        return float(hooked(hook, module, layer, "total_ops", torch.zeros(1, dtype=torch.float64)))
+        return float(hook_result(hook, module, layer, "total_ops", torch.zeros(1, dtype=torch.float64)))
     counted = convention.counted(layer)
     if counted is None:
         raise ModelError(f"thop fails at the module {layer.path!r} ({layer.kind})")

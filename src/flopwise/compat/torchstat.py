@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from flopwise._arguments import checked
-from flopwise.compat.hooks import recorded, watched
+from flopwise.compat.hooks import forward_seconds, graph_of_call
 from flopwise.conventions.emulation import modules
 from flopwise.conventions.emulation.layer import Layer
 from flopwise.conventions.tools import torchstat as convention
@@ -62,10 +62,10 @@ def stat(
         raise InputError(f"torchstat fails for a query_granularity above 1, as {query_granularity} is")
     if timed and trace is not None:
         raise InputError("times are measured (timed=True) or taken from a trace: give one of the two")
-    graph = watched(model, [(1, *input_size)])
+    graph = graph_of_call(model, [(1, *input_size)])
     for warning in _unsupported(model, graph):
         print(warning)
-    durations = _durations(model, input_size) if timed else None if trace is None else recorded(model, trace)
+    durations = _durations(model, input_size) if timed else None if trace is None else forward_seconds(model, trace)
     print(_report([_line(path, layer) for path, layer in convention.leaves(graph).items()], durations))
 
 

@@ -33,11 +33,11 @@ def loop(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tupl
     most = None if count is None else larger(count.high if type(count) is Most else count, 0)
     if condition is not None and not condition:
         most = 0
-    general = _general(whole, body, start, scope)
+    general = _run_for_all(whole, body, start, scope)
     carried, collected = general.outputs[1 : 1 + len(start)], general.outputs[1 + len(start) :]
     trips = _Trips(most, whole.trips.get(node.name), bounded=type(count) is Most)
     trips.look_at_condition(condition, body, start, general)
-    if _differ(start, carried, trips, general) and (iterations := _follow(whole, body, start, trips, scope)):
+    if _needs_unrolling(start, carried, trips, general) and (iterations := _unrolled(whole, body, start, trips, scope)):
         runs, outputs = iterations
         whole.met[node.name] = len(runs)
         pass_on_warnings(scope, runs)
@@ -58,7 +58,7 @@ def loop(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tupl
 
 @dataclass(slots=True)
 class _Trips:
-    """Trips of a Loop."""
+    """Trip count of a Loop: its limit, and whether it is known exactly."""
 
     #: At most, as its inputs and its condition say; None if nothing limits it.
     most: int | None
@@ -73,7 +73,7 @@ class _Trips:
 
     @property
     def number(self) -> int | None:
-        """As often as the Loop counts; None if that is unknown."""
+        """How many times the body counts; None if that is unknown."""
         return self.most if self.exact or self.stated is None else self.stated
 
     def look_at_condition(self, first: object, body: Graph, start: Sequence[Fact], general: Run) -> None:
@@ -88,8 +88,8 @@ class _Trips:
             self.exact = (self.goes_on or self.most <= 1) and first is not None
 
 
-def _differ(start: Sequence[Fact], carried: Sequence[Fact], trips: _Trips, general: Run) -> bool:
-    """True if iterations are followed one by one: shapes may differ, or a few numbers are carried a few times."""
+def _needs_unrolling(start: Sequence[Fact], carried: Sequence[Fact], trips: _Trips, general: Run) -> bool:
+    """True if iterations run one by one: shapes may differ between them, or a few numbers are carried a few times."""
     stable = all(alike(one, other) for one, other in zip(start, carried, strict=True))
     if trips.bounded:
         return False
@@ -104,8 +104,12 @@ def _ask_for_trips(node: Node, scope: Scope, most: int | None) -> None:
     scope.warnings.append(f"{describe(node)} runs {often}; give it with --trip {node.name}=N")
 
 
-def _general(whole: Pass, body: Graph, start: Sequence[Fact], scope: Scope) -> Run:
-    """A run that stands for all iterations: nothing is known about values, nor about extents that change."""
+def _run_for_all(whole: Pass, body: Graph, start: Sequence[Fact], scope: Scope) -> Run:
+    """One run of the body that holds for every iteration.
+
+    What a loop carries has no known values, and extents that change from one iteration to the next are open: they are
+    widened until nothing changes any more, or for ``ROUNDS`` rounds.
+    """
     facts = whole.facts
     always, number = facts.constant(facts.tensor("bool", ()), (True,)), facts.tensor("int64", ())
     carried = [fact.plain for fact in start]
@@ -120,10 +124,10 @@ def _general(whole: Pass, body: Graph, start: Sequence[Fact], scope: Scope) -> R
     return general
 
 
-def _follow(
+def _unrolled(
     whole: Pass, body: Graph, start: list[Fact], trips: _Trips, scope: Scope
 ) -> tuple[list[Run], list[Fact]] | None:
-    """The iterations one by one and their results; None when that is too long, or nothing says where the loop ends."""
+    """A run for each iteration, and the Loop's results; None if they are too many or nothing says where it ends."""
     limit = None if trips.number is None else settled(trips.number)  # each iteration differs from the one before
     if trips.goes_on if limit is None else limit * max(len(body.nodes), 1) > whole.steps:
         return None
@@ -149,7 +153,7 @@ def _follow(
 
 
 def with_axis(facts: Facts, fact: Fact, axis: int, length: Any) -> Fact:
-    """Slices put together along a new axis; a length of None is open."""
+    """Slices stacked along a new axis of this length; None is open."""
     if fact.shape is None or not -len(fact.shape) - 1 <= axis <= len(fact.shape):
         return facts.tensor(fact.dtype, None)
     extents = list(fact.shape)
@@ -175,7 +179,7 @@ def extent(fact: Fact, axis: int) -> Any:
 
 
 def _stacked(facts: Facts, rows: Sequence[Fact]) -> Fact:
-    """An output of a body, collected over these iterations along a new first axis."""
+    """The outputs of all iterations stacked along a new first axis."""
     first = rows[0]
     if not all(alike(first, one) for one in rows):
         return NOTHING

@@ -13,7 +13,7 @@ from flopwise._results import Printed
 from flopwise.analyses.formula.alive import alive, peak_of, state_of
 from flopwise.analyses.formula.conditions import Conditions
 from flopwise.analyses.formula.domains import Domain
-from flopwise.analyses.formula.extras.content import content
+from flopwise.analyses.formula.extras.content import formula_json
 from flopwise.analyses.formula.extras.functions import Piece, checked, pieces
 from flopwise.analyses.formula.extras.plotting import drawn
 from flopwise.analyses.formula.extras.source import Way, source
@@ -105,10 +105,17 @@ class Formula(Printed, Symbols):
         return self.expressions.expression(0 if term is None else term)
 
     def term_of(self, group: Group, figure: str) -> Term | None:
-        """A figure of a group on the symbols' scales; those of the whole model belong to ``whole`` alone.
+        """A group's formula for one figure, in the symbols' places; None if no layer of it has one.
+
+        Place p of a symbol stands for its size ``offset + step × p`` (see ``Domain.size``).
+
+        Args:
+            group: layers, such as ``whole`` (all of them).
+            figure: "macs", "count" and the like, or a class of operations; "peak_activation_bytes" and "state_bytes" of
+                ``whole`` alone.
 
         Raises:
-            InputError: there is no figure of that name.
+            InputError: there is no figure of that name, or this group has none.
         """
         if figure in OF_MODEL and group is self.whole:
             return self.peak if figure == "peak_activation_bytes" else self.state
@@ -118,7 +125,7 @@ class Formula(Printed, Symbols):
 
     @_arguments.checked
     def term(self, figure: str) -> Term | None:
-        """The model's sum of one figure on the symbols' scales; None when no layer has it.
+        """The model's formula for one figure, in the symbols' places (see ``term_of``); None when no layer has it.
 
         Raises:
             InputError: there is no figure of that name.
@@ -310,7 +317,7 @@ class Formula(Printed, Symbols):
 
     @_arguments.checked
     def by(self, key: str, depth: int | None = None) -> list[Group]:
-        """Layers grouped.
+        """The layers in groups, each with the sums of its figures.
 
         Args:
             key: "layer" (each by itself), "op" (by operator), "formula" (layers of one operator with the same formulas
@@ -365,11 +372,11 @@ class Formula(Printed, Symbols):
         return self.evaluate(self.whole, sizes)
 
     def evaluated(self, term: Term, point: Mapping[str, int]) -> int:
-        """A term at a size of each symbol, whether the formulas hold there or not."""
+        """A term's value at a size of each symbol, even where the formulas do not hold."""
         return value(term, self.places(point))
 
     def evaluate(self, group: Group, sizes: Mapping[str, int]) -> Values:
-        """The figures of a group at one point; see ``at``."""
+        """The figures of a group of layers at one point, as ``at`` gives them for the model."""
         if len(group.rows) == len(self.rows) and (way := self._way(sizes)) is not self:
             return way.evaluate(way.whole, sizes)
         try:
@@ -380,7 +387,7 @@ class Formula(Printed, Symbols):
         return Values(figures, [f for f in figures if not group.exact(f)])
 
     def _profile_at(self, outside: OutsideError) -> Profile:
-        """The profile at a point outside the domain.
+        """The profile at a point at which the formulas do not hold.
 
         Raises:
             InputError: the model does not take the sizes.
@@ -394,7 +401,7 @@ class Formula(Printed, Symbols):
         return profile
 
     def _profiled(self, group: Group, outside: OutsideError) -> Values:
-        """The figures of a group from the profile at a point outside the domain.
+        """The figures of a group from the profile at a point at which the formulas do not hold.
 
         Raises:
             InputError: the model does not take the sizes.
@@ -416,7 +423,7 @@ class Formula(Printed, Symbols):
 
         A total is the sum of the layers that have a formula, and a lower bound when "coverage" names what is missing.
         """
-        return content(self)
+        return formula_json(self)
 
     def text(self, term: Term, at: Mapping[str, int] | None = None) -> str:
         """A term in Python's notation, with floor, ceil, min and max.

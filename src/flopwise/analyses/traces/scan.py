@@ -231,27 +231,27 @@ class Scan:
         )
 
 
-def nanoseconds(value: object, of: int = 1000) -> int:
-    """The whole nanoseconds that a number of a trace stands for, without a float in between.
+def nanoseconds(value: object, unit_ns: int = 1000) -> int:
+    """A time in a trace as whole nanoseconds, rounded half to even, without a float in between.
 
     Args:
-        value: the number: an integer, or its decimal text.
-        of: nanoseconds in the number's unit; microseconds by default.
+        value: an integer, or a number as decimal text.
+        unit_ns: nanoseconds in its unit; microseconds by default.
 
     Raises:
-        ValueError: it is no finite number.
+        ValueError: the value is no finite number.
 
     >>> nanoseconds("1419247333430.849"), nanoseconds(12), nanoseconds("0.5", 1_000_000)
     (1419247333430849, 12000, 500000)
     """
     if isinstance(value, int):
-        return value * of
+        return value * unit_ns
     text = str(value)
-    if of == 1000 and text[-4:-3] == ".":  # as Kineto writes them
+    if unit_ns == 1000 and text[-4:-3] == ".":  # as Kineto writes them
         digits = text[:-4] + text[-3:]
         if digits.isdecimal():
             return int(digits)
     try:
-        return int((Decimal(text) * of).to_integral_value())
+        return int((Decimal(text) * unit_ns).to_integral_value())
     except (InvalidOperation, OverflowError, ValueError) as error:
         raise ValueError(f"no time: {value!r}") from error

@@ -16,7 +16,7 @@ from flopwise.analyses.llm.on_device import floors_of, on_device
 from flopwise.analyses.llm.serving.batches import batches
 from flopwise.analyses.llm.serving.communication import assumptions_of_links
 from flopwise.analyses.llm.serving.serving import Engine, served
-from flopwise.analyses.llm.serving.solver import fewest, placement, placements
+from flopwise.analyses.llm.serving.solver import placement, placements, splits_on_fewest_devices
 from flopwise.analyses.llm.serving.ways import Split
 from flopwise.analyses.llm.speculation import Speculation, check_settings, speculation, with_draft
 from flopwise.analyses.needed.latents import REWRITES
@@ -236,7 +236,7 @@ def _placed(
     progress(f"splits among {device.name}")
     asked = result.divisible, engine, result.cached_tokens
     if count is None and ways is None:
-        splits = tuple(fewest(*asked, device))
+        splits = tuple(splits_on_fewest_devices(*asked, device))
         best = replace(serving, fewest=splits[0].split.devices if splits else None)
     elif ways is not None and count in (None, ways.devices):
         splits = (placement(*asked, ways, device),)

@@ -42,7 +42,7 @@ def command(model: str | None, strict: bool, output: Output, **settings: Any) ->
     if model is None and not (settings["exported"] or settings["imported"]):
         raise click.UsageError("give MODEL, --export or --import")
     if settings["imported"]:
-        count = _take(settings["imported"], settings["store"])
+        count = _import(settings["imported"], settings["store"])
         say(f"{count} new session{'' if count == 1 else 's'} in the store")
     code = 0
     if model is not None:
@@ -53,6 +53,7 @@ def command(model: str | None, strict: bool, output: Output, **settings: Any) ->
 
 
 def _measure(model: str, output: Output, strict: bool, settings: dict[str, Any]) -> int:
+    """Measure a model and print its bound; return the exit code, which is 1 only with ``strict``."""
     import flopwise
     from flopwise.report.commands.bound.report import bound_report
 
@@ -71,11 +72,11 @@ def _measure(model: str, output: Output, strict: bool, settings: dict[str, Any])
     return NO if strict and failed else 0
 
 
-def _take(path: str, store: str | None) -> int:
-    """Add the sessions of a file to the store; how many were new.
+def _import(path: str, store: str | None) -> int:
+    """Add the sessions of a file that --export wrote to the store, and return how many were new.
 
     Raises:
-        InputError: the file is none that --export wrote.
+        InputError: the file is no export or cannot be read, or pyarrow is missing.
     """
     import json
 
@@ -107,10 +108,12 @@ def _take(path: str, store: str | None) -> int:
 
 
 def _export(path: str, store: str | None) -> None:
-    """Write every row of the store: as JSON, one a line, or as Parquet with columns that data frames can use.
+    """Write every row of the store to a file: Parquet if its name ends in .parquet, else JSON, one row a line.
+
+    Parquet has columns for data frames, and each whole row as JSON in the column "row", which --import reads.
 
     Raises:
-        InputError: there is no store, or pyarrow is missing.
+        InputError: there is no store, or pyarrow is missing (for Parquet).
     """
     import json
 

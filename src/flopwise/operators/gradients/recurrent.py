@@ -16,7 +16,7 @@ from flopwise.graph.dtypes import BITS
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent
 from flopwise.operators.gradient import Keeps, Wrt
-from flopwise.operators.onnx.recurrent import activations
+from flopwise.operators.onnx.recurrent import activation_costs
 
 #: What the derivative of one activation costs, times the gradient of its result, by its name in lower case.
 DERIVATIVES: dict[str, Counts] = {
@@ -45,7 +45,7 @@ def lstm(node: Node, wrt: Wrt) -> Counts:
     if node.has_input(7):
         once += Counts(mul=1, add=1) * ((gates - 1) * (1 + int(7 in wrt)))
     counts = Counts()
-    for f, g, h in activations(node, ("Sigmoid", "Tanh", "Tanh"), DERIVATIVES):
+    for f, g, h in activation_costs(node, ("Sigmoid", "Tanh", "Tanh"), DERIVATIVES):
         counts += (once + f * (gates - 1) + g + h) * _units(node)
     return counts + _products(node, wrt, gates)
 
@@ -59,7 +59,7 @@ def gru(node: Node, wrt: Wrt) -> Counts:
     if not node.attrs.get("linear_before_reset", 0):
         once += Counts(add=1)
     counts = Counts()
-    for f, g in activations(node, ("Sigmoid", "Tanh"), DERIVATIVES):
+    for f, g in activation_costs(node, ("Sigmoid", "Tanh"), DERIVATIVES):
         counts += (once + f * 2 + g) * _units(node)
     first = node.input(0).numel // max(extent(node, node.input(0), -1), 1) // max(_steps(node), 1)
     if 5 not in wrt and not node.attrs.get("linear_before_reset", 0):
@@ -72,7 +72,7 @@ def rnn(node: Node, wrt: Wrt) -> Counts:
     initial_h asks for it), 1 add (dh), f'; dB: 2 add. Two directions: numel(X) add for dX.
     """
     counts = Counts()
-    for (f,) in activations(node, ("Tanh",), DERIVATIVES):
+    for (f,) in activation_costs(node, ("Tanh",), DERIVATIVES):
         counts += (Counts(add=1) + f) * _units(node)
     return counts + _products(node, wrt, 1)
 

@@ -31,11 +31,12 @@ def attention(node: Node) -> Counts:
 
 
 def needed_attention(node: Node) -> Counts:
-    """As ``attention``, with the scores that the masks leave in the place of all scores."""
+    """As ``attention``, with the scores that the masks let through (q × k pairs) in place of all scores."""
     return _attention(node, needed=True)
 
 
 def _attention(node: Node, *, needed: bool) -> Counts:
+    """Counts of an Attention over all query-key pairs, or only over those that its masks let through if ``needed``."""
     query, key = node.input(0), node.input(1)
     length = extent(node, query, -2)
     heads: int
@@ -60,17 +61,17 @@ def _attention(node: Node, *, needed: bool) -> Counts:
 
 
 class _Mask(NamedTuple):
-    """One of the masks that are added up before they are added to the scores."""
+    """One of the masks that are summed, then added to the scores."""
 
     shape: Shape
     #: Whether it depends on an input; one that does not is a constant, and adding constants is folded.
     varies: bool
-    #: What it takes to make it.
+    #: Counts of computing it.
     work: Counts = Counts()
 
 
 def _mask(node: Node, batch: int, length: int, total: int, scores: int) -> Counts:
-    """Adding the masks up, adding them to the scores, and finding rows that are masked out whole."""
+    """Counts of summing the masks, adding them to the scores, and finding rows that are masked out entirely."""
     masks = list(_masks(node, batch, length, total))
     if not masks:
         return Counts()
@@ -89,9 +90,9 @@ def _mask(node: Node, batch: int, length: int, total: int, scores: int) -> Count
 
 
 def _masks(node: Node, batch: int, length: int, total: int) -> Iterator[_Mask]:
-    """The input mask, the causal frontier, the window and the padding of the cache, as far as the node has them.
+    """The masks that the node has: input mask, causal mask, sliding window, padding of the cache.
 
-    The number of valid keys is an input (nonpad_kv_seqlen): with it, frontier and window differ from sample to sample.
+    The number of valid keys is an input (nonpad_kv_seqlen); with it, causal mask and window differ between samples.
     """
     padded = node.has_input(6)
     constant = _Mask((length, total), varies=False)

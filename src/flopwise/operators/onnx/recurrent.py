@@ -49,7 +49,7 @@ def lstm(node: Node) -> Counts:
     if node.has_input(7):
         once += Counts(mul=1, add=1) * (gates - 1)
     counts = Counts()
-    for f, g, h in activations(node, ("Sigmoid", "Tanh", "Tanh"), ACTIVATIONS):
+    for f, g, h in activation_costs(node, ("Sigmoid", "Tanh", "Tanh"), ACTIVATIONS):
         counts += _every_step(node, gates, once + f * (gates - 1) + g + h + _clip(node) * (gates + 1))
     return counts
 
@@ -66,7 +66,7 @@ def gru(node: Node) -> Counts:
     if node.has_input(3):
         once += Counts(add=_biases(node, 3))
     counts = Counts()
-    for f, g in activations(node, ("Sigmoid", "Tanh"), ACTIVATIONS):
+    for f, g in activation_costs(node, ("Sigmoid", "Tanh"), ACTIVATIONS):
         counts += _every_step(node, 3, once + f * 2 + g + _clip(node) * 3)
     return counts
 
@@ -80,7 +80,7 @@ def rnn(node: Node) -> Counts:
     """
     once = Counts(add=1 + _biases(node, 1) if node.has_input(3) else 1)
     counts = Counts()
-    for (f,) in activations(node, ("Tanh",), ACTIVATIONS):
+    for (f,) in activation_costs(node, ("Tanh",), ACTIVATIONS):
         counts += _every_step(node, 1, once + f + _clip(node))
     return counts
 
@@ -110,11 +110,16 @@ def _clip(node: Node) -> Counts:
     return Counts(cmp=2) if "clip" in node.attrs else Counts()
 
 
-def activations(node: Node, default: Sequence[str], costs: Mapping[str, Counts]) -> list[list[Counts]]:
-    """The costs of the activations, or of their derivatives, one list per direction.
+def activation_costs(node: Node, default: Sequence[str], costs: Mapping[str, Counts]) -> list[list[Counts]]:
+    """Counts for one element of each activation (f, g, h in order), a list for each direction of a recurrent operator.
+
+    Args:
+        node: the operator, whose ``activations`` name them; with none, each direction has ``default``.
+        default: the operator's activations by default.
+        costs: lower-case name -> counts of the activation, or of its derivative.
 
     Raises:
-        ModelError: an activation that the specification does not have.
+        ModelError: an activation is not in ``costs``, or a direction names too many or too few.
     """
     names: Sequence[str] = node.attrs.get("activations") or default
     per = len(default)

@@ -1,4 +1,7 @@
-"""Shapes of operators that pick elements, by bounds, by index or by what the data are."""
+"""Shapes of operators that pick elements: by bounds, by index or by the data.
+
+Each rule gives the shape of every output. Where the data decide an extent, it is ``Most`` (an upper bound).
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ def sliced(extent: int, start: int, end: int, step: int) -> int:
 
 
 def _sliced_by_data(extent: int, start: int, end: int, step: int) -> int:
-    """At most how many places a slice has where the data decide the extent, or the bounds."""
+    """Upper bound of a slice's length where the data decide the extent or the bounds."""
     most = extent.high if type(extent) is Most else extent
     least = 0
     if type(extent) is Most and type(start) is int and type(end) is int:
@@ -114,7 +117,7 @@ def _bounds(call: Call, rank: int) -> Iterator[tuple[int | None, Any, Any, Any]]
 
 
 def _settings(call: Call, name: str, place: int) -> list[int | None] | None:
-    """Settings as far as they are known; None where they are left out or nobody knows how many there are."""
+    """The values of an attribute or input, None for an unknown one; None if it is absent or its length is unknown."""
     try:
         return call.settings_or_open(name, place)
     except UnresolvedError:
@@ -122,19 +125,25 @@ def _settings(call: Call, name: str, place: int) -> list[int | None] | None:
 
 
 def gather(call: Call) -> Types:
-    """The shape of the indices in place of an axis."""
+    """Gather: x with ``axis`` replaced by the whole shape of the indices.
+
+    https://onnx.ai/onnx/operators/onnx__Gather.html
+    """
     x, indices = call.shape(0), call.shape(1)
     axis = axis_of(call.attr("axis", 0), len(x))
     return [(*x[:axis], *indices, *x[axis + 1 :])]
 
 
 def like_second(call: Call) -> Types:
-    """As the indices."""
+    """The shape of the second input, such as the indices of GatherElements."""
     return [call.shape(1)]
 
 
 def gather_nd(call: Call) -> Types:
-    """The indices without their last axis, then what one of them picks."""
+    """GatherND: (*indices without the last axis, *x without the axes that one index fixes).
+
+    https://onnx.ai/onnx/operators/onnx__GatherND.html
+    """
     x, indices = call.shape(0), call.shape(1)
     batch = call.attr("batch_dims", 0)
     first = batch + settled(indices[-1])
@@ -144,7 +153,10 @@ def gather_nd(call: Call) -> Types:
 
 
 def one_hot(call: Call) -> Types:
-    """The indices with an axis of the depth."""
+    """OneHot: the indices with a new ``axis`` of extent ``depth``, open if that is unknown.
+
+    https://onnx.ai/onnx/operators/onnx__OneHot.html
+    """
     indices, axis = list(call.shape(0)), call.attr("axis", -1)
     (depth,) = call.settings_or_open("depth", 1) or (None,)
     place = axis_of(axis, len(indices) + 1)
@@ -153,7 +165,13 @@ def one_hot(call: Call) -> Types:
 
 
 def top_k(call: Call) -> Types:
-    """K along an axis, twice."""
+    """TopK: values and indices, both x with the extent of ``axis`` replaced by k; at most that extent if k is unknown.
+
+    https://onnx.ai/onnx/operators/onnx__TopK.html
+
+    Raises:
+        MisfitError: k is larger than the extent.
+    """
     x = call.shape(0)
     axis = axis_of(call.attr("axis", -1), len(x))
     (k,) = _settings(call, "k", 1) or (None,)
@@ -170,13 +188,16 @@ def top_k(call: Call) -> Types:
 
 
 def non_zero(call: Call) -> Types:
-    """At most every element; the elements say how many where they are known."""
-    x, count = call.shape(0), _set(call, 0)
+    """NonZero: (rank, count), the count of elements other than 0; at most all elements if these are unknown.
+
+    https://onnx.ai/onnx/operators/onnx__NonZero.html
+    """
+    x, count = call.shape(0), _nonzero_count(call, 0)
     return [(len(x), Most(product(x)) if count is None else count)]
 
 
-def _set(call: Call, place: int) -> int | None:
-    """Number of elements of an input that are not 0; None where that is not known."""
+def _nonzero_count(call: Call, place: int) -> int | None:
+    """Number of elements of an input that are not 0; None if they are unknown."""
     try:
         data = call.elements(place)
     except UnresolvedError:
@@ -185,7 +206,7 @@ def _set(call: Call, place: int) -> int | None:
 
 
 def suppression(call: Call) -> Types:
-    """At most so many boxes for each class and image.
+    """NonMaxSuppression: (boxes, 3), for each class and image at most ``max_output_boxes_per_class`` boxes.
 
     https://onnx.ai/onnx/operators/onnx__NonMaxSuppression.html
     """
@@ -200,7 +221,10 @@ def suppression(call: Call) -> Types:
 
 
 def unique(call: Call) -> Types:
-    """At most every element or slice."""
+    """Unique: values, then 1-D first indices, inverse indices and counts; at most all elements, or slices of ``axis``.
+
+    https://onnx.ai/onnx/operators/onnx__Unique.html
+    """
     x, named, found = call.shape(0), call.attr("axis"), distinct(call)
     count = None if found is None else len(found)
     if named is None:
@@ -214,9 +238,12 @@ def unique(call: Call) -> Types:
 
 
 def compress(call: Call) -> Types:
-    """At most as many slices as there are flags."""
+    """Compress: as many slices of x along ``axis`` (elements without one) as flags are set, at most as there are flags.
+
+    https://onnx.ai/onnx/operators/onnx__Compress.html
+    """
     x, flags, named = call.shape(0), call.ranked(1, 1), call.attr("axis")
-    count = _set(call, 1)
+    count = _nonzero_count(call, 1)
     if named is None:
         return [(Most(smaller(product(x), flags[0])) if count is None else count,)]
     axis = axis_of(named, len(x))
@@ -224,6 +251,6 @@ def compress(call: Call) -> Types:
 
 
 def features(call: Call) -> Types:
-    """ArrayFeatureExtractor: the columns that Y names, a row for a vector."""
+    """ArrayFeatureExtractor: x with its last axis replaced by the columns that Y names; a 1-D x counts as one row."""
     x, picked = call.shape(0), call.shape(1)
     return [(*(x[:-1] or (1,)), picked[-1] if picked else 1)]

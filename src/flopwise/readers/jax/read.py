@@ -15,7 +15,7 @@ from flopwise.graph import Graph, StoredTensor, Tensor
 from flopwise.readers.jax.arguments import Leaf, is_array, leaves_of, settle
 from flopwise.readers.jax.kinds import is_tree_module
 from flopwise.readers.jax.program import Program, program_of
-from flopwise.readers.jax.scopes import linen_classes, tree_scopes
+from flopwise.readers.jax.scopes import named_scopes, record_linen_classes
 from flopwise.readers.jax.walk import Place, Walk, is_backward, tensor_of
 from flopwise.readers.limits import refuse_unknown_loops
 from flopwise.readers.options import JaxOptions
@@ -122,13 +122,13 @@ class _Reading:
         if missing:
             raise InputError(f"{program.source}: {_missing(missing)}")
         kinds: dict[str, str] = {}
-        with errors(program.source), linen_classes(kinds), program.scopes(kinds):
+        with errors(program.source), record_linen_classes(kinds), program.scopes(kinds):
             call = program.prepared(call)
             leaves, restored = leaves_of(call, program.all_names)
 
             def flat(*arrays: Any) -> Any:
                 again = restored(arrays)
-                with tree_scopes((*again.args, *again.kwargs.values()), kinds):
+                with named_scopes((*again.args, *again.kwargs.values()), kinds):
                     result = program.function(*again.args, **again.kwargs)
                 if not (is_tree_module(result) and any(map(is_tree_module, again.args))):  # as gradients of equinox are
                     arrays_of(program, result)

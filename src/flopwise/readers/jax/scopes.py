@@ -14,8 +14,11 @@ from flopwise.readers.jax.kinds import is_tree_module
 
 
 @contextlib.contextmanager
-def linen_classes(kinds: dict[str, str]) -> Iterator[None]:
-    """In the block, the class of each module of flax.linen that is called is added to ``kinds`` by its path."""
+def record_linen_classes(kinds: dict[str, str]) -> Iterator[None]:
+    """In the block, each flax.linen module that is called adds its dotted path -> its class's name to ``kinds``.
+
+    Nothing is recorded where flax.linen is not imported.
+    """
     linen: Any = sys.modules.get("flax.linen")
     if linen is None:
         yield
@@ -39,12 +42,12 @@ def linen_classes(kinds: dict[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def tree_scopes(roots: Sequence[Any], kinds: dict[str, str]) -> Iterator[None]:
-    """In the block, the modules of flax.nnx and equinox in some arguments run in scopes.
+def named_scopes(roots: Sequence[Any], kinds: dict[str, str]) -> Iterator[None]:
+    """In the block, the flax.nnx and equinox modules among some arguments run in ``jax.named_scope`` of their paths.
 
     Args:
         roots: the arguments.
-        kinds: path of a module -> its class; completed.
+        kinds: dotted path of a module -> its class's name; these modules are added.
     """
     paths: dict[int, str] = {}
     modules: list[Any] = []
@@ -69,7 +72,10 @@ def tree_scopes(roots: Sequence[Any], kinds: dict[str, str]) -> Iterator[None]:
 
 
 def _walk(value: Any, path: str, paths: dict[int, str], modules: list[Any]) -> None:
-    """Take in the modules of a tree of modules, lists and mappings, each where it is met first."""
+    """Add the modules of a tree of modules, lists and mappings to ``paths`` (id -> path) and ``modules``.
+
+    A module that is in the tree several times has the path at which it is met first.
+    """
     if id(value) in paths:
         return
     parts: Mapping[Any, Any] = {}

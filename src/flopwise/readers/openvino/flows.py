@@ -1,4 +1,4 @@
-"""Rules for bodies of If, Loop and TensorIterator: they take all that they need through maps of ports.
+"""Shape inference of If, Loop and TensorIterator, whose bodies take all that they need through maps of ports.
 
 https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/infrastructure/loop-5.html
 """
@@ -19,7 +19,7 @@ from flopwise.sizes.scope import Inner, Scope
 
 
 class Slice(NamedTuple):
-    """How a tensor is cut along an axis, or put together: a part for each iteration."""
+    """A tensor cut into parts of ``part`` along an axis, or concatenated from them: one for each iteration."""
 
     axis: int
     start: int
@@ -28,8 +28,8 @@ class Slice(NamedTuple):
     part: int
 
 
-class Taken(NamedTuple):
-    """An input of a body that comes from outside."""
+class BodyInput(NamedTuple):
+    """An input of a body that is an input of the operator, or a slice of one in each iteration."""
 
     #: Place among the operator's inputs, and among the body's.
     outside: int
@@ -37,9 +37,10 @@ class Taken(NamedTuple):
     slice: Slice | None = None
 
 
-class Given(NamedTuple):
-    """A result of the operator: a result of the body, or its slices together."""
+class BodyResult(NamedTuple):
+    """A result of the operator that is a result of the body in the last iteration, or all its slices together."""
 
+    #: Place among the operator's results, and among the body's.
     outside: int
     inside: int
     slice: Slice | None = None
@@ -48,8 +49,8 @@ class Given(NamedTuple):
 class Ports(NamedTuple):
     """How an operator and one of its bodies are connected."""
 
-    taken: tuple[Taken, ...]
-    given: tuple[Given, ...]
+    taken: tuple[BodyInput, ...]
+    given: tuple[BodyResult, ...]
     #: Input of the body -> the result of the body that it is in the next iteration.
     back: Mapping[int, int] = {}
     #: The input that is the number of the iteration, and the result that says whether another one follows.
@@ -58,7 +59,7 @@ class Ports(NamedTuple):
 
 
 def branches(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tuple[list[Inner], Sequence[Fact]]:
-    """The bodies of an If and its results."""
+    """The bodies of an If that may run, and its results: where the condition is unknown, true of both branches."""
     graphs, ports, condition = bodies_of(node), node.attributes.values["ports"], scalar(fact_at(given, 0))
     names = ["then_branch", "else_branch"]
     if condition is not None and type(condition) is not Most:
@@ -71,13 +72,13 @@ def branches(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> 
         runs.append(run(whole, graphs[name], inputs, scope))
     pass_on_warnings(scope, runs)
     inner = [one.inner(name, 1, len(names) > 1) for name, one in zip(names, runs, strict=True)]
-    results = [_results(ports[name], one, len(node.outputs)) for name, one in zip(names, runs, strict=True)]
+    results = [_branch_results(ports[name], one, len(node.outputs)) for name, one in zip(names, runs, strict=True)]
     if len(results) < 2:
         return inner, results[0]
     return inner, [either(whole.facts, *both) for both in zip(*results, strict=True)]
 
 
-def _results(ports: Ports, one: Run, number: int) -> list[Fact]:
+def _branch_results(ports: Ports, one: Run, number: int) -> list[Fact]:
     results = [NOTHING] * number
     for result in ports.given:
         results[result.outside] = one.outputs[result.inside]
@@ -94,9 +95,9 @@ def loop(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tupl
     """
     ports: Ports = node.attributes.values["ports"]
     body = bodies_of(node)["body"]
-    most, exact = _trips(node, ports, given)
+    most, exact = _trip_limit(node, ports, given)
     carried = {one.inside: given[one.outside] for one in ports.taken if one.inside in ports.back}
-    general = _general(whole, body, ports, given, carried, scope)
+    general = _run_for_all(whole, body, ports, given, carried, scope)
     if ports.condition is not None:
         going = scalar(general.outputs[ports.condition])
         exact = exact and going is not None
@@ -104,19 +105,19 @@ def loop(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tupl
             most = smaller(1, 1 if most is None else most)
     stable = all(alike(fact, general.outputs[ports.back[place]]) for place, fact in carried.items())
     if type(most) is not Most and not (exact and stable and general.resolved):
-        runs = _followed(whole, body, ports, given, carried, scope, most if exact or most is None else None, most)
+        runs = _unrolled(whole, body, ports, given, carried, scope, most if exact or most is None else None, most)
         if runs is not None:
             whole.met[node.name] = len(runs)
             pass_on_warnings(scope, runs)
-            return grouped(runs), _joined(whole, node, ports, given, runs, len(runs))
+            return grouped(runs), _loop_results(whole, node, ports, given, runs, len(runs))
     pass_on_warnings(scope, [general])
-    number, bound = _number(whole, node, most, exact, scope)
+    number, bound = _count_of_body(whole, node, most, exact, scope)
     length: Any = OPEN if number is None else Most(number) if bound else number
-    return [general.inner("body", number, bound=bound)], _joined(whole, node, ports, given, [general], length)
+    return [general.inner("body", number, bound=bound)], _loop_results(whole, node, ports, given, [general], length)
 
 
-def _number(whole: Pass, node: Node, most: Any, exact: bool, scope: Scope) -> tuple[Any, bool]:
-    """How often a body counts, None where nothing says it, and whether that is an upper bound.
+def _count_of_body(whole: Pass, node: Node, most: Any, exact: bool, scope: Scope) -> tuple[Any, bool]:
+    """How many times a body counts (None if unknown), and if that is an upper bound; warns where the user should say.
 
     Raises:
         InputError: the user says that it runs another number of times than it does.
@@ -135,8 +136,8 @@ def _number(whole: Pass, node: Node, most: Any, exact: bool, scope: Scope) -> tu
     return number, bound
 
 
-def _trips(node: Node, ports: Ports, given: Sequence[Fact]) -> tuple[Any, bool]:
-    """The trips at most, None where nothing limits them, and whether only the body's condition ends it before."""
+def _trip_limit(node: Node, ports: Ports, given: Sequence[Fact]) -> tuple[Any, bool]:
+    """The trips at most (None if nothing limits them), and if only the body's condition can end the loop earlier."""
     limits: list[Any] = []
     exact = True
     if node.attributes.values["counted"]:
@@ -157,7 +158,7 @@ def _trips(node: Node, ports: Ports, given: Sequence[Fact]) -> tuple[Any, bool]:
         if extent is OPEN:
             exact = False
         else:
-            limits.append(_parts(extent, one.slice))
+            limits.append(_slices(extent, one.slice))
     if not limits:
         return None, False
     most = limits[0]
@@ -166,17 +167,17 @@ def _trips(node: Node, ports: Ports, given: Sequence[Fact]) -> tuple[Any, bool]:
     return most, exact
 
 
-def _parts(extent: Any, slice_: Slice) -> Any:
-    """How many parts there are along an axis."""
+def _slices(extent: Any, slice_: Slice) -> Any:
+    """Number of slices along an axis of this extent."""
     first, last = (place + extent + 1 if place < 0 else place for place in (slice_.start, slice_.end))
     reach = last - first if slice_.stride > 0 else first - last
     return larger(-(-reach // max(abs(slice_.stride), 1)), 0)
 
 
-def _inputs(
+def _inputs_in_turn(
     whole: Pass, body: Any, ports: Ports, given: Sequence[Fact], carried: dict[int, Fact], turn: int | None
 ) -> list[Fact]:
-    """The inputs of the body in a turn, None for any turn."""
+    """The body's inputs in an iteration; ``turn`` is its number, None for any iteration."""
     facts = whole.facts
     inputs = [NOTHING] * len(body.inputs)
     for one in ports.taken:
@@ -193,22 +194,26 @@ def _inputs(
     return inputs
 
 
-def _general(
+def _run_for_all(
     whole: Pass, body: Any, ports: Ports, given: Sequence[Fact], carried: dict[int, Fact], scope: Scope
 ) -> Run:
-    """A run that stands for all iterations: nothing is known about values, nor about extents that change."""
+    """One run of the body that holds for every iteration.
+
+    What a loop carries has no known values, and extents that change from one iteration to the next are open: they are
+    widened until nothing changes any more, or for ``ROUNDS`` rounds.
+    """
     states = {place: fact.plain for place, fact in carried.items()}
-    general = run(whole, body, _inputs(whole, body, ports, given, states, None), scope)
+    general = run(whole, body, _inputs_in_turn(whole, body, ports, given, states, None), scope)
     for _ in range(ROUNDS):
         after = {p: wider(whole.facts, fact, general.outputs[ports.back[p]]) for p, fact in states.items()}
         if all(after[place] is fact for place, fact in states.items()):
             break
         states = after
-        general = run(whole, body, _inputs(whole, body, ports, given, states, None), scope)
+        general = run(whole, body, _inputs_in_turn(whole, body, ports, given, states, None), scope)
     return general
 
 
-def _followed(
+def _unrolled(
     whole: Pass,
     body: Any,
     ports: Ports,
@@ -218,7 +223,18 @@ def _followed(
     limit: Any,
     most: Any,
 ) -> list[Run] | None:
-    """The iterations one by one; None when that is too long, or nothing says where the loop ends."""
+    """A run of the body for each iteration; None if they are too many, or nothing says where the loop ends.
+
+    Args:
+        whole: the pass, whose ``steps`` limit the work.
+        body: the body.
+        ports: how it is connected.
+        given: the operator's inputs.
+        carried: position of a body's input -> what it is in the first iteration.
+        scope: the scope around.
+        limit: ``most`` if only the body's condition can end the loop earlier, else None.
+        most: trips at most; None for no limit.
+    """
     if limit is not None and (type(limit) is not int or limit * max(len(body.nodes), 1) > whole.steps):
         return None
     runs: list[Run] = []
@@ -226,7 +242,7 @@ def _followed(
         if whole.steps <= 0:
             return None
         whole.steps -= not body.nodes
-        one = run(whole, body, _inputs(whole, body, ports, given, carried, len(runs)), scope)
+        one = run(whole, body, _inputs_in_turn(whole, body, ports, given, carried, len(runs)), scope)
         goes_on = True if ports.condition is None else scalar(one.outputs[ports.condition])
         if goes_on is None or (limit is None and ports.condition is None):
             return None
@@ -237,10 +253,10 @@ def _followed(
     return runs or None
 
 
-def _joined(
+def _loop_results(
     whole: Pass, node: Node, ports: Ports, given: Sequence[Fact], runs: Sequence[Run], trips: Any
 ) -> list[Fact]:
-    """The results: those of the last iteration, and slices of all of them along an axis."""
+    """The operator's results: those of the last iteration, or the slices of all iterations along an axis."""
     results = [NOTHING] * len(node.outputs)
     for one in ports.given:
         fact = runs[-1].outputs[one.inside].plain

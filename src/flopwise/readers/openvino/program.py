@@ -24,7 +24,7 @@ from flopwise.readers.openvino.file.net import Layer, Mapped, Net, Port
 from flopwise.readers.openvino.file.types import ACROSS, dtype_of
 from flopwise.readers.openvino.file.types import CODES as AS_CODES
 from flopwise.readers.openvino.file.xml import extent
-from flopwise.readers.openvino.flows import Given, Ports, Slice, Taken, branches, loop
+from flopwise.readers.openvino.flows import BodyInput, BodyResult, Ports, Slice, branches, loop
 from flopwise.readers.openvino.lower.lowered import Application, Lowered
 from flopwise.readers.openvino.lower.table import CONTROL_FLOW, lower
 from flopwise.readers.source.source import Source
@@ -276,12 +276,12 @@ def _ports(layer: Layer, maps: list[Mapped], parameters: Mapping[str, int], resu
             if one.purpose == "current_iteration":
                 iteration = parameters[one.layer]
             else:
-                taken.append(Taken(inputs[one.port], parameters[one.layer], slice_))
+                taken.append(BodyInput(inputs[one.port], parameters[one.layer], slice_))
         else:
             if one.purpose == "execution_condition":
                 condition = results[one.layer]
             if one.port in outputs:
-                given.append(Given(outputs[one.port], results[one.layer], slice_))
+                given.append(BodyResult(outputs[one.port], results[one.layer], slice_))
     back = {parameters[to]: results[result] for result, to in layer.back.items()}
     return Ports(tuple(taken), tuple(given), back, iteration, condition)
 

@@ -28,23 +28,23 @@ Rule = Callable[[Node, Constants], "Lowered | None"]
 
 
 def lower(node: Node, constants: Constants) -> Lowered:
-    """The operator of the house; ``tensorflow::NAME``, which is unknown, for one that is none."""
+    """The operator of the house for a node of TensorFlow's; the unknown ``tensorflow::NAME`` where there is none."""
     rule = TABLE.get(node.op)
     lowered = rule(node, constants) if rule is not None else None
     return Lowered(f"tensorflow::{node.op}") if lowered is None else lowered
 
 
-def _last(node: Node) -> bool:
-    """True where channels are the last axis."""
+def _channels_last(node: Node) -> bool:
+    """True if the node's ``data_format`` has the channels last (NHWC, NDHWC)."""
     return not attribute(node, "data_format", "NHWC").startswith("NC")
 
 
-def _windows(node: Node, kernel: tuple[int, ...]) -> dict[str, Any] | None:
-    """Strides, dilations and padding along the axes of the image; None for explicit padding."""
+def _window_attrs(node: Node, kernel: tuple[int, ...]) -> dict[str, Any] | None:
+    """ONNX's ``kernel_shape``, ``strides``, ``dilations`` and ``auto_pad``; None for explicit padding."""
     padding = attribute(node, "padding", "VALID")
     if padding not in ("SAME", "VALID"):
         return None
-    inner = slice(1, -1) if _last(node) else slice(2, None)
+    inner = slice(1, -1) if _channels_last(node) else slice(2, None)
     ones = [1] * (len(kernel) + 2)
     return {
         "kernel_shape": list(kernel),
@@ -54,8 +54,11 @@ def _windows(node: Node, kernel: tuple[int, ...]) -> dict[str, Any] | None:
     }
 
 
-def _convolved(call: Call) -> Types:
-    """An image by windows, channels last or first: as many as the kernel has outputs."""
+def _conv_shape(call: Call) -> Types:
+    """Shape of a convolution's output in the file's layout.
+
+    The kernel is (*extents, C_in, C_out), a depthwise one (*extents, C, multiplier).
+    """
     x, w = call.shape(0), call.shape(1)
     axes = len(x) - 2
     if len(w) != len(x) or axes < 1:
@@ -73,35 +76,37 @@ def _convolved(call: Call) -> Types:
     return [(x[0], *sizes, channels) if last else (x[0], channels, *sizes)]
 
 
-def _convolution(axes: int) -> Rule:
+def _conv(axes: int) -> Rule:
+    """The rule for Conv2D or Conv3D, by its number of spatial axes; it gives None for explicit padding."""
     order, kernel = (CHANNELS_FIRST, _KERNEL) if axes == 2 else (CHANNELS_FIRST_3D, _KERNEL_3D)
 
     def rule(node: Node, constants: Constants) -> Lowered | None:
-        attrs = _windows(node, (1,) * axes)
+        attrs = _window_attrs(node, (1,) * axes)
         if attrs is None:
             return None
-        last = _last(node)
+        last = _channels_last(node)
         layout = Layout((order if last else None, kernel), (order if last else None,))
         attrs = {**attrs, "channels_last": int(last), "group": 1}
-        return Lowered("Conv", (0, 1), attrs, layout, shape=_convolved, as_in_file=True)
+        return Lowered("Conv", (0, 1), attrs, layout, shape=_conv_shape, as_in_file=True)
 
     return rule
 
 
-def _depthwise(node: Node, constants: Constants) -> Lowered | None:
-    lowered = _convolution(2)(node, constants)
+def _depthwise_conv(node: Node, constants: Constants) -> Lowered | None:
+    """DepthwiseConv2dNative; its kernel is (height, width, channels, multiplier)."""
+    lowered = _conv(2)(node, constants)
     if lowered is None or lowered.layout is None:
         return None
     layout = Layout((lowered.layout.inputs[0], _DEPTHWISE), lowered.layout.outputs)
     return lowered._replace(layout=layout, attrs={**lowered.attrs, "depthwise": 1})
 
 
-def _transposed(node: Node, constants: Constants) -> Lowered | None:
+def _conv_transpose(node: Node, constants: Constants) -> Lowered | None:
     """Conv2DBackpropInput: the shape of the result, a kernel (height, width, outputs, inputs), the image."""
-    attrs = _windows(node, (1, 1))
+    attrs = _window_attrs(node, (1, 1))
     if attrs is None:
         return None
-    order = CHANNELS_FIRST if _last(node) else None
+    order = CHANNELS_FIRST if _channels_last(node) else None
     layout = Layout((order, _KERNEL), (order,))
     return Lowered(
         "ConvTranspose", (2, 1), {**attrs, "group": 1}, layout, shape=shape.by("tflite:filled"), as_in_file=True
@@ -109,18 +114,21 @@ def _transposed(node: Node, constants: Constants) -> Lowered | None:
 
 
 def _pooling(op: str) -> Rule:
+    """The rule for a pooling over two spatial axes; it gives None for other ranks and for explicit padding."""
+
     def rule(node: Node, constants: Constants) -> Lowered | None:
         sizes = attribute(node, "ksize", [1, 1, 1, 1])
-        kernel = tuple(sizes[1:-1] if _last(node) else sizes[2:])
-        attrs = _windows(node, kernel)
+        kernel = tuple(sizes[1:-1] if _channels_last(node) else sizes[2:])
+        attrs = _window_attrs(node, kernel)
         if attrs is None or len(kernel) != 2:
             return None
-        return Lowered(op, (0,), attrs, _FIRST if _last(node) else None)
+        return Lowered(op, (0,), attrs, _FIRST if _channels_last(node) else None)
 
     return rule
 
 
-def _product(node: Node, constants: Constants) -> Lowered:
+def _matmul(node: Node, constants: Constants) -> Lowered:
+    """MatMul of two matrices; ``transpose_a`` and ``transpose_b`` become the layout of the inputs."""
     turned = tuple(
         (1, 0) if attribute(node, name, False) or attribute(node, other, False) else None
         for name, other in (("transpose_a", "adj_x"), ("transpose_b", "adj_y"))
@@ -128,8 +136,8 @@ def _product(node: Node, constants: Constants) -> Lowered:
     return Lowered("MatMul", (0, 1), layout=Layout(turned) if any(turned) else None)
 
 
-def _batched(call: Call) -> Types:
-    """A stack of products, of which each factor may be turned."""
+def _batch_matmul_shape(call: Call) -> Types:
+    """Shape of a batched product, (*batch, rows, columns): batch axes broadcast, ``adj_x`` and ``adj_y`` transpose."""
     a, b = call.shape(0), call.shape(1)
     if min(len(a), len(b)) < 2:
         raise MisfitError("a factor that is no matrix")
@@ -143,21 +151,24 @@ def _batched(call: Call) -> Types:
     return [(*stacks[: len(stacks) - len(others)], *shared, rows, columns)]
 
 
-def _batch_product(node: Node, constants: Constants) -> Lowered:
+def _batch_matmul(node: Node, constants: Constants) -> Lowered:
+    """BatchMatMul of any version, with ``adj_x`` and ``adj_y`` as attributes."""
     attrs = {name: int(attribute(node, name, False)) for name in ("adj_x", "adj_y")}
-    return Lowered("MatMul", (0, 1), attrs, shape=_batched, as_in_file=True)
+    return Lowered("MatMul", (0, 1), attrs, shape=_batch_matmul_shape, as_in_file=True)
 
 
-def _numbers(constant: Constant | None) -> list[int] | None:
-    """The whole numbers of a constant; None where they are not known."""
+def _integers(constant: Constant | None) -> list[int] | None:
+    """The integers of a constant tensor, flattened; None if its elements are unknown."""
     if constant is None or constant.elements is None:
         return None
     return [value for value in constant.elements if isinstance(value, int)]
 
 
-def _reduction(op: str) -> Rule:
+def _reduce(op: str) -> Rule:
+    """The rule for a reduction whose second input holds the axes; it gives None if they are not constant."""
+
     def rule(node: Node, constants: Constants) -> Lowered | None:
-        axes, keep = _numbers(constants(1)), int(attribute(node, "keep_dims", False))
+        axes, keep = _integers(constants(1)), int(attribute(node, "keep_dims", False))
         if axes is None:
             return None
         empty = {"noop_with_empty_axes": 1} if not axes else {}
@@ -166,25 +177,13 @@ def _reduction(op: str) -> Rule:
     return rule
 
 
-def _axis_of(op: str, place: int, taken: int, **attrs: Any) -> Rule:
-    """The rule for an operator whose axis is a constant input."""
-
-    def rule(node: Node, constants: Constants) -> Lowered | None:
-        axes = _numbers(constants(place))
-        if not axes:
-            return None
-        return Lowered(op, tuple(range(taken)), {"axis": axes[0], **attrs})
-
-    return rule
-
-
-def _concatenation(node: Node, constants: Constants) -> Lowered | None:
-    axes = _numbers(constants(len(node.inputs) - 1))
+def _concat(node: Node, constants: Constants) -> Lowered | None:
+    axes = _integers(constants(len(node.inputs) - 1))
     return Lowered("Concat", tuple(range(len(node.inputs) - 1)), {"axis": axes[0]}) if axes else None
 
 
 def _gather(node: Node, constants: Constants) -> Lowered | None:
-    axes = _numbers(constants(2)) if node.op == "GatherV2" else [0]
+    axes = _integers(constants(2)) if node.op == "GatherV2" else [0]
     batch = attribute(node, "batch_dims", 0)
     if not axes:
         return None
@@ -194,8 +193,8 @@ def _gather(node: Node, constants: Constants) -> Lowered | None:
     return lowered._replace(attrs={"axis": axes[0], "batch_dims": batch}, shape=shape.by("tflite:gathered"))
 
 
-def _transposition(node: Node, constants: Constants) -> Lowered | None:
-    order = _numbers(constants(1))
+def _transpose(node: Node, constants: Constants) -> Lowered | None:
+    order = _integers(constants(1))
     return Lowered("Transpose", (0,), {"perm": order}) if order is not None else None
 
 
@@ -204,10 +203,10 @@ def _squeeze(node: Node, constants: Constants) -> Lowered:
     return Lowered("Squeeze", (0,), {"axes": axes} if axes else {})
 
 
-def _normalisation(node: Node, constants: Constants) -> Lowered | None:
+def _batch_norm(node: Node, constants: Constants) -> Lowered | None:
     if node.attrs.get("is_training", True) is not False:
         return None
-    order = CHANNELS_FIRST if _last(node) else None
+    order = CHANNELS_FIRST if _channels_last(node) else None
     epsilon = attribute(node, "epsilon", 1e-4)
     return Lowered("BatchNormalization", (0, 1, 2, 3, 4), {"epsilon": epsilon}, Layout((order,), (order,)))
 
@@ -216,16 +215,22 @@ def _einsum(node: Node, constants: Constants) -> Lowered:
     return Lowered("Einsum", attrs={"equation": attribute(node, "equation", "")})
 
 
-def _bias(node: Node, constants: Constants) -> Lowered | None:
-    return Lowered("Add") if _last(node) else None
+def _bias_add(node: Node, constants: Constants) -> Lowered | None:
+    return Lowered("Add") if _channels_last(node) else None
 
 
 def _cast(node: Node, constants: Constants) -> Lowered:
     return Lowered("Cast", attrs={"to": attribute(node, "DstT", "float32")})
 
 
-def _options(op: str, *names: str, **attrs: Any) -> Rule:
-    """The rule for an operator of TensorFlow Lite's that takes these attributes."""
+def _with_attrs(op: str, *names: str, **attrs: Any) -> Rule:
+    """The rule for an operator that takes some attributes of the node as integers, 0 where they are missing.
+
+    Args:
+        op: the operator of the house.
+        names: attributes that are passed on.
+        attrs: further attributes of the operator.
+    """
 
     def rule(node: Node, constants: Constants) -> Lowered:
         given = {name: node.attrs.get(name) or 0 for name in names}
@@ -234,45 +239,50 @@ def _options(op: str, *names: str, **attrs: Any) -> Rule:
     return rule
 
 
-def _chosen(op: str) -> Rule:
+def _arg_reduction(op: str) -> Rule:
+    """The rule for ArgMax and ArgMin, whose shape rule reads the axis from the second input."""
     lowered = Lowered(op, (0,), {"keepdims": 0}, shape=shape.by("tflite:chosen"), as_in_file=True)
     return lambda node, constants: lowered
 
 
 def _split(data: int, rule: str) -> Rule:
+    """The rule for a split: ``data`` is the position of the input that is cut, ``rule`` its shape rule in "tflite"."""
     sizes = shape.by(f"tflite:{rule}")
     lowered = Lowered("Split", (data,), shape=sizes, value=shape.elements(f"tflite:{rule}"), as_in_file=True)
     return lambda node, constants: lowered
 
 
 def _resize(mode: str) -> Rule:
+    """The rule for resizing an image, channels last; ``mode`` is ONNX's ("linear", "nearest")."""
     lowered = Lowered("Resize", (0,), {"mode": mode}, _FIRST, shape=shape.by("tflite:resized"), as_in_file=True)
     return lambda node, constants: lowered
 
 
-def _blocks(op: str) -> Rule:
+def _block_shuffle(op: str) -> Rule:
+    """The rule for DepthToSpace or SpaceToDepth with the block size of the node."""
+
     def rule(node: Node, constants: Constants) -> Lowered:
         return Lowered(op, attrs={"blocksize": attribute(node, "block_size", 1)}, layout=_FIRST)
 
     return rule
 
 
-def _alpha(op: str, default: float) -> Rule:
+def _with_alpha(op: str, default: float) -> Rule:
     return lambda node, constants: Lowered(op, attrs={"alpha": attribute(node, "alpha", default)})
 
 
-def _member(call: Call) -> Types:
-    """A member of a list, which has the shape of all of them behind one another."""
+def _list_item_shape(call: Call) -> Types:
+    """Shape of TensorListGetItem: a list is one tensor (length, *item), an item is its shape without the first axis."""
     return [call.shape(0)[1:]]
 
 
-def _replaced(call: Call) -> Types:
-    """A list of which a member is another."""
+def _list_after_set_shape(call: Call) -> Types:
+    """Shape of TensorListSetItem: (length, *item), with the shape of the item that is written."""
     return [(call.shape(0)[0], *call.shape(2))]
 
 
-def _reserved(call: Call) -> Types:
-    """A list of so many members."""
+def _list_reserve_shape(call: Call) -> Types:
+    """Shape of TensorListReserve: (length, *item); (length,) where the shape of the items is not known yet."""
     (count,) = call.settings_or_open("", 1) or (None,)
     sizes = call.settings_or_open("", 0) or ()
     if count is None:
@@ -282,12 +292,14 @@ def _reserved(call: Call) -> Types:
     return [(count, *sizes)]
 
 
-def _list(op: str, places: tuple[int, ...], rule: Any) -> Rule:
+def _tensor_list(op: str, places: tuple[int, ...], rule: Any) -> Rule:
+    """The rule for an operator on tensor lists: ``places`` are inputs in ``op``'s order, ``rule`` infers the shape."""
     lowered = Lowered(op, places, shape=rule, as_in_file=True)
     return lambda node, constants: lowered
 
 
-def _same(op: str, **attrs: Any) -> Rule:
+def _renamed(op: str, **attrs: Any) -> Rule:
+    """The rule for an operator that is ``op`` of the house, with the same inputs and these attributes."""
     lowered = Lowered(op, attrs=attrs)
     return lambda node, constants: lowered
 
@@ -315,42 +327,42 @@ _NAMES: Mapping[str, str] = {
 
 #: TensorFlow's operator -> how it is lowered; None as its result: not with these attributes.
 TABLE: Mapping[str, Rule] = {
-    **{name: _same(op) for name, op in _NAMES.items()},
-    "Conv2D": _convolution(2),
-    "Conv3D": _convolution(3),
-    "DepthwiseConv2dNative": _depthwise,
-    "Conv2DBackpropInput": _transposed,
-    "MatMul": _product,
-    **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _batch_product),
+    **{name: _renamed(op) for name, op in _NAMES.items()},
+    "Conv2D": _conv(2),
+    "Conv3D": _conv(3),
+    "DepthwiseConv2dNative": _depthwise_conv,
+    "Conv2DBackpropInput": _conv_transpose,
+    "MatMul": _matmul,
+    **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _batch_matmul),
     "Einsum": _einsum,
     "MaxPool": _pooling("MaxPool"),
     "AvgPool": _pooling("AveragePool"),
-    "BiasAdd": _bias,
-    **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), _normalisation),
-    "Relu6": _same("Clip", min=0.0, max=6.0),
-    "Elu": _same("Elu"),
-    "LeakyRelu": _alpha("LeakyRelu", 0.2),
-    "Softmax": _same("Softmax", axis=-1),
-    "LogSoftmax": _same("LogSoftmax", axis=-1),
+    "BiasAdd": _bias_add,
+    **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), _batch_norm),
+    "Relu6": _renamed("Clip", min=0.0, max=6.0),
+    "Elu": _renamed("Elu"),
+    "LeakyRelu": _with_alpha("LeakyRelu", 0.2),
+    "Softmax": _renamed("Softmax", axis=-1),
+    "LogSoftmax": _renamed("LogSoftmax", axis=-1),
     "Cast": _cast,
-    "Mean": _reduction("ReduceMean"),
-    "Sum": _reduction("ReduceSum"),
-    "Prod": _reduction("ReduceProd"),
-    "Max": _reduction("ReduceMax"),
-    "Min": _reduction("ReduceMin"),
-    "Any": _reduction("tflite::REDUCE_ANY"),
-    "All": _reduction("tflite::REDUCE_ALL"),
-    "ArgMax": _chosen("ArgMax"),
-    "ArgMin": _chosen("ArgMin"),
-    "TopKV2": _same("TopK", axis=-1),
-    "Cumsum": _options("CumSum", "exclusive", "reverse"),
+    "Mean": _reduce("ReduceMean"),
+    "Sum": _reduce("ReduceSum"),
+    "Prod": _reduce("ReduceProd"),
+    "Max": _reduce("ReduceMax"),
+    "Min": _reduce("ReduceMin"),
+    "Any": _reduce("tflite::REDUCE_ANY"),
+    "All": _reduce("tflite::REDUCE_ALL"),
+    "ArgMax": _arg_reduction("ArgMax"),
+    "ArgMin": _arg_reduction("ArgMin"),
+    "TopKV2": _renamed("TopK", axis=-1),
+    "Cumsum": _with_attrs("CumSum", "exclusive", "reverse"),
     "MatrixBandPart": lambda node, constants: Lowered("Trilu", (0,), shape=shape.alike),
-    "ConcatV2": _concatenation,
+    "ConcatV2": _concat,
     "Split": _split(1, "split"),
     "SplitV": _split(0, "split_by_sizes"),
-    "Pack": _options("tflite::PACK", "axis"),
-    "Unpack": _options("tflite::UNPACK", "axis"),
-    "StridedSlice": _options(
+    "Pack": _with_attrs("tflite::PACK", "axis"),
+    "Unpack": _with_attrs("tflite::UNPACK", "axis"),
+    "StridedSlice": _with_attrs(
         "tflite::STRIDED_SLICE",
         *(f"{name}_mask" for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")),
         offset=0,
@@ -358,16 +370,16 @@ TABLE: Mapping[str, Rule] = {
     "Gather": _gather,
     "GatherV2": _gather,
     "ResourceGather": _gather,
-    "Transpose": _transposition,
+    "Transpose": _transpose,
     "Squeeze": _squeeze,
     "OneHot": lambda node, constants: Lowered(
         "tflite::ONE_HOT", attrs={"axis": attribute(node, "axis", -1)}, shape=shape.by("tflite:one_hot")
     ),
     "ResizeBilinear": _resize("linear"),
     "ResizeNearestNeighbor": _resize("nearest"),
-    "DepthToSpace": _blocks("DepthToSpace"),
-    "SpaceToDepth": _blocks("SpaceToDepth"),
-    "TensorListGetItem": _list("Gather", (0, 1), _member),
-    "TensorListSetItem": _list("tflite::DYNAMIC_UPDATE_SLICE", (0, 2, 1), _replaced),
-    "TensorListReserve": _list("tflite::FILL", (1,), _reserved),
+    "DepthToSpace": _block_shuffle("DepthToSpace"),
+    "SpaceToDepth": _block_shuffle("SpaceToDepth"),
+    "TensorListGetItem": _tensor_list("Gather", (0, 1), _list_item_shape),
+    "TensorListSetItem": _tensor_list("tflite::DYNAMIC_UPDATE_SLICE", (0, 2, 1), _list_after_set_shape),
+    "TensorListReserve": _tensor_list("tflite::FILL", (1,), _list_reserve_shape),
 }

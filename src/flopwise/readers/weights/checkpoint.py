@@ -46,7 +46,7 @@ def open_checkpoint(source: Source) -> StoredTensors:
     storage = SourceStorage.from_source(source)
     with explained(lambda error: f"{name}: {_reason(error)}"):
         loaded, find = load(storage, name)
-    stored = _once(name, _checked(loaded, name), find)
+    stored = _without_duplicates(name, _tensors_by_path(loaded, name), find)
     return replace(stored, notes=(*stored.notes, source.network_summary()), storages=(storage,))
 
 
@@ -68,21 +68,25 @@ def _open_file(path: str) -> StoredTensors:
             refuse_compressed(path, path)
         warnings.simplefilter("ignore")  # about what a pickle looks like; what matters is an error
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
-    return _once(path, _checked(content, path))
+    return _without_duplicates(path, _tensors_by_path(content, path))
 
 
-def _checked(loaded: object, name: str) -> dict[str, Any]:
-    """The tensors of a checkpoint by name.
+def _tensors_by_path(loaded: object, name: str) -> dict[str, Any]:
+    """The tensors in a loaded checkpoint by their dotted path.
+
+    Args:
+        loaded: what ``torch.load`` gave.
+        name: the file, for errors.
 
     Raises:
-        ModelError: there are none, or those that repeat the same elements have too many.
+        ModelError: there are none, or their views of the same storages have more elements than the limit.
     """
     import torch
 
-    tensors = dict(_tensors(loaded, torch.Tensor))
+    tensors = dict(_walk(loaded, torch.Tensor))
     if not tensors:
         raise ModelError(f"{name}: holds no tensors")
-    views = {_view(tensor): tensor for tensor in tensors.values() if _plain(tensor)}
+    views = {_view_key(tensor): tensor for tensor in tensors.values() if _is_strided(tensor)}
     totals: dict[int, int] = {}
     stored: dict[int, int] = {}
     for view, tensor in views.items():
@@ -90,41 +94,47 @@ def _checked(loaded: object, name: str) -> dict[str, Any]:
             continue
         totals[view[0]] = totals.get(view[0], 0) + tensor.numel()
         stored[view[0]] = tensor.untyped_storage().nbytes() // tensor.element_size()
-    repeated = sum(total for place, total in totals.items() if total > _VIEWS * stored[place])
+    repeated = sum(total for place, total in totals.items() if total > _MOST_VIEWS * stored[place])
     within_limit("repeated_elements", repeated, f"{name}: has tensors that repeat the same elements to", "elements")
     return tensors
 
 
-#: How many times over the elements of a storage may be those of tensors without a limit.
-_VIEWS = 16
+#: Views of one storage with up to this many times its elements are taken without a limit.
+_MOST_VIEWS = 16
 
 
-def _view(tensor: Any) -> tuple[Any, ...]:
-    """A key that tensors of the same elements share: the place of their storage first, 0 where it is unknown."""
+def _view_key(tensor: Any) -> tuple[Any, ...]:
+    """A key that tensors of the same elements share; its first part is the address of their storage, 0 if unknown."""
     storage = tensor.untyped_storage()
     place = getattr(storage, "_checkpoint_offset", None) or storage.data_ptr()
     return place, tensor.storage_offset(), tensor.dtype, tuple(tensor.shape), tensor.stride()
 
 
-def _plain(tensor: Any) -> bool:
-    """True where the elements of a tensor lie at strides in one storage."""
+def _is_strided(tensor: Any) -> bool:
+    """True if a tensor is an ordinary strided one: neither sparse nor nested."""
     import torch
 
     return tensor.layout is torch.strided and not tensor.is_nested
 
 
-def _once(
+def _without_duplicates(
     title: str, tensors: Mapping[str, Any], find: Callable[[Any, str, int], Elements] = TorchElements
 ) -> StoredTensors:
-    """The tensors of a checkpoint; the same elements under two names are one tensor."""
+    """Stored tensors of a checkpoint, tied ones (the same elements under several names) once, with a note.
+
+    Args:
+        title: the file, for notes and errors.
+        tensors: by their dotted path.
+        find: gives the elements of a tensor when they are asked for.
+    """
     distinct: dict[str, Any] = {}
     names: dict[object, str] = {}
     again: list[tuple[str, str]] = []
     for name, tensor in tensors.items():
-        if not _plain(tensor) or not tensor.numel():
+        if not _is_strided(tensor) or not tensor.numel():
             distinct[name] = tensor
             continue
-        view = _view(tensor)
+        view = _view_key(tensor)
         first = names.setdefault(view, name) if view[0] else name
         if first == name:
             distinct[name] = tensor
@@ -151,10 +161,18 @@ def _reason(error: Exception) -> str:
     return f"not a PyTorch checkpoint, or truncated or damaged ({text[:150]})"
 
 
-def _tensors(
+def _walk(
     value: object, kind: type[Any], prefix: str = "", depth: int = 0, counter: Iterator[int] | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """The tensors in nested containers by their dotted paths; only the weights of a checkpoint of training."""
+    """Dotted path and tensor of each tensor in nested containers; of a training checkpoint only the model's weights.
+
+    Args:
+        value: a tensor, mapping, list or tuple; anything else holds none.
+        kind: ``torch.Tensor``.
+        prefix: path of ``value``.
+        depth: containers around it.
+        counter: counts the values met so far, for the limit.
+    """
     counter = counter or itertools.count()
     if depth > DEEPEST:
         raise ModelError(f"its containers nest deeper than {DEEPEST}")
@@ -165,10 +183,10 @@ def _tensors(
     elif isinstance(value, Mapping):
         inner = next((value[k] for k in _WEIGHTS if isinstance(value.get(k), Mapping)), None) if depth == 0 else None
         if inner is not None and not any(isinstance(v, kind) for v in value.values()):
-            yield from _tensors(inner, kind, "", depth + 1, counter)
+            yield from _walk(inner, kind, "", depth + 1, counter)
             return
         items = value.items()
     elif isinstance(value, (list, tuple)):
         items = enumerate(value)
     for key, item in items:
-        yield from _tensors(item, kind, f"{prefix}.{key}" if prefix else str(key), depth + 1, counter)
+        yield from _walk(item, kind, f"{prefix}.{key}" if prefix else str(key), depth + 1, counter)

@@ -174,7 +174,10 @@ def _length(kind: Type, shape: tuple[int, ...]) -> int:
 
 
 class _Cursor:
-    """A place in a file from which numbers and texts are taken, one after the other."""
+    """A position in a GGUF header, from which little-endian numbers and texts are read one after the other.
+
+    Reading and skipping raise ModelError where the file ends before.
+    """
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -187,7 +190,7 @@ class _Cursor:
         return self._start + self._at
 
     def take(self, length: int) -> bytes:
-        """The next bytes."""
+        """The next ``length`` bytes."""
         if self._at + length > len(self._buffer):
             self._fill(length)
         data = self._buffer[self._at : self._at + length]
@@ -203,7 +206,7 @@ class _Cursor:
         self._start, self._at = here, 0
 
     def skip(self, length: int) -> None:
-        """Pass over bytes without reading them."""
+        """Move on by ``length`` bytes without reading them; ModelError beyond the end of the file."""
         if self._at + length <= len(self._buffer):
             self._at += length
             return
@@ -213,11 +216,12 @@ class _Cursor:
         self._start, self._at, self._buffer = here, 0, b""
 
     def number(self, kind: str) -> int:
-        """The next number: "I" of 4 bytes, "Q" of 8."""
+        """The next unsigned integer; its ``kind`` is "I" (4 bytes) or "Q" (8 bytes)."""
         value: int = struct.unpack("<" + kind, self.take(4 if kind == "I" else 8))[0]
         return value
 
     def text(self, what: str) -> str:
+        """The next text: its length in bytes as 8 bytes, then UTF-8; ``what`` names it in errors."""
         length = self.number("Q")
         if length > LONGEST_NAME:
             raise ModelError(f"{self.source.name}: damaged: {what} has {length:,} bytes (at byte {self.position:,})")

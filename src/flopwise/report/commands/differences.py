@@ -159,6 +159,7 @@ def _notes(profiles: Sequence[Profile]) -> list[str]:
 
 
 def _overview(profiles: Sequence[Profile]) -> Json:
+    """The overview for JSON: each convention's total in its own unit, and its differences from the first one."""
     return {
         **parts_of(profiles[0], "model inputs"),
         "base": profiles[0].convention.name,
@@ -175,11 +176,12 @@ def _overview(profiles: Sequence[Profile]) -> Json:
 
 
 def _count(profile: Profile) -> int | None:
-    """The count; None where the convention can count no layer, a lower bound where it cannot count some."""
+    """A convention's total in its own unit: a lower bound if it cannot count some layers, None if it can count none."""
     return None if profile.rows and profile.sum.unknown == len(profile.rows) else profile.sum.count
 
 
 def _overview_sheet(profiles: Sequence[Profile], look: Look) -> Sheet:
+    """A line for each convention: its total, the same in FLOP, the ratio to the first one's, and why it differs."""
     base, unit = profiles[0], "FLOP"
     flops = base.sum.count * factor(base, unit)
 
@@ -254,6 +256,7 @@ def _plain(part: _Part, profiles: Sequence[Profile]) -> Json:
 
 
 def _parts(profiles: Sequence[Profile], by: str) -> list[_Part]:
+    """Operators ("op") or layers with their counts, each in its convention's own unit; the widest gap first."""
     parts: dict[str | int, _Part] = {}
     for index, profile in enumerate(profiles):
         for row in profile.rows:
@@ -266,7 +269,15 @@ def _parts(profiles: Sequence[Profile], by: str) -> list[_Part]:
 
 
 def _parts_sheet(profiles: Sequence[Profile], by: str, look: Look) -> Sheet:
-    """The same as a table in one unit, without what all count alike: counts, and differences from the first."""
+    """A line for each operator or layer that the conventions count differently: counts, and gaps to the first one's.
+
+    All are in one unit (FLOP if the conventions' units differ); the widest gap comes first.
+
+    Args:
+        profiles: one graph in two or more conventions.
+        by: "op" or "layer".
+        look: how it is printed.
+    """
     unit, names = common_unit(profiles), [p.convention.name for p in profiles]
     scales = [factor(p, unit) for p in profiles]
     parts = _parts(profiles, by)
@@ -286,7 +297,14 @@ def _parts_sheet(profiles: Sequence[Profile], by: str, look: Look) -> Sheet:
 
 
 def _part_columns(profiles: Sequence[Profile], by: str, unit: str, scales: Sequence[int]) -> list[Field[_Part]]:
-    """Name, count in each convention, and its difference from that of the first."""
+    """Columns: name, layers (by operator only), a count for each convention, and its difference from the first one's.
+
+    Args:
+        profiles: one graph in two or more conventions.
+        by: "op" or "layer".
+        unit: the unit of all counts.
+        scales: factor of each convention from its own unit to it.
+    """
     names = [p.convention.name for p in profiles]
     totals = [p.sum.count * scale for p, scale in zip(profiles, scales, strict=True)]
     unknown = [bool(p.sum.unknown) for p in profiles]

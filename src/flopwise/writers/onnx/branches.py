@@ -20,31 +20,31 @@ from flopwise.sizes.run import Pass
 from flopwise.sizes.scope import Scope
 
 
-def forbidden(model: Model, shapes: Scope) -> set[str]:
-    """Names of tensors whose shape must not be written."""
-    names_of_tensors: set[str] = set()
-    for node, around in _forks(model.graph, shapes):
+def names_without_shape(model: Model, shapes: Scope) -> set[str]:
+    """Names of tensors whose shape must be left out of the file: onnxruntime would refuse a branch that never runs."""
+    contradicted: set[str] = set()
+    for node, around in _ifs(model.graph, shapes):
         for body in node.bodies():
             names = set(captured(body))
-            if _refused(model, body, names, around, sized=True) and not _refused(
+            if _contradicts(model, body, names, around, sized=True) and not _contradicts(
                 model, body, names, around, sized=False
             ):
-                names_of_tensors |= names
-    return _sources(model.graph, names_of_tensors) if names_of_tensors else names_of_tensors
+                contradicted |= names
+    return _with_ancestors(model.graph, contradicted) if contradicted else contradicted
 
 
-def _forks(graph: Graph, shapes: Scope) -> Iterator[tuple[Node, Scope]]:
-    """Each If, with the shapes of the graph that it is in."""
+def _ifs(graph: Graph, shapes: Scope) -> Iterator[tuple[Node, Scope]]:
+    """Each If in a graph and its bodies, with the shapes of the graph that it is in."""
     for node in graph.nodes:
         if node.op == "If" and not node.domain:
             yield node, shapes
         for inner in shapes.inner.get(node.first_output, ()):
             body: Any = inner.graph
-            yield from _forks(body, inner.scope)
+            yield from _ifs(body, inner.scope)
 
 
-def _refused(model: Model, body: Graph, names: set[str], shapes: Scope, sized: bool) -> bool:
-    """True where a body contradicts what is known about the tensors that it takes, or their types alone."""
+def _contradicts(model: Model, body: Graph, names: set[str], shapes: Scope, sized: bool) -> bool:
+    """True if a branch contradicts the shapes of the outer tensors that it takes; without ``sized``, their types."""
     one, scope = Pass(model.opsets, elements, flows=FLOWS), Scope()
     for name in names:
         fact = shapes.of(name)
@@ -52,27 +52,30 @@ def _refused(model: Model, body: Graph, names: set[str], shapes: Scope, sized: b
     return bool(run(one, body, [], scope).scope.faults)
 
 
-def _sources(graph: Graph, names: set[str]) -> set[str]:
-    """The names, and those of all tensors that they follow from, in all graphs."""
-    makers: dict[str, set[str]] = {}
-    _link(graph, makers)
+def _with_ancestors(graph: Graph, names: set[str]) -> set[str]:
+    """The names, and those of all tensors that they are computed from, across all graphs and bodies."""
+    inputs_of: dict[str, set[str]] = {}
+    _add_inputs(graph, inputs_of)
     sources, waiting = set(names), list(names)
     while waiting:
-        new = makers.get(waiting.pop(), set()) - sources
+        new = inputs_of.get(waiting.pop(), set()) - sources
         sources |= new
         waiting.extend(new)
     return sources
 
 
-def _link(graph: Graph, makers: dict[str, set[str]]) -> None:
-    """Enter what each tensor follows from; what flows into a body follows from all that its operator takes."""
+def _add_inputs(graph: Graph, inputs_of: dict[str, set[str]]) -> None:
+    """Add each tensor -> the tensors that it is computed from to ``inputs_of``, bodies included.
+
+    An input of a body is taken to depend on all inputs of its operator, and its results on all results of the body.
+    """
     for node in graph.nodes:
         inputs = needs(node)
         for output in node.outputs:
-            makers.setdefault(output, set()).update(inputs)
+            inputs_of.setdefault(output, set()).update(inputs)
         for body in node.bodies():
-            _link(body, makers)
+            _add_inputs(body, inputs_of)
             for value in body.inputs:
-                makers.setdefault(value.name, set()).update(inputs)
+                inputs_of.setdefault(value.name, set()).update(inputs)
             for output in node.outputs:
-                makers[output].update(value.name for value in body.outputs)
+                inputs_of[output].update(value.name for value in body.outputs)

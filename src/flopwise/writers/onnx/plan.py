@@ -17,7 +17,7 @@ from flopwise.readers.onnx.file.model import Dim, Graph, Node, OptionalType, Seq
 from flopwise.readers.onnx.read import Resolved
 from flopwise.sizes.facts import NOTHING, Fact
 from flopwise.sizes.scope import Inner, Scope
-from flopwise.writers.onnx.branches import forbidden
+from flopwise.writers.onnx.branches import names_without_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def plan(resolved: Resolved) -> GraphPlan:
     for output in file.graph.outputs:
         if output.name not in changes.values and (planned := _value_of(output.name, scope)) is not None:
             changes.values[output.name] = planned
-    names = frozenset(forbidden(resolved.model, resolved.shapes))
+    names = frozenset(names_without_shape(resolved.model, resolved.shapes))
     for each in changes.all() if names else ():
         each.untouched = names
         for name in names & each.values.keys():

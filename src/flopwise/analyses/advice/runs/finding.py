@@ -1,4 +1,8 @@
-"""Searches of the rules of a run in a recorded step."""
+"""Searches of the rules of a run in a recorded step.
+
+Each takes the threshold of its rule as a fraction, and says what it is a fraction of; the time at work is that of all
+threads or streams together. Findings are in nanoseconds of a step.
+"""
 
 from __future__ import annotations
 
@@ -25,28 +29,29 @@ _TURNS = re.compile(r"nchwToNhwc|nhwcToNchw|transpose", re.IGNORECASE)
 
 
 def idle(run: Run, threshold: float) -> Iterator[Finding]:
-    """Gaps: nothing runs on the device."""
+    """The gaps in which nothing runs on the device, if they take more than ``threshold`` of the step."""
     yield from _remainder(run, "gaps", threshold, "of the step nothing runs on the device")
 
 
 def loading(run: Run, threshold: float) -> Iterator[Finding]:
-    """Data that is loaded inside the step."""
+    """The time that the step waits for data, if it is more than ``threshold`` of the step."""
     yield from _remainder(run, "data loading", threshold, "of the step waits for data: more workers, or prefetch")
 
 
 def copies(run: Run, threshold: float) -> Iterator[Finding]:
-    """Copies between host and device, and conversions."""
+    """Copies between host and device and conversions of types, if they take more than ``threshold`` of the step."""
     yield from _remainder(run, "copies", threshold, "of the step copies between memories or types")
 
 
 def _remainder(run: Run, name: str, threshold: float, words: str) -> Iterator[Finding]:
+    """The time of a trace that no layer has, under this name, if it is more than ``threshold`` of the step."""
     ns, window = run.trace.remainder.get(name, 0), run.trace.window_ns
     if window and ns > threshold * window:
         yield Finding((name,), ns, f"{ns / window:.1%} {words}")
 
 
 def launch_bound(run: Run, threshold: float) -> Iterator[Finding]:
-    """Many short kernels, each of which takes as long to start as to run."""
+    """``MANY`` or more kernels under ``SHORT_NS``, if they take at least ``threshold`` of a GPU's time at work."""
     short = [m for m in run.trace.timeline if m.end_ns - m.start_ns < SHORT_NS]
     time, busy = sum(m.end_ns - m.start_ns for m in short), run.trace.busy_ns
     if not run.on_gpu or len(short) < MANY or time < threshold * busy:
@@ -57,7 +62,7 @@ def launch_bound(run: Run, threshold: float) -> Iterator[Finding]:
 
 
 def communication(run: Run, threshold: float) -> Iterator[Finding]:
-    """Communication while nothing else runs."""
+    """Exposed communication: that beside which nothing else runs, if it takes more than ``threshold`` of the step."""
     spans = [_span(m) for m in run.trace.timeline if m.where == "communication"]
     others = [_span(m) for m in run.trace.timeline if m.where != "communication"]
     both, window = union([*spans, *others]), run.trace.window_ns
@@ -71,7 +76,7 @@ def _span(moment: Moment) -> tuple[int, int]:
 
 
 def transposes(run: Run, threshold: float) -> Iterator[Finding]:
-    """Turned tensors around convolutions."""
+    """Transposes and changes of layout, if they take more than ``threshold`` of the time of the convolutions."""
     kernels = run.trace.kernels
     turned = {place: 0 for place, _, _ in kernels}
     for (place, _, kernel), time in kernels.items():
@@ -90,7 +95,10 @@ def transposes(run: Run, threshold: float) -> Iterator[Finding]:
 
 
 def far_from_roof(run: Run, threshold: float) -> Iterator[Finding]:
-    """Layers that take a large share of the step, and far more than the device needs."""
+    """Layers above ``threshold`` of the time at work that take over twice as long as they could.
+
+    A layer could come as close to its roofline time as ``REACHABLE``: 0.75 makes it far from 2.67 times that time on.
+    """
     memory = None if run.device is None else run.device.bandwidth("dram")
     for row in _large(run, threshold):
         moved = 1e9 * (row.bytes or 0) / memory.value if memory is not None else 0.0
@@ -103,7 +111,7 @@ def far_from_roof(run: Run, threshold: float) -> Iterator[Finding]:
 
 
 def without_tensor_cores(run: Run, threshold: float) -> Iterator[Finding]:
-    """Products by ordinary units on a GPU with tensor cores."""
+    """Kernels that leave an NVIDIA GPU's tensor cores unused, if they take over ``threshold`` of the time at work."""
     device = run.device
     if device is None or not device.vendor.lower().startswith("nvidia"):
         return
@@ -122,7 +130,7 @@ def without_tensor_cores(run: Run, threshold: float) -> Iterator[Finding]:
 
 
 def variance(run: Run, threshold: float) -> Iterator[Finding]:
-    """Layers whose time differs from step to step."""
+    """Layers above 5 % of the time at work whose time spreads by more than ``threshold``, from ``STEPS`` steps on."""
     for row in _large(run, 0.05):
         if len(row.times_ns) >= STEPS and (row.spread or 0.0) > threshold:
             saved = max(0, (row.time_ns or 0) - min(row.times_ns))
@@ -130,4 +138,5 @@ def variance(run: Run, threshold: float) -> Iterator[Finding]:
 
 
 def _large(run: Run, share: float) -> Iterator[TimedRow]:
+    """Layers that take more than a share (0 to 1) of the time at work."""
     return (row for row in run.trace.rows if (row.time_ns or 0) > share * run.trace.busy_ns)

@@ -110,7 +110,7 @@ class Tracing:
             self.fault = fault(self.base)
         self.fits = explainer is not None
         self.explain = explainer
-        graph, self.guards = self.followed.on(own)
+        graph, self.guards = self.followed.substitute(own)
         self.open = self.followed.open
         with recording(self.guards):
             self.guards.reason = ""

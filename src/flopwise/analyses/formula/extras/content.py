@@ -11,8 +11,8 @@ from flopwise.analyses.formula.terms.expressions import identifiers
 from flopwise.analyses.formula.terms.polynomial import Term
 
 
-def content(formula: Any) -> dict[str, Any]:
-    """The content of a ``Formula``, which imports this; see its ``to_dict``."""
+def formula_json(formula: Any) -> dict[str, Any]:
+    """A ``Formula`` as the JSON object ``flopwise.formula/1``, its formulas as text; ``Formula.to_dict`` returns it."""
     text, names = formula.text, identifiers([d.name for d in formula.domains])
     unknown: dict[str, int] = {}
     for row in formula.rows:
@@ -52,7 +52,7 @@ def content(formula: Any) -> dict[str, Any]:
 
 
 def _totals(formula: Any) -> dict[str, Any]:
-    """The formulas of the whole model."""
+    """Figure of the whole model -> its formula as text, None if it has none; operations by class under "ops"."""
     return {
         **{f: _text(formula.text, t) for f, t in formula.whole.terms.items()},
         **{f: _text(formula.text, formula.term(f)) for f in OF_MODEL},
@@ -61,7 +61,7 @@ def _totals(formula: Any) -> dict[str, Any]:
 
 
 def _way(way: Any) -> dict[str, Any]:
-    """The formulas of another way through the program."""
+    """Conditions and totals of a way: formulas at sizes at which the program takes another branch."""
     return {
         "conditions": list(way.conditions),
         "totals": _totals(way),
@@ -70,7 +70,7 @@ def _way(way: Any) -> dict[str, Any]:
 
 
 def _operations(text: Callable[[Term], str], group: Group) -> dict[str, str | None] | None:
-    """The operations of each class, None where no layer has a rule."""
+    """Class of operations ("mac", "add" ...) -> its formula as text; None if no layer has a rule."""
     counted = any(row.counts is not None for row in group.rows)
     return {name: _text(text, term) for name, term in group.classes.items()} if counted else None
 
@@ -80,4 +80,5 @@ def _text(text: Callable[[Term], str], term: Term | None) -> str | None:
 
 
 def _number(text: str) -> int | str:
+    """An extent: a number where it is fixed, else its formula as text."""
     return int(text) if text.isdigit() else text

@@ -17,7 +17,7 @@ class Followed:
 
     #: Outputs without a shape.
     open: Sequence[Any] = ()
-    #: Whether it is costly to follow once more, in the places of the symbols.
+    #: Whether following it once more is costly (it runs a program); then ``substitute`` replaces the symbols instead.
     slow = False
     #: The loops of a program over sizes; None where there are none.
     loops: Loops | None = None
@@ -31,8 +31,15 @@ class Followed:
         """
         self.base, self.graph, self.guards = base, graph, guards
 
-    def on(self, scales: Mapping[str, Term]) -> tuple[Graph, Guards]:
-        """The graph and the conditions with other terms in place of the symbols."""
+    def substitute(self, scales: Mapping[str, Term]) -> tuple[Graph, Guards]:
+        """The graph, and its conditions with each symbol replaced by a term.
+
+        The graph stays as it is: a model that is cheap to follow is followed anew with terms in place of its symbols. A
+        ``slow`` one replaces the symbols in its shapes.
+
+        Args:
+            scales: name of a symbol -> its term, such as 16·S for a size that must be a multiple of 16.
+        """
         guards = Guards()
         for guard, why in self.guards.reasons.items():
             guards.reason = why

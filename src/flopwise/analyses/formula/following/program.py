@@ -270,15 +270,15 @@ class FollowedProgram(Followed):
         self.shapes, self.changed = program.shapes, program.changed
         self.open, self.loops = program.open, program.loops
 
-    def on(self, scales: Mapping[str, Term]) -> tuple[Graph, Guards]:
-        """The graph and the conditions with other terms in place of the symbols."""
+    def substitute(self, scales: Mapping[str, Term]) -> tuple[Graph, Guards]:
+        """The graph and its conditions with each symbol replaced by a term, without running the program again."""
 
         def scaled(shape: Dims) -> Dims:
             return tuple([dim(int(n), substituted(term(n), scales)) for n in shape])
 
         shapes = {name: None if shape is None else scaled(shape) for name, shape in self.shapes.items()}
         changed = {key: scaled(shape) for key, shape in self.changed.items()}
-        return expressed(self.graph, shapes, changed), super().on(scales)[1]
+        return expressed(self.graph, shapes, changed), super().substitute(scales)[1]
 
 
 def shape_of(

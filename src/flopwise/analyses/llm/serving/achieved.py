@@ -41,11 +41,11 @@ class Stretch:
 
     @property
     def share(self) -> float:
-        """The part of the time that the devices need at least."""
+        """Roofline time / time that the engine took; 0 where it took none."""
         return self.floor_seconds / self.seconds if self.seconds else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The stretch as plain values; times in whole nanoseconds."""
+        """The stretch as an entry of ``flopwise.llm-log/1``; times in whole nanoseconds."""
         return {
             "name": self.name,
             "ns": round(self.seconds * 1e9),
@@ -61,7 +61,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Achieved(Printed):
-    """The time of an engine beside the floor of its work."""
+    """The time of a serving engine beside the roofline time (floor) of its work, for each minute and in all."""
 
     name: str
     source: str
@@ -89,8 +89,9 @@ class Achieved(Printed):
 
 @dataclass(frozen=True)
 class _Costs:
-    """The needs of one token, of a request of one sequence: on average over its length."""
+    """Multiply-accumulates and bytes of a request of one sequence, for a token on average over its length."""
 
+    #: Multiply-accumulates of a token by the element types that they multiply.
     prompt: Mapping[tuple[str, ...], Fraction]
     generated: Mapping[tuple[str, ...], Fraction]
     #: Bytes of weights that a step reads, whatever its sequences, and of the state of one of them.
@@ -101,7 +102,7 @@ class _Costs:
 
 
 def _costs(request: Inference, batched: int) -> _Costs:
-    """The costs of a request of one sequence.
+    """The costs of one token of the prompt and of one that is generated, from a request of one sequence.
 
     Raises:
         InputError: the model generates nothing.
@@ -119,15 +120,15 @@ def _costs(request: Inference, batched: int) -> _Costs:
     )
 
 
-def achieved(log: Log, request: Inference, device: Device, devices: int, batched: int) -> Achieved:
-    """The achieved part of the floor, by minute.
+def compare_with_floor(log: Log, request: Inference, device: Device, devices: int, batched: int) -> Achieved:
+    """The work of a serving engine in each minute of its log, beside the roofline time of that work on its devices.
 
     Args:
-        log: the work of the engine.
-        request: a request of one sequence, of the usual lengths.
+        log: prompt and generated tokens that the engine states for each interval.
+        request: a request of one sequence, with the average lengths of the log's prompts and answers.
         device: one of the devices.
-        devices: how many serve the model together, in whatever split: a floor has no communication.
-        batched: tokens of a step at most.
+        devices: how many serve the model together, in whatever split: the roofline time has no communication.
+        batched: tokens that a step takes at most (``max_num_batched_tokens``).
 
     Raises:
         InputError: the model generates nothing.
@@ -163,11 +164,21 @@ def achieved(log: Log, request: Inference, device: Device, devices: int, batched
 
 
 def _name(minute: datetime.datetime, log: Log) -> str:
+    """A minute as text: with the date where the log has dates, with the year where it has years."""
     return minute.strftime("%H:%M" if not log.dated else "%m-%d %H:%M" if minute.year == NO_YEAR else "%Y-%m-%d %H:%M")
 
 
 def _stretch(name: str, seconds: float, works: Sequence[Work], costs: _Costs, device: Device, devices: int) -> Stretch:
-    """The floor of some work: its products, and the weights and states that its steps read, whichever takes longer."""
+    """Some work of the engine and its roofline time: multiplying, or reading weights and states if that is longer.
+
+    Args:
+        name: of the stretch, for a line of the report.
+        seconds: how long the engine took.
+        works: the work in that time.
+        costs: of one token.
+        device: one of the devices.
+        devices: how many share the work.
+    """
     prompt, generated = sum(work.prompt for work in works), sum(work.generated for work in works)
     passes = sum(work.generated / work.accepted for work in works)
     steps = sum(work.generated / work.accepted / max(work.running, 1) for work in works)
@@ -206,6 +217,6 @@ def _notes(log: Log, request: Inference, batched: int) -> Iterator[str]:
 
 
 def _doubts(whole: Stretch) -> Iterator[str]:
-    """A note where no device can have done the work in its time."""
+    """A warning if the work takes longer than its time even at the roofline."""
     if whole.share > 1.001:
         yield "the work needs more time than there was: model, types, lengths or devices are not those that ran"

@@ -16,12 +16,12 @@ from flopwise.errors import InputError
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device
 
-#: Numbers of devices that are looked at for the fewest that fit where one does not: all of a board, then boards.
+#: Numbers of devices that are tried, in this order, for a model that does not fit one: within a board, then boards.
 COUNTS = (*range(2, 9), 16, 24, 32, 48, 64, 96, 128, 192, 256, 512)
 
 
 def placement(request: Divisible, engine: Engine, tokens: int, split: Split, device: Device) -> Serving:
-    """A request on the devices of a split.
+    """Memory, batch, context and roofline times of a request on the devices of a split.
 
     Args:
         request: the request.
@@ -61,18 +61,18 @@ def placement(request: Divisible, engine: Engine, tokens: int, split: Split, dev
 
 
 def _sent_bytes(stage: Stage, sequences: int, prompt: int) -> int:
-    """Bytes that a device of a stage sends for each token: of a step, or of an encoder's prompt."""
+    """Bytes that a device of a stage sends for each token, rounded up: of a decode step, or of an encoder's prompt."""
     load, tokens = (stage.decode, sequences) if stage.decode is not None else (stage.prefill, sequences * prompt)
     return -(-sum(load.sent_bytes.values()) // tokens)
 
 
 def splits(devices: int, experts: int = 0, ways: Mapping[str, int] | None = None) -> Iterator[Split]:
-    """Every split among so many devices; experts among the devices of one product are divided among all of these.
+    """Every split (tp, pp, ep, cp, dp) among a number of devices; experts are divided among those that share a product.
 
     Args:
-        devices: devices.
+        devices: how many.
         experts: experts of a layer; 0 for none.
-        ways: the ways that are fixed, by name.
+        ways: the degrees that are fixed, by name ("tp", "pp", "ep", "cp", "dp").
 
     >>> [str(split) for split in splits(2, experts=8)]
     ['dp 2', 'ep 2 × dp 2', 'pp 2', 'tp 2', 'tp 2 × ep 2']
@@ -96,6 +96,7 @@ def splits(devices: int, experts: int = 0, ways: Mapping[str, int] | None = None
 
 
 def _divisors(number: int) -> list[int]:
+    """All divisors in ascending order."""
     small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
     return sorted({*small, *(number // n for n in small)})
 
@@ -108,10 +109,18 @@ def placements(
     device: Device,
     ways: Mapping[str, int] | None = None,
 ) -> list[Serving]:
-    """Every split among so many devices that divides the model, those that fit first, the fastest steps before others.
+    """A request on every split of a number of devices that divides the model: those that fit first, then the fastest.
+
+    Args:
+        request: the request.
+        engine: the settings of the engine.
+        tokens: tokens of each sequence at the end.
+        devices: how many.
+        device: one of them.
+        ways: the degrees that are fixed, by name ("tp", "pp", "ep", "cp", "dp").
 
     Raises:
-        InputError: none divides it.
+        InputError: no split divides it.
     """
     each, why = [], ""
     for split in splits(devices, request.experts, ways):
@@ -126,12 +135,22 @@ def placements(
 
 
 def _times(one: Serving) -> tuple[float, float]:
+    """A sort key: seconds of a decode step at the roofline, then of the prefill."""
     assert one.floors is not None
     return one.floors.decode_seconds or 0.0, one.floors.prefill_seconds
 
 
-def fewest(request: Divisible, engine: Engine, tokens: int, device: Device) -> list[Serving]:
-    """The splits among the fewest devices of ``COUNTS`` that a request fits; empty if it fits none of them."""
+def splits_on_fewest_devices(request: Divisible, engine: Engine, tokens: int, device: Device) -> list[Serving]:
+    """All splits of a request among the fewest devices that hold it, those that fit first, then the fastest.
+
+    Only the numbers in ``COUNTS`` are tried; the result is empty if the request fits none of them.
+
+    Args:
+        request: the request.
+        engine: the settings of the engine.
+        tokens: tokens of each sequence at the end.
+        device: one of the devices.
+    """
     whole = sum(stage.weight_bytes for stage in request.stages(Split()))
     for devices in COUNTS:
         if devices * usable(device.capacity_bytes, engine.memory_fraction) < whole:

@@ -1,4 +1,4 @@
-"""Files beside a trace that say more of it: of the capture of its CUDA graphs, of its compiled kernels."""
+"""Companion files of a trace: the capture of its CUDA graphs, and the operators in its compiled kernels."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from flopwise.analyses.traces.scan import Scan
 from flopwise.errors import ModelError
 
 
-class More(NamedTuple):
-    """Captures and descriptions of kernels, as the files beside a trace have them."""
+class Companions(NamedTuple):
+    """CUDA graph captures and operators of compiled kernels, from all companion files of a trace."""
 
     captures: Sequence[Capture]
     #: Name of a compiled kernel -> the operators in it, with "_" between them.
-    nodes: Mapping[str, str]
+    kernel_operators: Mapping[str, str]
 
 
-def more_of(files: Sequence[Scan]) -> More:
-    """The content of files, each a trace of the capture of graphs or Inductor's kernel_information.json.
+def read_companions(files: Sequence[Scan]) -> Companions:
+    """Contents of companion files: traces that recorded a CUDA graph capture, or Inductor's kernel_information.json.
 
     Raises:
-        ModelError: one of them is neither.
+        ModelError: a file is neither, or its trace captured no CUDA graph.
     """
     captures: list[Capture] = []
-    nodes: dict[str, list[str]] = {}
+    kernel_operators: dict[str, list[str]] = {}
     for scan in files:
         if scan.array:
             records = records_of(scan)
@@ -38,12 +38,20 @@ def more_of(files: Sequence[Scan]) -> More:
                 raise ModelError(f"{scan.name}: no CUDA graph was captured while it was recorded")
             captures += own
         else:
-            _add_nodes(scan, nodes)
-    return More(captures, {name: "_".join(dict.fromkeys(operators)) for name, operators in nodes.items()})
+            _add_kernel_operators(scan, kernel_operators)
+    return Companions(
+        captures, {name: "_".join(dict.fromkeys(operators)) for name, operators in kernel_operators.items()}
+    )
 
 
-def _add_nodes(scan: Scan, nodes: dict[str, list[str]]) -> None:
-    """Add the operators of kernels as ``torch._inductor.debug.create_kernel_information_json`` writes them."""
+def _add_kernel_operators(scan: Scan, kernel_operators: dict[str, list[str]]) -> None:
+    """Add the operators of each compiled kernel in a kernel_information.json.
+
+    ``torch._inductor.debug.create_kernel_information_json`` writes it.
+
+    Raises:
+        ModelError: the file is no such table.
+    """
     for key, value in scan.head.items():
         try:
             program, lowered = list(value["pre_grad_nodes"]), list(value["post_grad_nodes"])
@@ -53,4 +61,4 @@ def _add_nodes(scan: Scan, nodes: dict[str, list[str]]) -> None:
         name = key.partition(":")[0]
         # What the compiler lowers to says less of a program than the operators in the kernel's own name.
         listed = program or ([] if fused.listed(name) else lowered)
-        nodes.setdefault(name, []).extend(re.sub(r"_\d+$", "", str(node)) for node in listed)
+        kernel_operators.setdefault(name, []).extend(re.sub(r"_\d+$", "", str(node)) for node in listed)

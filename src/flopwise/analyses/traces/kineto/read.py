@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from flopwise.analyses.traces.kineto import fused, names
-from flopwise.analyses.traces.kineto.beside import More, more_of
+from flopwise.analyses.traces.kineto.beside import Companions, read_companions
 from flopwise.analyses.traces.kineto.events import records_of
 from flopwise.analyses.traces.kineto.kernels import Kernels
 from flopwise.analyses.traces.kineto.landings import Landings
@@ -44,7 +44,7 @@ def read(scan: Scan, profile: Profile | None, beside: Sequence[Scan] = ()) -> Re
         ModelError: the trace has no operators or no shapes, or it is of another model.
     """
     records = records_of(scan)
-    more = more_of(beside)
+    companions = read_companions(beside)
     graphs = [launch for launch in records.launches.values() if names.is_graph(launch.name)]
     if all(kind.annotation for kind in records.kinds) and not (graphs and records.kernels):
         raise ModelError(
@@ -61,16 +61,18 @@ def read(scan: Scan, profile: Profile | None, beside: Sequence[Scan] = ()) -> Re
             f"{scan.name}: no shapes were recorded: profile with record_shapes=True, or within flopwise.annotate"
         )
     threads = threads_of(records)
-    recording = _placed(records, threads, more, profile)
+    recording = _placed(records, threads, companions, profile)
     trains = any(place.phase == BACKWARD for landing in recording.landings for place in landing.times)
-    return replace(recording, trained=partial(_placed, records, threads, more)) if trains else recording
+    return replace(recording, trained=partial(_placed, records, threads, companions)) if trains else recording
 
 
-def _placed(records: Records, threads: Mapping[str, Thread], more: More, profile: Profile | None) -> Recording:
+def _placed(
+    records: Records, threads: Mapping[str, Thread], companions: Companions, profile: Profile | None
+) -> Recording:
     """The times of a trace's steps on the rows of a profile, or on its operators."""
     windows, note = windows_of(records, threads, None if profile is None else len(profile.rows))
-    model = Listed() if profile is None else Model(profile, more.nodes)
-    kernels = Kernels(records, threads, windows, more.captures)
+    model = Listed() if profile is None else Model(profile, companions.kernel_operators)
+    kernels = Kernels(records, threads, windows, companions.captures)
     landings, products = Landings(), Products(model)
     for number, window in enumerate(windows):
         if not records.steps.keeps(window.name) or not landings.takes_next():
@@ -96,7 +98,9 @@ def _placed(records: Records, threads: Mapping[str, Thread], more: More, profile
         model.layers,
         reported,
         Matched(len(rows) if profile is not None else of, of, products.share),
-        tuple(_notes(note, landings.stride * records.steps.stride, records, kernels, captured=bool(more.captures))),
+        tuple(
+            _notes(note, landings.stride * records.steps.stride, records, kernels, captured=bool(companions.captures))
+        ),
         records.memory_bytes,
         products.dtype,
     )

@@ -56,7 +56,7 @@ def pairs_left(
     heads = math.prod(query.shape[:-2])
     elements = mask if not mask.is_meta and "_flopwise" not in mask.__dict__ else stand_ins.elements_of(mask)
     if elements is not None and mask.numel():
-        return {"pairs": _open(elements) * (heads * queries * keys // mask.numel())}
+        return {"pairs": _pairs_of_mask(elements) * (heads * queries * keys // mask.numel())}
     stated = mask_of_module(module)
     if not stated:
         return {}
@@ -98,7 +98,7 @@ def ragged(name: str, args: Sequence[object], kwargs: Mapping[str, object], elem
 
 
 def _varlen(name: str, args: Sequence[object], kwargs: Mapping[str, Any], elements_of: _ElementsOf) -> Kwargs:
-    """Of an operator that is told the borders of sequences in a row."""
+    """As ``ragged``, for packed sequences whose cumulative lengths (``cu_seq_q``, ``cu_seq_k``) are arguments."""
     names = ("query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k", "is_causal", "scale", "window_size")
     order = ("out", *names) if name.endswith("_out") else names
     given = {**dict(zip(order, args, strict=False)), **kwargs}
@@ -113,7 +113,7 @@ def _varlen(name: str, args: Sequence[object], kwargs: Mapping[str, Any], elemen
 
 
 def _nested(args: Sequence[Any], kwargs: Mapping[str, Any], elements_of: _ElementsOf) -> Kwargs:
-    """Of nested tensors; nothing for others."""
+    """As ``ragged``, for nested tensors (batch, heads, ragged length, head size); empty for others."""
     both = (*args, kwargs.get("query"), kwargs.get("key"))[:2]
     if not all(isinstance(tensor, TorchTensor) and tensor.is_nested for tensor in both) or both[0].dim() != 4:
         return {}
@@ -131,14 +131,20 @@ def _nested(args: Sequence[Any], kwargs: Mapping[str, Any], elements_of: _Elemen
 def _lengths(
     borders: Sequence[object], rows: Sequence[int], elements_of: _ElementsOf
 ) -> tuple[tuple[int, ...], ...] | None:
-    """The lengths of the sequences of queries and of keys, whose borders may be the same; None if one is not known."""
-    queries = _between(borders[0], rows[0], elements_of)
-    keys = queries if borders[1] is None else _between(borders[1], rows[1], elements_of)
+    """The lengths of the packed sequences of queries and of keys; None if any is unknown.
+
+    Args:
+        borders: cumulative lengths of queries and of keys; None for keys that share those of the queries.
+        rows: tokens of all queries, and of all keys.
+        elements_of: gives the elements of a tensor where they are known.
+    """
+    queries = _lengths_between(borders[0], rows[0], elements_of)
+    keys = queries if borders[1] is None else _lengths_between(borders[1], rows[1], elements_of)
     return None if queries is None or keys is None else (queries, keys)
 
 
-def _between(borders: object, rows: int, elements_of: _ElementsOf) -> tuple[int, ...] | None:
-    """The lengths between the borders of sequences in a row; None where they are not known, or not those of the row."""
+def _lengths_between(borders: object, rows: int, elements_of: _ElementsOf) -> tuple[int, ...] | None:
+    """The lengths of packed sequences by their cumulative ones; None if these are unknown or do not end at ``rows``."""
     elements = elements_of(borders) if isinstance(borders, TorchTensor) else None
     if elements is None:
         return None
@@ -148,8 +154,11 @@ def _between(borders: object, rows: int, elements_of: _ElementsOf) -> tuple[int,
     return lengths if sum(lengths) == rows and all(length >= 0 for length in lengths) else None
 
 
-def _open(mask: TorchTensor) -> int:
-    """Elements of a mask that leave their pair; counted once for each mask, which all layers share."""
+def _pairs_of_mask(mask: TorchTensor) -> int:
+    """Number of query-key pairs that a mask lets through: True, or above ``_CLOSED`` in a mask that is added.
+
+    It is counted once for each mask, since layers share them.
+    """
     count: int | None = mask.__dict__.get("_flopwise_open")
     if count is None:
         with torch._C.DisableTorchFunction():
@@ -202,7 +211,7 @@ def kernel_of(device: str, args: Sequence[object], kwargs: Mapping[str, object])
     values = dict(zip(("query", "key", "value", "attn_mask", "dropout_p"), args, strict=False)) | dict(kwargs)
     qkv: list[Any] = [values.get(name) for name in ("query", "key", "value")]
     mask, dropout = values.get("attn_mask"), values.get("dropout_p", 0.0)
-    if not _are_taken(qkv, mask):
+    if not _fits_fused_kernel(qkv, mask):
         return "math"
     query, key, value = qkv
     width, is_trained = query.shape[-1], isinstance(mask, TorchTensor) and mask.requires_grad
@@ -219,8 +228,12 @@ def kernel_of(device: str, args: Sequence[object], kwargs: Mapping[str, object])
     return "efficient" if not grouped and query.dtype in (torch.float32, *_HALVES) else "math"
 
 
-def _are_taken(qkv: Sequence[Any], mask: object) -> bool:
-    """True if a fused kernel takes such tensors: four axes, none of them empty, the last one contiguous."""
+def _fits_fused_kernel(qkv: Sequence[Any], mask: object) -> bool:
+    """True if a fused attention kernel accepts these tensors.
+
+    Query, key and value need four axes, none of them empty in query and key, and the last one contiguous; a mask needs
+    two or four axes.
+    """
     if not all(isinstance(t, TorchTensor) and t.dim() == 4 for t in qkv):
         return False
     if 0 in (*qkv[0].shape, *qkv[1].shape) or any(t.stride(-1) != 1 for t in qkv):

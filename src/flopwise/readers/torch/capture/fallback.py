@@ -18,7 +18,11 @@ from flopwise.readers.torch.kinds import Kwargs
 
 
 def grouped_mm(mat_a: TorchTensor, mat_b: TorchTensor, *others: object, **more: Any) -> TorchTensor:
-    """(T, K) × (G, K, N) is (T, N); (M, K) × (K, N) with K split into groups is (G, M, N)."""
+    """An empty result of a grouped matmul, on the device of ``mat_a``.
+
+    (T, K) × (G, K, N) is (T, N); (M, K) × (K, N) with K split into G groups is (G, M, N); (G, M, K) × (K, N) with N
+    split is (M, N); (G, M, K) × (G, K, N) is (G, M, N).
+    """
     offsets = more.get("offs", others[0] if others else None)
     groups = offsets.shape[0] if isinstance(offsets, TorchTensor) else 1
     if mat_a.dim() == 2:
@@ -58,7 +62,10 @@ _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 def second_attempt(
     values: Values, name: str, func: Callable[..., object], args: Sequence[Any], kwargs: Kwargs
 ) -> object:
-    """The result with numbers in place of small tensors, or by a rule of ours; None when there is neither.
+    """The result of an operator that failed on meta tensors, run with numbers in place of tensors; None if it fails.
+
+    ``grouped_mm``, which meta tensors lack, has a rule here.
+
 
     Args:
         values: the elements that are known.
@@ -70,12 +77,12 @@ def second_attempt(
     if name in ("aten._grouped_mm", "aten.grouped_mm"):
         return grouped_mm(*args, **kwargs)
     if name == "aten.repeat_interleave":
-        kwargs = _sized(values, args, kwargs)
+        kwargs = _with_output_size(values, args, kwargs)
     position, free = _FREE.get(name, (-1, ""))
-    settled = [_number(values, a, i == position) for i, a in enumerate(args)]
-    named = {key: _number(values, a, key == free) for key, a in kwargs.items()}
+    plain_args = [_number_of(values, a, i == position) for i, a in enumerate(args)]
+    plain_kwargs = {key: _number_of(values, a, key == free) for key, a in kwargs.items()}
     try:
-        result = func(*settled, **named)
+        result = func(*plain_args, **plain_kwargs)
     except (NotImplementedError, RuntimeError, TypeError, ValueError):
         return None
     return like_meta(result) if isinstance(result, TorchTensor) and not result.is_meta else result
@@ -86,8 +93,11 @@ def asks_for_elements(name: str, error: Exception) -> bool:
     return name in _COUNTING or any(words in str(error) for words in _WORDS)
 
 
-def _number(values: Values, thing: object, any_will_do: bool) -> object:
-    """A whole number in place of a tensor that holds one."""
+def _number_of(values: Values, thing: object, any_will_do: bool) -> object:
+    """The argument with numbers in place of tensors without axes (in tuples and lists too) that hold a known integer.
+
+    With ``any_will_do``, the number changes no shape: any known one is taken, and 0 where it is unknown.
+    """
     if isinstance(thing, TorchTensor):
         if thing.dim():
             return thing
@@ -96,12 +106,18 @@ def _number(values: Values, thing: object, any_will_do: bool) -> object:
             return value.item()
         return 0 if any_will_do and thing.dtype is not torch.bool else thing
     if thing.__class__ in (tuple, list, torch.Size):
-        return tuple([_number(values, part, any_will_do) for part in thing])
+        return tuple([_number_of(values, part, any_will_do) for part in thing])
     return thing
 
 
-def _sized(values: Values, args: Sequence[Any], kwargs: Kwargs) -> Kwargs:
-    """The arguments with the size of the result, where the numbers of repetitions are known."""
+def _with_output_size(values: Values, args: Sequence[Any], kwargs: Kwargs) -> Kwargs:
+    """The keyword arguments of ``repeat_interleave``, with the ``output_size`` that meta tensors need if it is known.
+
+    Args:
+        values: the elements that are known.
+        args: tensor, repeats and dim, or repeats alone.
+        kwargs: of the call.
+    """
     repeats = kwargs.get("repeats", args[1] if len(args) > 1 else args[0])
     counts = values.of(repeats) if isinstance(repeats, TorchTensor) else None
     if counts is None or "output_size" in kwargs:
