@@ -22,15 +22,15 @@ from flopwise.sizes.scope import Scope
 
 def names_without_shape(model: Model, shapes: Scope) -> set[str]:
     """Names of tensors whose shape must be left out of the file: onnxruntime would refuse a branch that never runs."""
-    contradicted: set[str] = set()
+    branch_inputs: set[str] = set()
     for node, around in _ifs(model.graph, shapes):
         for body in node.bodies():
             names = set(captured(body))
             if _contradicts(model, body, names, around, sized=True) and not _contradicts(
                 model, body, names, around, sized=False
             ):
-                contradicted |= names
-    return _with_ancestors(model.graph, contradicted) if contradicted else contradicted
+                branch_inputs |= names
+    return _with_ancestors(model.graph, branch_inputs) if branch_inputs else branch_inputs
 
 
 def _ifs(graph: Graph, shapes: Scope) -> Iterator[tuple[Node, Scope]]:

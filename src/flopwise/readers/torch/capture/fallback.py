@@ -64,8 +64,7 @@ def second_attempt(
 ) -> object:
     """The result of an operator that failed on meta tensors, run with numbers in place of tensors; None if it fails.
 
-    ``grouped_mm``, which meta tensors lack, has a rule here.
-
+    A grouped matmul has a rule of its own here.
 
     Args:
         values: the elements that are known.
