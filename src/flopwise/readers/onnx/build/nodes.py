@@ -267,10 +267,10 @@ def with_masks(nodes: Sequence[GraphNode], weights: Mapping[str, StoredTensor]) 
 
 def _is_known(node: GraphNode, weights: Mapping[str, StoredTensor]) -> bool:
     """True if the mask is stored and not too large, all shapes are numbers, and no input counts the valid keys."""
-    if not node.has_input(3) or node.has_input(6):
+    if not all(node.has_input(place) for place in (0, 1, 3)) or node.has_input(6):
         return False
-    tensors: tuple[Tensor, ...] = (node.input(0), node.input(1), node.input(3), node.output())
-    if not all(t.shape is not None and all(type(d) is int for d in t.shape) for t in tensors):
+    tensors = (node.input(0), node.input(1), node.input(3), *node.outputs[:1])
+    if not all(t is not None and t.shape is not None and all(type(d) is int for d in t.shape) for t in tensors):
         return False
     mask = node.input(3)
     return mask.kind in STORED and mask.name in weights and mask.numel <= _LARGEST
