@@ -6,7 +6,7 @@ import functools
 import random
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FunctionType, MemberDescriptorType, MethodType
 from typing import Any
 
@@ -23,6 +23,9 @@ PLAIN = frozenset(ATOMS)
 _DEPTH, ENTRIES = 6, 10_000
 
 _EMPTY = object()
+
+#: Containers of elements; what their subclasses make of operators is code of somebody else's.
+_CONTAINERS = (list, deque, bytearray, set, tuple, frozenset)
 
 
 class Contents:
@@ -76,9 +79,9 @@ def inside(value: Any) -> tuple[list[Callable[[], None]], list[Any]]:
         parts += dict.values(value)
     elif issubclass(kind, (list, deque, bytearray, set)):
         restores.append(_elements(value))
-        parts += value if issubclass(kind, (list, deque)) else ()
+        parts.extend(_iterated(value) if issubclass(kind, (list, deque)) else ())  # "+=" asks the value's class first
     elif issubclass(kind, (tuple, frozenset)):
-        parts += [part for part in value if part.__class__ not in PLAIN]
+        parts += [part for part in _iterated(value) if part.__class__ not in PLAIN]
     else:
         restores += _state(value)
     attributes = attributes_of(value)
@@ -121,15 +124,27 @@ def _entries(held: dict[Any, Any]) -> Callable[[], None]:
 
 
 def _elements(held: list[Any] | deque[Any] | bytearray | set[Any]) -> Callable[[], None]:
-    before = list(held)
+    before = list(_iterated(held))
+    owner = _owner(held)
 
     def restore() -> None:
-        if len(held) != len(before) or any(a is not b for a, b in zip(held, before, strict=True)):
-            held.clear()
-            put: Any = held.update if isinstance(held, set) else held.extend
-            put(before)
+        now = list(_iterated(held))
+        if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
+            owner.clear(held)
+            (owner.update if owner is set else owner.extend)(held, before)
 
     return restore
+
+
+def _owner(held: object) -> Any:
+    """The class of Python's own that a container is of."""
+    return next(owner for owner in _CONTAINERS if isinstance(held, owner))
+
+
+def _iterated(held: object) -> Iterator[Any]:
+    """The elements of a container, whatever its class makes of iteration."""
+    elements: Iterator[Any] = _owner(held).__iter__(held)
+    return elements
 
 
 def _state(value: object) -> list[Callable[[], None]]:
