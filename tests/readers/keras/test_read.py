@@ -230,3 +230,21 @@ def test_on_jax(tmp_path: Path) -> None:
     assert of_file == [8 * 27 * 14 * 14 + 24, 251 + 16, 16]
     assert loop == [20_000 * (4 * 32 * (16 + 32) + 96), 4 * 32 * 49 + 99, 0]
     assert rows == [["lax::conv_general_dilated", "Conv2D"], ["MatMul", "Dense"]]
+
+
+def test_frozen_and_quantized_weights_are_parameters() -> None:
+    """Keras' own count_params() is their sum with statistics; what is frozen or quantized is not trained there."""
+    net = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(4, name="a"), keras.layers.Dense(3)])
+    net.get_layer("a").trainable = False
+    assert flopwise.profile(net).total("params") == net.count_params() == 51
+    net = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(4, dtype="int8_from_float32")])
+    profile = flopwise.profile(net)
+    assert (profile.total("params"), profile.total("buffers")) == (8 * 4 + 4, 4)
+    assert profile.total("weight_bytes") == 8 * 4 + 4 * 4 + 4 * 4
+
+
+def test_quantized_files_are_read(tmp_path: Path) -> None:
+    net = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(4)])
+    net.quantize("int8")
+    net.save(tmp_path / "net.keras")
+    assert flopwise.profile(tmp_path / "net.keras").total("params") == 36

@@ -66,7 +66,9 @@ class _Check:
             keras.dtype_policies.DTypePolicy,
             keras.random.SeedGenerator,
         )
-        self.kinds = (*kinds, keras.quantizers.Quantizer) if hasattr(keras, "quantizers") else kinds
+        quantizers = vars(getattr(keras, "quantizers", None) or object)
+        newer = [quantizers[name] for name in ("Quantizer", "QuantizationConfig") if name in quantizers]
+        self.kinds = (*kinds, *newer)
 
     def value(self, value: Any) -> Any:
         """A part of the configuration, as it is handed to Keras."""

@@ -32,11 +32,32 @@ def named(variables: Any) -> dict[str, Any]:
     return result
 
 
+#: Element types of weights that a model keeps quantized; Keras trains none of them.
+_QUANTIZED = frozenset({"int8", "uint8", "int4", "uint4"})
+
+
 def own_variables(layer: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The trained variables of a layer itself, and its statistics and states of random numbers, by name."""
+    """The weights of a layer itself, frozen and quantized ones too, and its statistics and states of random numbers."""
+    trained = getattr(layer, "_trainable_variables", ())
+    still = getattr(layer, "_non_trainable_variables", ())
+    quantized = [variable for variable in still if str(variable.dtype) in _QUANTIZED]
+    statistics = [variable for variable in still if str(variable.dtype) not in _QUANTIZED]
     states = [generator.state for generator in getattr(layer, "_seed_generators", ())]
-    still = [*getattr(layer, "_non_trainable_variables", ()), *states]
-    return named(getattr(layer, "_trainable_variables", ())), named(still)
+    return named([*trained, *quantized]), named([*statistics, *states])
+
+
+def weights_of(root: Any) -> set[int]:
+    """The ids of the variables of a model that are weights."""
+    weights: set[int] = set()
+    seen: set[int] = set()
+    rest = [root]
+    while rest:
+        layer = rest.pop()
+        if id(layer) not in seen:
+            seen.add(id(layer))
+            weights |= {id(variable) for variable in own_variables(layer)[0].values()}
+            rest += sublayers(layer).values()
+    return weights
 
 
 def paths_of(root: Any) -> dict[int, str]:

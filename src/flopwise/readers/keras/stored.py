@@ -46,7 +46,7 @@ def stored_in_keras(model: object, options: TorchOptions) -> StoredTensors:
 
 def _of_object(model: object, options: TorchOptions) -> StoredTensors:
     from flopwise.readers.keras.build import model_of
-    from flopwise.readers.keras.layers import paths_of
+    from flopwise.readers.keras.layers import paths_of, weights_of
 
     layer, name = model_of(model, options, in_memory=True)
     import keras
@@ -54,13 +54,13 @@ def _of_object(model: object, options: TorchOptions) -> StoredTensors:
     title = name or f"{type(layer).__module__}.{type(layer).__qualname__}"
     paths = paths_of(layer)
     tensors: list[StoredTensor] = []
-    still = {id(variable) for variable in layer.non_trainable_variables}
+    weights = weights_of(layer)
     for variable in layer.variables:
         if getattr(variable.value, "is_meta", False):
             raise InputError(f"{title}: its weights are shapes without elements; give the file that holds them")
         path = paths.get(id(variable)) or variable.path.replace("/", ".")
         load = functools.partial(keras.ops.convert_to_numpy, variable.value)
-        role = "buffer" if id(variable) in still else "weight"
+        role = "weight" if id(variable) in weights else "buffer"
         dtype = keras.backend.standardize_dtype(variable.dtype)
         tensors.append(in_memory(path, load, tuple(variable.shape), dtype, layer=path.rpartition(".")[0], role=role))
     return StoredTensors(title, "keras", in_slots(tensors))

@@ -16,7 +16,7 @@ from flopwise.readers.inputs import InputSpec
 from flopwise.readers.jax.arguments import Call, abstract
 from flopwise.readers.jax.program import Program
 from flopwise.readers.jax.read import graph_of
-from flopwise.readers.keras.layers import paths_of
+from flopwise.readers.keras.layers import paths_of, weights_of
 from flopwise.readers.options import JaxOptions, TorchOptions
 
 
@@ -51,13 +51,20 @@ def traced(
     extra = {"training": trains} if "training" in takes else {}
     names = tuple(spec.name for spec in specs) if specs is not None else _names(takes)
 
-    trained, still = (_specs(group, layer) for group in (layer.trainable_variables, layer.non_trainable_variables))
+    shapes, names_of = _specs(layer)
+    weights = weights_of(layer)
+    params = {names_of[id(v)]: shapes[names_of[id(v)]] for v in layer.variables if id(v) in weights}
+    others = {name: shape for name, shape in shapes.items() if name not in params}
+    trained, still = (
+        [names_of[id(v)] for v in group] for group in (layer.trainable_variables, layer.non_trainable_variables)
+    )
 
     def function(params: Any, statistics: Any, *arrays: Any, **named: Any) -> Any:
         packed = arrays if specs is None else (keras.tree.pack_sequence_as(struct, list(arrays)),)
+        values = {**params, **statistics}
         result, _ = layer.stateless_call(
-            [params[name] for name in trained],
-            [statistics[name] for name in still],
+            [values[name] for name in trained],
+            [values[name] for name in still],
             *packed,
             **named,
             **(extra if trains else {}),
@@ -65,7 +72,7 @@ def traced(
         return result
 
     def prepared(call: Call) -> Call:
-        return Call((trained, still, *call.args), call.kwargs)
+        return Call((params, others, *call.args), call.kwargs)
 
     program = Program(
         getattr(layer, "name", "") or type(layer).__name__,
@@ -91,18 +98,20 @@ def _names(takes: Mapping[str, inspect.Parameter]) -> tuple[str, ...]:
     return tuple(name for name in own if name not in ("training", "mask"))
 
 
-def _specs(variables: Any, layer: Any) -> dict[str, Any]:
-    """Shapes and types of variables by their paths, in order."""
+def _specs(layer: Any) -> tuple[dict[str, Any], dict[int, str]]:
+    """Shapes and types of variables by their paths, in order, and the path of each by its id."""
     paths = paths_of(layer)
     result: dict[str, Any] = {}
-    for variable in variables:
+    names: dict[int, str] = {}
+    for variable in layer.variables:
         name = paths.get(id(variable)) or variable.path.replace("/", ".")
         key, number = name, 1
         while key in result:
             number += 1
             key = f"{name}_{number}"
         result[key] = abstract(tuple(variable.shape), jax.numpy.dtype(variable.dtype))
-    return result
+        names[id(variable)] = key
+    return result, names
 
 
 @contextlib.contextmanager
