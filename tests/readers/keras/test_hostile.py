@@ -65,6 +65,10 @@ def test_code_is_not_run(case: str, tmp_path: Path) -> None:
         assert "\n" not in str(raised.value)
 
 
+def _around(part: dict[str, Any]) -> dict[str, Any]:
+    return layer("TimeDistributed", "steps", layer=part)
+
+
 def _nested(depth: int) -> str:
     return '{"class_name": "Sequential", "config": ' + '{"layers": [' * depth + "]}" * depth + "}"
 
@@ -73,6 +77,18 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "sizes": (archive(sequential(layer("Dense", "d", units=2**63))), "holds the number 9223372036854775808"),
     "elements": (archive(sequential(*[layer("UpSampling2D", f"u{i}", size=[2**30, 2**30]) for i in range(3)])), ""),
     "depth": (archive(_nested(100_000)), "config.json is no JSON (maximum recursion depth"),
+    "steps": (
+        archive(sequential(_around(_of("keras.layers", "Dense", units=2)), shape=(None, 30_000, 3))),
+        "layer 'steps' has 30,000 steps, which PyTorch runs one by one",
+    ),
+    "steps in steps": (
+        archive(sequential(_around(_around(_of("keras.layers", "Flatten"))), shape=(None, 5, 9_000_000, 2))),
+        "has 9,000,000 steps, which PyTorch runs one by one",
+    ),
+    "name": (
+        archive(sequential(layer("Dense", "a/b", units=2))),
+        "TypeError: Error when deserializing class 'Dense'",
+    ),
     "no JSON": (archive("{"), "config.json is no JSON"),
     "list": (archive("[]"), "config.json holds no model"),
     "no model": (

@@ -12,6 +12,7 @@ from flopwise.readers.keras.config import checked
 from flopwise.readers.keras.file import config_of
 from flopwise.readers.keras.framework import keras_for
 from flopwise.readers.keras.kinds import PREFIX, is_name
+from flopwise.readers.keras.steps import few_steps
 from flopwise.readers.options import TorchOptions
 from flopwise.readers.torch.load import argument_values, looked_up, model_errors, silent
 
@@ -62,7 +63,7 @@ def _of_file(path: str, trust_code: bool) -> Any:
     keras = keras_for(path)
     config = checked(config, keras, path, trust_code)
     legacy = path.lower().endswith((".h5", ".hdf5"))
-    with model_errors(path, "it was rebuilt"), silent(), abstract(keras):
+    with model_errors(path, "it was rebuilt"), first_cause(), silent(), abstract(keras), few_steps(keras, path):
         model = _rebuilt(keras, config, legacy, trust_code)
     if not isinstance(model, keras.layers.Layer):
         raise ModelError(f"{path}: its configuration is of {with_article(type(model).__name__)}, not of a Keras model")
@@ -78,6 +79,20 @@ def _rebuilt(keras: Any, config: dict[str, Any], legacy: bool, trust_code: bool)
 
     with keras_option_scope(use_legacy_config=True), serialization_lib.SafeModeScope(not trust_code):
         return saving_utils.model_from_config(config)
+
+
+@contextlib.contextmanager
+def first_cause() -> Iterator[None]:
+    """In the block, an error is that of the layer that failed, not of those around it, whose configurations it holds."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        first: BaseException = error
+        while first.__context__ is not None and "could not be deserialized" in str(first):
+            first = first.__context__
+        if first is error:
+            raise
+        raise first from None
 
 
 @contextlib.contextmanager

@@ -9,11 +9,9 @@ from typing import Any
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.readers.keras.build import model_of
-from flopwise.readers.keras.inputs import Stated, chosen, stated_inputs
+from flopwise.readers.keras.inputs import chosen, stated_inputs
+from flopwise.readers.keras.steps import few_steps
 from flopwise.readers.options import TorchOptions
-
-#: Steps of a recurrent layer that are run one by one on PyTorch, where each is a call of its cell.
-_STEPS = 10_000
 
 
 def read_keras(
@@ -55,10 +53,9 @@ def read_keras(
         from flopwise.readers.keras.modules import as_modules, called
         from flopwise.readers.torch.read import read_torch
 
-        _refuse_long_loops(layer, source, stated)
         module = called(layer, stated and stated[1], tuple(one.name for one in stated[0]) if stated else ())
         arguments: Any = inputs if specs is None else (specs, {})
-        with as_modules(layer):
+        with as_modules(layer), few_steps(keras, source):
             graph = read_torch(
                 module,
                 arguments,
@@ -75,7 +72,8 @@ def read_keras(
         raise InputError(f"{source}: training on Keras' JAX backend is not followed; set KERAS_BACKEND=torch")
     from flopwise.readers.keras.traced import traced
 
-    return traced(layer, source, specs, stated and stated[1], inputs, dims, batch_size, options)
+    with few_steps(keras, source):
+        return traced(layer, source, specs, stated and stated[1], inputs, dims, batch_size, options)
 
 
 def module_of(model: object, options: TorchOptions, progress: Callable[[str], None], in_memory: bool = False) -> Any:
@@ -95,18 +93,3 @@ def module_of(model: object, options: TorchOptions, progress: Callable[[str], No
 def _as_keras(graph: Graph, layer: Any, source: str) -> Graph:
     name = getattr(layer, "name", "") or type(layer).__name__
     return replace(graph, name=name, format="keras", source=source)
-
-
-def _refuse_long_loops(layer: Any, source: str, stated: tuple[tuple[Stated, ...], Any] | None) -> None:
-    """Raise ModelError if a recurrent layer would be run so many times that nobody waits for it."""
-    import keras
-
-    for part in layer._flatten_layers() if stated is not None else ():
-        if isinstance(part, keras.layers.RNN):
-            shape = getattr(part, "input", None)
-            steps = shape.shape[1] if shape is not None and hasattr(shape, "shape") else None
-            if isinstance(steps, int) and steps > _STEPS:
-                raise ModelError(
-                    f"{source}: layer {part.name!r} has {steps:,} steps, which PyTorch runs one by one; "
-                    "KERAS_BACKEND=jax counts them as a loop"
-                )
