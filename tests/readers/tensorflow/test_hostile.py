@@ -29,6 +29,14 @@ def _doubling(count: int) -> bytes:
     return graph(start, node("y", "PartitionedCall", "x", f=_called("f0")), functions=tuple(functions))
 
 
+def _dead() -> bytes:
+    """A function of many nodes that nothing reads, called often: each call of it is as long as what it runs."""
+    dead = [constant(f"c{number}", 1) for number in range(10_000)]
+    body = function("f", "x", "r:activations:0", node("r", "Relu", "x"), *dead)
+    calls = [node(f"y{number}", "PartitionedCall", "x", f=_called("f")) for number in range(5_000)]
+    return graph(placeholder("x", 2), *calls, functions=(body,))
+
+
 _ITSELF = function("f", "x", "a:output:0", node("a", "PartitionedCall", "x", f=_called("f")))
 _LOOP = function("g", "x", "w:output:0", node("w", "While", "x", cond=_called("g"), body=_called("g")))
 
@@ -58,6 +66,8 @@ CASES: dict[str, tuple[bytes, str]] = {
         graph(node("c", "Const", value=field(8, field(1, 1) + field(2, shape(-4)))), node("y", "Relu", "c")),
         "a shape has the size -4",
     ),
+    "axes": (graph(placeholder("x", *[2**62] * 60_000), node("y", "Relu", "x")), "more than 254 sizes"),
+    "dead nodes": (_dead(), ""),
     "short constant": (graph(constant("c", 4, data=b"abc"), node("y", "Relu", "c")), ""),
     "many results": (graph(placeholder("x", 2), node("y", "IdentityN", "x"), node("z", "Relu", "y:4000000000")), ""),
     "loops of TensorFlow 1": (

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.readers.tensorflow.protobuf import constant, field, graph, node, placeholder, scalar
+from tests.readers.tensorflow.protobuf import constant, entry, field, function, graph, node, placeholder, scalar, shape
 
 import flopwise
 from flopwise.errors import InputError, ModelError
@@ -118,3 +118,31 @@ def test_settings_that_follow_from_others(tmp_path: Path) -> None:
     profile = flopwise.profile(path)
     assert not profile.to_dict()["coverage"]["unknown"]
     assert [tensor.shape for tensor in profile.graph.outputs] == [(3, 2, 4)]
+
+
+def test_inputs_with_values_of_their_own_are_inputs(tmp_path: Path) -> None:
+    """But a scalar is a setting, as the rate of a dropout is."""
+    fed = node("x", "PlaceholderWithDefault", "d", dtype=field(6, 1), shape=field(7, shape(2, 4)))
+    rate = node("rate", "PlaceholderWithDefault", "r", dtype=field(6, 1), shape=field(7, b""))
+    product, scaled = node("y", "MatMul", "x", "w"), node("z", "Mul", "y", "rate")
+    starts = [constant("d", 2, 4), constant("r"), fed, rate, constant("w", 4, 8)]
+    profile = flopwise.profile(_written(tmp_path, *starts, product, scaled))
+    assert profile.total("macs") == 2 * 4 * 8
+    assert [tensor.name for tensor in profile.graph.inputs] == ["x"]
+    assert profile.total("params") == 4 * 8
+
+
+def test_gradients_of_functions_are_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "net.pb"
+    relu = function("f", "x", "r:activations:0", node("r", "Relu", "x"))
+    gradient = node("y", "SymbolicGradient", "x", f=field(10, field(1, "f")))
+    path.write_bytes(graph(placeholder("x", 2), gradient, functions=(relu,)))
+    assert flopwise.profile(path).to_dict()["coverage"]["unknown"] == {"tensorflow::SymbolicGradient": 1}
+
+
+def test_a_saved_model_without_variables_is_frozen(tmp_path: Path) -> None:
+    nodes = graph(placeholder("x", -1, 4), constant("w", 4, 8), node("y", "MatMul", "x", "w"))
+    sides = field(1, entry("x", field(1, "x:0"))) + field(2, entry("y", field(1, "y:0")))
+    content = field(2, nodes) + field(5, entry("serving_default", sides))
+    (tmp_path / "saved_model.pb").write_bytes(field(1, 1) + field(2, content))
+    assert flopwise.profile(tmp_path).total("params") == 32

@@ -6,6 +6,7 @@ tensorflow/core/protobuf/{saved_model,meta_graph,saved_object_graph}.proto of Te
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ DTYPES = {
 
 #: Elements of a tensor that are kept at most; more decide no shape.
 _FEW = 8192
+
+#: Axes of a tensor at most (tensorflow/core/framework/tensor_shape.h, MaxDimensions).
+_AXES = 254
 
 #: Fields of TensorProto with elements one by one -> form of a packed one; None: varints.
 _VALUES: Mapping[int, str | None] = {
@@ -65,6 +69,11 @@ class Body:
     outputs: list[str] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     results: dict[str, str] = field(default_factory=dict)
+
+    @functools.cached_property
+    def ops(self) -> dict[str, str]:
+        """The operator of each node."""
+        return {node.name: node.op for node in reversed(self.nodes)}
 
 
 @dataclass
@@ -234,6 +243,8 @@ class Decoder:
             if inner.number == 2:
                 values = [_signed(part.value) for part in self.fields(inner) if part.number == 1]
                 sizes.append(values[-1] if values else 0)
+                if len(sizes) > _AXES:
+                    raise self.window.damaged(inner.tag, f"a shape has more than {_AXES} sizes")
                 if sizes[-1] < -1:
                     raise self.window.damaged(inner.tag, f"a shape has the size {sizes[-1]}")
         return tuple(sizes)

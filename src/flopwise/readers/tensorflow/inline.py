@@ -13,11 +13,14 @@ from flopwise.readers.tensorflow.file import Body, File, Function, Node
 _HANDED_ON = frozenset(
     {
         "Identity", "IdentityN", "StopGradient", "PreventGradient", "Snapshot", "EnsureShape", "ReadVariableOp",
-        "CheckNumerics", "TensorListFromTensor", "TensorListStack", "PlaceholderWithDefault",
+        "CheckNumerics", "TensorListFromTensor", "TensorListStack",
     }
 )  # fmt: skip
 
-_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient"})
+_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+
+#: What may be fed, and is a setting of the graph where it is a scalar (the rate of a dropout, whether it is trained).
+_DEFAULT = "PlaceholderWithDefault"
 
 #: Operators that run functions of theirs: attributes with the functions, and what the bodies are called in the house.
 FLOWS: Mapping[str, tuple[tuple[str, str], tuple[str, str]]] = {
@@ -64,6 +67,8 @@ class Inliner:
     def __init__(self, file: File, source: str) -> None:
         self.file, self.source = file, source
         self._number = 0
+        #: Nodes by name and in order, by the identity of the list that they are in.
+        self._orders: dict[int, tuple[dict[str, Node], list[Node]]] = {}
 
     def main(self, ends: Sequence[str]) -> Flat:
         """The nodes of the main graph that some results need; those that nothing reads where none are said."""
@@ -94,7 +99,10 @@ class Inliner:
         """Add nodes with a prefix before their names; names of arguments are known already."""
         if depth > _DEPTH:
             raise ModelError(f"{self.source}: functions call each other without end")
-        by_name = {node.name: node for node in nodes}
+        if id(nodes) not in self._orders:
+            names = {node.name: node for node in nodes}
+            self._orders[id(nodes)] = names, self._ordered(names, ends)
+        by_name, ordered = self._orders[id(nodes)]
         inside = depth > 0
 
         def reference(text: str) -> str:
@@ -110,7 +118,7 @@ class Inliner:
                 return f"{prefix}{name}:{place + int(index or 0) if index.isdigit() or not index else place}"
             return f"{prefix}{name}:{rest if rest.isdigit() else 0}"
 
-        for node in self._ordered(by_name, known, ends):
+        for node in ordered:
             self._number += 1
             if self._number > _MOST:
                 raise ModelError(f"{self.source}: its functions call each other in more than {_MOST:,} operators")
@@ -128,12 +136,14 @@ class Inliner:
             self._take(body.nodes, inner, known, flat, depth + 1, self._needed(body))
             for place, output in enumerate(body.outputs):
                 flat.same[f"{name}:{place}"] = known_result(body, output, inner, known)
-        elif node.op in _HANDED_ON and inputs:
+        elif node.op == _DEFAULT and node.attrs.get("shape") != ():
+            flat.nodes.append(Node(name, "Placeholder", (), node.attrs))
+        elif node.op in (*_HANDED_ON, _DEFAULT) and inputs:
             flat.same |= {f"{name}:{place}": one for place, one in enumerate(inputs)}
         else:
             flat.nodes.append(Node(name, node.op, inputs, node.attrs))
 
-    def _ordered(self, by_name: Mapping[str, Node], known: Mapping[str, str], ends: set[str]) -> list[Node]:
+    def _ordered(self, by_name: Mapping[str, Node], ends: set[str]) -> list[Node]:
         """Nodes that the ends need, each behind what it reads."""
         read = {text.partition(":")[0] for node in by_name.values() for text in node.inputs}
         starts = [name for name in by_name if name in ends] if ends else [name for name in by_name if name not in read]
@@ -163,8 +173,7 @@ def known_result(body: Body, output: str, prefix: str, known: Mapping[str, str])
         return known[text]
     name, _, rest = text.partition(":")
     part, _, index = rest.partition(":")
-    op = next((node.op for node in body.nodes if node.name == name), "")
-    names = _RESULTS.get(op, ())
+    names = _RESULTS.get(body.ops.get(name, ""), ())
     place = (names.index(part) if part in names else 0) + (int(index) if index.isdigit() else 0)
     return f"{prefix}{name}:{place}"
 

@@ -243,8 +243,14 @@ class _Reading:
                         self.followed[key] = Constant("int32", fact.extents or (), None, tuple(values))
         return len(self.followed) > before
 
+    @functools.cached_property
+    def frozen(self) -> bool:
+        """True where the file has no variables, so that its weights are constants."""
+        bodies = [self.file.nodes, *(body.nodes for body in self.file.functions.values())]
+        return not any(node.op in _VARIABLES for nodes in bodies for node in nodes)
+
     def notes(self) -> list[str]:
-        if self.file.trained or not any(kind == "weight" for kind in self.kinds.values()):
+        if not self.frozen or not any(kind == "weight" for kind in self.kinds.values()):
             return []
         return ["a frozen graph does not say which of its constants are statistics: all count as parameters"]
 
@@ -337,7 +343,7 @@ class _Reading:
         stored[key] = lite_program.Stored(name, constant.dtype, constant.shape, extent)
         self.constants[name] = constant = constant._replace(elements=self._few(constant))
         trained = constant.dtype.startswith(("float", "bfloat")) and math.prod(constant.shape) > 1
-        self.kinds[id(known)] = "weight" if trained and not self.file.signatures else "constant"
+        self.kinds[id(known)] = "weight" if trained and self.frozen else "constant"
         return constant
 
     def _few(self, constant: Constant) -> tuple[Any, ...] | None:
