@@ -83,7 +83,7 @@ def _rebuilt(keras: Any, config: dict[str, Any], legacy: bool, trust_code: bool)
 
 @contextlib.contextmanager
 def first_cause() -> Iterator[None]:
-    """In the block, an error is that of the layer that failed, not of those around it, whose configurations it holds."""
+    """In the block, an error is that of the layer that failed, not of those around it."""
     try:
         yield
     except (TypeError, ValueError) as error:

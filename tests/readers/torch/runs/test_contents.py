@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from flopwise.readers.torch.runs.contents import inside  # noqa: E402
+from flopwise.readers.torch.runs.contents import inside
 
 
 class Frozen(list[Any]):

@@ -131,7 +131,8 @@ def _elements(held: list[Any] | deque[Any] | bytearray | set[Any]) -> Callable[[
         now = list(_iterated(held))
         if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
             owner.clear(held)
-            (owner.update if owner is set else owner.extend)(held, before)
+            put: Any = owner.update if owner is set else owner.extend
+            put(held, before)
 
     return restore
 
