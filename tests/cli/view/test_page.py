@@ -40,11 +40,13 @@ def view(browser: Any, server: Server) -> Page:
 
 
 def drop(view: Page, *files: str | Path) -> None:
+    view.run("delete document.documentElement.dataset.shown")  # else that of the files before is taken for theirs
     view.browser.find_element("css selector", "#pick").send_keys("\n".join(str(Path(f).resolve()) for f in files))
 
 
 def shown(view: Page, tab: str) -> Any:
     """Go to a tab, and give what is in its frame: text, and data."""
+    view.wait("document.documentElement.dataset.shown")
     if view.run("return document.documentElement.dataset.shown !== arguments[0]", tab):
         view.click(f"#tab-{tab}")
     view.wait("document.documentElement.dataset.shown === arguments[0]", tab)

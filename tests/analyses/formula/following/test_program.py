@@ -150,7 +150,7 @@ def _placed(inputs: Any, point: dict[str, int]) -> Any:
 def test_branches_of_a_program_are_conditions() -> None:
     formula = flopwise.formula(Branch(), ("N", "S", 8))
     (condition,) = formula.conditions
-    assert condition.startswith("S >= 41 (test_modules.py:")
+    assert condition.startswith("S >= 41 (test_program.py:")
     assert formula.text(formula.whole.terms["macs"]) == "256*N*S"
     assert formula.at(N=1, S=40)["macs"] == 128 * 40
 
@@ -300,7 +300,7 @@ def test_parameters_made_on_the_way_have_the_sizes_of_what_they_are_made_of() ->
 def test_loops_over_a_size_run_as_often_as_it_says() -> None:
     formula = flopwise.formula(Turns().eval(), {"x": ("B", 3, "H", "W")})
     (low,) = formula.conditions
-    assert low.startswith("H >= 12 (test_modules.py:")
+    assert low.startswith("H >= 12 (test_program.py:")
     for height in (12, 15, 16, 311, 1000):
         expected = flopwise.profile(Turns().eval(), (2, 3, height, 9)).total("flops")
         assert formula.at(B=2, H=height, W=9)["flops"] == expected
@@ -324,7 +324,7 @@ class Recurrence(nn.Module):
 def test_a_loop_over_a_sequence_has_as_many_turns_as_the_sequence_has_elements() -> None:
     found = flopwise.formula(Recurrence(), {"x": ("N", "S", 8)})
     assert str(found.total("macs")) == "64*N*S"
-    assert found.conditions == ("S >= 3 (test_modules.py:" + found.conditions[0].partition("py:")[2],)
+    assert found.conditions == ("S >= 3 (test_program.py:" + found.conditions[0].partition("py:")[2],)
     for n, s in ((2, 3), (1, 40), (3, 2), (2, 1)):
         expected = flopwise.profile(Recurrence(), (n, s, 8))
         values = found.at(N=n, S=s)
@@ -366,7 +366,7 @@ def test_a_detector_has_formulas_until_the_data_decide_and_says_where() -> None:
     assert formula.at(N=2, H=9, W=8)["macs"] == 2 * 5 * 4 * (27 * 8 + 8 * 4)
     assert "macs" in formula.at(N=2, H=9, W=8).lower_bounds
     assert formula.at(N=2, H=9, W=8)["params"] == sum(p.numel() for p in Boxes().parameters())
-    assert any("reads elements (test_modules.py:" in note for note in formula.notes)
+    assert any("reads elements (test_program.py:" in note for note in formula.notes)
 
 
 class Divided(nn.Module):  # type: ignore[misc, name-defined]

@@ -86,7 +86,7 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(util, "find_spec", lambda name: None if name == "transformers" else found(name))
     for call in (flopwise.llm, flopwise.profile):
         with pytest.raises(flopwise.ModelError, match=r"pip install 'flopwise\[llm\]'"):
-            call(written(tmp_path, LLAMA))
+            call(written(tmp_path, {**LLAMA, "model_type": "gemma", "architectures": ["GemmaForCausalLM"]}))
     with pytest.raises(flopwise.InputError, match="is not a language model"):
         flopwise.llm("examples/tiny_resnet.onnx")
 
