@@ -93,6 +93,8 @@ def test_documents_are_those_of_transformers(run: Run, folder: Path, monkeypatch
         ({"model_type": "llama", "hidden_size": -1}, "hidden_size is -1"),
         ({"model_type": "llama", "num_key_value_heads": 3}, "not a multiple"),
         ({"model_type": ["llama"]}, "needs PyTorch"),
+        ({"model_type": "llama", "num_hidden_layers": 10**7}, "more than the limit language_layers"),
+        ({"model_type": "llama", "dtype": "\x1b[31m"}, "an element type such as bfloat16 is expected"),
     ],
 )
 def test_what_is_not_built_is_one_line(tmp_path: Path, more: dict[str, Any], words: str) -> None:
@@ -101,6 +103,12 @@ def test_what_is_not_built_is_one_line(tmp_path: Path, more: dict[str, Any], wor
         decoder_of(tmp_path)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_null_for_groups_is_as_many_as_heads(tmp_path: Path) -> None:
+    """As transformers reads it, where a key that is not there has its own default."""
+    (tmp_path / "config.json").write_text(json.dumps(SIZES | {"model_type": "qwen2", "num_key_value_heads": None}))
+    assert decoder_of(tmp_path).groups == SIZES["num_attention_heads"]
 
 
 def test_what_asks_for_more_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811

@@ -9,8 +9,9 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from flopwise._limits import within_limit
 from flopwise.errors import ModelError
-from flopwise.graph.dtypes import ALIASES
+from flopwise.graph.dtypes import ALIASES, BITS
 from flopwise.readers.source.text import json_object
 
 
@@ -97,16 +98,22 @@ def decoder_of(model: str | os.PathLike[str], dtype: str | None = None) -> Decod
         return value
 
     heads, hidden = size("num_attention_heads"), size("hidden_size")
-    groups = size("num_key_value_heads", heads if family.groups is None else family.groups)
+    usual = heads if family.groups is None or "num_key_value_heads" in config else family.groups
+    groups = size("num_key_value_heads", usual)  # null stands for as many as queries have
     if heads % groups:
         raise ModelError(f"{name}: num_attention_heads {heads} is not a multiple of num_key_value_heads {groups}")
     kind = str(dtype or config.get("dtype") or config.get("torch_dtype") or "float32").lower()
+    element_type = ALIASES.get(kind, kind)
+    if element_type not in BITS:
+        raise ModelError(f"{name}: dtype is {kind[:40]!r}; an element type such as bfloat16 is expected")
+    layers = size("num_hidden_layers")
+    within_limit("language_layers", layers, f"{name}: num_hidden_layers is", "layers")
     longest = config.get("max_position_embeddings")
     unnamed = f"the configuration names no architectures; counted as {family.title}ForCausalLM"
     return Decoder(
         family,
         name,
-        size("num_hidden_layers"),
+        layers,
         hidden,
         size("intermediate_size"),
         heads,
@@ -116,7 +123,7 @@ def decoder_of(model: str | os.PathLike[str], dtype: str | None = None) -> Decod
         config.get("tie_word_embeddings") is True,
         config.get("attention_bias") is True and family.title != "Mistral" and not family.qkv_bias,
         config.get("mlp_bias") is True and family.title == "Llama",
-        ALIASES.get(kind, kind),
+        element_type,
         longest if type(longest) is int else None,
         () if config.get("architectures") else (unnamed,),
     )
