@@ -248,3 +248,12 @@ def test_quantized_files_are_read(tmp_path: Path) -> None:
     net.quantize("int8")
     net.save(tmp_path / "net.keras")
     assert flopwise.profile(tmp_path / "net.keras").total("params") == 36
+
+
+def test_zeros_are_those_of_the_file(tmp_path: Path) -> None:
+    pytest.importorskip("h5py")
+    net = keras.Sequential([L.Input((6,)), L.Dense(4, kernel_initializer="zeros"), L.BatchNormalization(), L.Dense(3)])
+    for name in ("net.keras", "net.h5"):
+        net.save(tmp_path / name)
+        first, last = (layer for layer in flopwise.sparsity(tmp_path / name).layers if layer.row.node.op == "MatMul")
+        assert [layer.weights[0].zeros for layer in (first, last)] == [24, 0], name

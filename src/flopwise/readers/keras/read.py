@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.readers.keras.build import model_of
+from flopwise.readers.keras.elements import with_elements
 from flopwise.readers.keras.inputs import chosen, stated_inputs
+from flopwise.readers.keras.kinds import is_name
 from flopwise.readers.keras.steps import few_steps
 from flopwise.readers.options import TorchOptions
 
@@ -67,13 +70,14 @@ def read_keras(
                 attention=options.attention,
                 name=name,
             )
-        return _as_keras(graph, layer, source)
+        return _as_keras(graph, layer, source, model)
     if options.grad:
         raise InputError(f"{source}: training on Keras' JAX backend is not followed; set KERAS_BACKEND=torch")
     from flopwise.readers.keras.traced import traced
 
     with few_steps(keras, source):
-        return traced(layer, source, specs, stated and stated[1], inputs, dims, batch_size, options)
+        graph = traced(layer, source, specs, stated and stated[1], inputs, dims, batch_size, options)
+    return _as_keras(graph, layer, source, model)
 
 
 def module_of(model: object, options: TorchOptions, progress: Callable[[str], None], in_memory: bool = False) -> Any:
@@ -90,6 +94,9 @@ def module_of(model: object, options: TorchOptions, progress: Callable[[str], No
     return layer
 
 
-def _as_keras(graph: Graph, layer: Any, source: str) -> Graph:
+def _as_keras(graph: Graph, layer: Any, source: str, model: object) -> Graph:
     name = getattr(layer, "name", "") or type(layer).__name__
-    return replace(graph, name=name, format="keras", source=source)
+    graph = replace(graph, name=name, format="keras", source=source)
+    if isinstance(model, (str, os.PathLike)) and not is_name(model):
+        return with_elements(graph, layer, os.fspath(model))
+    return graph
