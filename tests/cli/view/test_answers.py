@@ -149,3 +149,15 @@ def test_what_runs_in_a_browser_needs_no_package_but_click(tmp_path: Path) -> No
     for question, answer in zip(questions, json.loads(done.stdout), strict=True):
         assert (answer["code"], answer["error"]) == (0, ""), question
         assert answer["text"] == respond(question)["text"]
+
+
+def test_an_error_that_asks_for_a_package_says_what_can_be_done_in_a_browser(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "bert", "architectures": ["BertModel"]}')
+    needs = (1, "", "config.json: a bert needs PyTorch and transformers: pip install 'flopwise[llm]'")
+    monkeypatch.setattr("flopwise.cli.view.answers.printed", lambda words: needs)
+    assert ask("llm", str(path))["error"] == needs[2]
+    monkeypatch.setattr(sys, "platform", "emscripten")
+    assert ask("llm", str(path))["error"].endswith("run the flopwise command on your own machine")

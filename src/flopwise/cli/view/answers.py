@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 
 from flopwise import cli
@@ -26,6 +27,9 @@ FORMATS = ("html", "json", "csv")
 
 #: The kind of a document that flopwise has written, and how it begins.
 REPORT, _BEGINNING = "report", re.compile(rb'\s*\{\s*"schema": *"flopwise\.')
+
+#: What follows an error that asks for an installation, where flopwise itself runs in a browser.
+NOT_IN_A_BROWSER = "; a browser cannot install that: run the flopwise command on your own machine"
 
 
 def respond(request: Json) -> Json:
@@ -48,6 +52,8 @@ def respond(request: Json) -> Json:
     except (FlopwiseError, KeyError, TypeError, AttributeError) as error:
         return {"code": cli.BAD, "text": "", "error": one_line(error), "command": ""}
     code, text, error_line = printed(words)
+    if sys.platform == "emscripten" and "pip install" in error_line:
+        error_line += NOT_IN_A_BROWSER
     return {"code": code, "text": text, "error": error_line, "command": shlex.join(["flopwise", *words])}
 
 
