@@ -312,3 +312,23 @@ def test_charts_and_tables_are_saved(resnet: Page) -> None:
     assert [(line["layer"], line["params"], line["MACs"]) for line in lines] == [
         (layer["name"], str(layer["params"]), str(layer["macs"])) for layer in layers
     ]
+
+
+def test_a_device_has_its_ridge_on_the_chart_of_intensity(resnet: Page) -> None:
+    """Left of peak arithmetic over bandwidth lies what the bound calls limited by memory; the address remembers it."""
+    assert resnet.count("#intensity .ridge") == 0
+    index = resnet.run(
+        "return [...document.getElementById('device').options].findIndex((o) => o.textContent === arguments[0]) - 1",
+        "NVIDIA H100 SXM5 80GB",
+    )
+    resnet.pick("#device", str(index))
+    said = resnet.find("#intensity-ridge").text
+    rows = [row for row in flopwise.bound(RESNET, device="h100").rows if row.work.flops and row.work.nbytes]
+    waiting = sum(row.roof == "memory" for row in rows)
+    assert f"Memory-bound: {waiting} of {len(rows)} layers" in said
+    assert resnet.count("#intensity .ridge") == 1
+    address = resnet.browser.current_url
+    resnet.browser.get("about:blank")
+    again = Page.at(resnet.browser, address)
+    assert again.find("#intensity-ridge").text == said
+    assert again.errors() == []

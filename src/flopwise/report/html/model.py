@@ -11,6 +11,7 @@ from flopwise.graph.names import layer_names
 from flopwise.memory.liveness import Buffer, liveness
 from flopwise.report.formats.json import Json
 from flopwise.report.html.page import Layout, page
+from flopwise.report.html.ridges import ridges
 from flopwise.report.html.views import Views, views
 from flopwise.report.sheet.columns import COLUMNS, cell
 from flopwise.report.sheet.listing import Choice, model_name
@@ -98,6 +99,7 @@ def page_data(profile: Profile) -> Json:
         "groups": [_group(group) for group in modules],
         "edges": [end for maker, user, shape in edges for end in (maker, user, shapes.number_of(_LOOK.shape(shape)))],
         "memory": _memory(profile.graph, nodes),
+        "ridges": ridges(profile.graph),
         "shapes": shapes.values,
         "ops": ops.values,
         "kinds": KINDS,
