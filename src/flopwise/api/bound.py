@@ -80,7 +80,7 @@ def bound(
     chosen = device_with(device, threads)
     changes = tries_of(tries, ("level", "threads", "layout", "batch", "dtype"))
     if changes and chosen.id != "cpu":
-        raise InputError(f"what is tried runs on this machine's CPU and not on {chosen.name}: leave --device out")
+        raise InputError(f"--try runs on this machine's CPU, not on {chosen.name}: leave --device out")
     reading: dict[str, Any] = {"inputs": inputs, "dims": dims, "batch_size": batch_size, **keywords}
     counted = (
         given_profile(model, reading) if isinstance(model, Profile) else profile(model, progress=progress, **reading)

@@ -31,10 +31,10 @@ class FlashRoom(Room):
 
 
 #: What the verdict on a microcontroller leaves out.
-WITHOUT_PROGRAM = "what fits is without the program, its stack, and what the interpreter keeps beside its arena"
+WITHOUT_PROGRAM = "not included: the program, its stack, and what the interpreter allocates outside its arena"
 
 #: What the verdict leaves out.
-WITHOUT = "what fits is without workspaces of kernels and what an allocator keeps"
+WITHOUT = "not included: kernel workspaces and memory that the allocator reserves"
 
 
 def parts_of_memory(profile: Profile) -> list[tuple[int, str]]:
@@ -48,12 +48,12 @@ def parts_of_memory(profile: Profile) -> list[tuple[int, str]]:
         peak = profile.peak_activation_bytes
         if peak is None:
             raise InputError("--device: the peak of the activations is not known, as shapes are missing")
-        return [(profile.sum.weight_bytes, "weights"), (peak, "activations at their peak")]
+        return [(profile.sum.weight_bytes, "weights"), (peak, "peak activations")]
     if not training.exact:
         raise InputError("--device: what the backward pass keeps is a lower bound, so nothing says that it fits")
-    state = [] if training.optimizer is None else [(training.state_bytes or 0, f"state of {training.optimizer.name}")]
+    state = [] if training.optimizer is None else [(training.state_bytes or 0, f"{training.optimizer.name} state")]
     parts = [(training.weight_bytes, "weights"), (training.gradient_bytes, "gradients"), *state]
-    return [*parts, (training.saved_bytes, "activations kept for the backward pass")]
+    return [*parts, (training.saved_bytes, "saved activations")]
 
 
 def room_for(profile: Profile, device: Device) -> Room:
@@ -103,5 +103,5 @@ def verdict_on(room: Room, parts: Sequence[tuple[int, str]]) -> str:
     said = f"{', '.join(most)} and {last}" if most else last
     have = capacity(room.memory_bytes, room.reported)
     if room.fits:
-        return f"fits: {device} {said} in {have}; {gigabytes(room.left_over_bytes)} left over"
+        return f"fits: {device} {said} in {have}; {gigabytes(room.left_over_bytes)} free"
     return f"does not fit: {device} {gigabytes(room.must_fit_bytes)} of {have}, {said}"

@@ -78,7 +78,7 @@ def test_in_a_browser(browser: Any, tmp_path: Path) -> None:
     for plot in ("prompt", "step", "memory"):
         count = shown.run(f"return document.querySelectorAll('#{plot}-plot circle.point').length")
         assert count == len(result.curve) * {"prompt": 2, "step": 3, "memory": 3}[plot]
-    assert "the whole request" in shown.run("return document.querySelector('#costs').textContent")
+    assert "whole request" in shown.run("return document.querySelector('#costs').textContent")
     assert shown.run("return document.documentElement.scrollWidth <= innerWidth")
     assert not shown.errors()
 

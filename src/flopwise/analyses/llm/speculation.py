@@ -71,7 +71,7 @@ class Speculation:
     @property
     def said(self) -> str:
         """The guesses of a round in words."""
-        return f"{self.guesses:,} guess{'' if self.guesses == 1 else 'es'}"
+        return f"{self.guesses:,} draft token{'' if self.guesses == 1 else 's'}"
 
     @property
     def macs_per_round(self) -> int:

@@ -125,7 +125,7 @@ def sheet(memory: Memory, look: Look) -> Sheet:
             lambda b: 100 * b.nbytes / (peak or 1),
             total="" if peak is None else 100.0 if peak else 0.0,
         ),
-        Field(Head("made_by", "made by", "text", 3), memory.maker),
+        Field(Head("made_by", "produced by", "text", 3), memory.maker),
         Field(Head("last_used_by", "last used by", "text", 3), memory.user),
         Field(Head("shared_by", "shared by", "text", 7), lambda b: ", ".join(t.name for t in b.tensors[1:])),
     )
@@ -173,7 +173,7 @@ def totals(memory: Memory) -> list[tuple[str, str, Value]]:
             ("memory_bytes", "training memory bytes", bounded(training.memory_bytes, training.exact)),
         ]
     if memory.room is not None:
-        rows.append(("left_over_bytes", f"left over on {memory.room.device}", memory.room.left_over_bytes))
+        rows.append(("left_over_bytes", f"free on {memory.room.device}", memory.room.left_over_bytes))
     return rows
 
 

@@ -74,12 +74,12 @@ def _cards(result: Inference) -> Iterator[tuple[str, str, str]]:
     serving, device = result.serving, result.device
     if serving is not None:
         have = serving.memory_bytes
-        yield "must fit", human(serving.must_fit_bytes, "B"), "" if have is None else f"of {human(have, 'B')}"
+        yield "memory needed", human(serving.must_fit_bytes, "B"), "" if have is None else f"of {human(have, 'B')}"
         if serving.max_sequences is not None:
             length = f"of {result.prompt + result.generate:,} tokens each"
-            yield "sequences at most", f"{serving.max_sequences:,}", length
+            yield "max sequences", f"{serving.max_sequences:,}", length
         if serving.max_context is not None:
-            yield "context at most", f"{serving.max_context:,}", f"tokens, batch {result.batch:,}"
+            yield "max context", f"{serving.max_context:,}", f"tokens, batch {result.batch:,}"
     if device is not None:
         yield from _times(device, serving)
 
@@ -92,11 +92,11 @@ def _times(device: OnDevice, serving: Serving | None) -> Iterator[tuple[str, str
         then = f"limited by {device.decode.roof}"
     if serving is not None and serving.split.devices > 1 and serving.floors is not None:
         first = then = str(serving.split)
-    yield "first token after at least", duration(floors.prefill_seconds), first
+    yield "minimum time to first token", duration(floors.prefill_seconds), first
     if floors.decode_seconds is not None:
         yield "each further token at least", duration(floors.decode_seconds), then
     if floors.tokens_per_second:
-        yield "tokens per second at most", human(math.ceil(floors.tokens_per_second)), "of all sequences together"
+        yield "max tokens per second", human(math.ceil(floors.tokens_per_second)), "of all sequences together"
 
 
 def _fill(serving: Serving) -> Iterator[tuple[str, float]]:
@@ -106,7 +106,7 @@ def _fill(serving: Serving) -> Iterator[tuple[str, float]]:
     yield "cache", float(memory.cache_bytes(serving.sequences, serving.tokens))
     yield "workspace", float(memory.workspace_bytes(serving.sequences))
     if have is not None and serving.device_bytes is not None and serving.left_over_bytes is not None and serving.fits:
-        yield "left over", float(serving.left_over_bytes)
+        yield "free", float(serving.left_over_bytes)
         yield "not the engine's", float(serving.device_bytes - have)
 
 

@@ -29,10 +29,10 @@ PARTS = "61 GB of weights, 9.1 GB of cache and 1.0 GB of workspace"
             replace(SERVING, memory=replace(MEMORY, prefix=1024), engine=Engine(shared_prefix=1024)),
             f"fits: H100, {PARTS.replace('9.1', '7.1')} in 72 GB (0.9 of 80 GB); at most 17 sequences",
         ),
-        (replace(SERVING, device=None, device_bytes=None), f"must fit: {PARTS}"),
+        (replace(SERVING, device=None, device_bytes=None), f"needs {PARTS}"),
         (
             replace(SERVING, device_bytes=40 * 10**9, max_sequences=0, max_context=0, fewest=2),
-            f"does not fit: H100, 71 GB of 36 GB (0.9 of 40 GB), {PARTS}; the fewest is 2",
+            f"does not fit: H100, 71 GB of 36 GB (0.9 of 40 GB), {PARTS}; fits on 2 devices or more",
         ),
     ],
     ids=["fits", "by the vendor", "shared prefix", "no device", "does not fit"],

@@ -98,10 +98,10 @@ def assumptions_of_links(device: Device) -> list[str]:
     """In a line, what the times of several devices assume."""
     link, network = device.link("link"), device.link("network")
     if link is None:
-        return [f"no figure of a link of {device.name}: times of several devices leave out what they send each other"]
+        return [f"link bandwidth of {device.name} is not known: times on several devices leave communication out"]
     reach = f" among {link.devices}" if link.devices and network is not None else ""
-    beyond = f", {network.via} beyond, {network.value / 1e9:g} GB/s" if network is not None else ""
+    beyond = f", {network.via} between nodes, {network.value / 1e9:g} GB/s" if network is not None else ""
     return [
-        f"devices send by {link.via}{reach}, {link.value / 1e9:g} GB/s each way{beyond}, while they compute: "
-        "sums by a ring, 2 (n - 1) / n of them, tokens to their experts with balanced routing"
+        f"communication over {link.via}{reach}, {link.value / 1e9:g} GB/s each way{beyond}, overlapped with compute: "
+        "ring all-reduce, 2 (n - 1) / n of each sum; experts with balanced routing"
     ]

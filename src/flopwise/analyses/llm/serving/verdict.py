@@ -6,7 +6,7 @@ from flopwise.analyses.llm.serving.serving import Serving
 
 
 def verdict(serving: Serving) -> str:
-    """A line that begins with "fits", "does not fit", or "must fit" where no memory of a device is known."""
+    """A line that begins with "fits", "does not fit", or "needs" where no memory of a device is known."""
     memory = serving.memory
     weights = gigabytes(memory.weight_bytes)
     cache = memory.cache_bytes(serving.sequences, serving.tokens)
@@ -14,7 +14,7 @@ def verdict(serving: Serving) -> str:
     caches = f", {gigabytes(cache)} of cache" if cache else ""
     parts = f"{weights} of weights{caches} and {workspace} of workspace"
     if serving.memory_bytes is None or serving.device_bytes is None:
-        return f"must fit: {parts}"
+        return f"needs {parts}"
     have = gigabytes(serving.memory_bytes)
     where = f"{have} ({serving.engine.memory_fraction:g} of {capacity(serving.device_bytes, serving.reported)})"
     split = serving.split
@@ -24,9 +24,9 @@ def verdict(serving: Serving) -> str:
         if serving.max_sequences:
             said.append(f"at most {_sequences(serving.max_sequences)}")
         if serving.max_context:
-            said.append(f"a context of at most {serving.max_context:,} tokens")
+            said.append(f"max context {serving.max_context:,} tokens")
         if serving.fewest is not None:
-            said.append(f"the fewest is {serving.fewest}")
+            said.append(f"fits on {serving.fewest} devices or more")
         return "; ".join(said)
     said = [f"fits: {device} {parts} in {where}"]
     if serving.max_sequences is not None:

@@ -95,12 +95,12 @@ def advise_report(
         lines = shorter[:top]
         hidden = len(shorter) - len(lines)
         others = [
-            f"in place of {better[each.rule.name]}: {each.rule.name}, {100 * each.share:.1f} % (--by place lists it)"
+            f"instead of {better[each.rule.name]}: {each.rule.name}, {100 * each.share:.1f} % (--by place lists it)"
             for each in every
             if each.rule.name in better
         ]
-        notes = [*others, *([f"{hidden} more: leave --top out"] if hidden else []), *advice.notes]
-        overlap = ["what saves overlaps: figures of several lines do not add up"] if len(lines) > 1 else []
+        notes = [*others, *([f"{hidden} more without --top"] if hidden else []), *advice.notes]
+        overlap = ["savings overlap, so the lines do not add up"] if len(lines) > 1 else []
         return Sheet.of(
             shown(format) if lines or format.data else [],
             lines,

@@ -24,7 +24,7 @@ def _sheet(result: Diffusion, look: Look) -> Sheet:
     """One line for each stage, with the sums of all its calls, and those of the request."""
     parts = result.components
     fields: list[Field[Stage]] = [
-        Field(Head("stage", "stage", "text", 0, prose=True), lambda stage: stage.name, total="the whole request"),
+        Field(Head("stage", "stage", "text", 0, prose=True), lambda stage: stage.name, total="whole request"),
         Field(Head("calls", "calls", "number", 0), lambda stage: stage.calls),
         Field(Head("batch", "batch", "number", 4), lambda stage: stage.cost.batch),
         Field(Head("call_macs", "MACs of a call", "number", 2), lambda stage: stage.cost.macs),
@@ -59,7 +59,7 @@ def _timed(result: Diffusion, device: Device) -> list[Field[Stage]]:
     """The columns of least times on a device."""
     return [
         Field(
-            Head("least_time", "time at least", "text", 1, prose=True),
+            Head("least_time", "minimum time", "text", 1, prose=True),
             lambda stage: duration(stage.floor(device).seconds),
             total=duration(result.seconds or 0.0),
         ),
@@ -71,7 +71,7 @@ def _figures(result: Diffusion, look: Look) -> Iterator[Figure]:
     """The figures of the memory, ready to be shown."""
     yield figure("weights of all components", result.weight_bytes, "B", look)
     yield figure("workspace of the largest stage", result.workspace_bytes, "B", look)
-    yield figure("must fit: weights, workspace", result.must_fit_bytes, "B", look)
+    yield figure("total: weights, workspace", result.must_fit_bytes, "B", look)
     yield figure("the same, one component at a time", result.offloaded_bytes, "B", look)
     if result.memory_bytes is not None and result.device is not None:
         yield figure(f"{result.memory_fraction:g} of {result.device.name}", result.memory_bytes, "B", look)

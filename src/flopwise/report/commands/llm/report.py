@@ -36,8 +36,8 @@ _TITLES = {
     "optimizer_flops": "optimizer FLOPs",
     "weight_bytes": "weights, bytes",
     "gradient_bytes": "gradients, bytes",
-    "state_bytes": "optimizer's state, bytes",
-    "saved_bytes": "activations kept, bytes",
+    "state_bytes": "optimizer state, bytes",
+    "saved_bytes": "saved activations, bytes",
     "memory_bytes": "memory, bytes",
 }
 
@@ -55,14 +55,14 @@ def llm_report(result: Inference) -> Report:
 def _request_sheet(result: Inference, look: Look) -> Sheet:
     """One line for each quantity; columns for the prompt, a single step, all steps, and prompt and steps together."""
     step = result.decode
-    after = f"1 token after {result.prompt:,}"
-    after = "1 token of the decoder" if step is not None and step.past != result.prompt else after
+    after = f"decode step after {result.prompt:,}"
+    after = "decode step of the decoder" if step is not None and step.past != result.prompt else after
     heads = (
         Head("quantity", "", "text", 0, prose=True),
         Head("prefill", f"prefill, {result.prompt:,} tokens", "number", 1),
         Head("decode", after, "number", 1),
-        Head("generate", f"{result.generate:,} tokens, one by one", "number", 2),
-        Head("request", "the whole request", "number", 3),
+        Head("generate", f"decode, {result.generate:,} tokens", "number", 2),
+        Head("request", "whole request", "number", 3),
     )
     # without anything beside it the request is its prompt
     columns = len(heads) if step is not None or result.media else 2
@@ -110,21 +110,21 @@ def _quantities(result: Inference) -> Iterator[_Quantity]:
         return _Quantity(name, figure(pre), then, generate, request, [*map(media, result.media)])
 
     yield of("MACs", lambda s: s.macs, result.generated_macs, result.request_macs, lambda m: m.macs)
-    yield of("MACs that an engine needs", lambda s: s.needed_macs, media=lambda m: m.needed_macs)
-    attention = "MACs of attention's scores and values"
+    yield of("MACs an engine needs", lambda s: s.needed_macs, media=lambda m: m.needed_macs)
+    attention = "attention MACs (QK and AV)"
     yield of(attention, lambda s: s.attention_macs, media=lambda m: m.calls * m.cost.attention_macs)
-    yield of("the same, percent of all MACs", _attention_percent, media=lambda m: _attention_percent(m.cost))
+    yield of("attention, % of MACs", _attention_percent, media=lambda m: _attention_percent(m.cost))
     yield of("FLOPs", lambda s: s.flops, result.generated_flops, result.request_flops, lambda m: m.flops)
     rule = result.rules_of_thumb  # a third of 6 N, which stands for training
-    yield _Quantity("FLOPs by the rule of thumb, 2 N per token", *rule, rule[0] + rule[2])
+    yield _Quantity("FLOPs by the 2N-per-token rule", *rule, rule[0] + rule[2])
     for name, (unit, once, then, every) in result.conventions.items():
         yield _Quantity(f"{unit} by {name}", once, then, every, once + every)
-    yield of("weights touched, bytes", lambda s: s.weights.most, media=lambda m: m.cost.weights.most)
+    yield of("weights read, bytes", lambda s: s.weights.most, media=lambda m: m.cost.weights.most)
     if step is not None:
         yield of("cache read, bytes", lambda s: s.state_bytes)
         every_byte = result.generated_bytes, result.request_bytes
-        yield of("weights and cache read, bytes", lambda s: s.bytes, *every_byte, lambda m: m.bytes)
-    yield of("activations alive at once, bytes", lambda s: s.activation_bytes, media=lambda m: m.cost.activation_bytes)
+        yield of("weights + cache read, bytes", lambda s: s.bytes, *every_byte, lambda m: m.bytes)
+    yield of("peak activations, bytes", lambda s: s.activation_bytes, media=lambda m: m.cost.activation_bytes)
     generated = _per_byte(result.generated_flops, result.generated_bytes)
     whole = _per_byte(result.request_flops, result.request_bytes)
     yield of("FLOPs per byte", lambda s: round(s.intensity), generated, whole, lambda m: _per_byte(m.flops, m.bytes))
@@ -143,7 +143,7 @@ def _times(result: Inference, device: OnDevice) -> Iterator[_Quantity]:
     first, then, every = device.prefill, device.decode, device.generate
     several = result.serving is not None and result.serving.split.devices > 1
     yield _Quantity(
-        f"time at least, one {device.device}" if several else f"time at least, {device.device}",
+        f"minimum time, one {device.device}" if several else f"minimum time, {device.device}",
         duration(first.seconds),
         "" if then is None else duration(then.seconds),
         duration(every.seconds),
@@ -152,7 +152,7 @@ def _times(result: Inference, device: OnDevice) -> Iterator[_Quantity]:
     )
     prompt, step = device.prefill_tokens_per_second, device.decode_tokens_per_second
     rates = math.ceil(prompt) if prompt else None, math.ceil(step) if step else None
-    yield _Quantity("tokens per second, at most", *rates)
+    yield _Quantity("max tokens per second", *rates)
     roofs = [floor.roof for floor in device.media]
     yield _Quantity("limited by", first.roof, "" if then is None else then.roof, every.roof, media=roofs)
 
@@ -172,14 +172,14 @@ def _request_figures(result: Inference, look: Look) -> Iterator[Figure]:
 
 def _draft_figures(rounds: Speculation, look: Look) -> Iterator[Figure]:
     """The figures of speculative decoding, ready to be shown."""
-    yield figure("draft's weights", rounds.draft_weight_bytes, "B", look)
-    yield figure("draft's cache after the last token", rounds.draft_cache_bytes, "B", look)
-    yield figure(f"MACs of a round: {rounds.said} and the check", rounds.macs_per_round, "", look)
-    yield Figure(look.text("tokens of a round, on average"), f"{rounds.tokens_per_round:.2f}", "")
+    yield figure("draft weights", rounds.draft_weight_bytes, "B", look)
+    yield figure("draft cache after the last token", rounds.draft_cache_bytes, "B", look)
+    yield figure(f"MACs per round: {rounds.said} and verification", rounds.macs_per_round, "", look)
+    yield Figure(look.text("mean tokens per round"), f"{rounds.tokens_per_round:.2f}", "")
     if rounds.round_seconds is not None:
-        yield Figure(look.text("a round at least"), duration(rounds.round_seconds), "")
+        yield Figure(look.text("minimum time per round"), duration(rounds.round_seconds), "")
         token = rounds.round_seconds / rounds.tokens_per_round
-        yield Figure(look.text("a token with the draft at least, on average"), duration(token), "")
+        yield Figure(look.text("minimum mean time per token with the draft"), duration(token), "")
 
 
 def _cache_figures(result: Inference, look: Look) -> Iterator[Figure]:
@@ -195,14 +195,14 @@ def _serving_figures(serving: Serving, result: Inference, look: Look) -> Iterato
     tokens = memory.workspace.tokens
     yield figure(f"workspace of a step of {tokens:,} tokens", memory.workspace_bytes(serving.sequences), "B", look)
     cache = ", cache" if result.decode is not None else ""
-    yield figure(f"must fit: weights{cache}, workspace", serving.must_fit_bytes, "B", look)
+    yield figure(f"total: weights{cache}, workspace", serving.must_fit_bytes, "B", look)
     if serving.memory_bytes is None or serving.left_over_bytes is None:
         return
     yield figure(f"{serving.engine.memory_fraction:g} of {serving.where}", serving.memory_bytes, "B", look)
-    yield figure("left over", serving.left_over_bytes, "B", look)
+    yield figure("free", serving.left_over_bytes, "B", look)
     if serving.max_sequences is not None:
         length = result.prompt + result.generate
-        yield figure(f"batch at most, {length:,} tokens each", serving.max_sequences, "", look)
+        yield figure(f"largest batch at {length:,} tokens", serving.max_sequences, "", look)
     if serving.max_context is not None:
         yield figure(f"longest context, batch {result.batch:,}", serving.max_context, "", look)
 
@@ -215,7 +215,7 @@ def training_report(result: TrainingStep) -> Report:
 def _training_sheet(result: TrainingStep, look: Look) -> Sheet:
     """One line for each quantity; a column for one device, and one for a rank of many."""
     rank = result.rank
-    heads = [Head("quantity", "", "text", 0, prose=True), Head("step", "the whole step", "number", 1)]
+    heads = [Head("quantity", "", "text", 0, prose=True), Head("step", "whole step", "number", 1)]
     if rank is not None:
         shares = fields(rank.sharding, "dp fsdp tp pp ep")
         ways = " × ".join(f"{way} {ranks}" for way, ranks in shares.items() if ranks > 1) or "1"
@@ -240,19 +240,19 @@ def _training_sheet(result: TrainingStep, look: Look) -> Sheet:
 def _verdict(result: TrainingStep, room: Room) -> str:
     """A line that says whether the step fits its devices."""
     share = result if result.rank is None else result.rank
-    keys = {"weight_bytes": "weights", "gradient_bytes": "gradients", "state_bytes": "optimizer's state"}
+    keys = {"weight_bytes": "weights", "gradient_bytes": "gradients", "state_bytes": "optimizer state"}
     parts = [(getattr(share, key), name) for key, name in keys.items()]
     return verdict_on(room, [*parts, (share.saved_bytes, "activations")])
 
 
 def _training_figures(result: TrainingStep, look: Look) -> Iterator[Figure]:
     """The step's operations without what is computed twice, and what the rules of thumb make of them."""
-    yield figure("forward and backward, nothing twice", result.model_flops, "FLOP", look)
+    yield figure("model FLOPs (no recomputation)", result.model_flops, "FLOP", look)
     if result.recomputed_flops:
-        yield figure("computed once more", result.recomputed_flops, "FLOP", look)
+        yield figure("recomputed FLOPs", result.recomputed_flops, "FLOP", look)
     run = result.run
     if run is not None:
         rate = f"{run.tokens_per_second:,.10g} tokens/s on {run.devices} × {run.device}"
         yield Figure(look.text(f"MFU at {rate}"), f"{100 * run.utilisation:.1f} %", "")
     for name, flops in result.rules_of_thumb.items():
-        yield figure(f"the same by the rule {name}", flops, "FLOP", look)
+        yield figure(f"model FLOPs by {name}", flops, "FLOP", look)

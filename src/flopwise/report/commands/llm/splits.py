@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
     from flopwise.analyses.llm.serving.serving import Floors, Serving
 
-_NOTE = "bytes are those of the fullest device; sent per token: by the busiest one; times are floors"
+_NOTE = (
+    "bytes are per device, on the fullest one; bytes sent per token are those of the busiest; times are lower bounds"
+)
 
 
 def splits_sheet(result: Inference, look: Look) -> Sheet:
@@ -36,14 +38,14 @@ def splits_sheet(result: Inference, look: Look) -> Sheet:
             Head("workspace_bytes", "workspace, bytes", "number", 5),
             lambda one: one.memory.workspace_bytes(one.sequences),
         ),
-        Field(Head("max_sequences", "sequences at most", "number", 2), lambda one: _limit(one.max_sequences)),
-        Field(Head("max_context", "context at most", "number", 3), lambda one: _limit(one.max_context)),
+        Field(Head("max_sequences", "max sequences", "number", 2), lambda one: _limit(one.max_sequences)),
+        Field(Head("max_context", "max context", "number", 3), lambda one: _limit(one.max_context)),
         Field(Head("sent_bytes", "sent per token, bytes", "number", 4), lambda one: one.communication_bytes_per_token),
         Field(Head("prefill_ms", "prefill, ms", "ratio", 2), lambda one: milliseconds(one.floors, "prefill")),
         Field(Head("decode_ms", "token, ms", "ratio", 1), lambda one: milliseconds(one.floors, "decode")),
-        Field(Head("apart_ms", "sending apart, ms", "ratio", 4), lambda one: milliseconds(one.floors_apart, "decode")),
+        Field(Head("apart_ms", "communication, ms", "ratio", 4), lambda one: milliseconds(one.floors_apart, "decode")),
         Field(
-            Head("most_tokens_per_s", "tokens/s, most sequences", "number", 1),
+            Head("most_tokens_per_s", "tokens/s at max sequences", "number", 1),
             lambda one: "" if one.most_tokens_per_second is None else math.ceil(one.most_tokens_per_second),
         ),
     ]
@@ -69,5 +71,5 @@ def _best(result: Inference, look: Look) -> Iterator[Figure]:
         yield figure("the fewest devices that it fits", result.serving.fewest, "", look)
     if len(result.splits) > 1 and best.fits and result.decode is not None:
         fastest = max(result.splits, key=lambda one: (bool(one.fits), one.most_tokens_per_second or 0.0))
-        yield Figure("least time of a token", str(best.split), "")
-        yield Figure("most tokens per second", f"{fastest.split}, {fastest.max_sequences or 0:,} sequences", "")
+        yield Figure("lowest latency per token", str(best.split), "")
+        yield Figure("highest throughput", f"{fastest.split}, {fastest.max_sequences or 0:,} sequences", "")

@@ -62,7 +62,7 @@
   }
 
   const parts = [["weights", "weight_bytes", series(-1)], ["cache", "held_cache_bytes", series(2)], ["workspace", "workspace_bytes", series(0)]];
-  document.getElementById("memory-sub").textContent = `What must fit: weights, the cache after so many tokens, and the workspace of the largest step.${data.limit ? ` An engine on ${data.device} may use ${human(data.limit, "B")}.` : ""}`;
+  document.getElementById("memory-sub").textContent = `Memory needed: weights, the cache after so many tokens, and the workspace of the largest step.${data.limit ? ` An engine on ${data.device} may use ${human(data.limit, "B")}.` : ""}`;
   const box = document.getElementById("memory-plot");
   sized(box, (width) => {
     const sum = (point, count) => d3.sum(parts.slice(0, count), ([, field]) => point[field] ?? 0);

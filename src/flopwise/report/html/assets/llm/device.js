@@ -42,7 +42,7 @@
     grid(chart, "x", x, ticks(x, Math.max(2, Math.floor(width / 110))), [margin.top, height - margin.bottom], time);
     grid(chart, "y", y, ticks(y, 6), [margin.left, width - margin.right], (tick) => human(Math.round(tick)));
     chart.append("text").attr("class", "axis-name").attr("x", width - margin.right).attr("y", height - 8).attr("text-anchor", "end").text("time of a token, at least");
-    chart.append("text").attr("class", "axis-name").attr("x", 4).attr("y", 14).text("tokens per second of all sequences, at most");
+    chart.append("text").attr("class", "axis-name").attr("x", 4).attr("y", 14).text("max tokens per second, all sequences");
     chart.append("path").attr("class", "curve").attr("stroke", series(0)).attr("d", d3.line((p) => x(p.ns), (p) => y(p.rate))(points));
     chart.selectAll(null).data(points).join("circle").attr("class", (p) => p.sequences === data.asked ? "point asked" : "point").attr("r", 4).attr("fill", series(0)).attr("cx", (p) => x(p.ns)).attr("cy", (p) => y(p.rate))
       .on("pointermove", (event, p) => tip(event, noun(p.sequences, "sequence"), `a token every ${time(p.ns)}`, `${human(Math.round(p.rate))} tokens/s together`)).on("pointerleave", untip);

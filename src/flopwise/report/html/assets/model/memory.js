@@ -20,11 +20,11 @@
 
   const rows = memory.alive.map((tensor) => make("tr", { onclick: tensor.made >= 0 ? () => flopwise.choose(tensor.made, "memory") : null },
     make("td", { title: tensor.name }, flopwise.cut(tensor.name, 18)), make("td", { title: tensor.shape }, tensor.shape),
-    make("td", { title: `made by ${nameOf(tensor.made, "the caller")}, last used by ${tensor.kept ? "the caller" : nameOf(tensor.used, "nobody")}` }, flopwise.cut(nameOf(tensor.made, "(input)"), 18)),
+    make("td", { title: `produced by ${nameOf(tensor.made, "the caller")}, last used by ${tensor.kept ? "the caller" : nameOf(tensor.used, "nobody")}` }, flopwise.cut(nameOf(tensor.made, "(input)"), 18)),
     make("td", { class: "num", title: `${exact(tensor.bytes)} B` }, human(tensor.bytes, "B"))));
   list.append(make("h3", {}, `Alive at the peak: ${noun(memory.alive.length + memory.more, "buffer")}`),
     make("div", { class: "alive-list", role: "region", "aria-label": "Tensors alive at the peak" },
-      make("table", { class: "plain" }, make("thead", {}, make("tr", {}, make("th", {}, "tensor"), make("th", {}, "shape"), make("th", {}, "made by"), make("th", { class: "num" }, "bytes"))), make("tbody", {}, ...rows))));
+      make("table", { class: "plain" }, make("thead", {}, make("tr", {}, make("th", {}, "tensor"), make("th", {}, "shape"), make("th", {}, "produced by"), make("th", { class: "num" }, "bytes"))), make("tbody", {}, ...rows))));
   if (memory.more) list.append(make("p", { class: "sub" }, `and ${memory.more} more`));
 
   flopwise.cue(list.querySelector(".alive-list"));
