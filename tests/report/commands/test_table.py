@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.readers.tensorflow.protobuf import graph, node, placeholder
 from tests.report.graphs import NASTY
 from tests.report.html.test_page import chain
 
@@ -98,6 +99,16 @@ def test_names_are_given_and_escaped() -> None:
     assert r"\{\textbackslash{}x\}" in text
     with pytest.raises(flopwise.FlopwiseError, match="1 name for 2 models"):
         paper_report(profiles(), names=["one"])
+
+
+@pytest.mark.parametrize("format", ["table", "markdown", "latex"])
+def test_notes_with_names_of_a_file_are_printable(format: str, tmp_path: Path) -> None:
+    (tmp_path / "net.pb").write_bytes(
+        graph(placeholder("x", 2), node("y", "Odd\x1b[31m\n", "x"), node("z", "Relu", "y"))
+    )
+    text = as_text(paper_report([flopwise.profile(tmp_path / "net.pb")], ["params"]), format)
+    assert "Odd" in text
+    assert "\x1b" not in text
 
 
 @pytest.mark.parametrize(

@@ -122,11 +122,12 @@ def _sheet(paper: _Paper, scales: Sequence[_Scale], look: Look) -> Sheet:
         return (look.glyphs.at_least if isinstance(value, AtLeast) else "") + scale.text(value)
 
     heads = [_head(key, scale, paper.profiles[0], look) for key, scale in zip(paper.keys, scales, strict=True)]
+    notes = [(name, profile.notes) for name, profile in zip(paper.names, paper.profiles, strict=True)]
     return Sheet(
         (Head("name", "model", "text"), *heads),
         tuple(Line((name, *map(text, values, scales))) for name, values in zip(paper.names, paper.values, strict=True)),
         about=_about(paper.profiles, paper.names, look),
-        notes=gaps_of((name, p.notes) for name, p in zip(paper.names, paper.profiles, strict=True)),
+        notes=tuple(map(look.text, gaps_of(notes))),
     )
 
 
