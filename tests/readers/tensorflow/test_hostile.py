@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,13 @@ def test_cut_off(name: str, tmp_path: Path) -> None:
         path.write_bytes(data[:length])
         with pytest.raises(ModelError):
             flopwise.profile(path)
+
+
+@pytest.mark.parametrize("name", ["variables.index", "variables.data-00000-of-00001"])
+def test_links_out_of_the_folder_are_refused(name: str, tmp_path: Path) -> None:
+    shutil.copytree(DATA / "saved", tmp_path / "saved")
+    file = tmp_path / "saved" / "variables" / name
+    file.rename(tmp_path / name)
+    file.symlink_to(tmp_path / name)
+    with pytest.raises(ModelError, match="leads out of the model's folder; refused"):
+        flopwise.profile(tmp_path / "saved")

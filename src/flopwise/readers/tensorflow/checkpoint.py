@@ -43,6 +43,7 @@ class Checkpoint(NamedTuple):
 
     variables: dict[str, Variable]
     files: list[str]
+    folder: str
 
     def find(self, name: str) -> Variable | None:
         """The variable of a name, with the number that tells copies of one apart or without; None for none."""
@@ -68,7 +69,7 @@ def checkpoint_of(folder: str) -> Checkpoint | None:
     path = os.path.join(folder, "variables", "variables.index")
     if not os.path.isfile(path):
         return None
-    source = open_source(path)
+    source = opened(path, folder)
     try:
         within_limit("header_bytes", source.size, f"{path}: has")
         data = source.read(0, source.size)
@@ -90,7 +91,18 @@ def checkpoint_of(folder: str) -> Checkpoint | None:
     within_limit("header_bytes", shards * 64, f"{path}: names data files of")
     ending = f"-of-{shards:05d}"
     files = [os.path.join(folder, "variables", f"variables.data-{n:05d}{ending}") for n in range(min(shards, 10_000))]
-    return Checkpoint(_by_name(found, files), files)
+    return Checkpoint(_by_name(found, files, folder), files, folder)
+
+
+def opened(path: str, folder: str) -> Source:
+    """A file of a SavedModel's directory.
+
+    Raises:
+        ModelError: it is not there, or a link leads out of the directory.
+    """
+    if not os.path.realpath(path).startswith(os.path.join(os.path.realpath(folder), "")):
+        raise ModelError(f"{path}: leads out of the model's folder; refused")
+    return open_source(path)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -158,12 +170,12 @@ def _variable(fields: list[Field], decoder: Decoder) -> Variable:
     return Variable(dtype, sizes, numbers[3], numbers[4], numbers[4] + numbers[5])
 
 
-def _by_name(found: dict[str, Variable], files: list[str]) -> dict[str, Variable]:
+def _by_name(found: dict[str, Variable], files: list[str], folder: str) -> dict[str, Variable]:
     """Variables by the names that the objects in the checkpoint have, else by their keys."""
     objects = found.pop(_OBJECTS, None)
     if objects is None or objects.shard >= len(files):
         return found
-    source = open_source(files[objects.shard])
+    source = opened(files[objects.shard], folder)
     try:
         within_limit("header_bytes", objects.end - objects.start, f"{source.name}: its objects have")
         data = source.read(objects.start, min(objects.end, source.size) - objects.start)

@@ -21,7 +21,7 @@ from flopwise.readers.source.location import naming
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.source import Source
 from flopwise.readers.source.wire import Window
-from flopwise.readers.tensorflow.checkpoint import Checkpoint, checkpoint_of, unnumbered
+from flopwise.readers.tensorflow.checkpoint import Checkpoint, checkpoint_of, opened, unnumbered
 from flopwise.readers.tensorflow.file import Constant, Decoder, File, Function, Node
 from flopwise.readers.tensorflow.inline import FLOWS as FUNCTIONS
 from flopwise.readers.tensorflow.inline import Flat, Inliner, attribute, known_result
@@ -148,7 +148,8 @@ class _Builder(Builder):
         if number >= len(self._checkpoint.files):
             raise ModelError(f"the index of the checkpoint names the data file {number}, which there is not")
         file = self._checkpoint.files[number]
-        return self._files.setdefault(number, SourceStorage(functools.partial(open_source, file)))
+        opening = functools.partial(opened, file, self._checkpoint.folder)
+        return self._files.setdefault(number, SourceStorage(opening))
 
 
 @dataclass
