@@ -187,6 +187,8 @@ def test_open_sizes_are_asked_for() -> None:
     net = keras.Sequential([L.Input((None, None, 3), name="x"), L.Conv2D(2, 3)])
     with pytest.raises(InputError, match=r"sizes of input 'x' are open \(\?x\?x\?x3\); give inputs=\{'x': \(1, 64, 64"):
         flopwise.profile(net)
+    with pytest.raises(InputError, match=r"Sequential: .*'y'"):
+        flopwise.profile(net, {"y": (1, 5, 5, 3)})
     assert flopwise.profile(net, {"x": (1, 5, 5, 3)}).total("macs") == 9 * 27 * 2
 
 

@@ -15,6 +15,7 @@ from flopwise.readers.keras.inputs import chosen, stated_inputs
 from flopwise.readers.keras.kinds import is_name
 from flopwise.readers.keras.steps import few_steps
 from flopwise.readers.options import TorchOptions
+from flopwise.readers.source.location import naming
 
 
 def read_keras(
@@ -47,7 +48,8 @@ def read_keras(
     if not layer.built:
         raise ModelError(f"{source}: has no weights yet; call it once, or build() it, before it is counted")
     stated = stated_inputs(layer)
-    specs = None if stated is None else chosen(stated[0], inputs, dims, batch_size, source)
+    with naming(source):
+        specs = None if stated is None else chosen(stated[0], inputs, dims, batch_size, source)
     if stated is None and inputs is None:
         raise InputError(f"{source}: states no inputs; give their shapes (-i 1x224x224x3)")
     import keras
