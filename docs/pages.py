@@ -206,12 +206,30 @@ def json_page() -> str:
         "`-f json` writes documents with the keys below, and `flopwise schema NAME` their JSON Schema (draft 2020-12),",
         "as `flopwise.schema(name)` does in Python; tests hold the documents that they write against it. Numbers are",
         "never formatted, and what is not known is null. Within `/1` keys are added, and none is removed, renamed or",
-        "given another meaning; the changelog says what is new.",
+        "given another meaning; the changelog says what is new. *Words* are sentences for people and may be worded",
+        "anew in any release; parse the other keys in their place.",
+        "",
+        *_table(("document", "command", "stable", "words"), map(_stability, sorted(DOCUMENTS))),
     ]
     for name, document in sorted(DOCUMENTS.items()):
         rows = [(f"`{path}`", types, words) for path, types, words in members(document.kind)]
         lines += ["", f"## flopwise.{name}/1", "", f"`flopwise {document.command}`", "", *_table(KEYS, rows)]
     return _page("JSON", lines)
+
+
+#: Keys whose values are sentences.
+_WORDS = ("notes", "note", "text", "why", "about")
+
+
+def _stability(name: str) -> tuple[str, ...]:
+    """A document, its command, how far its keys are fixed, and which of them are sentences."""
+    document = DOCUMENTS[name]
+    paths = [path for path, _, _ in members(document.kind)]
+    words = [f"`{path}`" for path in paths if path.rpartition(".")[2].removesuffix("[]") in _WORDS]
+    if name in ("llm", "diffusion"):  # elsewhere a verdict is one of a few fixed words
+        words.insert(0, "`verdict`")
+    anchor = f"flopwise{name}1".replace(".", "")
+    return f"[`{name}/1`](#{anchor})", f"`flopwise {document.command}`", "all keys", ", ".join(words) or "none"
 
 
 def _page(title: str, lines: Iterable[str]) -> str:
