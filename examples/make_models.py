@@ -62,7 +62,7 @@ class Network:
         return model
 
 
-def tiny_resnet() -> ModelProto:
+def tiny_resnet(classes: int = 10, name: str = "tiny_resnet") -> ModelProto:
     """A residual network for 64×64 images: a stem, three stages of two blocks, a classifier for ten classes."""
     net = Network()
 
@@ -96,9 +96,14 @@ def tiny_resnet() -> ModelProto:
             x = block(f"stage{stage}/block{index}", x, channels, wider, stride if index == 0 else 1)
             channels = wider
     x = net.add("Flatten", "head/flatten", [net.add("GlobalAveragePool", "head/pool", [x])], axis=1)
-    weight, bias = net.weight("head.fc.weight", 10, channels), net.weight("head.fc.bias", 10)
+    weight, bias = net.weight("head.fc.weight", classes, channels), net.weight("head.fc.bias", classes)
     x = net.add("Softmax", "head/softmax", [net.add("Gemm", "head/fc", [x, weight, bias], transB=1)], axis=-1)
-    return net.model("tiny_resnet", ["image", TensorProto.FLOAT, [1, 3, 64, 64]], x, [1, 10])
+    return net.model(name, ["image", TensorProto.FLOAT, [1, 3, 64, 64]], x, [1, classes])
+
+
+def tiny_resnet_20() -> ModelProto:
+    """The same with a classifier for twenty classes, to be compared with it."""
+    return tiny_resnet(20, "tiny_resnet_20")
 
 
 def transformer_block(width: int = 40, heads: int = 4, hidden: int = 160) -> ModelProto:
@@ -159,7 +164,7 @@ def custom_op() -> ModelProto:
     return model
 
 
-MODELS = (tiny_resnet, transformer_block, custom_op)
+MODELS = (tiny_resnet, tiny_resnet_20, transformer_block, custom_op)
 
 
 def main(folder: Path) -> None:
