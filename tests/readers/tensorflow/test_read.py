@@ -140,9 +140,14 @@ def test_gradients_of_functions_are_unknown(tmp_path: Path) -> None:
     assert flopwise.profile(path).to_dict()["coverage"]["unknown"] == {"tensorflow::SymbolicGradient": 1}
 
 
-def test_a_saved_model_without_variables_is_frozen(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["y:0", "y:\x7f", "y:"])
+def test_a_saved_model_without_variables_is_frozen(end: str, tmp_path: Path) -> None:
     nodes = graph(placeholder("x", -1, 4), constant("w", 4, 8), node("y", "MatMul", "x", "w"))
-    sides = field(1, entry("x", field(1, "x:0"))) + field(2, entry("y", field(1, "y:0")))
+    sides = field(1, entry("x", field(1, "x:0"))) + field(2, entry("y", field(1, end)))
     content = field(2, nodes) + field(5, entry("serving_default", sides))
     (tmp_path / "saved_model.pb").write_bytes(field(1, 1) + field(2, content))
-    assert flopwise.profile(tmp_path).total("params") == 32
+    if end != "y:0":
+        with pytest.raises(ModelError, match="is read, which is the name of no tensor"):
+            flopwise.profile(tmp_path)
+    else:
+        assert flopwise.profile(tmp_path).total("params") == 32

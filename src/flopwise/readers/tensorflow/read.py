@@ -295,6 +295,8 @@ class _Reading:
         used: dict[str, int] = {}
         for key in (*(key for node in flat.nodes for key in node.inputs), *outputs):
             name, _, place = key.rpartition(":")
+            if not place.isdecimal():
+                raise ModelError(f"{self.path}: {key[:80]!r} is read, which is the name of no tensor")
             used[name] = max(used.get(name, 0), int(place))
         tensors: dict[str, lite.Tensor] = {}
         stored: dict[str, lite_program.Stored] = {}
