@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from advice import advice_page
 from engines import engines_page
 from measured import measured_page
 from pages import conventions_page, formats_page, gradients_page, json_page, operators_page
-from published import published_page
+from published import published_page, source_page
+
+from flopwise.analyses.zoo.published.figures import sources
 
 HERE = Path(__file__).parent / "reference"
 PAGES = {
@@ -19,6 +22,7 @@ PAGES = {
     "formats.md": formats_page,
     "json.md": json_page,
     "published.md": published_page,
+    **{f"published/{source.name}.md": partial(source_page, source) for source in sources().values()},
     "measured.md": measured_page,
     "engines.md": engines_page,
     "advice.md": advice_page,
