@@ -125,7 +125,7 @@ def test_an_encoder_reads_the_prompt_once(tmp_path: Path) -> None:
     assert result.cache_bytes_per_token == kept
     assert result.final_cache_bytes == (32 + 1 + 8) * kept
     assert any("the encoder reads the prompt once" in note for note in result.notes)
-    assert "1 token of the decoder" in str(result)
+    assert "decode step of the decoder" in str(result)
 
 
 def test_the_rule_of_thumb_of_an_encoder(tmp_path: Path) -> None:
