@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from published import published_page, source_page
 from flopwise.analyses.zoo.published.figures import sources
 
 HERE = Path(__file__).parent / "reference"
-PAGES = {
+PAGES: dict[str, Callable[[], str]] = {
     "operators.md": operators_page,
     "conventions.md": conventions_page,
     "gradients.md": gradients_page,
