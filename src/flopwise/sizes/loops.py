@@ -73,7 +73,7 @@ class _Trips:
 
     @property
     def number(self) -> int | None:
-        """How many times the body counts; None if that is unknown."""
+        """Number of times that the body counts; None if that is unknown."""
         return self.most if self.exact or self.stated is None else self.stated
 
     def look_at_condition(self, first: object, body: Graph, start: Sequence[Fact], general: Run) -> None:

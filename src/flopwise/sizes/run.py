@@ -246,7 +246,7 @@ class Pass:
 
 
 def _by_rule(rule: ShapeRule, site: Site) -> tuple[Sequence[Any], str, str]:
-    """What a shape rule says of the results, what does not fit its inputs, and why nothing is known, or ""."""
+    """Results of a shape rule, a misfit of its inputs, and the reason if nothing is known, else ""."""
     try:
         return rule(site), "", ""
     except MisfitError as error:

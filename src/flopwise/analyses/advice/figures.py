@@ -33,7 +33,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Figures:
-    """What operators cost.
+    """Costs of operators.
 
     Of a training step, multiply-adds are those of both passes, bytes and times those of the forward pass.
     """

@@ -1,4 +1,4 @@
-"""What products leave unused on a GPU of NVIDIA's: padding of tensor cores, and waves of tiles that are not full."""
+"""Unused work of products on NVIDIA GPUs: padding of tensor cores, and waves of tiles that are not full."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from flopwise.readers.source.text import json_object
 
 
 class Family(NamedTuple):
-    """What transformers assumes of a type of model where its configuration says nothing."""
+    """Defaults of transformers for a type of model, for keys that its configuration lacks."""
 
     #: How its classes begin: "Llama" for LlamaForCausalLM.
     title: str
@@ -130,7 +130,7 @@ def decoder_of(model: str | os.PathLike[str], dtype: str | None = None) -> Decod
 
 
 def _other(config: Mapping[str, object], family: Family) -> str:
-    """What of a configuration is not built here; "" where all of it is."""
+    """The part of a configuration that is not built here; "" where all of it is."""
     named = config.get("architectures")
     own = f"{family.title}ForCausalLM"
     if named not in (None, [], [own]):

@@ -87,7 +87,7 @@ class _Call:
         return Graph(name, "torch", d.source, (*given, *self.state), (scores,), tuple(self.nodes), {}, d.notes, program)
 
     def _body(self, given: Sequence[Tensor], table: Tensor) -> Tensor:
-        """What the layers make of the tokens, which are the first input."""
+        """The hidden states after all layers; the tokens are the first input."""
         d, new, tokens = self.decoder, self.new, given[0]
         with self._module("model", f"{d.family.title}Model", *given):
             with self._module("model.embed_tokens", "Embedding", tokens):
@@ -213,7 +213,7 @@ class _Call:
 
     @contextlib.contextmanager
     def _module(self, path: str, kind: str, *inputs: Tensor) -> Iterator[None]:
-        """What runs in the context runs in a module that is called with these inputs."""
+        """In the context, operators run in a module that is called with these inputs."""
         outer, place = self._scope, len(self.calls)
         caller = self._open[-1] if self._open else None
         self.calls.append(Call(path, inputs, (), len(self.nodes), len(self.nodes), caller, 0))

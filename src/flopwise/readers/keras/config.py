@@ -1,4 +1,4 @@
-"""What a configuration of a file may name: Keras' own classes and functions, and those that the caller has registered.
+"""Names that a configuration of a file may hold: Keras' own, and those that the caller has registered.
 
 Keras looks classes up by the names in a file, and some run what the file holds (https://nvd.nist.gov/vuln/detail/
 CVE-2025-1550, CVE-2025-8747, CVE-2025-9905); so every name is looked up here first, whatever version is installed.

@@ -45,7 +45,7 @@ from flopwise.sizes.scope import Scope
 
 
 class Dialect(NamedTuple):
-    """What tells models of another format, which are read as ONNX models are, from these."""
+    """Properties of another format whose models are read as ONNX models are."""
 
     #: As in ``Graph.format``.
     format: str = "onnx"

@@ -47,7 +47,7 @@ class BodyResult(NamedTuple):
 
 
 class Ports(NamedTuple):
-    """How an operator and one of its bodies are connected."""
+    """The connections between an operator and one of its bodies."""
 
     taken: tuple[BodyInput, ...]
     given: tuple[BodyResult, ...]

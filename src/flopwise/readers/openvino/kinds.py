@@ -1,4 +1,4 @@
-"""Whether a file is a model by its content: XML is used for many other things."""
+"""Tell models from other XML files by their content."""
 
 from __future__ import annotations
 

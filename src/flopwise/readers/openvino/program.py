@@ -260,7 +260,7 @@ def _viewed(tensor: Tensor | None, view: Any) -> Tensor | None:
 
 
 def _ports(layer: Layer, maps: list[Mapped], parameters: Mapping[str, int], results: Mapping[str, int]) -> Ports:
-    """How a layer and a body of it are connected.
+    """The connections between a layer and one of its bodies.
 
     Raises:
         LookupError: a map names what is not there.

@@ -1,4 +1,4 @@
-"""What each of TensorFlow's operators is in the house.
+"""TensorFlow operators as operators of the tables.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops
 """

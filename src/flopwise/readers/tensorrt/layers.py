@@ -1,4 +1,4 @@
-"""What a layer of an engine computes, from the information that ``trtexec --exportLayerInfo`` writes of it."""
+"""The operator that a layer of an engine computes, as ``trtexec --exportLayerInfo`` describes it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def node_of(name: str, layer: Mapping[str, Any], inputs: tuple[Tensor, ...], out
 
 
 def _windows(layer: Mapping[str, Any]) -> dict[str, Any]:
-    """How windows lie, in ONNX's words."""
+    """Kernel, strides, pads and dilations as ONNX attributes."""
     numbers = {name: [int(n) for key in keys for n in layer.get(key, ())] for name, keys in _WINDOWS.items()}
     return {name: listed for name, listed in numbers.items() if listed}
 

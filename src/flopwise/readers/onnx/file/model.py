@@ -131,7 +131,7 @@ NO_ATTRIBUTES = Attributes((), lambda data: {})
 
 
 class Own(NamedTuple):
-    """What an operator of another format has in place of what the tables say of the operator of ONNX's."""
+    """Facts of an operator of another format, in place of those in the tables of ONNX operators."""
 
     #: Its row, whose rules for sizes take what the file has.
     row: Row

@@ -24,7 +24,7 @@ class Port:
 
 @dataclass(slots=True)
 class Mapped:
-    """How a port of a layer with a body is connected to the body."""
+    """A connection between a port of a layer with a body and the body."""
 
     #: "input" or "output".
     side: str

@@ -158,7 +158,7 @@ def extent(text: str) -> int | None:
 
 
 def _as(kind: type[_Thing], thing: object) -> _Thing:
-    """What the element around has become.
+    """The object that the enclosing element has become.
 
     Raises:
         ValueError: the element lies where none does.

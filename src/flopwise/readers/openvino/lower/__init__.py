@@ -1,1 +1,1 @@
-"""What each layer is among the operators of the house, and where its settings are."""
+"""OpenVINO layers as operators of the tables, with their attributes."""
