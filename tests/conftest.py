@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import json
 import os
 import re
@@ -33,6 +35,16 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (getattr(si
 
 #: They import torch, which must not be needed to look for tests; they hold no doctests.
 collect_ignore = ["torch_modules.py", "torch_tools.py", "torch_models.py", "torch_vision.py", "compat/nets.py"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before there are workers: yapf, which mmengine imports, stores its grammar unguarded at its first import.
+
+    Two workers of a machine without that file would read it half-written (yapf 0.43.0).
+    """
+    if not hasattr(config, "workerinput"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module("yapf")
 
 
 @pytest.fixture(autouse=True)
