@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("mmengine")
 
+import tests.torch_vision  # noqa: E402, F401 # before the runner asks for torchvision
 from mmengine.model import BaseModel  # noqa: E402
 from mmengine.runner import Runner  # noqa: E402
 from tests.integrations.nets import RATES, Net, flops  # noqa: E402
