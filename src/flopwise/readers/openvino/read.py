@@ -92,7 +92,7 @@ def opened_openvino(
     remarks = hard_links(stored.values(), source.folder)
     if beside.missing:
         remarks.append(f"{beside.name} is not there; sizes that numbers in it decide are those that the file states")
-    taken = uses(model_.graph.nodes, stored)
+    taken = uses(model_.graph.nodes, stored, model_.graph.operations)
     settings = [
         name
         for name, one in stored.items()

@@ -188,29 +188,29 @@ class Decoder:
             inputs: list[str] = []
             outputs: list[str] = []
             name, held = "", None
-            end, start = data[at + 1], at + 2
+            end, at = data[at + 1], at + 2
             if end > 127:
-                end, start = _length(data, at + 1)
-            at = begin = start
-            names_end = end = end + start
+                end, at = _length(data, at - 1)
+            begin = at
+            names_end = end = end + at
             if end > whole:
                 raise _damaged("a node")
             while at + 1 < end:
-                field, tag = at, data[at]
-                start, at = at + 2, data[at + 1]
-                if at > 127:
-                    at, start = _length(data, start - 1)
-                at += start
+                tag, start, stop = data[at], at + 2, data[at + 1]
+                if stop > 127:
+                    stop, start = _length(data, at + 1)
+                stop += start
                 if tag == _INPUT:
-                    inputs.append(one(part := text[start:at], part))
+                    inputs.append(one(part := text[start:stop], part))
                 elif tag == _OUTPUT:
-                    outputs.append(one(part := text[start:at], part))
+                    outputs.append(one(part := text[start:stop], part))
                 elif tag == _NAME:
-                    name = text[start:at]
+                    name = text[start:stop]
                 else:
-                    held = known.get(rest := data[field:end]) or self.rest(rest, depth)
-                    names_end = field if held else end
+                    held = known.get(rest := data[at:end]) or self.rest(rest, depth)
+                    names_end = at if held else end
                     break
+                at = stop
             if held is None:
                 nodes.append(self.node(data[begin:end], depth))
             else:

@@ -6,7 +6,7 @@ PyTorch exporter left a note, the note decides.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 
 from flopwise.graph import Kind
 from flopwise.graph.dtypes import is_float
@@ -36,17 +36,17 @@ Use = Input
 _SCALES_ALONE: tuple[Use, ...] = (scale(),)
 
 
-def uses(nodes: Sequence[Node], stored: Iterable[str]) -> dict[str, tuple[Use, ...]]:
+def uses(nodes: Sequence[Node], stored: Iterable[str], operations: Collection[Operation]) -> dict[str, tuple[Use, ...]]:
     """Who takes each stored tensor; operators that only change its form are looked through.
 
     Args:
         nodes: the operators in execution order.
         stored: the names of the stored tensors; constants in the graph are added to them.
+        operations: the distinct operations of the operators.
 
     What multiplies a scale that is found anew in each inference is a scale as well: dynamic quantisation writes the
     requantisation of a MatMulInteger as Cast and Mul.
     """
-    operations = {node.operation for node in nodes}
     kinds = {(operation.domain, operation.op) for operation in operations}
     rows = {kind: _row(*kind) for kind in kinds}
     by_place = {kind: _UsesByPlace(rows[kind]) for kind in kinds}

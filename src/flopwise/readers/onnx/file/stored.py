@@ -161,7 +161,8 @@ def stored_tensors(
         notes: what an exporter wrote about tensors.
     """
     stored = StoredTensors({}, ChainMap({}, initializers), {}, {})  # type: ignore[arg-type] # which are not written to
-    uses = roles.uses(nodes, initializers)
+    operations = {node.operation for node in nodes}
+    uses = roles.uses(nodes, initializers, operations)
     noted = bool(notes.kinds or notes.origins)
     kinds: dict[object, Kind] = {}  # models of 100,000 tensors have a handful of cases
     for key, tensor in initializers.items():
@@ -171,7 +172,7 @@ def stored_tensors(
         if kind is None:
             kind = kinds[like] = roles.kind_of(tensor.dtype, len(tensor.dims), taken, by_exporter)
         stored.kinds[key] = kind
-    makers = roles.operations_of({node.operation for node in own}, "Constant", "ConstantOfShape")
+    makers = roles.operations_of(operations, "Constant", "ConstantOfShape")
     constants = [node for node in own if node.operation in makers and node.outputs] if makers else []
     names = {*initializers, *(n.outputs[0] for n in constants if n.op == "Constant")} if constants else set()
     for node in constants:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Container, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from flopwise.errors import ModelError
 from flopwise.readers.onnx.file.model import Graph, Node
@@ -48,17 +49,17 @@ def _order(graph: Graph, outside: Container[str]) -> list[Node]:
     ready.add("")
     tensors = set(ready)
     bodied = {operation for operation in graph.operations if operation.may_have_bodies}
+    before = len(tensors)
     for node in nodes:
         operation, _, inputs, outputs, _ = node
-        names = needs(node) if operation in bodied else inputs
+        names = needs(node) if bodied and operation in bodied else inputs
         if not (tensors.issuperset(names) or all(name in tensors or name in outside for name in names)):
             break
-        before = len(tensors)
         tensors.update(outputs)
-        if len(tensors) - before < len(outputs) - outputs.count(""):  # one is made twice
-            break
     else:
-        if all(output.name in tensors or output.name in outside for output in graph.outputs):
+        made = list(chain.from_iterable([node.outputs for node in nodes]))
+        once = len(tensors) - before == len(made) - made.count("")
+        if once and all(output.name in tensors or output.name in outside for output in graph.outputs):
             return nodes
     return _mended(graph, outside, ready)
 
