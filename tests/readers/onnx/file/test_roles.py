@@ -118,4 +118,5 @@ def listed(nodes: list[onnx.NodeProto]) -> list[Node]:
 
 @pytest.mark.parametrize(("nodes", "expected"), NODES)
 def test_uses(nodes: list[onnx.NodeProto], expected: list[str]) -> None:
-    assert sorted(map(repr, uses(listed(nodes), ["w"]).get("w", []))) == sorted({repr(use) for use in taken(*expected)})
+    found = uses(graph := listed(nodes), ["w"], {node.operation for node in graph})
+    assert sorted(map(repr, found.get("w", []))) == sorted({repr(use) for use in taken(*expected)})
