@@ -12,9 +12,9 @@ from flopwise.graph import Layout
 from flopwise.operators import shape
 from flopwise.operators.shape import Call, Types
 from flopwise.operators.size import MisfitError, UnresolvedError
+from flopwise.readers.subgraphs.lowered import CHANNELS_FIRST, CHANNELS_FIRST_3D, Lowered
 from flopwise.readers.tensorflow.file import Constant, Node
 from flopwise.readers.tensorflow.inline import attribute
-from flopwise.readers.tflite.lower.lowered import CHANNELS_FIRST, CHANNELS_FIRST_3D, Lowered
 
 #: Axes of a kernel (height, width, inputs, outputs), and of a depthwise one (height, width, channels, 1), in the house.
 _KERNEL, _DEPTHWISE, _KERNEL_3D = (3, 2, 0, 1), (2, 3, 0, 1), (4, 3, 0, 1, 2)

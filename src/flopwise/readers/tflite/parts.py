@@ -5,12 +5,12 @@ Each is an operator after it that is fused to it (``Node.fused``), with a row of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
-from flopwise.readers.tflite.file.model import Tensor
+from flopwise.readers.subgraphs.lowered import Lowered, Part
+from flopwise.readers.subgraphs.tensors import Tensor
 from flopwise.readers.tflite.file.schema import ACTIVATIONS
-from flopwise.readers.tflite.lower.lowered import Application, Lowered
+from flopwise.readers.tflite.lower.lowered import Application
 from flopwise.readers.tflite.lower.table import ACTIVATION
 
 
@@ -39,17 +39,6 @@ _OTHERS = _codes(
 )
 
 _NARROW = frozenset({"int8", "uint8", "int16", "int4"})
-
-
-class Part(NamedTuple):
-    """A part of an operator."""
-
-    op: str
-    #: What it is called after its operator: "RELU6".
-    label: str
-    attrs: Mapping[str, Any]
-    #: Places among the operator's inputs of what it takes beside the operator's result.
-    takes: tuple[int, ...] = ()
 
 
 def parts(application: Application, lowered: Lowered) -> list[Part]:

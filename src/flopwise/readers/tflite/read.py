@@ -16,11 +16,12 @@ from flopwise.readers.options import TfliteOptions
 from flopwise.readers.source.location import naming
 from flopwise.readers.source.open import open_source, refuse_other_formats
 from flopwise.readers.source.source import Source
-from flopwise.readers.tflite.build import Builder
+from flopwise.readers.subgraphs.flows import FLOWS
+from flopwise.readers.subgraphs.program import Graph as Subgraph
+from flopwise.readers.subgraphs.program import LayoutPass
+from flopwise.readers.tflite.build import LiteBuilder
 from flopwise.readers.tflite.file.model import IDENTIFIER, Model, read_model
-from flopwise.readers.tflite.flows import FLOWS
-from flopwise.readers.tflite.program import Graph as Subgraph
-from flopwise.readers.tflite.program import LayoutPass, Programs
+from flopwise.readers.tflite.program import Programs
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.sizes.facts import Fact, Facts
 from flopwise.sizes.scope import Scope
@@ -140,7 +141,7 @@ def _graph(
     for one in opened:
         scope, changed, own = _sizes(one, specs, batch_size, trips)
         met |= own
-        builder = Builder(SourceStorage(source.later()), one.prefix)
+        builder = LiteBuilder(SourceStorage(source.later()), one.prefix)
         tensor = builder.main(one.program, scope)
         moved = [_moved(node, len(nodes)) for node in builder.nodes] if nodes else builder.nodes
         nodes += moved

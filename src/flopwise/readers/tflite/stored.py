@@ -10,7 +10,7 @@ from flopwise._limits import within_unpacking
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.graph.dtypes import BITS
-from flopwise.readers.tflite.file.model import Sparsity, Tensor
+from flopwise.readers.subgraphs.tensors import Sparsity, Tensor
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import in_memory, in_storage
 

@@ -1,17 +1,15 @@
-"""An operator of the file as one of the house."""
+"""An operator of TensorFlow Lite with its tensors, and the kinds of rules that lower it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from flopwise.graph import Layout
-from flopwise.operators.shape import Element, ShapeRule, ValueRule
-from flopwise.readers.tflite.file.model import Operator, Tensor
+from flopwise.operators.shape import Element
+from flopwise.readers.subgraphs.lowered import Lowered
+from flopwise.readers.subgraphs.tensors import Operator, Tensor
 
-#: Axes of an image, of a convolution's weights and of those of a depthwise one in the order of the house.
-CHANNELS_FIRST = (0, 3, 1, 2)
-CHANNELS_FIRST_3D = (0, 4, 1, 2, 3)
+#: Axes of a convolution's weights and of those of a depthwise one in the order of the house.
 OUTPUTS_FIRST = (0, 3, 1, 2)
 LAST_AXIS_FIRST = (3, 0, 1, 2)
 
@@ -35,22 +33,6 @@ class Application(NamedTuple):
         """The shape that the file states of an input; () where there is none."""
         tensor = self.inputs[place] if place < len(self.inputs) else None
         return () if tensor is None else tensor.shape
-
-
-class Lowered(NamedTuple):
-    """The operator of the house."""
-
-    op: str
-    #: Places among the file's inputs in the order of the house's signature; -1 for one that is left out. None: all.
-    inputs: tuple[int, ...] | None = None
-    attrs: Mapping[str, Any] = {}
-    layout: Layout | None = None
-    #: The rule of its results' shapes where it is not that of the house's row: settings come in another way.
-    shape: ShapeRule | None = None
-    #: That of their elements, where the rule for shapes is one of these.
-    value: ValueRule | None = None
-    #: Whether the file's inputs are those of its rule for shapes, and not those that ``inputs`` says.
-    as_in_file: bool = False
 
 
 #: How an operator is lowered.

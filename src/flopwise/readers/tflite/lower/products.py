@@ -7,15 +7,8 @@ from typing import Any
 from flopwise.graph import Layout
 from flopwise.operators import shape
 from flopwise.operators.size import UnresolvedError
-from flopwise.readers.tflite.lower.lowered import (
-    CHANNELS_FIRST,
-    CHANNELS_FIRST_3D,
-    LAST_AXIS_FIRST,
-    OUTPUTS_FIRST,
-    Application,
-    Lowered,
-    Rule,
-)
+from flopwise.readers.subgraphs.lowered import CHANNELS_FIRST, CHANNELS_FIRST_3D, Lowered
+from flopwise.readers.tflite.lower.lowered import LAST_AXIS_FIRST, OUTPUTS_FIRST, Application, Rule
 
 #: What padding is called in the house: all that is missing at the end, or none.
 _PADDING = ("SAME_UPPER", "VALID")

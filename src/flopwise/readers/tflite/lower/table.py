@@ -9,9 +9,10 @@ from flopwise.graph import Layout
 from flopwise.operators import shape
 from flopwise.operators.shape import ShapeRule
 from flopwise.operators.size import UnresolvedError
+from flopwise.readers.subgraphs.lowered import CHANNELS_FIRST, Lowered
 from flopwise.readers.tflite.file.schema import ACTIVATIONS, CUSTOM
 from flopwise.readers.tflite.lower import products
-from flopwise.readers.tflite.lower.lowered import CHANNELS_FIRST, Application, Lowered, Rule, fixed, same
+from flopwise.readers.tflite.lower.lowered import Application, Rule, fixed, same
 
 #: The fused activations as operators of the house.
 ACTIVATION: dict[str, Lowered] = {

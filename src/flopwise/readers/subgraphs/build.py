@@ -1,0 +1,178 @@
+"""The nodes and tensors of a graph from the subgraphs of a file and the facts about their tensors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from flopwise.graph import Body, Module, StoredTensor, Tensor
+from flopwise.graph import Node as GraphNode
+from flopwise.graph.names import FreshNames, primed
+from flopwise.operators.tables import row
+from flopwise.readers.subgraphs import tensors as file
+from flopwise.readers.subgraphs.lowered import Part
+from flopwise.readers.subgraphs.program import Graph, Node
+from flopwise.readers.weights.storage import SourceStorage
+from flopwise.sizes.scope import Scope
+
+#: The tensor of a name in the program; None for one that is left out.
+_Lookup = Callable[[str], "Tensor | None"]
+
+
+class Builder(ABC):
+    """Nodes and stored tensors, subgraph by subgraph."""
+
+    def __init__(self, storage: SourceStorage, prefix: str = "") -> None:
+        """
+        Args:
+            storage: the file.
+            prefix: what stands before all names.
+        """
+        self.storage, self.prefix = storage, prefix
+        self.nodes: list[GraphNode] = []
+        self.weights: dict[str, StoredTensor] = {}
+        self.names = FreshNames(form=primed)
+        self.node_names = FreshNames(form=primed)
+
+    def main(self, graph: Graph, scope: Scope) -> _Lookup:
+        """Take in the main graph; returns its tensors by their names in the program."""
+        tensors = _Tensors(self, graph, scope, self.prefix, {name.name for name in graph.inputs})
+        self._graph(graph, scope, tensors.__getitem__, (), "")
+        return tensors.__getitem__
+
+    def _graph(self, graph: Graph, scope: Scope, tensor: _Lookup, within: tuple[Body, ...], around: str) -> None:
+        for node in graph.nodes:
+            position = self._node(node, graph, scope, tensor, within, around)
+            inside = scope.inner.get(node.first_output, ()) if node.first_output else ()
+            for inner in inside:
+                body = Body(position, inner.part, inner.trips, inner.branch, inner.bound)
+                above = f"{around}{self.nodes[position].name}/{inner.part}/"
+                self._body(inner.graph, inner.scope, node, inner.part, tensor, (*within, body), above)
+
+    def _body(
+        self,
+        graph: Any,
+        scope: Scope,
+        node: Node,
+        part: str,
+        outside: _Lookup,
+        within: tuple[Body, ...],
+        above: str,
+    ) -> None:
+        """Take in a body; the inputs of one that runs once are the tensors outside."""
+        tensors = _Tensors(self, graph, scope, above)
+        if node.op != "Loop":
+            given = node.inputs[1:] if part.endswith("_branch") else node.inputs
+            tensors.update({own.name: outside(name) for own, name in zip(graph.inputs, given, strict=False)})
+        self._graph(graph, scope, tensors.__getitem__, within, above)
+
+    def _node(
+        self, node: Node, graph: Graph, scope: Scope, tensor: _Lookup, within: tuple[Body, ...], around: str
+    ) -> int:
+        """One operator and its parts; its position among the nodes."""
+        lowered, names = node.lowered, node.given
+        if lowered.inputs is not None:
+            names = tuple([names[place] if 0 <= place < len(names) else "" for place in lowered.inputs])
+        inputs, outputs = tuple(map(tensor, names)), tuple(map(tensor, node.outputs))
+        name = self.node_names.fresh(f"{around or self.prefix}{node.name}" if node.name else "")
+        attrs = dict(lowered.attrs)
+        if lowered.op == "Gemm" and inputs[0] is not None and inputs[1] is not None:
+            inputs = (_rows(inputs[0], inputs[1]), *inputs[1:])
+        more = self.parts(node, graph)
+        results = [*(self._before(outputs[0], part.label) for part in more), outputs[0]] if more else []
+        first = (results[0], *outputs[1:]) if results else outputs
+        origin, scopes = node.operator.custom or node.operator.op, _modules(name)
+        fault = scope.faults.get(node.first_output, "")
+        position = len(self.nodes)
+        self.nodes.append(
+            GraphNode(
+                lowered.op, name, inputs, first, attrs, scopes, origin, 0, within, (), fault, layout=lowered.layout
+            )
+        )
+        for place, part in enumerate(more):
+            beside = [tensor(node.given[taken]) for taken in part.takes]
+            self.nodes.append(
+                GraphNode(
+                    part.op,
+                    f"{name}/{part.label}",
+                    (results[place], *beside),
+                    (results[place + 1],),
+                    dict(part.attrs),
+                    scopes,
+                    f"{origin} ({part.label})",
+                    within=within,
+                    fused=True,
+                )
+            )
+        return position
+
+    def _before(self, result: Tensor | None, label: str) -> Tensor | None:
+        """The tensor that an operator hands on to a part of itself."""
+        return result and replace(result, name=self.names.fresh(f"{result.name}/before {label}"), kind="activation")
+
+    @abstractmethod
+    def stored(self, name: str, tensor: file.Tensor, kind: Any) -> Tensor:
+        """A stored tensor of the file; one that is there already is that one."""
+
+    def parts(self, node: Node, graph: Graph) -> list[Part]:
+        """What runs behind an operator and is fused to it, in order."""
+        return []
+
+
+class _Tensors(dict[str, "Tensor | None"]):
+    """The tensors of one subgraph by their names in the program, made when somebody asks for them."""
+
+    def __init__(
+        self, builder: Builder, graph: Graph, scope: Scope, prefix: str, inputs: frozenset[str] | set[str] = frozenset()
+    ) -> None:
+        super().__init__({"": None})
+        self._builder, self._graph, self._scope, self._prefix, self._inputs = builder, graph, scope, prefix, inputs
+        self._roles = roles(graph)
+
+    def __missing__(self, key: str) -> Tensor | None:
+        tensor, fact = self._graph.tensors[key], self._scope.tensors[key]
+        name = self._prefix + (tensor.name or f"tensor_{key.partition(':')[2]}")
+        if key in self._graph.initializers:
+            whole = tensor.dtype.startswith(("int", "uint", "bool")) and tensor.quantization is None
+            stored = self._builder.stored(name, tensor, "constant" if whole else self._roles.get(key, "constant"))
+        else:
+            kind: Any = "input" if key in self._inputs else "state" if tensor.variable else "activation"
+            dtype = None if tensor.dtype in ("resource", "variant") else tensor.dtype
+            shape = () if tensor.dtype in ("resource", "variant") else fact.extents
+            stored = Tensor(self._builder.names.fresh(name), shape, dtype, kind, fact.bound)
+        self[key] = stored
+        return stored
+
+
+def roles(graph: Graph) -> dict[str, str]:
+    """Kinds of the stored tensors of a subgraph: weights where an operator takes one, else constants."""
+    found: dict[str, str] = {}
+    for node in reversed(graph.nodes):
+        known = row(node.lowered.op)
+        names = node.inputs
+        if node.lowered.as_in_file and node.lowered.inputs is not None:
+            names = tuple([node.given[place] if 0 <= place < len(node.given) else "" for place in node.lowered.inputs])
+        for place, name in enumerate(names):
+            if known.carries in ("same", "broadcast", "moved") and place == 0 and node.outputs:
+                found.setdefault(name, found.get(node.outputs[0], "constant"))
+            elif known.inputs.input(place).role == "weight":
+                found[name] = "weight"
+            elif known.inputs.input(place).role == "statistic":
+                found.setdefault(name, "buffer")
+    return found
+
+
+def _rows(x: Tensor, weight: Tensor) -> Tensor:
+    """The input of a FULLY_CONNECTED as rows of as many elements as its weights take."""
+    if x.shape is None or weight.shape is None or len(weight.shape) != 2 or not weight.shape[1]:
+        return x
+    width = weight.shape[1]
+    return x if x.shape[-1:] == (width,) else replace(x, shape=(x.numel // width, width))
+
+
+def _modules(name: str) -> tuple[Module, ...]:
+    """The modules around an operator, by the path in its name; outermost first."""
+    steps = name.split("/")[:-1]
+    return tuple([Module(".".join(steps[: count + 1]), "") for count in range(len(steps)) if steps[count]])
