@@ -202,14 +202,17 @@ class _Tensors(dict[str, "Tensor | None"]):
         super().__init__({"": None})
         self._facts, self._kinds, self._first = shapes.tensors, stored.kinds, stored.first
         self._prefixes = (prefix, stored_prefix) if prefix or stored_prefix else None
-        self._plain = not self._first and self._prefixes is None
+        if self._prefixes is None and not self._first:  # as nearly all tensors are, which a loop makes soonest
+            self.update(
+                {
+                    key: Tensor(key, fact.extents, fact.dtype, "activation", fact.bound)
+                    for key, fact in self._facts.items()
+                    if key and fact.kind == "tensor" and key not in self._kinds
+                }
+            )
 
     def __missing__(self, key: str) -> Tensor | None:
-        fact = self._facts[key]
-        if self._plain and fact.kind == "tensor" and key not in self._kinds:  # as nearly all are
-            self[key] = tensor = Tensor(key, fact.extents, fact.dtype, "activation", fact.bound)
-            return tensor
-        kind, name = self._kinds.get(key, "activation"), key
+        fact, kind, name = self._facts[key], self._kinds.get(key, "activation"), key
         if key in self._first:
             name = self._first[key]
         elif self._prefixes is not None:
