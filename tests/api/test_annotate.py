@@ -78,3 +78,33 @@ def test_a_model_is_the_same_behind_it() -> None:
     with flopwise.annotate(model.eval()):
         marked = model(x)
     assert torch.equal(marked, model(x))
+
+
+def test_compiled_code_is_the_same_in_it() -> None:
+    """One graph without a break, also of what was compiled before, whose module is another one for the compiler."""
+    model, x = recording.Net().eval(), torch.randn(1, 3, 32, 32)
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    before = compiled(x)
+    with flopwise.annotate(model):
+        assert torch.equal(compiled(x), before)
+        torch._dynamo.reset()
+        assert torch.equal(torch.compile(model, backend="eager", fullgraph=True)(x), before)
+    torch._dynamo.reset()
+
+
+def test_ranges_are_those_of_nvtx_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranges: list[str] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda.nvtx, "mark", lambda name: None)
+    monkeypatch.setattr(torch.cuda.nvtx, "range_push", ranges.append)
+    monkeypatch.setattr(torch.cuda.nvtx, "range_pop", lambda: ranges.append("end"))
+    model = Alike()
+    with flopwise.annotate(model):
+        model(torch.zeros(2, 16))
+        with pytest.raises(RuntimeError):
+            model(torch.zeros(2, 5))
+    layers = [f"flopwise::layers.{place}" for place in (2, 0, 1, 2)]
+    assert ranges == [
+        *("flopwise::", *(name for layer in layers for name in (layer, "end")), "end"),
+        *("flopwise::", layers[0], "end", "end"),
+    ]

@@ -21,7 +21,8 @@ def annotate(model: nn.Module) -> AbstractContextManager[None]:
     """A context in which each call of a module of a model is a named range in traces: ``flopwise::layer1.0.conv1``.
 
     ``flopwise.trace`` then knows of every operator which module it ran in, also where shapes were not recorded or
-    layers are all alike. What is compiled runs without ranges.
+    layers are all alike. With a GPU the ranges are NVTX's as well, for Nsight Systems. Compiled code runs without
+    ranges, and is compiled as it is without them: a range within it would be a barrier that nothing is fused across.
 
     Args:
         model: a module of PyTorch; it is the same behind the ``with`` block.
@@ -69,12 +70,34 @@ def _in_range(forward: Callable[..., object], name: str) -> Callable[..., object
     import torch
     from torch.autograd.profiler import record_function
 
+    nvtx = torch.cuda.nvtx if _has_nvtx() else None
     # Much less than record_function, which calls an operator; PyTorch's compiler marks its own work with it.
     range_of = getattr(torch._C._profiler, "_RecordFunctionFast", record_function)
 
     @functools.wraps(forward)
     def call(*args: object, **kwargs: Any) -> Any:
-        with range_of(name):
+        if torch.compiler.is_compiling():  # a range would cut the program that is compiled in pieces
             return forward(*args, **kwargs)
+        if nvtx is not None:
+            nvtx.range_push(name)
+        try:
+            with range_of(name):
+                return forward(*args, **kwargs)
+        finally:
+            if nvtx is not None:
+                nvtx.range_pop()
 
     return call
+
+
+def _has_nvtx() -> bool:
+    """True where there is a GPU, and PyTorch can mark ranges for its tools."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return False
+    try:
+        torch.cuda.nvtx.mark(LABEL)
+    except RuntimeError:  # built without
+        return False
+    return True
