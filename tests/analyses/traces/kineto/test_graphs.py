@@ -109,6 +109,70 @@ def test_a_replay_has_the_times_of_the_operators_that_were_captured(trains: bool
     assert "captured beside it has just these" in " ".join(flopwise.trace(None, other, beside=capture).notes)
 
 
+class Fork(torch.nn.Module):  # type: ignore[misc,name-defined] # torch may be absent
+    """Two branches that run on streams of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.Conv2d(3, 8, 5, padding=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.one(x).relu() + self.other(x).relu()
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_graph_of_two_streams(named: bool, tmp_path: Path) -> None:
+    """Figures by hand. The second branch is through first: of kernels of one name a stream's are in its own order.
+
+    Where calls do not name their kernels, as on CUDA, nobody can say which of two streams comes first.
+    """
+    shapes = {"aten::conv2d": [[2, 3, 8, 8], [8, 3, 3, 3], [8]], "aten::relu": [[2, 8, 8, 8]]}
+    wide = [[2, 3, 8, 8], [8, 3, 5, 5], [8]]
+    ran = [
+        ("aten::conv2d", shapes["aten::conv2d"], "conv"),
+        ("aten::relu", shapes["aten::relu"], "relu"),
+        ("aten::conv2d", wide, "conv"),
+        ("aten::relu", shapes["aten::relu"], "relu"),
+        ("aten::add", [[2, 8, 8, 8]] * 2, "add"),
+    ]
+    captured: list[Event] = []
+    for number, (name, dims, kernel) in enumerate(ran):
+        operator = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 10 * number, "dur": 9}
+        values = ["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "1"] if name == "aten::conv2d" else [""] * len(dims)
+        dims = dims + [[]] * (len(values) - len(dims))
+        types = ["float" if size else "Scalar" for size in dims]
+        operator["args"] = {"Input Dims": dims, "Concrete Inputs": values, "Input type": types}
+        call = _call("hipLaunchKernel", 10 * number + 1, 100 + number, **({"kernel": kernel} if named else {}))
+        captured += [operator, call]
+    marks = [_call("hipStreamBeginCapture", -1, 1), _call("hipStreamEndCapture", 60, 2)]
+    capture = _write(tmp_path / "capture.json", [*captured, *marks])
+    replays = []
+    for number, start in enumerate((0, 1000)):
+        stream, kernels = (7, 20), []
+        for name, lane, first, last in (
+            ("conv", 0, 100, 160),
+            ("conv", 1, 110, 140),
+            ("relu", 1, 140, 155),
+            ("relu", 0, 160, 170),
+            ("add", 0, 170, 175),
+        ):
+            kernels.append(_kernel(name, start + first, last - first, 5 + number, stream[lane]))
+        replays += [_call("hipGraphLaunch", start, 5 + number), *kernels]
+    replay = _write(tmp_path / "replay.json", replays)
+    model = (Fork().eval(), (2, 3, 8, 8)) if named else (None, None)
+    trace = flopwise.trace(model[0], replay, model[1], beside=capture, step=0)
+    assert (trace.busy_ns, trace.wall_ns, trace.window_ns) == (120_000, 75_000, 1_000_000)
+    assert trace.covered_ns == 120_000 + 925_000
+    assert {moment.lane for moment in trace.timeline} == {"device 0, stream 7", "device 0, stream 20"}
+    if named:
+        times = {row.name: row.time_ns for row in trace.rows}
+        assert times == {"one": 60_000, "relu": 10_000, "other": 30_000, "relu:2": 15_000, "add": 5_000}
+        assert trace.remainder == {"gaps": 925_000}
+    else:
+        assert {row.name: row.time_ns for row in trace.rows} == {"conv": 90_000, "relu": 25_000, "add": 5_000}
+        assert "captured beside it has just these" in " ".join(trace.notes)
+
+
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no recorded traces")
 def test_a_served_language_model_whose_kernels_have_names_alone(tmp_path: Path) -> None:
     """vLLM's step of gpt-oss-20b on an MI300X, recorded by others: 421 kernels in one graph."""

@@ -7,9 +7,10 @@ also name their kernels. Without such a trace each kernel has its own name alone
 
 from __future__ import annotations
 
+import bisect
 import copy
 import re
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -107,20 +108,24 @@ def replay_of(launch: Launch, kernels: Sequence[Kernel], captures: Sequence[Capt
 def _order(calls: Sequence[str], kernels: Sequence[Kernel]) -> list[int] | None:
     """For each kernel the position of its call; None where they are not the same kernels.
 
-    Kernels of several streams may run in another order than they were captured in: of each name, in order.
+    Kernels of several streams may run in another order than they were captured in: of each name and stream, in order.
     """
     if len(calls) != len(kernels):
         return None
     if not all(calls):
         return list(range(len(calls))) if len({kernel.lane for kernel in kernels}) == 1 else None
-    places: defaultdict[str, deque[int]] = defaultdict(deque)
+    places: defaultdict[str, list[int]] = defaultdict(list)
     for place, name in enumerate(calls):
         places[name].append(place)
-    order = []
+    order: list[int] = []
+    last: dict[str, int] = {}
     for kernel in kernels:
-        if not places[kernel.name]:
+        left = places[kernel.name]
+        if not left:
             return None
-        order.append(places[kernel.name].popleft())
+        behind = bisect.bisect(left, last.get(kernel.lane, -1))
+        last[kernel.lane] = left.pop(behind if behind < len(left) else 0)
+        order.append(last[kernel.lane])
     return order
 
 
