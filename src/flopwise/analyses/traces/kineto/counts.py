@@ -145,10 +145,11 @@ def _parameters(function: Callable[..., Any]) -> tuple[int | None, tuple[str, ..
 def _argument(arguments: Arguments, place: int, shape: Any) -> Any:
     kind = arguments.types[place] if place < len(arguments.types) else ""
     text = arguments.values[place] if place < len(arguments.values) else ""
+    dtype = DTYPES.get(kind, "float32")
     if shape and isinstance(shape[0], tuple):
-        return [Tensor("", each, DTYPES.get(kind, "float32")) for each in shape]
+        return [Tensor(f"#{place}.{number}", each, dtype) for number, each in enumerate(shape)]
     if shape or kind in DTYPES:
-        return Tensor("", shape, DTYPES.get(kind, "float32"))
+        return Tensor(f"#{place}", shape, dtype)
     try:
         return ast.literal_eval(text) if text else None
     except (SyntaxError, ValueError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from typing import NamedTuple
 from flopwise.analyses.traces.kineto import names
 from flopwise.analyses.traces.kineto.graphs import Capture, Replay, replay_of
 from flopwise.analyses.traces.kineto.records import Kernel, Launch, Operator, Records
-from flopwise.analyses.traces.kineto.steps import Window
+from flopwise.analyses.traces.kineto.steps import Window, step_at
 from flopwise.analyses.traces.kineto.threads import Thread
 from flopwise.analyses.traces.land import Place, Step, Work
 
@@ -39,19 +38,20 @@ class Kernels:
         self.lost = 0
         #: Kernels of CUDA graphs that no capture tells the operators of.
         self.untold = 0
+        #: Time of kernels, and of those that are outside of all steps.
+        self.ns = self.outside_ns = 0
         for kernel in records.kernels:
             launch = records.launches.get(kernel.correlation) if kernel.correlation is not None else None
             self.lost += launch is None
-            step = self._step_at(kernel.start if launch is None else launch.start)
-            if step is not None:
+            step = step_at(windows, kernel.start if launch is None else launch.start)
+            self.ns += kernel.end - kernel.start
+            if step is None:
+                self.outside_ns += kernel.end - kernel.start
+            else:
                 self._steps[step].append((kernel, launch))
         self._number: int | None = None
         self._started: list[_Started] = []
         self._replays: list[Replay] = []
-
-    def _step_at(self, instant: int) -> int | None:
-        step = bisect.bisect_right(self._windows, instant, key=lambda window: window.start) - 1
-        return step if step >= 0 and instant < self._windows[step].end else None
 
     def replays(self, number: int) -> Sequence[Replay]:
         """The CUDA graphs that ran in a step, in the order in which they were started."""

@@ -149,6 +149,8 @@ def _notes(note: str, stride: int, records: Records, kernels: Kernels, captured:
         yield note
     if stride > 1:
         yield f"one of every {stride} steps is reported: there are many"
+    if 100 * kernels.outside_ns > kernels.ns:
+        yield f"{100 * kernels.outside_ns / kernels.ns:.1f} % of the kernels' time is outside of the steps"
     if not records.kernels and _hides_kernels(records):
         yield (
             "kernels of compiled code leave no event: torch._inductor.config.cpp.enable_kernel_profile = True, set"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,12 @@ class Window(NamedTuple):
     thread: str
     start: int
     end: int
+
+
+def step_at(windows: Sequence[Window], instant: int) -> int | None:
+    """The position of the step that an instant is in; None between steps."""
+    step = bisect.bisect_right(windows, instant, key=lambda window: window.start) - 1
+    return step if step >= 0 and instant < windows[step].end else None
 
 
 def windows_of(records: Records, threads: Mapping[str, Thread], rows: int | None) -> tuple[list[Window], str]:
