@@ -9,6 +9,7 @@ from pathlib import Path
 
 from advice import advice_page
 from engines import engines_page
+from listings import listings
 from measured import measured_page
 from pages import conventions_page, formats_page, gradients_page, json_page, operators_page
 from published import published_page, source_page
@@ -27,6 +28,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "measured.md": measured_page,
     "engines.md": engines_page,
     "advice.md": advice_page,
+    **listings(),
 }
 
 
@@ -37,6 +39,7 @@ def main() -> int:
             print(f"docs/reference/{name} is stale: run python docs/generate.py", file=sys.stderr)
         return int(bool(stale))
     for name in stale:
+        (HERE / name).parent.mkdir(exist_ok=True)
         (HERE / name).write_text(PAGES[name](), encoding="utf-8")
         print(f"wrote docs/reference/{name}")
     return 0

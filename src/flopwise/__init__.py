@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from flopwise.api.meter import Meter
     from flopwise.api.profile import profile
     from flopwise.api.read import read
+    from flopwise.api.schema import schema
     from flopwise.api.shapes import write_shapes
     from flopwise.api.sparsity import sparsity
     from flopwise.api.trace import compare_traces, trace

@@ -23,6 +23,7 @@ from tests.cli.view.served import served
 import flopwise
 from flopwise.cli import COMMANDS, cli, elsewhere
 from flopwise.cli.command import GROUPS, Command
+from flopwise.cli.places import Model
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,7 +103,7 @@ def test_examples_run(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, n
             pytest.importorskip(needed)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("FLOPWISE_STORE", str(folder / "store"))
-    if "torchvision.models" in example:  # a process of its own, whatever became of torchvision's extension in this one
+    if "torchvision:" in example:  # a process of its own, whatever became of torchvision's extension in this one
         line = [sys.executable, "-m", "flopwise", *name.split(), *shlex.split(example)]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
@@ -124,12 +125,21 @@ def test_examples_run(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, n
 
 def test_options_come_in_groups(run: Run) -> None:
     out = run("profile", "--help").out
-    titles = ["MODEL is one of:", "Inputs:", "What to count:", "What to show:", "Output:", "PyTorch:", "Caffe:"]
+    titles = ["Inputs:", "What to count:", "What to show:", "Output:", "PyTorch:", "Caffe:"]
     places = [out.index(f"\n{title}\n") for title in titles]
     assert places == sorted(places)
-    assert set(GROUPS) > {title.rstrip(":") for title in titles[1:]}
-    for kind in (".onnx", ".pt2", ".prototxt", ".gguf", ".safetensors", "torchvision.models:resnet50", "config.json"):
-        assert kind in out
+    assert set(GROUPS) > {title.rstrip(":") for title in titles}
+
+
+def test_the_forms_of_a_model_stand_in_one_place(run: Run) -> None:
+    out = run("--help").out
+    assert out.count("MODEL is one of:") == 1
+    for kind in (".onnx", ".pt2", ".prototxt", ".gguf", ".safetensors", "timm:resnet50", "config.json"):
+        assert kind in out.partition("MODEL is one of:")[2]
+    for name, command in _commands():
+        takes_models = any(isinstance(param.type, Model) for param in command.params)
+        told = " ".join(run(*name.split(), "--help").out.split())
+        assert told.count("'flopwise --help' lists all forms.") == takes_models, name
 
 
 def test_alone_it_prints_a_tour(run: Run) -> None:
@@ -200,9 +210,33 @@ def test_names_of_other_tools_are_not_in_the_help(run: Run) -> None:
         assert not any(word in out for word in (*elsewhere.COMMANDS, "dynamic", "model-path", "num-buckets"))
 
 
-def test_values_of_options_have_names_of_their_own(run: Run) -> None:
-    for name, _ in _commands():
-        assert not re.search(r"INTEGER|FLOAT|TEXT", run(*name.split(), "--help").out), name
+#: What the value of an option is called: a number or a name, a list of them, a pair, a place, or a word of its own.
+VALUES = re.compile(
+    r"(N|X|NAME|TYPE|PATTERN|CONDITION|SIZES|TIME|BYTES|URL|DIR|FILE|FILE\.py|MODEL|FILE\|N)"
+    r"|(N|NAME|CONDITION|RxC|N:M|NAME=N|NAME=VALUE),\.\.\."
+    r"|NAME=(N|VALUE)|INPUT=OUTPUT|WxH|\[NAME=\]PREFIX|NAME:DTYPE:SHAPE\[:DATA\]"
+    r"|\[[\w|-]+\]"
+)
+
+
+def test_values_of_options_have_names_of_one_kind() -> None:
+    for name, command in _commands():
+        context = click.Context(command, info_name=name)
+        for param in command.params:
+            if isinstance(param, click.Option) and not param.is_flag:
+                metavar = param.make_metavar(context)
+                assert VALUES.fullmatch(metavar), f"{name} {param.opts[-1]} {metavar}"
+            extra = param.get_help_extra(context) if isinstance(param, click.Option) else {}
+            assert "x" not in extra.get("range", ""), f"{name} {param.opts[-1]}"
+
+
+def test_help_fits_a_narrow_terminal(run: Run) -> None:
+    for name, command in _commands():
+        out = run(*name.split(), "--help").out
+        assert max(map(len, out.splitlines())) <= 80, name
+        lines = {line.strip() for line in out.splitlines()}
+        assert {f"flopwise {name} {example}".strip() for example in command.examples} <= lines, name
+        assert re.search(r"^  -h, --help ", out, re.MULTILINE), name
 
 
 def test_benanza_names_layers_in_its_way(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

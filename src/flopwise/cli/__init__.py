@@ -111,8 +111,12 @@ class _Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from flopwise.cli.command import model_forms
+
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+        with formatter.section("MODEL is one of"):
+            formatter.write_dl(model_forms())
         if installed := _installed_commands():
             with formatter.section("Commands of other packages"):
                 formatter.write_dl([(name, _about(name)) for name in installed])

@@ -29,7 +29,7 @@ class Choice(click.Choice[str]):
 VALUES = {
     **dict.fromkeys(("integer", "integer range"), "N"),
     **dict.fromkeys(("float", "float range"), "X"),
-    **dict.fromkeys(("text", "device", "convention"), "NAME"),
+    **dict.fromkeys(("text", "column", "device", "convention"), "NAME"),
 }
 
 
@@ -41,6 +41,13 @@ class Option(click.Option):
         self.group = group
         if self.metavar is None and not self.is_flag:
             self.metavar = VALUES.get(self.type.name)
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """What stands in brackets behind the help: the range of a number is said of its metavar."""
+        extra = super().get_help_extra(ctx)
+        if "range" in extra:
+            extra["range"] = extra["range"].replace("x", self.metavar or "x")
+        return extra
 
 
 class Group:
@@ -90,6 +97,31 @@ GROUPS = tuple(
     )
 )
 
+#: What the help of a command says of its MODEL; ``model_forms`` has all.
+MODEL = (
+    "A MODEL is a file, a URL, a directory, config.json, timm:resnet50 or package.module:callable; 'flopwise --help' "
+    "lists all forms."
+)
+
+
+def model_forms() -> list[tuple[str, str]]:
+    """The forms that MODEL may take, each with a line about it."""
+    from flopwise.readers.formats import FORMATS
+
+    graphs = sorted((f for f in FORMATS if f.has_graph), key=lambda f: f.name != "onnx")
+    files = [e for f in graphs for e in f.endings if e != "config.json"]
+    stored = [e for f in FORMATS if not f.has_graph for e in f.endings]
+    return [
+        ("model.onnx", f"a file or its URL: {', '.join(dict.fromkeys(files))}"),
+        ("models/", "a directory: every model in it"),
+        ("timm:resnet50", "a model of timm, torchvision or transformers by its name"),
+        ("my_net.py:make_model", "a callable that makes a PyTorch module; package.module:callable too"),
+        ("net.py:forward", "a function of JAX's, in a file that imports JAX; jax:net.py:forward too"),
+        ("keras.applications:ResNet50", "a callable that makes a Keras model; keras:file.py:callable too"),
+        ("config.json", "a language model: its configuration, its folder, or hf:org/name"),
+        ("model.safetensors", f"a file with weights alone: {', '.join(dict.fromkeys(stored))}"),
+    ]
+
 
 class Command(click.Command):
     """A command; ``examples`` are command lines that its help ends with."""
@@ -108,29 +140,9 @@ class Command(click.Command):
         """Write the command's help, and the forms that a model may take."""
         super().format_help_text(ctx, formatter)
         if any(isinstance(p.type, places.Model) for p in self.params):
-            from flopwise.readers.formats import FORMATS
-
-            graphs = sorted((f for f in FORMATS if f.has_graph), key=lambda f: f.name != "onnx")
-            files = [e for f in graphs for e in f.endings if e != "config.json"]
-            stored = [e for f in FORMATS if not f.has_graph for e in f.endings]
-            with formatter.section("MODEL is one of"):
-                formatter.write_dl(
-                    [
-                        ("model.onnx", f"a file or its URL: {', '.join(dict.fromkeys(files))}"),
-                        ("torchvision.models:resnet50", "a callable that makes a PyTorch module; file.py:callable too"),
-                        (
-                            "net.py:forward",
-                            "a function of JAX's, in a file that imports JAX; jax:net.py:forward too",
-                        ),
-                        (
-                            "keras.applications:ResNet50",
-                            "a callable that makes a Keras model; keras:file.py:callable too",
-                        ),
-                        ("config.json", "a language model: its configuration, its folder, or hf:org/name"),
-                        ("model.safetensors", f"a file with weights alone: {', '.join(dict.fromkeys(stored))}"),
-                        ("models/", "a directory: every model in it"),
-                    ]
-                )
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(MODEL)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options, group by group."""
@@ -140,7 +152,7 @@ class Command(click.Command):
             if record is not None and isinstance(param, click.Option):
                 groups.setdefault(getattr(param, "group", GROUPS[0]), []).append(record)
         help_option = groups[GROUPS[0]].pop()
-        groups["Output"].append(help_option)
+        groups["Output" if groups["Output"] else GROUPS[0]].append(help_option)
         for name, records in groups.items():
             if records:
                 with formatter.section(name):

@@ -121,7 +121,7 @@ _BATCHES = inputs(
     "-b",
     "--batch-size",
     "batch_sizes",
-    metavar="N[,N ...]",
+    metavar="N,...",
     callback=_batch_sizes,
     help="First dimension of the inputs; several sizes, such as 1,8,64, are shown side by side.",
 )
@@ -135,7 +135,7 @@ _DIM = _sizes("--dim", "dims", "VALUE", "Size of a symbolic dimension. Repeatabl
 _TRIP = _sizes("--trip", "trips", "N", "How often a loop runs, where the model does not say. Repeatable.")
 _ASSUME = onnx(
     "--assume",
-    metavar="NAME=N[,*=N]",
+    metavar="NAME=N,...",
     callback=_assumed,
     help="Sizes of dimensions that nothing else says, such as batch=1,*=64; * stands for all others.",
 )
@@ -151,7 +151,6 @@ _ONNX = all_of(
     _ASSUME,
     onnx(
         "--largest-graph",
-        metavar="MB",
         type=click.IntRange(1),
         callback=lambda ctx, param, value: None if value is None else value << 20,
         help="Megabytes that a graph may take without its weights; default: 512.",
@@ -207,7 +206,7 @@ _LANGUAGE = all_of(
     language(
         "--past",
         type=_Tokens(0),
-        metavar="P",
+        metavar="N",
         help="Tokens that are already in the state (cache); for ONNX exports, too.",
     ),
     language("--new", type=_Tokens(1), metavar="N", help="Tokens fed now; with --past: 1."),
@@ -321,7 +320,7 @@ def columns_of(choices: Name) -> Callable[[F], F]:
     """``--columns``, for the columns that a command has."""
     return shows(
         "--columns",
-        metavar="A,B,C",
+        metavar="NAME,...",
         type=choices,
         callback=names,
         help="Columns to show, such as name,macs,params; a wrong name lists them all.",
@@ -330,7 +329,7 @@ def columns_of(choices: Name) -> Callable[[F], F]:
 
 def sorting(**settings: Any) -> Callable[[F], F]:
     """``--sort``."""
-    return shows("--sort", metavar="COLUMN", help="Sort by a column, largest first.", **settings)
+    return shows("--sort", help="Sort by a column, largest first.", **settings)
 
 
 depth = shows("--depth", type=click.IntRange(0), help="With --by module: how many levels.")
@@ -402,7 +401,7 @@ def engine_level(command: F) -> F:
     """``--level`` as an engine's level of optimisation, in place of the level of a Caffe net."""
     options: list[Any] = command.__click_params__  # type: ignore[attr-defined] # click keeps options there
     options[:] = [param for param in options if param.name != "level"]
-    level = option("--level", metavar="LEVEL", help="The engine's optimisation: off, basic, extended, all (default).")
+    level = option("--level", help="The engine's optimisation: off, basic, extended, all (default).")
     return level(command)
 
 

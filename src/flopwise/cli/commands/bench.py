@@ -23,10 +23,10 @@ from flopwise.errors import InputError
 @click.argument("model", required=False, type=Model())
 @option("--engine", default="onnxruntime", show_default=True, help="The engine that runs MODEL.")
 @option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Its threads.")
-@option("--time", "seconds", type=click.FloatRange(0.1), metavar="S", help="Seconds of rounds at most; default: 30.")
+@option("--time", "seconds", type=click.FloatRange(0.1), help="Seconds of rounds at most; default: 30.")
 @option("--missing", is_flag=True, help="Measure only what the store lacks.")
 @option("--retry", is_flag=True, help="Run again what timed out, crashed or ran out of memory before.")
-@option("--only", metavar="OP", help="Measure only nodes of this operator.")
+@option("--only", help="Measure only nodes of this operator.")
 @options.store
 @option("--export", "exported", type=Written(), metavar="FILE", help="Write the store to FILE (.parquet, .json).")
 @option("--import", "imported", type=Read(), metavar="FILE", help="Add what --export wrote, here or elsewhere.")

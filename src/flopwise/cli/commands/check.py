@@ -26,7 +26,7 @@ from flopwise.errors import InputError
         "model.onnx --budget new.toml --update",
     ],
 )
-@click.argument("paths", metavar="MODEL ...", nargs=-1, required=True, type=Model())
+@click.argument("paths", metavar="MODEL...", nargs=-1, required=True, type=Model())
 @option("--budget", type=Read(), metavar="FILE", required=True, help="TOML file with the limits.")
 @option("--update", is_flag=True, help="Write the current figures into the budget; create it if there is none.")
 @options.shapes

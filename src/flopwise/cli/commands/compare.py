@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     cls=Command,
     examples=["a.onnx b.onnx", "a.onnx -b 1,8", 'a.onnx b.onnx --fail-on "macs>+1%,params>0" -o compare.html'],
 )
-@click.argument("paths", metavar="A [B ...]", nargs=-1, required=True, type=Model())
+@click.argument("paths", metavar="A [B]...", nargs=-1, required=True, type=Model())
 @option(
     "--fail-on",
-    metavar='"macs>+1%,params>0"',
-    help="Exit with 1 when a total differs from A's by that much, or is not known.",
+    metavar="CONDITION,...",
+    help="Exit with 1 when a total differs from A's by that much, or is not known: 'macs>+1%,params>0'.",
 )
 @options.shapes_in_batches
 @options.element_type
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 )
 @shows(
     "--columns",
-    metavar="A,B",
+    metavar="NAME,...",
     callback=options.names,
     help="Figures of operators and layers: count, macs, flops, params, weight_bytes, output_bytes ...",
 )

@@ -40,7 +40,7 @@ class _OperatorOrModel(Model):
     cls=Command,
     examples=[
         "Conv",
-        "torchvision.models:vit_b_16 -i 1x3x224x224 -c fvcore -c thop",
+        "torchvision:vit_b_16 -c fvcore -c thop",
         "model.onnx --all",
     ],
 )

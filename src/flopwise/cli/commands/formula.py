@@ -21,21 +21,21 @@ from flopwise.errors import InputError
     examples=[
         "model.onnx -i x:f32:N,3,H,W --by layer",
         'model.onnx -i x:f32:N,3,H,W --at "N=1,8 H=224 W=224"',
-        'model.onnx -i x:f32:N,3,H,W --solve "macs <= 1G for N" --at "H=224 W=224"',
+        'model.onnx -i x:f32:N,3,224,224 --solve "macs <= 1G for N"',
     ],
 )
 @options.model
 @option(
     "--at",
-    metavar='"NAME=VALUES ..."',
+    metavar="SIZES",
     multiple=True,
     help='Evaluate instead: "batch=1,2,4 seq=128:4096:128" gives a line for each combination. Repeatable.',
 )
 @option(
     "--solve",
-    metavar='"macs <= 10G for H"',
-    help="The largest size of a symbol within a budget, such as the largest batch in a memory: 'weight_bytes + "
-    "peak_activation_bytes <= 24G for N'; --at gives the sizes of the others.",
+    metavar="CONDITION",
+    help="The largest size of a symbol within a budget, such as 'macs <= 10G for H', or the largest batch in a memory: "
+    "'weight_bytes + peak_activation_bytes <= 24G for N'; --at gives the sizes of the others.",
 )
 @option(
     "--source",
@@ -56,14 +56,14 @@ from flopwise.errors import InputError
 )
 @shows(
     "--largest-at",
-    metavar='"NAME=VALUE ..."',
+    metavar="SIZES",
     help='Sizes, such as "N=1 H=224 W=224", at which the larger of two summands, and of two lines, stands first.',
 )
 @options.depth
 @options.top("Show the N most expensive lines; the rest becomes one line.")
 @shows(
     "--columns",
-    metavar="A,B,C",
+    metavar="NAME,...",
     callback=options.names,
     help="Figures to show: count, macs, flops, params, activations, output_bytes ...",
 )

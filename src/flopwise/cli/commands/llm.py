@@ -29,13 +29,20 @@ _LOGS = ("log", "metrics", "minutes")
 _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
 
 
+def _seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """A time as text in seconds."""
+    from flopwise.analyses.timing.utilisation import nanoseconds
+
+    return None if value is None else nanoseconds(value) / 1e9
+
+
 @click.command(
     "llm",
     cls=Command,
     examples=[
         "config.json --device 2xh100 --tp 2 --prompt 32768 -b 16",
         "config.json --train --fsdp 8 -b 8",
-        "pipeline/model_index.json --steps 28 --size 1024x1024 --device h100",
+        "pipeline/ --steps 28 --size 1024x1024 --device h100",
     ],
 )
 @click.argument("model", type=Read())
@@ -97,7 +104,13 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
     help="The part of a device's memory that an engine may use.",
 )
 @training("--train", is_flag=True, help="A training step instead: --prompt is the length of its sequences.")
-@training("--optimizer", default="adamw", show_default=True, help="sgd, momentum, adam or adamw.")
+@training(
+    "--optimizer",
+    type=Choice(["sgd", "momentum", "adam", "adamw"]),
+    default="adamw",
+    show_default=True,
+    help="Whose step and state are counted.",
+)
 @training(
     "--checkpointing",
     type=Choice(["none", "selective", "full"]),
@@ -107,7 +120,7 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
 )
 @training(
     "--lora",
-    metavar="SPEC",
+    metavar="NAME=VALUE,...",
     help="Train low-rank adapters alone: r=16,targets=q_proj,v_proj; with --weights nf4 beside a quantised base.",
 )
 @training(
@@ -115,7 +128,7 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
     metavar="FILE|N",
     help="Tokens of the documents that are packed into the sequences: a number, or a file of numbers.",
 )
-@training("--measured", type=float, metavar="SECONDS", help="Seconds of a step of a run on the device, for MFU.")
+@training("--measured", metavar="TIME", callback=_seconds, help="Time of a step of a run, such as 350ms, for MFU.")
 @training("--tokens-per-s", "rate", type=float, help="Tokens per second of a run on the device, for MFU.")
 @media("--image", metavar="WxH", help="Width and height of each image in pixels: 1024x1024.")
 @media("--images", type=int, default=1, show_default=True, help="Images of each sequence.")

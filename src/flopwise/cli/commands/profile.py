@@ -52,7 +52,7 @@ VIEWERS = {"--netron": "Netron", "--model-explorer": "Model Explorer"}
 @options.table
 @shows(
     "--only",
-    metavar="WORD",
+    metavar="PATTERN",
     multiple=True,
     help="Only layers of an operator, module or kind of work: attention, Conv, 'layer3.*'. Repeatable.",
 )

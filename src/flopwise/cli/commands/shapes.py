@@ -29,7 +29,7 @@ _WRITING = {"tensors": "--tensors", "no_weights": "--no-weights", "annotate": "-
 @options.model
 @option(
     "--tensors",
-    metavar="A,B",
+    metavar="NAME,...",
     multiple=True,
     help="With -o FILE.onnx: hidden tensors that become outputs. Repeatable; commas separate names.",
 )

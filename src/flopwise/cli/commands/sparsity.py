@@ -35,11 +35,11 @@ def _ranks(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     examples=["model.onnx", "model.onnx --block 1x4,4x1 --pattern 2:4", "model.onnx --by layer --top 10"],
 )
 @options.model
-@option("--block", "blocks", metavar="RxC[,...]", multiple=True, help="Count zero blocks of R rows and C columns.")
+@option("--block", "blocks", metavar="RxC,...", multiple=True, help="Count zero blocks of R rows and C columns.")
 @option(
     "--pattern",
     "patterns",
-    metavar="N:M[,...]",
+    metavar="N:M,...",
     multiple=True,
     help="Test N:M patterns along the reduction, such as 2:4.",
 )
@@ -66,7 +66,7 @@ def _ranks(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     show_default=True,
     help="How far the share of zero blocks may be below the share of zeros.",
 )
-@option("--ranks", metavar="A,B", callback=_ranks, help="Ranks of the tensors to search; default: all.")
+@option("--ranks", metavar="N,...", callback=_ranks, help="Ranks of the tensors to search; default: all.")
 @option("--strict", is_flag=True, help="Exit with 1 when the zeros of a weight or the MACs of a layer are unknown.")
 @options.by("tensor", "layer", help="One line for each weight or layer.")
 @options.top("Show the N weights or layers with the most zeros.")

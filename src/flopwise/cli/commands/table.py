@@ -32,7 +32,7 @@ def _units(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     cls=Command,
     examples=[
         "a.onnx b.onnx --unit macs=G --name A --name B",
-        "torchvision.models:resnet18 torchvision.models:vit_b_16 -i 1x3x224x224 -f latex",
+        "torchvision:resnet18 torchvision:vit_b_16 -f latex",
         "models/ -o table.md",
     ],
 )
@@ -43,7 +43,7 @@ def _units(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 @options.masked
 @shows(
     "--columns",
-    metavar="A,B,C",
+    metavar="NAME,...",
     callback=options.names,
     help="Columns: params, macs, flops, count, peak, weight_bytes and others.",
 )
@@ -56,7 +56,7 @@ def _units(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 @shows(
     "--unit",
     "units",
-    metavar="[COLUMN=]PREFIX",
+    metavar="[NAME=]PREFIX",
     multiple=True,
     callback=_units,
     help="k, M, G ... for all columns or one (macs=G); 1 for none.",

@@ -54,7 +54,11 @@ _READING = {"-b": "batch_size", "-i": "inputs", "--dim": "dims"}
 @option("--split", type=click.Choice(["macs"]), help="Divide segments' time by multiply-adds: an estimate.")
 @option("--what-if", is_flag=True, help="Also floors without gaps, copies, layout ... and what --try asks.")
 @options.tries("device=NAME: the step's kernels on another device, an estimate.")
-@option("--fail-on", metavar='"time>5%"', help="Of two traces: exit with 1 when OTHER takes so much more than TRACE.")
+@option(
+    "--fail-on",
+    metavar="CONDITION",
+    help="Of two traces: exit with 1 when OTHER takes more: 'time>5%'.",
+)
 @option(
     "--strict",
     is_flag=True,

@@ -14,7 +14,7 @@ from flopwise.cli.streams import emit, say
 
 
 @click.command("view", cls=Command, examples=["", "model.onnx", "old.onnx new.onnx --port 8000 --no-browser"])
-@click.argument("models", metavar="[MODEL ...]", nargs=-1, type=Model())
+@click.argument("models", metavar="[MODEL]...", nargs=-1, type=Model())
 @option("--port", type=click.IntRange(0, 65535), default=0, help="Port; default: any that is free.")
 @option("--no-browser", is_flag=True, help="Print the address of the page and open nothing.")
 def command(models: tuple[str, ...], port: int, no_browser: bool) -> int:

@@ -32,7 +32,7 @@ def command() -> None:
         "models/ -o zoo --dim batch=1",
     ],
 )
-@click.argument("sources", nargs=-1, required=True, type=Read())
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=Read())
 @option("-o", "--output", "folder", required=True, metavar="DIR", help="The data set: a folder, or a URL (s3://...).")
 @option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Worker processes.")
 @option(
@@ -42,15 +42,15 @@ def command() -> None:
     show_default=True,
     help="What runs the workers.",
 )
-@option("--address", metavar="ADDRESS", help="A running Ray or Dask cluster; default: start one on this machine.")
-@option("--time", "seconds", type=float, default=600, show_default=True, metavar="S", help="Seconds for each model.")
+@option("--address", metavar="URL", help="A running Ray or Dask cluster; default: start one on this machine.")
+@option("--time", "seconds", type=float, default=600, show_default=True, help="Seconds for each model.")
 @option("--memory", default="1 GiB", show_default=True, metavar="BYTES", help="Memory of each worker.")
 @options.sizes_of_many
 @option("--retry", is_flag=True, help="Try models that failed before again.")
 @option("--trust-code", is_flag=True, help="Let lists name callables, and programs in files run (TorchScript).")
 @option("--strict", is_flag=True, help="Exit with 1 when a model failed.")
 def build(sources: tuple[str, ...], folder: str, memory: str, strict: bool, **settings: Any) -> int:
-    """Profile the models of all SOURCES into Parquet files, a row for each model and for each layer.
+    """Profile the models of each SOURCE into Parquet files, a row for each model and for each layer.
 
     A SOURCE is a directory, a glob, a file that lists models (.txt: one in a line, with its -i and --arg), a catalogue
     (torchvision:*, timm:resnet*, transformers:*), or a model. What is in DIR already is kept; an interrupted build goes
@@ -77,7 +77,7 @@ def build(sources: tuple[str, ...], folder: str, memory: str, strict: bool, **se
     "query",
     cls=Command,
     examples=[
-        'zoo "SELECT name, macs FROM models ORDER BY macs DESC LIMIT 10"',
+        'zoo "SELECT name, macs FROM models ORDER BY macs DESC"',
         'zoo "FROM unique_layers LIMIT 20"',
         'zoo "FROM chains WHERE length = 3" -f csv',
     ],

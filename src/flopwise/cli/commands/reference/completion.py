@@ -16,9 +16,9 @@ LINES = {
 
 
 @click.command("completion", cls=Command, examples=["bash", "zsh", "fish"])
-@click.argument("shell", type=Choice(list(LINES)))
+@click.argument("shell", metavar="SHELL", type=Choice(list(LINES)))
 def command(shell: str) -> int:
-    """The script that lets a SHELL complete commands, options, conventions, columns, formats and devices.
+    """The script that lets a SHELL (bash, zsh or fish) complete commands, options and names.
 
     \b
     bash (4.4 or newer), in ~/.bashrc:  eval "$(flopwise completion bash)"
