@@ -5,6 +5,7 @@
 
 The runtime is that of the npm package and is not kept in the repository. click comes from this environment, and so do
 sympy and mpmath where they are there; NumPy's build for the browser is given with --numpy, or its tabs are left out.
+Where node is installed, the runtime compiles the archives once, here, so that no browser has to.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import hashlib
 import importlib.util
 import json
 import shutil
+import subprocess
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +29,31 @@ RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.
 
 #: Archive -> the packages of this environment in it: the first is loaded at once, others with the tabs that need them.
 ARCHIVES = {"flopwise": ("flopwise", "click"), "sympy": ("sympy", "mpmath")}
+
+#: Compiles archives with the runtime, for node: the folder of the runtime, then the archives, each written anew. An
+#: error of the page is one line, so that the columns of each instruction, a third of all bytes, stay out.
+COMPILE = """
+import fs from "fs";
+const [runtime, ...archives] = process.argv.slice(1);
+const { loadPyodide } = await import(`file://${runtime}/pyodide.mjs`);
+const python = await loadPyodide({ env: { HOME: "/", PYTHONNODEBUGRANGES: "1" } });
+for (const archive of archives) {
+  python.FS.writeFile("/archive.zip", fs.readFileSync(archive));
+  python.runPython(`
+import compileall, pathlib, py_compile, shutil, warnings, zipfile
+warnings.simplefilter("ignore")
+shutil.rmtree("/unpacked", ignore_errors=True)
+zipfile.ZipFile("/archive.zip").extractall("/unpacked")
+unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+compileall.compile_dir("/unpacked", quiet=2, legacy=True, invalidation_mode=unchecked)
+with zipfile.ZipFile("/archive.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+    for path in sorted(pathlib.Path("/unpacked").rglob("*")):
+        if path.is_file() and not path.with_suffix(".pyc").exists() or path.suffix == ".pyc":
+            archive.write(path, path.relative_to("/unpacked"))
+`);
+  fs.writeFileSync(archive, python.FS.readFile("/archive.zip"));
+}
+"""
 
 
 def main() -> None:
@@ -47,6 +74,10 @@ def build(pyodide: Path, folder: Path, numpy: Path | None = None) -> None:
         *RUNTIME,
         *(f"{name}.zip" for name, packages in ARCHIVES.items() if packed(folder / f"{name}.zip", packages)),
     ]
+    if node := shutil.which("node"):
+        archives = [str((folder / name).resolve()) for name in names if name not in RUNTIME and name.endswith(".zip")]
+        line = [node, "--input-type=module", "-e", COMPILE, str(pyodide.resolve()), *archives]
+        subprocess.run(line, check=True)
     if numpy is not None:
         shutil.copyfile(numpy, folder / "numpy.zip")
         names.append("numpy.zip")
