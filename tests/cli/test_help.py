@@ -24,6 +24,7 @@ import flopwise
 from flopwise.cli import COMMANDS, cli, elsewhere
 from flopwise.cli.command import GROUPS, Command
 from flopwise.cli.places import Model
+from flopwise.readers.formats import FORMATS
 
 ROOT = Path(__file__).parents[2]
 
@@ -134,8 +135,8 @@ def test_options_come_in_groups(run: Run) -> None:
 def test_the_forms_of_a_model_stand_in_one_place(run: Run) -> None:
     out = run("--help").out
     assert out.count("MODEL is one of:") == 1
-    for kind in (".onnx", ".pt2", ".prototxt", ".gguf", ".safetensors", "timm:resnet50", "config.json"):
-        assert kind in out.partition("MODEL is one of:")[2]
+    endings = {ending for format in FORMATS for ending in format.endings} | {"timm:resnet50", "hf:org/name"}
+    assert endings <= {word.rstrip(",") for word in out.partition("MODEL is one of:")[2].split()}
     for name, command in _commands():
         takes_models = any(isinstance(param.type, Model) for param in command.params)
         told = " ".join(run(*name.split(), "--help").out.split())

@@ -84,6 +84,21 @@ flopwise completion bash completes names.
 """
 
 
+#: Form of a MODEL -> a line about it, for help; a test holds the endings against the table of formats.
+MODELS: dict[str, str] = {
+    "model.onnx": "a file or its URL: .onnx, .gguf, .tflite, .lite, .task, .xml, .keras, .h5, .hdf5, .pb, .pt2, .ts, "
+    ".torchscript, .prototxt, .caffemodel, .caffemodel.h5",
+    "models/": "a directory: every model in it",
+    "timm:resnet50": "a model of timm, torchvision or transformers by its name",
+    "my_net.py:make_model": "a callable that makes a PyTorch module; package.module:callable too",
+    "net.py:forward": "a function of JAX's, in a file that imports JAX; jax:net.py:forward too",
+    "keras.applications:ResNet50": "a callable that makes a Keras model; keras:file.py:callable too",
+    "config.json": "a language model: its configuration, its folder, or hf:org/name",
+    "model.safetensors": "a file with weights alone: .safetensors, .safetensors.index.json, .bin, .bin.index.json, "
+    ".gguf, .npz, .npy, .pt, .pth, .ckpt",
+}
+
+
 #: The limits with their defaults, for help.
 _DEFAULTS = ", ".join(f"{name}={default:.15g}" for name, default in _limits.Limits._field_defaults.items())
 
@@ -111,12 +126,10 @@ class _Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from flopwise.cli.command import model_forms
-
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
         with formatter.section("MODEL is one of"):
-            formatter.write_dl(model_forms())
+            formatter.write_dl(list(MODELS.items()))
         if installed := _installed_commands():
             with formatter.section("Commands of other packages"):
                 formatter.write_dl([(name, _about(name)) for name in installed])

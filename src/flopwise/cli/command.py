@@ -97,30 +97,11 @@ GROUPS = tuple(
     )
 )
 
-#: What the help of a command says of its MODEL; ``model_forms`` has all.
+#: What the help of a command says of its MODEL; that of ``flopwise`` has all forms.
 MODEL = (
     "A MODEL is a file, a URL, a directory, config.json, timm:resnet50 or package.module:callable; 'flopwise --help' "
     "lists all forms."
 )
-
-
-def model_forms() -> list[tuple[str, str]]:
-    """The forms that MODEL may take, each with a line about it."""
-    from flopwise.readers.formats import FORMATS
-
-    graphs = sorted((f for f in FORMATS if f.has_graph), key=lambda f: f.name != "onnx")
-    files = [e for f in graphs for e in f.endings if e != "config.json"]
-    stored = [e for f in FORMATS if not f.has_graph for e in f.endings]
-    return [
-        ("model.onnx", f"a file or its URL: {', '.join(dict.fromkeys(files))}"),
-        ("models/", "a directory: every model in it"),
-        ("timm:resnet50", "a model of timm, torchvision or transformers by its name"),
-        ("my_net.py:make_model", "a callable that makes a PyTorch module; package.module:callable too"),
-        ("net.py:forward", "a function of JAX's, in a file that imports JAX; jax:net.py:forward too"),
-        ("keras.applications:ResNet50", "a callable that makes a Keras model; keras:file.py:callable too"),
-        ("config.json", "a language model: its configuration, its folder, or hf:org/name"),
-        ("model.safetensors", f"a file with weights alone: {', '.join(dict.fromkeys(stored))}"),
-    ]
 
 
 class Command(click.Command):
