@@ -154,7 +154,9 @@ def _subject(
     """The model as it is, with what is known of the device that it runs on."""
     device = None if place is None else place.device
     unpadded = _unpadded(model, inputs, counted, progress, counting)
-    return Subject(counted, unit_of(device, None), None if device is None else device.multiprocessors, unpadded)
+    if device is None:
+        return Subject(counted, unpadded=unpadded)
+    return Subject(counted, unit_of(device, None), device.multiprocessors, unpadded, device.kind)
 
 
 def _unpadded(

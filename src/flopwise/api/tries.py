@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.timing.bound import WhatIf
 from flopwise.analyses.timing.engines import Options, known_version
+from flopwise.analyses.timing.quantized import quantized, saved_ns
 from flopwise.analyses.timing.turns import Way, in_turns
-from flopwise.analyses.timing.whatif import QUANTIZED, QUANTIZED_OPS, Try, estimate, roofline_ns
+from flopwise.analyses.timing.whatif import Try, estimate, roofline_ns
 from flopwise.api.profile import profile
 from flopwise.api.runnable import check_runnable, file_of
 from flopwise.errors import InputError, ModelError
@@ -39,8 +39,8 @@ def tried(
 ) -> tuple[list[WhatIf], list[str]]:
     """Times with each change, run in turns with the model as it is, and notes on changes that cannot be run.
 
-    Other batches and types are estimated, too, by the rooflines of the rows. The time of another batch is that of as
-    many items as there are now.
+    Other batches are estimated, too, by the rooflines of the rows, and int8 by one product of each size that runs here
+    alone. The time of another batch is that of as many items as there are now.
 
     Args:
         model: what was read.
@@ -52,7 +52,7 @@ def tried(
         progress: called with the name of each step.
 
     Raises:
-        InputError: no engine runs the model, none is installed, or the device has no figure for a type.
+        InputError: no engine runs the model, or none is installed.
         ModelError: the model cannot be read with a batch, or the engine refuses it as it is.
     """
     check_runnable(model)
@@ -75,13 +75,14 @@ def tried(
             except (InputError, ModelError) as error:
                 notes.append(f"{each.change}={each.value} is not measured: {error}")
                 base = _alone(now)
-            if each.change in ("batch", "dtype"):
-                dtype = each.value if each.change == "dtype" else None
-                if dtype is not None and device.flops(dtype) is None:
-                    raise InputError(f"try dtype={dtype}: {device.name} has no figure for it")
-                changed = roofline_ns(other, device, options.threads, dtype)
-                ratio = items * changed / roofline_ns(counted, device, options.threads)
-                found.append(estimate(each.change, what, ratio * base, base))
+            if each.change == "batch":
+                changed = items * roofline_ns(other, device, options.threads)
+                found.append(
+                    estimate("batch", what, base * changed / roofline_ns(counted, device, options.threads), base)
+                )
+            elif each.change == "dtype":
+                progress("running products of each size alone")
+                found.append(estimate("dtype", what, max(0.0, base - saved_ns(counted, options)), base))
     return found, notes
 
 
@@ -152,10 +153,8 @@ def _way(
         path = opened.enter_context(file_of(model, other, _keywords(reading), progress))
         content = resized(path, _shapes(other))
         return now._replace(model=content, shapes=_shapes(other), folder=os.path.dirname(os.path.abspath(path)))
-    if each.value != QUANTIZED:
-        raise InputError(f"onnxruntime quantises to {QUANTIZED} alone")
     folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="flopwise-"))
-    return now._replace(model=_quantized(now.model, os.path.join(folder, "quantized.onnx")))
+    return now._replace(model=quantized(now.model, os.path.join(folder, "quantized.onnx")))
 
 
 def channels_last(path: str, shapes: Mapping[str, Sequence[int]]) -> tuple[bytes, dict[str, Sequence[int]]]:
@@ -213,24 +212,3 @@ def _content(model: onnx.ModelProto) -> bytes:
         return bytes(model.SerializeToString())
     except ValueError as error:  # protobuf's, of 2 GB and more
         raise ModelError(f"too large to be rewritten: {error}") from error
-
-
-def _quantized(path: str, output: str) -> str:
-    """The path of the model with products of int8, whose factors onnxruntime quantises while it runs.
-
-    Raises:
-        InputError: onnxruntime's quantisation fails.
-    """
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    from flopwise.analyses.timing.engines.onnxruntime_nodes import one_line
-
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        quantize_dynamic(path, output, op_types_to_quantize=[*QUANTIZED_OPS], weight_type=QuantType.QInt8)
-    except Exception as error:  # whatever it meets in the model
-        raise InputError(f"onnxruntime cannot quantise it: {one_line(error)}") from error
-    finally:
-        logging.disable(before)
-    return output

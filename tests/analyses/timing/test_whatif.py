@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import tempfile
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.bound import Other
 from flopwise.analyses.timing.engines import Options
 from flopwise.analyses.timing.engines.onnxruntime import Runtime
-from flopwise.analyses.timing.turns import in_turns
+from flopwise.analyses.timing.quantized import saved_ns
+from flopwise.analyses.timing.turns import Way, in_turns
 from flopwise.analyses.timing.whatif import trials, tries_of, what_ifs
 from flopwise.api.tries import BLOCKS, channels_last, resized
 from flopwise.report.commands.bound.report import bound_report
@@ -78,6 +80,7 @@ def test_json() -> None:
         ("layout=chwn", "unknown layout"),
         ("threads=0", "at least 1"),
         ("batch", "batch"),
+        ("dtype=float16", "int8 alone"),
     ],
 )
 def test_what_cannot_be_tried(text: str, words: str) -> None:
@@ -88,7 +91,8 @@ def test_what_cannot_be_tried(text: str, words: str) -> None:
 def test_what_is_tried_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime")
     monkeypatch.setattr("flopwise.api.tries.in_turns", functools.partial(in_turns, seconds=0.0))
-    tries = ["level=off", "threads=2", "layout=nchw", "layout=nhwc", "batch=4", "dtype=int8", "dtype=float16"]
+    monkeypatch.setattr("flopwise.analyses.timing.quantized.SECONDS", 0.0)
+    tries = ["level=off", "threads=2", "layout=nchw", "layout=nhwc", "batch=4", "dtype=int8"]
     tried = flopwise.bound(ROOT / "examples" / "tiny_resnet.onnx", threads=1, tries=tries)
     kinds = [(way.what, way.kind) for way in tried.tried]
     assert kinds == [
@@ -100,12 +104,10 @@ def test_what_is_tried_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
         ("batch 4, time of 1", "estimate"),
         ("dtype int8", "measured"),
         ("dtype int8", "estimate"),
-        ("dtype float16", "estimate"),
     ]
     for way in tried.tried:
         assert way.base_ns > 0 < way.ns
         assert (way.low_ns is not None and way.low_ns < way.ns) == (way.kind == "estimate")
-    assert any("float16 is not measured" in note for note in tried.notes)
 
 
 def test_other_sizes_in_a_file_give_the_rows_of_each_item() -> None:
@@ -155,3 +157,19 @@ def test_the_guide_prints_the_ranges_of_the_trials(change: str) -> None:
 def test_what_runs_here_is_refused_for_other_devices() -> None:
     with pytest.raises(flopwise.InputError, match="leave --device out"):
         flopwise.bound(ROOT / "examples" / "tiny_resnet.onnx", device="h100", tries=["level=off"])
+
+
+def test_products_alone_are_those_with_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight products of the block, two of which have no weights; two in a type take half of the time each."""
+    block = flopwise.profile(ROOT / "examples" / "transformer_block.onnx", "hidden_states:f32:1x128x40")
+    sizes: list[tuple[int, ...]] = []
+
+    def halved(ways: Sequence[Way], seconds: float) -> list[float]:
+        graph = flopwise.read(ways[0].model).nodes[0]
+        sizes.append((*graph.input(0).dims, graph.output().dims[-1]))
+        return [1000.0, 500.0]
+
+    monkeypatch.setattr("flopwise.analyses.timing.quantized.in_turns", halved)
+    pytest.importorskip("onnxruntime")
+    assert saved_ns(block, Options()) == 6 * 500
+    assert sorted(sizes) == [(128, 40, 40), (128, 40, 160), (128, 160, 40)]

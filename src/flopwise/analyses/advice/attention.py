@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from flopwise.analyses.advice.subject import Subject, chain
+from flopwise.analyses.advice.subject import Subject, argument, chain
 from flopwise.errors import ModelError
 from flopwise.graph import Node, Tensor
 from flopwise.memory.attention import Unfused
 from flopwise.operators.tables import row
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array: TypeAlias = NDArray[Any]
 
 #: What is added to a masked score is less than this.
 MASKED = -1e4
@@ -18,29 +23,57 @@ def pairs_used(subject: Subject, attention: Unfused) -> int:
     """Pairs that its mask leaves; all of them where no mask is known."""
     if attention.left is not None:
         return attention.left
-    share = _masked_share(subject, subject.nodes[attention.scores[0]].output())
-    return attention.pairs - round(share * attention.pairs)
+    flags = masked_pairs(subject, attention)
+    return attention.pairs if flags is None else attention.pairs - round(float(flags.mean()) * attention.pairs)
 
 
-def _masked_share(subject: Subject, scores: Tensor) -> float:
-    """The share of pairs that stored masks between the scores and their Softmax take out; 0.0 where none is stored."""
+def is_causal(flags: Array) -> bool:
+    """True where exactly the keys behind each query are masked."""
+    import numpy as np
+
+    queries, keys = flags.shape[-2:]
+    return bool((flags == ~np.tri(queries, keys, keys - queries, dtype=bool)).all())
+
+
+def masked_pairs(subject: Subject, attention: Unfused) -> Array | None:
+    """Which pairs a stored mask between the scores and their Softmax takes out; None where none is stored."""
+    scores = subject.nodes[attention.scores[0]].output()
     positions, _ = chain(subject, scores, lambda node, _: row(node.op).in_place)
     for position in positions:
         node = subject.nodes[position]
         for number, tensor in enumerate(node.inputs):
-            stored = None if tensor is None else subject.graph.weights.get(tensor.name)
-            if stored is not None and len(stored.shape) > 1:
-                try:
-                    return _share(node, number, stored.array())
-                except ModelError:  # elements outside, or none at all
-                    return 0.0
-    return 0.0
+            mask = None if tensor is None else _elements(subject, tensor)
+            if mask is not None and mask.ndim > 1:
+                return _flags(node, number, mask)
+    return None
 
 
-def _share(node: Node, number: int, mask: Any) -> float:
-    """The share of a mask that takes scores out, by the operator that it is an input of."""
+def _elements(subject: Subject, tensor: Tensor) -> Array | None:
+    """The elements of a stored mask, or of what is cut out of one, negated or compared; None for others."""
+    stored = subject.graph.weights.get(tensor.name)
+    if stored is not None:
+        try:
+            return stored.array()
+        except ModelError:  # elements outside, or none at all
+            return None
+    maker = subject.maker(tensor)
+    if maker is None or maker[0] not in subject.folding.positions or not maker[1].known_inputs:
+        return None
+    node, elements = maker[1], _elements(subject, maker[1].known_inputs[0])
+    if elements is None:
+        return None
+    if node.op in ("Not", "BitwiseNot") and elements.dtype == bool:
+        return ~elements
+    if node.op == "Equal" and isinstance(number := argument(node, "other"), int | float):
+        return elements == number
+    if node.origin == "aten.getitem" and isinstance(cut := argument(node, "arg1"), tuple):
+        return elements[cut] if all(isinstance(part, slice) for part in cut) else None
+    return None
+
+
+def _flags(node: Node, number: int, mask: Array) -> Array | None:
+    """The pairs that a mask takes out, by the operator that it is an input of."""
     if node.op == "Where" and number == 0:
-        other = node.input(2)
-        masks_true = other.resolved and other.numel > 1
-        return float(mask.mean() if masks_true else 1 - mask.mean())
-    return float((mask <= MASKED).mean()) if node.op == "Add" and mask.dtype.kind == "f" else 0.0
+        masks_true = not node.has_input(2) or (node.input(2).resolved and node.input(2).numel > 1)
+        return mask if masks_true else ~mask
+    return mask <= MASKED if node.op == "Add" and mask.dtype.kind == "f" else None

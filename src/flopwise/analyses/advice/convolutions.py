@@ -69,12 +69,13 @@ def convolution(
         name: of the operator; its result and its weights are named after it.
         channels: of the result.
         kernel: height and width.
-        grid: height and width of the result; strides and padding follow.
+        grid: height and width of the result; the least strides and padding follow.
         groups: of channels.
         result: the tensor that it makes; None for a new one.
     """
     batch, taken, height, width = (int(extent) for extent in source.dims)
-    strides = [max(1, -(-height // grid[0])), max(1, -(-width // grid[1]))]
+    both = zip(grid, kernel, (height, width), strict=True)
+    strides = [max(1, -(-(e - k) // (g - 1))) if g > 1 else max(1, e) for g, k, e in both]
     pads = [max(0, (g - 1) * s + k - e) for g, s, k, e in zip(grid, strides, kernel, (height, width), strict=True)]
     weight = Tensor(f"{name}.weight", (channels, taken // groups, *kernel), source.dtype, "weight")
     made = result or Tensor(f"{name}.result", (batch, channels, *grid), source.dtype)

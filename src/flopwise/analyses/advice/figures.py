@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flopwise.analyses.timing.bound import BoundRow, bound_row
-from flopwise.analyses.timing.quantities import Work, works
+from flopwise.analyses.timing.quantities import Work, as_stored, works
 from flopwise.analyses.training.step import train
 from flopwise.conventions import get
 from flopwise.graph import STORED, Graph, Node, Tensor
@@ -27,8 +27,9 @@ class Place:
     threads: int | None = None
 
     def row(self, name: str, op: str, work: Work) -> BoundRow:
-        """The least time of some work."""
-        return bound_row(name, op, work, self.device, self.threads)
+        """The time of some work by its roofline: on a CPU without faster types that its engines use on demand alone."""
+        stated = as_stored(work) if self.device.kind == "cpu" else work
+        return bound_row(name, op, stated, self.device, self.threads)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,8 @@ class Rule:
     applies: Callable[[Roof], bool] = everywhere
     #: Whether it is asked about the graph that an engine executes, where there is one; None: for the same result.
     executed: bool | None = None
-    #: A change in PyTorch's words, for who wrote the model there; None where there is nothing to write.
+    #: A change in PyTorch's words, "NEW in place of OLD" or new modules, for who wrote the model there; "" where
+    #: this one has none, None where there is nothing to write.
     code: Callable[[Change], str] | None = None
     #: Whether it holds for a training step, too: weights change, and all positions and statistics count.
     trained: bool = True

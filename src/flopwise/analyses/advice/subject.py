@@ -32,6 +32,12 @@ def bare(op: str) -> str:
     return {"FusedConv": "Conv", "FusedMatMul": "MatMul", "FusedGemm": "Gemm"}.get(op, op)
 
 
+def argument(node: Node, name: str, default: object = None) -> object:
+    """An argument of an operator of a program that is no tensor of its graph, such as a dimension or a number."""
+    value: object = (node.attrs.get("args") or {}).get(name, default)
+    return value
+
+
 class Subject:
     """The main graph of a model; what runs in bodies of control flow is left alone."""
 
@@ -41,10 +47,13 @@ class Subject:
         unit: Unit | None = None,
         multiprocessors: int | None = None,
         unpadded: Profile | None = None,
+        processor: str | None = None,
     ) -> None:
         self.profile = profile
         #: The same model without tokens that are padding; None where there are none, or nobody knows.
         self.unpadded = unpadded
+        #: "cpu", "gpu" ...; None where no device is named.
+        self.processor = processor
         #: Multiprocessors of the GPU; None where nobody knows, or there is none.
         self.multiprocessors = multiprocessors
         #: What channels are padded to; None where nobody knows.

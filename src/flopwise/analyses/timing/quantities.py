@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from flopwise.analyses.timing.device import arithmetic
 from flopwise.analyses.timing.tiles import Product, product_of
 from flopwise.graph import STORED, Graph, Node, Tensor
+from flopwise.graph.dtypes import is_float
 from flopwise.memory.traffic import picked_bytes, traffic
 from flopwise.operators.folding import Folding, fold
 from flopwise.operators.tables import row
@@ -54,6 +55,12 @@ class Work:
     def arithmetic(self) -> tuple[str, ...]:
         """The types in which products may be computed."""
         return arithmetic(self.dtypes) if self.computed is None else (self.computed,)
+
+
+def as_stored(work: Work) -> Work:
+    """The work with products of floating-point numbers in the type that they are stored in, as engines on CPUs do."""
+    own = work.dtypes[0]
+    return replace(work, computed=own) if work.macs and is_float(own) else work
 
 
 class Movement(NamedTuple):

@@ -10,7 +10,6 @@ import functools
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,10 +17,10 @@ from flopwise.analyses.timing.bound import Bound, BoundRow, WhatIf, bound_row
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.timing.engine import with_workers
 from flopwise.analyses.timing.engines import LEVELS
-from flopwise.analyses.timing.quantities import Work, works
+from flopwise.analyses.timing.quantities import as_stored, works
+from flopwise.analyses.timing.quantized import DTYPE as QUANTIZED
 from flopwise.errors import InputError, did_you_mean
-from flopwise.graph import STORED, Node
-from flopwise.graph.dtypes import BITS, canonical, is_float
+from flopwise.graph.dtypes import canonical
 from flopwise.operators.tables import row as operator
 
 if TYPE_CHECKING:
@@ -76,9 +75,6 @@ def notes_on(changes: Sequence[str]) -> tuple[str, ...]:
 #: Layouts that are tried: no blocks of channels, and images that are given with their channels last.
 LAYOUTS = ("nchw", "nhwc")
 
-#: The element type that onnxruntime quantises products with weights to while it runs, and their operators.
-QUANTIZED, QUANTIZED_OPS = "int8", ("MatMul", "Gemm")
-
 
 class Try(NamedTuple):
     """A change that the user asks about, such as level=off."""
@@ -112,36 +108,27 @@ def tries_of(texts: Sequence[str], changes: Sequence[str]) -> list[Try]:
             raise InputError(f"try {text!r}: unknown level; choose {', '.join(LEVELS)}")
         if change == "layout" and value not in LAYOUTS:
             raise InputError(f"try {text!r}: unknown layout; choose {', '.join(LAYOUTS)}")
+        if change == "dtype" and canonical(value) != QUANTIZED:
+            raise InputError(
+                f"try {text!r}: beside the model's own type onnxruntime multiplies in {QUANTIZED} alone; "
+                f"a floor is bound --dtype {value}"
+            )
         if change in ("threads", "batch") and not (value.isdecimal() and 0 < int(value) < 1 << 30):
             raise InputError(f"try {text!r}: give a whole number of at least 1")
         tries.append(Try(change, canonical(value) if change == "dtype" else value))
     return tries
 
 
-def roofline_ns(profile: Profile, device: Device, threads: int | None, dtype: str | None = None) -> float:
+def roofline_ns(profile: Profile, device: Device, threads: int | None) -> float:
     """The rooflines of all rows added up, products computed in the type that they are stored in.
 
     Args:
         profile: the model.
         device: the device.
         threads: cores in use; None means all.
-        dtype: a type that products of floating-point numbers, with what they read and write, have instead; of int8
-            those that onnxruntime quantises by itself.
     """
-    each = zip(profile.rows, works(profile), strict=True)
-    rows = (bound_row("", "", _in(row.node, work, dtype), device, threads) for row, work in each)
+    rows = (bound_row("", "", as_stored(work), device, threads) for work in works(profile))
     return sum(row.roofline_ns or 0.0 for row in rows)
-
-
-def _in(node: Node, work: Work, dtype: str | None) -> Work:
-    own = work.dtypes[0]
-    if not work.macs or not is_float(own):
-        return work
-    dense = node.op in QUANTIZED_OPS and any(t.kind in STORED for t in node.known_inputs)
-    if dtype is None or (dtype == QUANTIZED and not dense):
-        return replace(work, computed=own)
-    nbytes = None if work.nbytes is None else work.nbytes * BITS.get(dtype, 32) // (BITS.get(own) or 32)
-    return replace(work, computed=dtype, nbytes=nbytes)
 
 
 def what_ifs(bound: Bound, workers: int = 2) -> list[WhatIf]:

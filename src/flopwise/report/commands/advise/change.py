@@ -38,8 +38,8 @@ def change_report(advice: Advice, number: int) -> Report:
     signed = [*(("-", node) for node in chosen.gone), *(("+", node) for node in after)]
     notes = [f"{old} = {new}" for old, new in same.items()]
     rule = chosen.rule
-    if chosen.change is not None and isinstance(rule, Rule) and rule.code is not None:
-        notes.append(f"in PyTorch: {rule.code(chosen.change)}")
+    code = rule.code(chosen.change) if chosen.change is not None and isinstance(rule, Rule) and rule.code else ""
+    notes += [f"in PyTorch: {code}"] if code else []
 
     def sheet(format: Format, look: Look) -> Sheet:
         lines = [Line((sign, node.op, look.text(node.name), *map(look.text, _ends(node)))) for sign, node in signed]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from flopwise.analyses.advice.convolutions import convolution, convolutions
+from flopwise.analyses.advice.convolutions import as_modules, convolution, convolutions
 from flopwise.analyses.advice.rule import Change, Rule
 from flopwise.analyses.advice.subject import Subject
 from flopwise.graph import Tensor
@@ -53,4 +53,5 @@ RULE = Rule(
     source="arithmetic on the unit; on onnxruntime 1.31 56 channels took 1.35 of the time per product",
     find=find,
     applies=applies,
+    code=as_modules,
 )

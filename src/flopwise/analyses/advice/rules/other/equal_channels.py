@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from flopwise.analyses.advice.convolutions import Convolution, convolution, convolutions
+from flopwise.analyses.advice.convolutions import Convolution, as_modules, convolution, convolutions
 from flopwise.analyses.advice.rule import Change, Rule
 from flopwise.analyses.advice.subject import Subject, bare
 from flopwise.graph import Tensor
@@ -72,4 +72,5 @@ RULE = Rule(
     source="Ma et al., ShuffleNet V2, 2018, guideline G1 and table 1; does not hold on a CPU that arithmetic binds",
     find=find,
     applies=applies,
+    code=as_modules,
 )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from flopwise.analyses.advice.convolutions import convolution, convolutions
+from flopwise.analyses.advice.convolutions import as_modules, convolution, convolutions
 from flopwise.analyses.advice.rule import Change, Rule
 from flopwise.analyses.advice.subject import Subject
 from flopwise.graph import Tensor
@@ -43,4 +43,5 @@ RULE = Rule(
     source="Ma et al., ShuffleNet V2, 2018, guideline G2 and table 2",
     find=find,
     applies=applies,
+    code=as_modules,
 )

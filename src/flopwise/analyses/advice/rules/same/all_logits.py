@@ -59,6 +59,6 @@ RULE = Rule(
     exactness="same",
     source="arithmetic: of generation; training and perplexity need all positions. transformers: logits_to_keep",
     find=find,
-    code=lambda change: "head(hidden[:, -1:])",
+    code=lambda change: "head(hidden[:, -1:]) in place of head(hidden)[:, -1:]",
     trained=False,
 )

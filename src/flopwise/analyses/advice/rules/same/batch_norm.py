@@ -50,12 +50,22 @@ def _folded(product: Node, norm: Node, read: Callable[[str], Any]) -> dict[str, 
     return {f"{name}.weight": kernel.astype(scale.dtype), f"{name}.bias": ((bias - mean) * factor + shift)}
 
 
+def _code(change: Change) -> str:
+    """The convolution that does both; "" where PyTorch's own function does not know its kind."""
+    product = change.after[0]
+    transposed = bare(product.op) == "ConvTranspose"
+    if transposed and int(product.attrs.get("group") or 1) > 1:
+        return ""
+    more = ", transpose=True" if transposed else ""
+    return f"torch.nn.utils.fusion.fuse_conv_bn_eval(conv, bn{more}) in place of nn.Sequential(conv, bn)"
+
+
 RULE = Rule(
     name="batch-norm",
     about="Fold a batch normalisation into the weights of the convolution before it.",
     exactness="same",
     source="arithmetic, up to rounding; onnxruntime does it from level basic on, PyTorch without a compiler never",
     find=find,
-    code=lambda change: "torch.nn.utils.fusion.fuse_conv_bn_eval(conv, bn)",
+    code=_code,
     trained=False,
 )

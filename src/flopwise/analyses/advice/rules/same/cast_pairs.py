@@ -27,10 +27,20 @@ def find(subject: Subject) -> Iterator[Change]:
         yield Change((position, *moved, last[0]), text, after, same)
 
 
+def _code(change: Change) -> str:
+    """The moves alone, if any, in PyTorch."""
+    return (
+        "moved(x) in place of moved(x.to(other)).to(x.dtype)"
+        if change.after
+        else "x in place of x.to(other).to(x.dtype)"
+    )
+
+
 RULE = Rule(
     name="cast-pairs",
     about="Leave out conversions of element types that are taken back.",
     exactness="same",
     source="arithmetic: equal up to the rounding of the type between, exact where that is the wider one",
     find=find,
+    code=_code,
 )

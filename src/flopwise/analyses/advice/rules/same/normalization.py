@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from flopwise.analyses.advice.rule import Change, Rule
-from flopwise.analyses.advice.subject import Subject
+from flopwise.analyses.advice.subject import Subject, argument
 from flopwise.graph import Node, Tensor
+from flopwise.graph.dtypes import is_float
 
 
 class _Statistics(NamedTuple):
@@ -20,12 +21,12 @@ class _Statistics(NamedTuple):
 
 def find(subject: Subject) -> Iterator[Change]:
     """(x - mean) / sqrt(mean((x - mean)²) + ε) along the last axis, with weight and bias behind it; or without mean."""
-    for position, node in subject.live("Sqrt"):
+    for position, node in subject.live("Sqrt", "aten::rsqrt"):
         statistics = _statistics(subject, node)
         taker = subject.only_taker(node.output())
         if statistics is None or taker is None:
             continue
-        divided = _divided(subject, statistics.squared, node.output(), taker)
+        divided = _divided(subject, statistics.squared, node, taker)
         if divided is None:
             continue
         quotient, more = divided
@@ -35,39 +36,61 @@ def find(subject: Subject) -> Iterator[Change]:
 def _statistics(subject: Subject, root: Node) -> _Statistics | None:
     """Tensor below a square root: the mean of squares over the last axis, and an epsilon."""
     added = subject.maker(root.input(0))
-    if added is None or added[1].op != "Add":
+    if added is None or added[1].op != "Add" or argument(added[1], "alpha", 1) != 1:
         return None
-    for one, other in (added[1].inputs, added[1].inputs[::-1]):
-        epsilon, mean = subject.setting(other), subject.maker(one)
-        if epsilon is None or len(epsilon) != 1 or mean is None or not _is_mean(subject, mean[1]):
+    for one in added[1].known_inputs:
+        epsilon, mean = _other_number(subject, added[1], one), subject.maker(one)
+        if epsilon is None or mean is None or not _is_mean(subject, mean[1]):
             continue
         square = subject.maker(mean[1].input(0))
         if square is None:
             return None
-        node = square[1]
-        twice = node.op == "Mul" and node.has_input(1) and node.input(0).name == node.input(1).name
-        if twice or (node.op == "Pow" and subject.setting(node.input(1)) == [2.0]):
-            return _Statistics(node.input(0), epsilon[0], (square[0], mean[0], added[0]))
+        if _squares(subject, square[1]):
+            return _Statistics(square[1].input(0), epsilon, (square[0], mean[0], added[0]))
     return None
 
 
+def _other_number(subject: Subject, node: Node, tensor: Tensor) -> float | None:
+    """The number that an operator of two factors takes beside a tensor; None where it takes another tensor."""
+    others = [t for t in node.known_inputs if t.name != tensor.name]
+    if others:
+        elements = subject.setting(others[0])
+        return elements[0] if elements is not None and len(elements) == 1 else None
+    numbers = [argument(node, key) for key in ("input", "other")]
+    return next((float(n) for n in numbers if isinstance(n, int | float)), None)
+
+
+def _squares(subject: Subject, node: Node) -> bool:
+    """True for x², x·x and a power of 2."""
+    twice = node.op == "Mul" and node.has_input(1) and node.input(0).name == node.input(1).name
+    power = node.op == "Pow" and node.has_input(1) and subject.setting(node.input(1)) == [2.0]
+    return twice or power or node.op == "aten::square"
+
+
 def _is_mean(subject: Subject, node: Node) -> bool:
-    """True for the mean over the last axis."""
-    if node.op != "ReduceMean":
+    """True for the mean over the last axis, which is kept."""
+    if node.op != "ReduceMean" or len(node.output().dims) != len(node.input(0).dims):
         return False
     rank = len(node.input(0).dims)
     axes = node.attrs.get("axes") or (subject.setting(node.input(1)) if node.has_input(1) else None)
-    return axes is not None and [int(axis) % rank for axis in axes] == [rank - 1]
+    if axes is None:
+        dim = argument(node, "dim", argument(node, "arg1"))
+        axes = [dim] if isinstance(dim, int) else dim
+    return isinstance(axes, Sequence) and [int(axis) % rank for axis in axes] == [rank - 1]
 
 
 def _divided(
-    subject: Subject, tensor: Tensor, root: Tensor, taker: tuple[int, Node]
+    subject: Subject, tensor: Tensor, root: Node, taker: tuple[int, Node]
 ) -> tuple[Tensor, tuple[int, ...]] | None:
     """The tensor divided by its root, and the positions of the operators that do it."""
     position, node = taker
-    if node.op == "Div" and node.input(0).name == tensor.name and node.input(1).name == root.name:
+    names = [t.name for t in node.known_inputs]
+    if root.op == "aten::rsqrt":
+        return (node.output(), (position,)) if node.op == "Mul" and tensor.name in names else None
+    if node.op == "Div" and names == [tensor.name, root.output().name]:
         return node.output(), (position,)
-    one = node.op == "Reciprocal" or (node.op == "Div" and subject.setting(node.input(0)) == [1.0])
+    by_one = subject.setting(node.input(0)) == [1.0] or argument(node, "input") == 1.0
+    one = node.op == "Reciprocal" or (node.op == "Div" and by_one)
     product = subject.only_taker(node.output()) if one else None
     if product is None or product[1].op != "Mul" or tensor.name not in {t.name for t in product[1].known_inputs}:
         return None
@@ -81,16 +104,21 @@ def _changes(subject: Subject, statistics: _Statistics, quotient: Tensor, divide
         return
     source, before = centred
     centring = bool(before)
+    source, quotient, casts = _narrowed(subject, source, quotient)
     factors, behind, end = _scaling(subject, quotient, source, ("Mul", "Add") if centring else ("Mul",))
-    positions = [*statistics.positions, *divided, *before, *behind]
+    positions = [*statistics.positions, *divided, *before, *casts, *behind]
     last = [p for p in positions if end.name in {t.name for t in subject.nodes[p].known_outputs}]
     if not factors or not all(p in last or subject.is_private(p, positions) for p in positions):
         return
     op = "LayerNormalization" if centring else "RMSNormalization"
+    of_program = subject.graph.format == "torch"
+    if of_program and not centring and subject.processor == "cpu":  # where PyTorch takes as many passes by itself
+        return
     attributes = {"axis": -1, "epsilon": statistics.epsilon}
     version = 17 if centring else 23  # of the operator set that has it
     after = Node(op, f"{end.name}.norm", (source, *factors), (end,), attributes, version=version)
     text = f"{len(positions)} passes over {source.numel:,} elements, in place of one {op}"
+    text += " on a GPU" if of_program and not centring and subject.processor is None else ""
     yield Change(tuple(sorted(positions)), text, (after,))
 
 
@@ -100,12 +128,26 @@ def _centring(subject: Subject, squared: Tensor) -> tuple[Tensor, tuple[int, ...
     None where the mean of another tensor is taken off.
     """
     centred = subject.maker(squared)
-    if centred is None or centred[1].op != "Sub":
+    if centred is None or centred[1].op != "Sub" or not centred[1].has_input(1):
         return squared, ()
     mean, source = subject.maker(centred[1].input(1)), centred[1].input(0)
     if mean is None or not _is_mean(subject, mean[1]):
         return squared, ()
     return (source, (mean[0], centred[0])) if mean[1].input(0).name == source.name else None
+
+
+def _narrowed(subject: Subject, source: Tensor, quotient: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+    """The tensor before it was widened, the quotient after it is narrowed again, and the positions of both Casts.
+
+    As they are, with (), where they are not widened.
+    """
+    wider, narrower = subject.maker(source), subject.only_taker(quotient)
+    if wider is None or narrower is None or wider[1].op != "Cast" or narrower[1].op != "Cast":
+        return source, quotient, ()
+    before, after = wider[1].input(0), narrower[1].output()
+    if before.dtype != after.dtype or not is_float(before.dtype):
+        return source, quotient, ()
+    return before, after, (wider[0], narrower[0])
 
 
 def _scaling(
@@ -139,7 +181,8 @@ RULE = Rule(
     name="normalization",
     about="Use one LayerNormalization or RMSNormalization for the operators that spell it out.",
     exactness="same",
-    source="arithmetic, up to rounding; onnxruntime fuses the spellings that it knows at level extended",
+    source="arithmetic, up to rounding; onnxruntime fuses the spellings that it knows at level extended; of PyTorch "
+    "2.13's own, LayerNorm is one kernel, RMSNorm on GPUs alone",
     find=find,
     code=_code,
 )

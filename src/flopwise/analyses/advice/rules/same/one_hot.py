@@ -53,11 +53,17 @@ def _is_zero_one(subject: Subject, node: Node) -> bool:
     return values == [0.0, 1.0] and axis in (-1, len(node.output().dims) - 1)
 
 
+def _code(change: Change) -> str:
+    """Rows by their number in PyTorch."""
+    matrix = change.after[0].input(0)
+    return f"F.embedding(indices, matrix) in place of F.one_hot(indices, {matrix.dims[0]}).to(matrix.dtype) @ matrix"
+
+
 RULE = Rule(
     name="one-hot",
     about="Pick rows of a matrix by their number (Gather), in place of multiplying it by one-hot vectors.",
     exactness="same",
     source="arithmetic: equal for indices within the range (a Gather refuses others, a OneHot gives zeros)",
     find=find,
-    code=lambda change: "F.embedding(indices, matrix)",
+    code=_code,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flopwise.analyses.advice.rule import Change, Rule
-from flopwise.analyses.advice.subject import Subject
+from flopwise.analyses.advice.subject import Subject, argument
 from flopwise.graph import Node, Tensor
 
 
@@ -15,11 +15,10 @@ def find(subject: Subject) -> Iterator[Change]:
         if node.attrs.get("axis", 0) != 0 or not node.output().resolved:
             continue
         taker, indices = subject.only_taker(node.output()), node.input(1)
-        if taker is None or taker[1].op != "Slice" or not taker[1].has_input(3) or not taker[1].output().resolved:
+        if taker is None or taker[1].op != "Slice" or not taker[1].output().resolved:
             continue
         end, rank = taker[1].output(), len(indices.dims)
-        axes = subject.setting(taker[1].input(3))
-        if axes is None or not all(0 <= axis < rank for axis in axes):
+        if not _cuts_rows(subject, taker[1], rank):
             continue
         rest = taker[1].inputs[1:]
         cut = Tensor(f"{indices.name}.{end.name}", end.dims[:rank], indices.dtype)
@@ -31,11 +30,20 @@ def find(subject: Subject) -> Iterator[Change]:
         yield Change((position, taker[0]), text, after)
 
 
+def _cuts_rows(subject: Subject, cut: Node, rank: int) -> bool:
+    """True where a Slice cuts along axes of the indices alone, which come first."""
+    parts = argument(cut, "arg1")
+    if cut.origin == "aten.getitem" and isinstance(parts, tuple):
+        return len(parts) <= rank and all(isinstance(part, slice) for part in parts)
+    axes = subject.setting(cut.input(3)) if cut.has_input(3) else None
+    return axes is not None and all(0 <= axis < rank for axis in axes)
+
+
 RULE = Rule(
     name="oversized-gather",
     about="Cut off indices before rows are picked by them, not rows behind.",
     exactness="same",
     source="arithmetic",
     find=find,
-    code=lambda change: "F.embedding(indices[...], matrix) in place of F.embedding(indices, matrix)[...]",
+    code=lambda change: "F.embedding(cut(indices), matrix) in place of cut(F.embedding(indices, matrix))",
 )

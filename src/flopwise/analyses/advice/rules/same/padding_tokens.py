@@ -25,4 +25,5 @@ RULE = Rule(
     exactness="same",
     source="arithmetic: what is masked reaches no token that counts",
     find=find,
+    code=lambda change: "{name: tensor[:, mask.any(0)] for name, tensor in batch.items()} in place of batch",
 )

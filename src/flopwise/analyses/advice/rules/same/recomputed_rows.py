@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flopwise.analyses.advice.rule import Change, Rule
-from flopwise.analyses.advice.subject import Subject, bare, replaced
+from flopwise.analyses.advice.subject import Subject, argument, bare, replaced
 from flopwise.graph import Node, Tensor
 
 
@@ -27,8 +27,13 @@ def find(subject: Subject) -> Iterator[Change]:
 
 def _joins_rows(node: Node) -> bool:
     """True for a Concat along another axis than the last one."""
-    rank = len(node.output().dims)
-    return node.op == "Concat" and int(node.attrs.get("axis", rank - 1)) % rank != rank - 1
+    return node.op == "Concat" and _axis(node) != len(node.output().dims) - 1
+
+
+def _axis(node: Node) -> int:
+    """The axis of a Concat, which a program leaves out for the first one."""
+    axis = node.attrs.get("axis", argument(node, "dim", argument(node, "arg1", 0)))
+    return int(axis) % len(node.output().dims)
 
 
 def _change(subject: Subject, position: int, joined: tuple[int, Node], earlier: dict[str, tuple[int, Node]]) -> Change:
@@ -58,11 +63,17 @@ def _names(earlier: dict[str, tuple[int, Node]]) -> str:
     return ", ".join(dict.fromkeys(node.name or bare(node.op) for _, node in earlier.values()))
 
 
+def _code(change: Change) -> str:
+    """The product of the new rows alone in PyTorch, for two parts."""
+    axis = _axis(change.after[-1])
+    return f"torch.cat((old, new @ weight), {axis}) in place of torch.cat((rows, new), {axis}) @ weight"
+
+
 RULE = Rule(
     name="recomputed-rows",
     about="Keep products of rows by weights, such as keys of earlier tokens, in place of computing them again.",
     exactness="same",
     source="arithmetic: each row of a product depends on its own row alone",
     find=find,
-    code=lambda change: "torch.cat((old, new @ weight), dim) in place of torch.cat((rows, new), dim) @ weight",
+    code=_code,
 )

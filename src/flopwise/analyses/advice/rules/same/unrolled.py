@@ -53,5 +53,5 @@ RULE = Rule(
     exactness="same",
     source="arithmetic: the weights are read once; cuDNN and onnxruntime's recurrent operators do so",
     find=find,
-    code=lambda change: "(x @ weight).unbind(dim) before the loop, or nn.LSTM, nn.GRU, nn.RNN",
+    code=lambda change: "(x @ weight).unbind(dim) in place of [part @ weight for part in x.unbind(dim)]",
 )

@@ -68,5 +68,5 @@ RULE = Rule(
     exactness="same",
     source="arithmetic: weights of interpolation sum up to one, so that the two change places; up to rounding",
     find=find,
-    code=lambda change: "F.interpolate(conv(x), ...) in place of conv(F.interpolate(x, ...))",
+    code=lambda change: "resized(conv(x)) in place of conv(resized(x))",
 )
