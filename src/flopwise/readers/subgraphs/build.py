@@ -10,10 +10,10 @@ from typing import Any
 from flopwise.graph import Body, Module, StoredTensor, Tensor
 from flopwise.graph import Node as GraphNode
 from flopwise.graph.names import FreshNames, primed
-from flopwise.operators.tables import row
 from flopwise.readers.subgraphs import tensors as file
 from flopwise.readers.subgraphs.lowered import Part
 from flopwise.readers.subgraphs.program import Graph, Node
+from flopwise.readers.subgraphs.roles import roles
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.sizes.scope import Scope
 
@@ -135,8 +135,7 @@ class _Tensors(dict[str, "Tensor | None"]):
         tensor, fact = self._graph.tensors[key], self._scope.tensors[key]
         name = self._prefix + (tensor.name or f"tensor_{key.partition(':')[2]}")
         if key in self._graph.initializers:
-            whole = tensor.dtype.startswith(("int", "uint", "bool")) and tensor.quantization is None
-            stored = self._builder.stored(name, tensor, "constant" if whole else self._roles.get(key, "constant"))
+            stored = self._builder.stored(name, tensor, self._roles[key])
         else:
             kind: Any = "input" if key in self._inputs else "state" if tensor.variable else "activation"
             dtype = None if tensor.dtype in ("resource", "variant") else tensor.dtype
@@ -144,24 +143,6 @@ class _Tensors(dict[str, "Tensor | None"]):
             stored = Tensor(self._builder.names.fresh(name), shape, dtype, kind, fact.bound)
         self[key] = stored
         return stored
-
-
-def roles(graph: Graph) -> dict[str, str]:
-    """Kinds of the stored tensors of a subgraph: weights where an operator takes one, else constants."""
-    found: dict[str, str] = {}
-    for node in reversed(graph.nodes):
-        known = row(node.lowered.op)
-        names = node.inputs
-        if node.lowered.as_in_file and node.lowered.inputs is not None:
-            names = tuple([node.given[place] if 0 <= place < len(node.given) else "" for place in node.lowered.inputs])
-        for place, name in enumerate(names):
-            if known.carries in ("same", "broadcast", "moved") and place == 0 and node.outputs:
-                found.setdefault(name, found.get(node.outputs[0], "constant"))
-            elif known.inputs.input(place).role == "weight":
-                found[name] = "weight"
-            elif known.inputs.input(place).role == "statistic":
-                found.setdefault(name, "buffer")
-    return found
 
 
 def _rows(x: Tensor, weight: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ def uses(nodes: Sequence[Node], stored: Iterable[str], operations: Collection[Op
     requantisation of a MatMulInteger as Cast and Mul.
     """
     kinds = {(operation.domain, operation.op) for operation in operations}
-    rows = {kind: _row(*kind) for kind in kinds}
+    rows = {kind: row_of(*kind) for kind in kinds}
     by_place = {kind: _UsesByPlace(rows[kind]) for kind in kinds}
     own_uses = {operation: by_place[operation.domain, operation.op] for operation in operations}
     same = {operation for operation in operations if rows[operation.domain, operation.op].carries in _SAME_DATA}
@@ -121,7 +121,7 @@ def operations_of(operations: Iterable[Operation], *names: str) -> set[Operation
     return {operation for operation in operations if operation.op in names}
 
 
-def _row(domain: str, op: str) -> Operator:
+def row_of(domain: str, op: str) -> Operator:
     """The row of an operator; for an unknown domain, that of the operator of the same name."""
     name = f"{domain}::{op}" if domain else op
     return find(name) or row(op)
