@@ -50,6 +50,7 @@ QUESTIONS = {
     "llm tiny_llama --device 2xh100": "fits: 2 x NVIDIA H100",
     "llm tiny_llama --train --device h100": "fits: NVIDIA H100",
     "llm tiny_llama --train --lora r=4,targets=q_proj,v_proj --device h100": "LoRA of rank 4",
+    "memory classifier.py:Classifier -i 8x3x32x32 --train --lora r=4 --device t4": "beside 1 layer; the base is frozen",
     "llm tiny_llama --weights nf4 --device t4": "fits: NVIDIA T4",
     "table model.onnx custom.onnx -f latex": r"\begin{tabular}",
     "compare model.onnx new.onnx --fail-on 'params>0'": "parameters 44,370 44,370",
@@ -74,6 +75,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "tiny_resnet.onnx": ("model.onnx", "new.onnx"),
         "transformer_block.onnx": ("block.onnx",),
         "custom_op.onnx": ("custom.onnx",),
+        "classifier.py": ("classifier.py",),
         "spline_rule.py": ("rule.py",),
         "classifier_trace.json.gz": ("trace.json.gz",),
     }
@@ -90,7 +92,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("line", QUESTIONS)
 def test_a_question_is_one_command(run: Run, folder: Path, line: str) -> None:
-    needed = {"tiny_llama": "transformers", ".xlsx": "xlsxwriter", "formula": "sympy"}
+    needed = {"tiny_llama": "transformers", "classifier": "torch", ".xlsx": "xlsxwriter", "formula": "sympy"}
     for word, package in needed.items():
         if word in line and importlib.util.find_spec(package) is None:
             pytest.skip(f"needs {package}: pip install {package}")

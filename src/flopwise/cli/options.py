@@ -300,6 +300,11 @@ training = all_of(
         type=Choice(["sgd", "momentum", "adam", "adamw"]),
         help="With --train: count this optimizer's step and state.",
     ),
+    counts(
+        "--lora",
+        metavar="NAME=VALUE,...",
+        help="With --train: train low-rank adapters beside linear layers alone: r=16,targets=q_proj,v_proj.",
+    ),
 )
 
 #: Whether numbers are rounded for people.

@@ -112,7 +112,7 @@ def reading_of(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of ``flopwise.profile`` that the options of the command line ask for."""
-    counting = ("train", "optimizer", "attention", "masked")
+    counting = ("train", "optimizer", "attention", "lora", "masked")
     arguments = {**reading_of(settings), **{key: settings[key] for key in counting if is_given(settings.get(key))}}
     arguments["convention"] = settings.get("convention", "flops")
     arguments["rules"] = models.load_rules(settings.get("rules"))

@@ -73,6 +73,9 @@ class TorchOptions(Options):
     arguments: Mapping[str, str] | None = None
     #: The kernel of attention that a training step assumes; None: the one that PyTorch would choose on the device.
     attention: AttentionKernel | None = None
+    #: Low-rank adapters beside linear layers, which alone are trained: "r=16,targets=q_proj,v_proj"; without targets
+    #: beside all.
+    lora: str | None = None
     #: Of a language model: tokens in the state that it is handed, and tokens that are fed to it now; for a formula also
     #: names of symbols.
     past: int | str | None = None
@@ -133,6 +136,7 @@ class Keywords(TypedDict, total=False):
     grad: bool
     arguments: Mapping[str, str] | None
     attention: AttentionKernel | None
+    lora: str | None
     past: int | str | None
     new: int | str | None
     trust_code: bool

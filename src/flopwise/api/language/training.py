@@ -25,7 +25,7 @@ from flopwise.errors import InputError, counted
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device
     from flopwise.profiles.profile import Profile
-    from flopwise.readers.torch.language.adapters import Lora
+    from flopwise.readers.torch.adapters import Lora
     from flopwise.readers.torch.language.widths import Widths
 
 
@@ -70,7 +70,7 @@ def step(
     if weights is not None and lora is None:
         raise InputError(f"weights {weights}: what is trained is not quantised; give lora for a frozen base")
     progress("building the model")
-    from flopwise.readers.torch.language.adapters import lora_of
+    from flopwise.readers.torch.adapters import lora_of
 
     module = language_module(model, dtype, trust_code)
     adapters = None if lora is None else lora_of(lora)
@@ -175,11 +175,11 @@ class _Base:
         if self.adapters is None:
             yield []
             return
-        from flopwise.readers.torch.language.adapters import adapted
+        from flopwise.readers.torch.adapters import adapted
 
         notes = self.widths.notes  # of the module without them
-        with adapted(self.module, self.adapters) as layers:
-            yield [f"adapters as peft adds them, beside {layers} layers; the base is frozen", *notes]
+        with adapted(self.module, self.adapters) as note:
+            yield [note, *notes]
 
     def _noted(self, result: TrainingStep, notes: Sequence[str]) -> TrainingStep:
         return replace(result, notes=(*notes, *result.notes))

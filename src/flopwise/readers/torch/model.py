@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -53,17 +54,19 @@ def read_model(
         notes = (*head_notes(module, name), *notes)
 
     def graph(module: Model) -> Graph:
-        return read_torch(
-            module,
-            inputs,
-            dims,
-            batch_size,
-            progress,
-            mode=options.mode or "eval",
-            grad=options.grad,
-            attention=options.attention,
-            name=name,
-        )
+        with _adapted(module, options.lora) as added:
+            result = read_torch(
+                module,
+                inputs,
+                dims,
+                batch_size,
+                progress,
+                mode=options.mode or "eval",
+                grad=options.grad,
+                attention=options.attention,
+                name=name,
+            )
+        return replace(result, warnings=(*result.warnings, *added)) if added else result
 
     try:
         result = graph(module)
@@ -79,6 +82,18 @@ def read_model(
             progress(f"{step} in memory, because on the meta device: {why}")
 
         return graph(module_of(model, options, in_memory, in_memory=True)[0])
+
+
+@contextlib.contextmanager
+def _adapted(module: Model, lora: str | None) -> Iterator[list[str]]:
+    """The module has the adapters that are asked for, and afterwards none. Yields the notes on them."""
+    if lora is None:
+        yield []
+        return
+    from flopwise.readers.torch.adapters import adapted, lora_of
+
+    with adapted(module, lora_of(lora)) as note:
+        yield [note]
 
 
 def _as_stored(graph: Graph, module: Model, name: str) -> Graph:

@@ -13,7 +13,6 @@ pytest.importorskip("transformers")
 from tests.language_models import LLAMA, written  # noqa: E402
 
 import flopwise  # noqa: E402
-from flopwise.readers.torch.language.adapters import adapted, lora_of  # noqa: E402
 from flopwise.readers.torch.language.model import language_model  # noqa: E402
 from flopwise.readers.torch.language.state import training_inputs  # noqa: E402
 
@@ -50,14 +49,44 @@ def test_as_peft_has_it(
 ) -> None:
     module: Any = language_model(written(tmp_path, config))
     before = dict(module.named_parameters())
-    with adapted(module, lora_of(spec)) as count:
-        profile = flopwise.profile(module, training_inputs(module, 2, 32), train=True)
+    profile = flopwise.profile(module, training_inputs(module, 2, 32), train=True, lora=spec)
     assert profile.training is not None
     weights = profile.training.weights
-    assert (count, sum(t.numel for t in weights), sum(t.nbytes for t in weights)) == (layers, trained, nbytes)
+    assert f"adapters as peft adds them, beside {layers} layers; the base is frozen" in profile.notes
+    assert (sum(t.numel for t in weights), sum(t.nbytes for t in weights)) == (trained, nbytes)
     assert (2 * profile.total("macs"), 2 * profile.total("backward_macs")) == (forward, backward)
     assert dict(module.named_parameters()) == before
     assert all(parameter.requires_grad for parameter in before.values())
+
+
+def test_any_module_takes_adapters() -> None:
+    """As if they were written out; a frozen layer hands gradients on only where something before it is trained."""
+    nn = torch.nn
+
+    class Adapted(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, inner: int, outer: int) -> None:
+            super().__init__()
+            self.base = nn.Linear(inner, outer).requires_grad_(False)
+            self.down, self.up = nn.Linear(inner, 4, bias=False), nn.Linear(4, outer, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            return self.base(x) + self.up(self.down(x)) * 2.0
+
+    def net(layer: Any) -> Any:
+        first = nn.Conv2d(3, 8, 3).requires_grad_(layer is nn.Linear)
+        return nn.Sequential(first, nn.Flatten(), layer(288, 64), nn.ReLU(), layer(64, 10)).to("meta")
+
+    alone = flopwise.profile(net(nn.Linear), (4, 3, 8, 8), train=True, optimizer="adamw", lora="r=4")
+    written_out = flopwise.profile(net(Adapted), (4, 3, 8, 8), train=True, optimizer="adamw")
+    assert alone.training is not None
+    assert written_out.training is not None
+    keys = ("macs", "flops", "params", "backward_macs", "backward_flops", "saved_bytes")
+    assert [alone.total(key) for key in keys] == [written_out.total(key) for key in keys]
+    assert alone.training.to_dict(alone.rows, alone.sum) == written_out.training.to_dict(
+        written_out.rows, written_out.sum
+    )
+    with pytest.raises(flopwise.InputError, match="no linear layer that an adapter could lie beside"):
+        flopwise.profile(nn.Conv2d(3, 8, 3), (4, 3, 8, 8), train=True, lora="r=4")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from flopwise.errors import InputError
-from flopwise.readers.torch.kinds import Model
+from flopwise.errors import InputError, counted
+from flopwise.readers.torch.kinds import Model, is_program_of_file
 
 _EXAMPLE = "write r=16,targets=q_proj,v_proj"
 
@@ -55,18 +55,20 @@ def lora_of(text: str) -> Lora:
 
 
 @contextlib.contextmanager
-def adapted(module: nn.Module, lora: Lora) -> Iterator[int]:
-    """The module has adapters, which alone are trained; afterwards it is as it was. Yields how many there are.
+def adapted(module: Model, lora: Lora) -> Iterator[str]:
+    """The module has adapters, which alone are trained; afterwards it is as it was. Yields a note on them.
 
     Raises:
-        InputError: a target is no linear layer of the module.
+        InputError: a target is no linear layer of the module, or it is no module.
     """
+    if not isinstance(module, nn.Module) or is_program_of_file(module):
+        raise InputError("lora: adapters lie beside the layers of a module, and this is a program")
     layers = _targets(module, lora)
     asked = {parameter: parameter.requires_grad for parameter in module.parameters()}
     module.requires_grad_(False)
     handles = [_attach(layer, lora.rank) for layer in layers]
     try:
-        yield len(layers)
+        yield f"adapters as peft adds them, beside {counted(len(layers), 'layer')}; the base is frozen"
     finally:
         for layer, handle in zip(layers, handles, strict=True):
             handle.remove()
@@ -84,7 +86,9 @@ def _targets(module: Model, lora: Lora) -> list[nn.Module]:
     linear = {path: part for path, part in module.named_modules() if _features(part) is not None}
     if not lora.targets:
         scores = getattr(module, "get_output_embeddings", lambda: None)()
-        return [part for part in linear.values() if part is not scores]
+        if not (others := [part for part in linear.values() if part is not scores]):
+            raise InputError(f"lora: {type(module).__name__} has no linear layer that an adapter could lie beside")
+        return others
     for target in lora.targets:
         if not any(_ends_in(path, target) for path in linear):
             names = sorted({path.rpartition(".")[2] for path in linear})
