@@ -104,7 +104,7 @@ def in_batches(model: str, sizes: Sequence[int], settings: Mapping[str, object])
 
 def reading_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of ``flopwise.read`` that were given on the command line; ``dims`` in any case."""
-    formats = ("phase", "stages", "level", "weights", "mode", "past", "new", "trust_code", "element_type")
+    formats = ("phase", "stages", "level", "weights", "mode", "past", "new", "trust_code", "element_type", "per_device")
     arguments = {key: settings[key] for key in ("batch_size", *ONNX, *formats, "arguments") if key in settings}
     arguments["inputs"] = list(settings["inputs"])
     return {"dims": settings["dims"], **{key: value for key, value in arguments.items() if is_given(value)}}
