@@ -121,6 +121,20 @@ def openvinos() -> list[bytes]:
     return [CONVOLUTION.encode()]
 
 
+def stablehlos() -> list[bytes]:
+    """A StableHLO module with a loop, a choice and a reduction, as text and as bytecode."""
+    import jax
+    from jax import export, lax
+
+    def function(x: jax.Array) -> jax.Array:
+        x = lax.fori_loop(0, 3, lambda i, c: c @ x, x)
+        return lax.cond(x[0, 0] > 0, lambda x: lax.top_k(x, 2)[0], lambda x: x[:, :2], x).sum()
+
+    x = jax.ShapeDtypeStruct((4, 4), "float32")
+    lowered, exported = jax.jit(function).lower(x), export.export(jax.jit(function))(x)
+    return [lowered.as_text(debug_info=True).encode(), bytes(exported.mlir_module_serialized)]
+
+
 def safetensors() -> list[bytes]:
     """A file of two tensors."""
     header = {

@@ -122,6 +122,36 @@ def _openvino_damaged(data: bytes) -> None:
     _at_two_batches(read_openvino, data)
 
 
+def _stablehlo_damaged(data: bytes) -> None:
+    """The same of a StableHLO module; its decoder, a process of its own, may end on it, and goes on for the next."""
+    import flopwise
+    from flopwise._child import Child, LostError
+    from flopwise.readers.options import StablehloOptions
+    from flopwise.readers.source.source import BytesSource
+    from flopwise.readers.stablehlo import read
+
+    child = _DECODERS.pop() if _DECODERS else Child("flopwise.readers.stablehlo.decode:serve")
+    began = time.process_time()
+    with _file(data, "m.mlir") as path, contextlib.suppress(FlopwiseError):
+        try:
+            module = read._answer(child, path, None, len(data))
+        except FlopwiseError:
+            _DECODERS.append(child)
+            raise
+        except LostError:
+            child.end()
+            return
+        _DECODERS.append(child)
+        source, arguments = BytesSource(data), read.arguments_of(module)
+        flopwise.profile(read.Reading(source, "m", module, arguments, StablehloOptions()).graph()).to_dict()
+    if time.process_time() - began > LONGEST:
+        raise AssertionError(f"takes {time.process_time() - began:.2f} s")
+
+
+#: The process that decodes modules, while it lives.
+_DECODERS: list[Any] = []
+
+
 def _at_two_batches(read: Callable[..., Any], data: bytes) -> None:
     """Fail if a model, as the file has it or for another batch, takes long or much."""
     import flopwise
@@ -276,6 +306,7 @@ TARGETS: dict[str, Target] = {
     "prototxt": Target(_read("net.prototxt"), seeds.prototxts),
     "tflite": Target(_tflite_damaged, seeds.tflites),
     "openvino": Target(_openvino_damaged, seeds.openvinos),
+    "stablehlo": Target(_stablehlo_damaged, seeds.stablehlos),
     "tflite_weights": Target(_read("m.tflite", weights=True), seeds.tflites),
     "keras": Target(_keras_config, seeds.keras_configs),
     "keras_weights": Target(_read("m.h5", weights=True), seeds.keras_weights),
@@ -304,5 +335,5 @@ TARGETS: dict[str, Target] = {
 
 #: Those that may load a framework, and are slow for it.
 SLOW: frozenset[str] = frozenset(
-    {"onnx_damaged", "checkpoint", "program", "config", "hdf5", "server", "arguments", "keras"}
+    {"onnx_damaged", "checkpoint", "program", "config", "hdf5", "server", "arguments", "keras", "stablehlo"}
 )

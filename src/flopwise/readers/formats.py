@@ -16,7 +16,14 @@ from flopwise.graph import Graph
 from flopwise.readers.caffe.format import CAFFE
 from flopwise.readers.format import Format, ends_in
 from flopwise.readers.onnx.format import ONNX
-from flopwise.readers.options import JaxOptions, OpenvinoOptions, TfliteOptions, TorchOptions, options_of
+from flopwise.readers.options import (
+    JaxOptions,
+    OpenvinoOptions,
+    StablehloOptions,
+    TfliteOptions,
+    TorchOptions,
+    options_of,
+)
 from flopwise.readers.source.location import is_callable, naming
 from flopwise.readers.tflite.format import TFLITE
 from flopwise.readers.torch.format import TORCH
@@ -60,6 +67,36 @@ JAX = Format(
     takes=("inputs", "dims", "batch_size"),
     options=JaxOptions,
     formulas=True,
+)
+
+
+def _is_stablehlo(model: object) -> bool:
+    """True for modules of StableHLO: files by their names, bytes by their beginning, and what JAX exports or lowers."""
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model[:4]) == b"ML\xefR"
+    if isinstance(model, (str, os.PathLike)):
+        return ends_in(model, STABLEHLO.endings)
+    kind = type(model)
+    return kind.__module__.startswith("jax.") and kind.__name__ in ("Exported", "Lowered")
+
+
+def _read_stablehlo(*arguments: Any) -> Graph:
+    from flopwise.readers.stablehlo.read import read_stablehlo
+
+    return read_stablehlo(*arguments)
+
+
+#: Stands here for the same reason.
+STABLEHLO = Format(
+    "stablehlo",
+    "StableHLO modules (.mlir, .stablehlo)",
+    _read_stablehlo,
+    endings=(".mlir", ".mlirbc", ".stablehlo"),
+    matches=_is_stablehlo,
+    takes=("inputs", "batch_size"),
+    options=StablehloOptions,
+    in_directories=(".mlir", ".mlirbc", ".stablehlo"),
+    no_formulas="whose open sizes MLIR settles as numbers",
 )
 
 #: The endings of the names of Keras models.
@@ -224,6 +261,7 @@ FORMATS: tuple[Format, ...] = (
     LANGUAGE,
     KERAS,
     TENSORFLOW,
+    STABLEHLO,
     JAX,
     TORCH,
     CAFFE,

@@ -124,6 +124,18 @@ class JaxOptions(Options):
     per_device: bool = False
 
 
+@dataclass(frozen=True)
+class StablehloOptions(Options):
+    """Options of StableHLO modules."""
+
+    models: ClassVar[str] = "StableHLO modules"
+
+    #: How often loops run, by name, where the module does not say.
+    trips: Mapping[str, int] | None = None
+    #: Whether what all devices of a mesh run counts once, as on each of them.
+    per_device: bool = False
+
+
 class Keywords(TypedDict, total=False):
     """The options of all formats as keywords of ``flopwise.read`` and its kin; see the classes above."""
 
@@ -154,6 +166,7 @@ _KINDS: tuple[type[Options], ...] = (
     TfliteOptions,
     OpenvinoOptions,
     JaxOptions,
+    StablehloOptions,
 )
 
 #: Keyword -> the options that it belongs to; a state of tokens is one of ONNX models and of PyTorch modules.

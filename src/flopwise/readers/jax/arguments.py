@@ -15,17 +15,8 @@ from jax import tree_util
 from flopwise.errors import InputError
 from flopwise.graph import Kind
 from flopwise.readers.inputs import FORM, VALUE, InputSpec, Value, dtype_of, parse
-from flopwise.readers.jax.kinds import is_tree_module
+from flopwise.readers.jax.kinds import KINDS, is_tree_module
 from flopwise.readers.torch.inputs.dims import Dims
-
-#: Arguments, or parts of them, that hold what is trained, what is stored beside it, and what a step keeps.
-_KINDS: Mapping[str, Kind] = {
-    "params": "weight",
-    "weights": "weight",
-    "variables": "weight",
-    "batch_stats": "buffer",
-    "opt_state": "state",
-}
 
 #: Parameters of functions that hold whole numbers.
 _WHOLE = frozenset({"ids", "input_ids", "tokens", "token_ids", "idx", "indices", "labels", "positions", "position_ids"})
@@ -265,7 +256,7 @@ def _key(key: Any) -> str:
 def _leaf(keys: list[str], root: Any, path: Sequence[Any], value: Any) -> Leaf:
     kind: Kind = "input"
     for key in keys:
-        kind = _KINDS.get(key, kind)
+        kind = KINDS.get(key, kind)
         if kind == "state":
             break
     dtype = value.dtype

@@ -6,13 +6,24 @@ import functools
 import os
 import re
 import sys
+from collections.abc import Mapping
 from importlib.machinery import ModuleSpec, PathFinder
 from types import CodeType, FunctionType, MethodType
 
+from flopwise.graph import Kind
 from flopwise.readers.source.location import is_callable
 
 #: Packages whose functions are JAX's.
 PACKAGES: tuple[str, ...] = ("jax", "flax", "haiku", "equinox", "optax")
+
+#: Arguments, or parts of them, that hold what is trained, what is stored beside it, and what a step keeps.
+KINDS: Mapping[str, Kind] = {
+    "params": "weight",
+    "weights": "weight",
+    "variables": "weight",
+    "batch_stats": "buffer",
+    "opt_state": "state",
+}
 
 #: What stands before a name that is one of JAX's.
 PREFIX = "jax:"

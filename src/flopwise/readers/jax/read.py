@@ -166,20 +166,7 @@ class _Reading:
         if weights:
             count = "counts as a weight" if len(weights) == 1 else "count as weights"
             self.notes.append(f"{counted(len(weights), 'array')} that the function closes over {count}")
-        if walk.open_loops:
-            self.notes.append(
-                f"the trips of {', '.join(map(repr, walk.open_loops))} depend on the data; "
-                f"--trip {walk.open_loops[0]}=N (trips=) says them"
-            )
-        if walk.bounded_loops:
-            self.notes.append(f"loops that may end before: {', '.join(walk.bounded_loops)}; their trips are a bound")
-        for sizes in walk.meshes:
-            axes = ", ".join(f"{axis} {size}" for axis, size in sizes.items())
-            which = "of one of them" if self.options.per_device else "of all of them (--per-device: of one)"
-            number = 1
-            for size in sizes.values():
-                number *= size
-            self.notes.append(f"shard_map over {counted(number, 'device')} ({axes}): figures in it are {which}")
+        self.notes += walk.notes()
 
 
 def arrays_of(program: Program, result: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 
+from flopwise.errors import counted
 from flopwise.graph import STORED, Body, Kind, Module, Node, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.folding import WRITES
@@ -130,11 +131,29 @@ class Walk:
             self._settled.update(t.name for t in outputs)
             if any(t.kind == "weight" or t.name in self._settled for t in taken):
                 attrs[WRITES] = True
+        origin = getattr(eqn, "origin", "") or f"lax.{primitive}"
         modules = tuple(self._module(place.stack, depth) for depth in range(1, len(place.stack) + 1))
-        node = Node(lowered.op, name, lowered.inputs, outputs, attrs, modules, f"lax.{primitive}", 0, place.within)
+        node = Node(lowered.op, name, lowered.inputs, outputs, attrs, modules, origin, 0, place.within)
         self._positions[name] = len(self.nodes)
         self.nodes.append(node)
         return node
+
+    def notes(self) -> list[str]:
+        """What a reader of the figures should know of loops and devices."""
+        notes = []
+        if self.open_loops:
+            notes.append(
+                f"the trips of {', '.join(map(repr, self.open_loops))} depend on the data; "
+                f"--trip {self.open_loops[0]}=N (trips=) says them"
+            )
+        if self.bounded_loops:
+            notes.append(f"loops that may end before: {', '.join(self.bounded_loops)}; their trips are a bound")
+        for sizes in self.meshes:
+            axes = ", ".join(f"{axis} {size}" for axis, size in sizes.items())
+            which = "of one of them" if self.per_device else "of all of them (--per-device: of one)"
+            number = math.prod(sizes.values())
+            notes.append(f"shard_map over {counted(number, 'device')} ({axes}): figures in it are {which}")
+        return notes
 
     def _module(self, stack: tuple[str, ...], depth: int) -> Module:
         path = ".".join(stack[:depth])

@@ -121,6 +121,8 @@ def sort(equation: Equation) -> Lowered:
 
 def _collective(equation: Equation) -> Lowered:
     """The number of devices that take part is an attribute."""
+    if "devices" in equation.params:
+        return Lowered(f"lax::{equation.primitive}", equation.inputs, {"devices": int(equation.params["devices"])})
     names: Any = equation.params.get("axes", equation.params.get("axis_name", ()))
     named = names if isinstance(names, (tuple, list)) else (names,)
     devices = math.prod(equation.mesh.get(name, 1) for name in named if isinstance(name, str))

@@ -1,0 +1,231 @@
+"""Programs in the form that the walk over JAX's equations takes.
+
+The walk asks for what a jaxpr has: variables, literals and equations, and programs with their constants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from flopwise.errors import ModelError
+from flopwise.graph.dtypes import BITS
+
+#: What MLIR calls element types, where the house has another name.
+_DTYPES = {"i1": "bool", "f8E4M3": "float8e4m3fn", "complex<f32>": "complex64", "complex<f64>": "complex128"}
+
+_TYPE = re.compile(r"(?:(ui|si|i)|(bf|f))(\d+)(\w*)$")
+_QUANTIZED = re.compile(r"!quant\.uniform<(\w+)")
+
+#: Steps of a location that stand for transformations around a module, and for what JAX runs.
+_WRAPPED = re.compile(r"^(?:jvp|transpose|vmap|checkpoint|remat|rematted_computation|custom_jvp|custom_vjp)\((.*)\)$")
+_STEPS = frozenset(
+    {"closed_call", "checkpoint", "remat", "rematted_computation", "custom_jvp_call", "custom_vjp_call", "shard_map",
+     "pjit", "core_call", "scan", "eqx", "composite", "named_call", "cond"}
+)  # fmt: skip
+
+
+class Type(NamedTuple):
+    """The shape and the element type of a value; of what is no tensor the shape is ()."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    is_tensor: bool = True
+
+
+class Constant(NamedTuple):
+    """A stored tensor, and where its elements are: ``start`` and ``end``, or ``data``."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    place: Mapping[str, Any]
+
+
+class Var:
+    """A value that an operation makes, or a program takes."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Type) -> None:
+        self.aval = aval
+
+
+class Literal(NamedTuple):
+    """One number, in all places of a tensor."""
+
+    val: Any
+    aval: Type
+
+
+class Primitive(NamedTuple):
+    """What an operation is called."""
+
+    name: str
+
+
+class Step(NamedTuple):
+    """A step of a name stack; the walk tells it by this class's name."""
+
+    name: str
+
+
+Scope = type("Scope", (Step,), {})
+
+
+class Stack(NamedTuple):
+    """The steps around an operation."""
+
+    stack: tuple[Any, ...]
+
+
+class Info(NamedTuple):
+    """Where an operation comes from."""
+
+    name_stack: Stack
+
+
+class Equation(NamedTuple):
+    """An operation with what it takes and makes."""
+
+    primitive: Primitive
+    params: Mapping[str, Any]
+    invars: Sequence[Any]
+    outvars: Sequence[Any]
+    source_info: Info
+    origin: str
+
+
+@dataclass
+class Program:
+    """Equations in order."""
+
+    invars: list[Any] = field(default_factory=list)
+    constvars: list[Any] = field(default_factory=list)
+    eqns: list[Equation] = field(default_factory=list)
+    outvars: list[Any] = field(default_factory=list)
+
+
+class Closed(NamedTuple):
+    """A program with its constants."""
+
+    jaxpr: Program
+    consts: list[Constant]
+
+
+class Operation(NamedTuple):
+    """An operation as the file has it."""
+
+    name: str
+    operands: list[int]
+    results: list[tuple[int, Any]]
+    attrs: dict[str, Any]
+    regions: list[Any]
+    place: str
+
+
+def type_of(said: Any) -> Type:
+    """The type of a value as the decoder says it.
+
+    Raises:
+        ModelError: a size is open.
+    """
+    sizes, name = said
+    if sizes is None:
+        return Type((), "", False)
+    if any(size < 0 for size in sizes):
+        shape = "x".join("?" if size < 0 else str(size) for size in sizes)
+        raise ModelError(f"a tensor of shape {shape} stays open at these sizes of the inputs")
+    return Type(tuple(sizes), dtype(name))
+
+
+def dtype(name: str) -> str:
+    """The house's name of an element type of MLIR's.
+
+    >>> dtype("bf16"), dtype("ui8"), dtype("i1"), dtype("f8E5M2FNUZ"), dtype("!quant.uniform<i8:f32, 0.5>")
+    ('bfloat16', 'uint8', 'bool', 'float8e5m2fnuz', 'int8')
+    """
+    quantized = _QUANTIZED.match(name)
+    name = quantized[1] if quantized else name
+    parts = _TYPE.match(name)
+    if name in _DTYPES or parts is None:
+        return _DTYPES.get(name, name)
+    whole, floating, bits, rest = parts.groups()
+    word = {"ui": "uint", "bf": "bfloat"}.get(whole or floating, "int" if whole else "float")
+    known = f"{word}{bits}{rest.lower()}"
+    return known if known in BITS else name
+
+
+def steps_of(place: str) -> tuple[list[str], bool]:
+    """The modules that the name of a location leads through, and whether it is a step back to the gradients.
+
+    >>> steps_of("jit(f)/transpose(jvp(Net))/Dense_0/dot_general"), steps_of("jit(f)/while/body/add")
+    ((['Net', 'Dense_0'], True), ([], False))
+    """
+    steps: list[str] = []
+    before = ""
+    for part in place.split("/")[:-1]:
+        name = part
+        while inner := _WRAPPED.match(name):
+            name = inner[1]
+        name = name.rstrip(":")
+        inside = before == "while" and name in ("body", "cond")
+        before = name
+        if not inside and name and name not in (*_STEPS, "while") and "(" not in name and "branch_" not in name:
+            steps.append(name)
+    return steps, "transpose(" in place
+
+
+class Region:
+    """A program in the making: its values by number, and what it takes from outside."""
+
+    def __init__(self, outer: Region | None = None) -> None:
+        self.outer = outer
+        self.program = Program()
+        self.consts: list[Constant] = []
+        self.values: dict[int, Any] = {}
+        #: Value outside -> that of this program.
+        self.captured: dict[Any, Var] = {}
+
+    def read(self, number: int) -> Any:
+        """A value by its number.
+
+        Raises:
+            ModelError: nothing has made it.
+        """
+        value = self.values.get(number)
+        if value is None:
+            if self.outer is None:
+                raise ModelError("a value is used that nothing has made")
+            value = self.outer.read(number)
+            if isinstance(value, Var):
+                value = self.capture(value)
+            self.values[number] = value
+        return value
+
+    def capture(self, value: Var) -> Var:
+        """The value of this program for one outside."""
+        return self.captured.setdefault(value, Var(value.aval))
+
+    def closed(self, values: Iterable[Var]) -> Closed:
+        """The program that takes these values from outside, before its own arguments."""
+        self.program.invars[:0] = [self.capture(value) for value in values]
+        return Closed(self.program, self.consts)
+
+
+class Follower(Protocol):
+    """What follows a module; it adds functions and regions to programs."""
+
+    @property
+    def meshes(self) -> Mapping[str, Mapping[str, int]]:
+        """Name of a mesh -> devices along each of its axes."""
+        ...
+
+    def called(self, name: str, arguments: Sequence[Any], region: Region, path: Sequence[str]) -> list[Any] | None:
+        """The results of a function, whose operations are added; None where there is none of this name and form."""
+        ...
+
+    def region(self, said: Any, outer: Region, path: Sequence[str]) -> Region:
+        """The program of a region of an operation."""
+        ...

@@ -1,0 +1,93 @@
+"""A module as a program: calls in place, regions as programs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flopwise.errors import ModelError
+from flopwise.readers.stablehlo.lower import translate
+from flopwise.readers.stablehlo.program import Closed, Operation, Region, Var, steps_of, type_of
+
+#: Operations that calls may add to those of the file, and functions that call each other.
+_MOST, _DEEPEST = 50_000, 200
+
+
+class Translation:
+    """The program of one module."""
+
+    def __init__(self, module: Mapping[str, Any]) -> None:
+        self.functions: dict[str, Any] = module["functions"]
+        self.meshes: dict[str, dict[str, int]] = module["meshes"]
+        self.left = _MOST + sum(_size(function["region"]) for function in self.functions.values())
+        self.calls: list[str] = []
+        self.backward = False
+
+    def main(self) -> Closed:
+        """The program of the function ``main``, or of the only one.
+
+        Raises:
+            ModelError: there is none, or it is not followed.
+        """
+        names = [name for name, function in self.functions.items() if function["region"]]
+        name = "main" if "main" in names else names[0] if len(names) == 1 else ""
+        if not name:
+            raise ModelError(f"has no function main (its functions: {', '.join(names[:5]) or 'none'})")
+        region = Region()
+        arguments, operations = self.functions[name]["region"]
+        for number, said, _ in arguments:
+            region.values[number] = Var(type_of(said))
+            region.program.invars.append(region.values[number])
+        self.calls.append(name)
+        region.program.outvars = self.run(operations, region, [])
+        return region.closed(())
+
+    def run(self, operations: Sequence[Any], region: Region, above: Sequence[str]) -> list[Any]:
+        """Add operations to a program; the values that it returns."""
+        for said in operations:
+            op = Operation(*said)
+            self.left -= 1
+            if self.left < 0:
+                raise ModelError("its functions call each other so often that they have no end")
+            if op.name.endswith(".return"):
+                return [region.read(number) for number in op.operands]
+            steps, backward = steps_of(op.place)
+            self.backward |= backward
+            path = steps if not above or steps[: len(above)] == list(above) else [*above, *steps]
+            made = translate(self, op, region, path)
+            for (number, _), value in zip(op.results, made, strict=True):
+                region.values[number] = value
+        return []
+
+    def called(self, name: str, arguments: Sequence[Any], region: Region, path: Sequence[str]) -> list[Any] | None:
+        """The results of a function, whose operations are added; None where there is none of this name and form.
+
+        Raises:
+            ModelError: it calls itself.
+        """
+        function = self.functions.get(name)
+        if function is None or not function["region"] or len(function["region"][0]) != len(arguments):
+            return None
+        if name in self.calls or len(self.calls) > _DEEPEST:
+            raise ModelError(f"function {name[:80]!r} calls itself, or calls go deeper than {_DEEPEST}")
+        self.calls.append(name)
+        kept = region.values
+        inner, operations = function["region"]
+        region.values = {number: value for (number, *_), value in zip(inner, arguments, strict=True)}
+        results = self.run(operations, region, path)
+        region.values = kept
+        self.calls.pop()
+        return results
+
+    def region(self, said: Any, outer: Region, path: Sequence[str]) -> Region:
+        """The program of a region of an operation."""
+        region = Region(outer)
+        for number, kind, _ in said[0]:
+            region.values[number] = Var(type_of(kind))
+            region.program.invars.append(region.values[number])
+        region.program.outvars = self.run(said[1], region, path)
+        return region
+
+
+def _size(region: Any) -> int:
+    return sum(1 + sum(map(_size, operation[4])) for operation in region[1]) if region else 0
