@@ -221,12 +221,9 @@ def _read_tensorflow(*arguments: Any) -> Graph:
 def _stored_in_tensorflow(
     model: object, inputs: Any, dims: Any, batch_size: Any, options: TfliteOptions
 ) -> StoredTensors:
-    from flopwise.readers.weights.graphs import stored_in_graph
+    from flopwise.readers.tensorflow.read import stored_in_tensorflow
 
-    graph = _read_tensorflow(model, inputs, dims, batch_size, lambda step: None, options)
-    if any(tensor.role in ("weight", "buffer") and not tensor.nbytes for tensor in graph.weights.values()):
-        raise ModelError(f"{graph.source}: the elements of its variables are not beside it (variables/variables.index)")
-    return stored_in_graph(graph)
+    return stored_in_tensorflow(model, inputs, batch_size, options)
 
 
 #: The file of a SavedModel's directory.

@@ -65,7 +65,10 @@ def test_a_damaged_index(tmp_path: Path) -> None:
     for length in range(0, len(data), 7):
         index.write_bytes(data[:length])
         with pytest.raises(ModelError, match="truncated or damaged"):
-            flopwise.profile(folder)
+            open_stored(folder)
+    profile = flopwise.profile(folder)
+    assert profile.total("macs") == 336  # what it costs does not need the elements
+    assert any("elements of variables cannot be read" in note for note in profile.graph.warnings)
     chance = random.Random(0)
     for _ in range(100):
         place = chance.randrange(len(data))
@@ -93,11 +96,30 @@ def test_what_has_no_rule_is_unknown(tmp_path: Path) -> None:
     path = _written(tmp_path, placeholder("x", 2, 3), node("y", "FancyOp", "x"), node("z", "Relu", "y"))
     profile = flopwise.profile(path)
     assert profile.to_dict()["coverage"]["unknown"] == {"tensorflow::FancyOp": 1}
-    many = node(
-        "c", "DepthwiseConv2dNative", "x", "w", strides=field(1, field(3, b"\1\1\1\1")), padding=field(2, "VALID")
-    )
-    path = _written(tmp_path, placeholder("x", 1, 8, 8, 4), constant("w", 3, 3, 4, 2), many)
-    assert flopwise.profile(path).to_dict()["coverage"]["unknown"] == {"tensorflow::DepthwiseConv2dNative": 1}
+
+
+def _ints(*values: int) -> bytes:
+    return field(1, field(3, bytes(values)))
+
+
+@pytest.mark.parametrize("order", ["NHWC", "NCHW"])
+def test_padding_multipliers_and_orders_of_axes(order: str, tmp_path: Path) -> None:
+    """By hand: 8 × 6 (padded to 11 × 7) by 3 × 3 in steps of 2 is 5 × 3; two outputs for each of four channels."""
+    last = order == "NHWC"
+    strides, pads = ([1, 2, 2, 1], [0, 0, 1, 2, 0, 1, 0, 0]) if last else ([1, 1, 2, 2], [0, 0, 0, 0, 1, 2, 0, 1])
+    settings = {"data_format": field(2, order), "strides": _ints(*strides), "padding": field(2, "EXPLICIT")}
+    settings["explicit_paddings"] = _ints(*pads)
+    product = node("c", "DepthwiseConv2dNative", "x", "w", **settings)
+    bias = node("b", "BiasAdd", "c", "v", data_format=field(2, order))
+    start = placeholder("x", *((1, 8, 6, 4) if last else (1, 4, 8, 6)))
+    profile = flopwise.profile(_written(tmp_path, start, constant("w", 3, 3, 4, 2), constant("v", 8), product, bias))
+    assert not profile.to_dict()["coverage"]["unknown"]
+    assert profile.total("macs") == 5 * 3 * 8 * 9
+    assert profile.total("flops") == 2 * 5 * 3 * 8 * 9 + 5 * 3 * 8
+    assert profile.graph.outputs[0].shape == ((1, 5, 3, 8) if last else (1, 8, 5, 3))
+    conv = profile.graph.nodes[0]
+    assert [shape for _, shape in ((t, t.shape) for t in conv.ordered.known_inputs)] == [(1, 4, 8, 6), (8, 1, 3, 3)]
+    assert profile.total("params") == 72 + 8
 
 
 def test_open_sizes_and_factors_that_are_turned(tmp_path: Path) -> None:

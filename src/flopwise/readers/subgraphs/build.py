@@ -11,7 +11,7 @@ from flopwise.graph import Body, Module, StoredTensor, Tensor
 from flopwise.graph import Node as GraphNode
 from flopwise.graph.names import FreshNames, primed
 from flopwise.readers.subgraphs import tensors as file
-from flopwise.readers.subgraphs.lowered import Part
+from flopwise.readers.subgraphs.lowered import Lowered, Part
 from flopwise.readers.subgraphs.program import Graph, Node
 from flopwise.readers.subgraphs.roles import roles
 from flopwise.readers.weights.storage import SourceStorage
@@ -72,14 +72,14 @@ class Builder(ABC):
         self, node: Node, graph: Graph, scope: Scope, tensor: _Lookup, within: tuple[Body, ...], around: str
     ) -> int:
         """One operator and its parts; its position among the nodes."""
-        lowered, names = node.lowered, node.given
+        lowered, names = self.lowered(node, scope), node.given
         if lowered.inputs is not None:
             names = tuple([names[place] if 0 <= place < len(names) else "" for place in lowered.inputs])
         inputs, outputs = tuple(map(tensor, names)), tuple(map(tensor, node.outputs))
         name = self.node_names.fresh(f"{around or self.prefix}{node.name}" if node.name else "")
         attrs = dict(lowered.attrs)
-        if lowered.op == "Gemm" and inputs[0] is not None and inputs[1] is not None:
-            inputs = (_rows(inputs[0], inputs[1]), *inputs[1:])
+        views = lowered.views
+        inputs = tuple([one and replace(one, shape=views.get(at, one.shape)) for at, one in enumerate(inputs)])
         more = self.parts(node, graph)
         results = [*(self._before(outputs[0], part.label) for part in more), outputs[0]] if more else []
         first = (results[0], *outputs[1:]) if results else outputs
@@ -116,6 +116,10 @@ class Builder(ABC):
     def stored(self, name: str, tensor: file.Tensor, kind: Any) -> Tensor:
         """A stored tensor of the file; one that is there already is that one."""
 
+    def lowered(self, node: Node, scope: Scope) -> Lowered:
+        """The operator of the house, with what only the shapes of its tensors say."""
+        return node.lowered
+
     def parts(self, node: Node, graph: Graph) -> list[Part]:
         """What runs behind an operator and is fused to it, in order."""
         return []
@@ -143,14 +147,6 @@ class _Tensors(dict[str, "Tensor | None"]):
             stored = Tensor(self._builder.names.fresh(name), shape, dtype, kind, fact.bound)
         self[key] = stored
         return stored
-
-
-def _rows(x: Tensor, weight: Tensor) -> Tensor:
-    """The input of a FULLY_CONNECTED as rows of as many elements as its weights take."""
-    if x.shape is None or weight.shape is None or len(weight.shape) != 2 or not weight.shape[1]:
-        return x
-    width = weight.shape[1]
-    return x if x.shape[-1:] == (width,) else replace(x, shape=(x.numel // width, width))
 
 
 def _modules(name: str) -> tuple[Module, ...]:

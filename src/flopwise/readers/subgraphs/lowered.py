@@ -27,6 +27,8 @@ class Lowered(NamedTuple):
     value: ValueRule | None = None
     #: Whether the file's inputs are those of its rule for shapes, and not those that ``inputs`` says.
     as_in_file: bool = False
+    #: Shapes in which the operator sees inputs of the same elements, by place.
+    views: Mapping[int, tuple[int, ...]] = {}
 
 
 class Part(NamedTuple):

@@ -91,7 +91,8 @@ def checkpoint_of(folder: str) -> Checkpoint | None:
     within_limit("header_bytes", shards * 64, f"{path}: names data files of")
     ending = f"-of-{shards:05d}"
     files = [os.path.join(folder, "variables", f"variables.data-{n:05d}{ending}") for n in range(min(shards, 10_000))]
-    return Checkpoint(_by_name(found, files, folder), files, folder)
+    held = {key: variable for key, variable in found.items() if variable.shard < len(files)}
+    return Checkpoint(_by_name(held, files, folder), files, folder)
 
 
 def opened(path: str, folder: str) -> Source:
@@ -173,7 +174,7 @@ def _variable(fields: list[Field], decoder: Decoder) -> Variable:
 def _by_name(found: dict[str, Variable], files: list[str], folder: str) -> dict[str, Variable]:
     """Variables by the names that the objects in the checkpoint have, else by their keys."""
     objects = found.pop(_OBJECTS, None)
-    if objects is None or objects.shard >= len(files):
+    if objects is None:
         return found
     source = opened(files[objects.shard], folder)
     try:

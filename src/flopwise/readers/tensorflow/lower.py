@@ -16,8 +16,8 @@ from flopwise.readers.subgraphs.lowered import CHANNELS_FIRST, CHANNELS_FIRST_3D
 from flopwise.readers.tensorflow.file import Constant, Node
 from flopwise.readers.tensorflow.inline import attribute
 
-#: Axes of a kernel (height, width, inputs, outputs), and of a depthwise one (height, width, channels, 1), in the house.
-_KERNEL, _DEPTHWISE, _KERNEL_3D = (3, 2, 0, 1), (2, 3, 0, 1), (4, 3, 0, 1, 2)
+#: Axes of a kernel (height, width, inputs, outputs) in the house.
+_KERNEL, _KERNEL_3D = (3, 2, 0, 1), (4, 3, 0, 1, 2)
 
 _FIRST = Layout((CHANNELS_FIRST,), (CHANNELS_FIRST,))
 
@@ -40,18 +40,21 @@ def _channels_last(node: Node) -> bool:
 
 
 def _window_attrs(node: Node, kernel: tuple[int, ...]) -> dict[str, Any] | None:
-    """ONNX's ``kernel_shape``, ``strides``, ``dilations`` and ``auto_pad``; None for explicit padding."""
+    """ONNX's ``kernel_shape``, ``strides``, ``dilations``, and ``auto_pad`` or ``pads``; None for unknown padding."""
     padding = attribute(node, "padding", "VALID")
-    if padding not in ("SAME", "VALID"):
-        return None
     inner = slice(1, -1) if _channels_last(node) else slice(2, None)
     ones = [1] * (len(kernel) + 2)
-    return {
+    attrs = {
         "kernel_shape": list(kernel),
         "strides": [*(attribute(node, "strides", ones) or ones)][inner],
         "dilations": [*(attribute(node, "dilations", ones) or ones)][inner],
-        "auto_pad": "SAME_UPPER" if padding == "SAME" else "VALID",
     }
+    if padding in ("SAME", "VALID"):
+        return {**attrs, "auto_pad": "SAME_UPPER" if padding == "SAME" else "VALID"}
+    pads = attribute(node, "explicit_paddings", [])
+    if padding != "EXPLICIT" or len(pads) != 2 * len(ones) or any(pad < 0 for pad in pads):
+        return None
+    return {**attrs, "pads": [*pads[::2][inner], *pads[1::2][inner]]}  # each axis has its two beside each other
 
 
 def _conv_shape(call: Call) -> Types:
@@ -65,19 +68,21 @@ def _conv_shape(call: Call) -> Types:
         raise MisfitError(f"a kernel of {len(w)} axes for {len(x)}")
     last = bool(call.attr("channels_last", 1))
     image = x[1:-1] if last else x[2:]
-    steps, wide, same = call.attr("strides", []), call.attr("dilations", []), call.attr("auto_pad", "") != "VALID"
+    steps, wide, same = call.attr("strides", []), call.attr("dilations", []), call.attr("auto_pad", "") == "SAME_UPPER"
+    pads = call.attr("pads", [0] * 2 * axes)
+    around = [before + after for before, after in zip(pads[:axes], pads[axes:], strict=True)]
     sizes = []
-    for n, k, step, hole in zip(image, w[:axes], steps, wide, strict=True):
+    for n, k, step, hole, more in zip(image, w[:axes], steps, wide, around, strict=True):
         if min(step, hole) < 1:
             raise MisfitError("a stride or dilation below 1")
-        extent = n if same else n - (k - 1) * hole
+        extent = n if same else n + more - (k - 1) * hole
         sizes.append((extent + step - 1) // step)
     channels = w[-1] * w[-2] if call.attr("depthwise", 0) else w[-1]
     return [(x[0], *sizes, channels) if last else (x[0], channels, *sizes)]
 
 
 def _conv(axes: int) -> Rule:
-    """The rule for Conv2D or Conv3D, by its number of spatial axes; it gives None for explicit padding."""
+    """The rule for Conv2D or Conv3D, by its number of spatial axes."""
     order, kernel = (CHANNELS_FIRST, _KERNEL) if axes == 2 else (CHANNELS_FIRST_3D, _KERNEL_3D)
 
     def rule(node: Node, constants: Constants) -> Lowered | None:
@@ -95,10 +100,7 @@ def _conv(axes: int) -> Rule:
 def _depthwise_conv(node: Node, constants: Constants) -> Lowered | None:
     """DepthwiseConv2dNative; its kernel is (height, width, channels, multiplier)."""
     lowered = _conv(2)(node, constants)
-    if lowered is None or lowered.layout is None:
-        return None
-    layout = Layout((lowered.layout.inputs[0], _DEPTHWISE), lowered.layout.outputs)
-    return lowered._replace(layout=layout, attrs={**lowered.attrs, "depthwise": 1})
+    return lowered and lowered._replace(attrs={**lowered.attrs, "depthwise": 1})
 
 
 def _conv_transpose(node: Node, constants: Constants) -> Lowered | None:
@@ -114,7 +116,7 @@ def _conv_transpose(node: Node, constants: Constants) -> Lowered | None:
 
 
 def _pooling(op: str) -> Rule:
-    """The rule for a pooling over two spatial axes; it gives None for other ranks and for explicit padding."""
+    """The rule for a pooling over two spatial axes; it gives None for other ranks."""
 
     def rule(node: Node, constants: Constants) -> Lowered | None:
         sizes = attribute(node, "ksize", [1, 1, 1, 1])
@@ -215,8 +217,14 @@ def _einsum(node: Node, constants: Constants) -> Lowered:
     return Lowered("Einsum", attrs={"equation": attribute(node, "equation", "")})
 
 
-def _bias_add(node: Node, constants: Constants) -> Lowered | None:
-    return Lowered("Add") if _channels_last(node) else None
+def _bias_add(node: Node, constants: Constants) -> Lowered:
+    """BiasAdd; where the channels are the second axis, ``finished`` gives it the order in which they are the last."""
+    return Lowered("Add") if _channels_last(node) else Lowered("Add", attrs={"bias": 1}, shape=shape.alike)
+
+
+def _response_norm(node: Node, constants: Constants) -> Lowered:
+    """LRN; ``depth_radius`` channels on either side."""
+    return Lowered("LRN", attrs={"size": 2 * attribute(node, "depth_radius", 5) + 1}, layout=_FIRST)
 
 
 def _cast(node: Node, constants: Constants) -> Lowered:
@@ -262,7 +270,8 @@ def _block_shuffle(op: str) -> Rule:
     """The rule for DepthToSpace or SpaceToDepth with the block size of the node."""
 
     def rule(node: Node, constants: Constants) -> Lowered:
-        return Lowered(op, attrs={"blocksize": attribute(node, "block_size", 1)}, layout=_FIRST)
+        layout = _FIRST if _channels_last(node) else None
+        return Lowered(op, attrs={"blocksize": attribute(node, "block_size", 1)}, layout=layout)
 
     return rule
 
@@ -322,7 +331,9 @@ _NAMES: Mapping[str, str] = {
     "PadV2": "tflite::PAD", "MirrorPad": "tflite::MIRROR_PAD", "ReverseV2": "tflite::REVERSE_V2",
     "SpaceToBatchND": "tflite::SPACE_TO_BATCH_ND", "BatchToSpaceND": "tflite::BATCH_TO_SPACE_ND",
     "Where": "tflite::WHERE", "ScatterNd": "tflite::SCATTER_ND", "Erfc": "aten::erfc", "Log1p": "aten::log1p",
-    "Expm1": "aten::expm1",
+    "Expm1": "aten::expm1", "Asin": "Asin", "Acos": "Acos", "Atan": "Atan", "Sinh": "Sinh", "Cosh": "Cosh",
+    "Asinh": "Asinh", "Acosh": "Acosh", "Atanh": "Atanh", "FakeQuantWithMinMaxVars": "tflite::FAKE_QUANT",
+    "FakeQuantWithMinMaxArgs": "tflite::FAKE_QUANT", "FakeQuantWithMinMaxVarsPerChannel": "tflite::FAKE_QUANT",
 }  # fmt: skip
 
 #: TensorFlow's operator -> how it is lowered; None as its result: not with these attributes.
@@ -341,6 +352,7 @@ TABLE: Mapping[str, Rule] = {
     **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), _batch_norm),
     "Relu6": _renamed("Clip", min=0.0, max=6.0),
     "Elu": _renamed("Elu"),
+    "LRN": _response_norm,
     "LeakyRelu": _with_alpha("LeakyRelu", 0.2),
     "Softmax": _renamed("Softmax", axis=-1),
     "LogSoftmax": _renamed("LogSoftmax", axis=-1),

@@ -7,7 +7,7 @@ import math
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from flopwise.errors import ModelError
@@ -205,41 +205,35 @@ class Programs:
         return graphs
 
 
-def finished(graph: Graph, scope: Scope) -> Graph:
-    """The program with what only shapes say: kernels and groups of convolutions, orders of axes of stacked factors."""
-    nodes = tuple([_finished(node, graph, scope) for node in graph.nodes])
-    return replace(graph, nodes=nodes)
-
-
-def _finished(node: Operation, graph: Graph, scope: Scope) -> Operation:
-    shapes = [scope.tensors[key].extents if key in scope.tensors else None for key in node.given]
+def finished(node: Operation, scope: Scope) -> Lowered:
+    """The operator of the house with what only shapes say: kernels and groups of convolutions, orders of axes."""
     lowered = node.lowered
+    shapes = [scope.tensors[key].extents if key in scope.tensors else None for key in node.given]
     if lowered.op in ("Conv", "ConvTranspose") and lowered.inputs is not None:
         x, w = (shapes[place] if place < len(shapes) else None for place in lowered.inputs)
-        return _with_groups(node, x, w) if x and w and len(x) == len(w) else node
+        return _with_groups(lowered, x, w) if x and w and len(x) == len(w) else lowered
     if lowered.op == "MatMul" and lowered.as_in_file:
         ranks = [len(shape) if shape is not None else 0 for shape in shapes]
         orders = [
             (*range(rank - 2), rank - 1, rank - 2) if lowered.attrs.get(name) and rank > 1 else None
             for rank, name in zip(ranks, ("adj_x", "adj_y"), strict=False)
         ]
-        return node._replace(lowered=lowered._replace(attrs={}, layout=_layout(orders)))
-    return node
+        return lowered._replace(attrs={}, layout=_layout(orders))
+    if lowered.op == "Add" and lowered.attrs.get("bias") and shapes[0]:
+        last = (0, *range(2, len(shapes[0])), 1)
+        return lowered._replace(attrs={}, layout=Layout((last,), (last,)))
+    return lowered
 
 
-def _with_groups(node: Operation, x: tuple[int, ...], w: tuple[int, ...]) -> Operation:
-    """A convolution of which the shapes are known; unknown where each channel has several results of its own."""
-    lowered = node.lowered
+def _with_groups(lowered: Lowered, x: tuple[int, ...], w: tuple[int, ...]) -> Lowered:
+    """A convolution of which the shapes are known."""
     attrs = {**lowered.attrs, "kernel_shape": list(w[:-2])}
     channels = x[-1] if attrs.pop("channels_last", 1) else x[1]
-    if attrs.pop("depthwise", 0):
-        if w[-1] != 1:
-            op = node.operator.op
-            return node._replace(op=op, domain="tensorflow", lowered=Lowered(f"tensorflow::{op}"))
-        attrs["group"] = w[-2]
-    elif lowered.op == "Conv":
+    if attrs.pop("depthwise", 0):  # the outputs of a channel lie side by side
+        return lowered._replace(attrs={**attrs, "group": w[-2]}, views={1: (*w[:-2], 1, w[-2] * w[-1])})
+    if lowered.op == "Conv":
         attrs["group"] = max(channels // w[-2], 1) if w[-2] else 1
-    return node._replace(lowered=lowered._replace(attrs=attrs))
+    return lowered._replace(attrs=attrs)
 
 
 def _layout(orders: list[tuple[int, ...] | None]) -> Layout | None:

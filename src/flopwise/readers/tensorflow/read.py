@@ -7,7 +7,7 @@ import math
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flopwise.errors import InputError, ModelError
@@ -23,14 +23,17 @@ from flopwise.readers.source.wire import Window
 from flopwise.readers.subgraphs import tensors as stored_tensors
 from flopwise.readers.subgraphs.build import Builder
 from flopwise.readers.subgraphs.flows import FLOWS
-from flopwise.readers.subgraphs.program import NOWHERE, LayoutPass
+from flopwise.readers.subgraphs.lowered import Lowered
 from flopwise.readers.subgraphs.program import Graph as Subgraph
+from flopwise.readers.subgraphs.program import LayoutPass
+from flopwise.readers.subgraphs.program import Node as Operation
 from flopwise.readers.tensorflow.checkpoint import Checkpoint, checkpoint_of, opened
 from flopwise.readers.tensorflow.file import Constant, Decoder, File
 from flopwise.readers.tensorflow.inline import Flat, Inliner
 from flopwise.readers.tensorflow.program import INPUTS, VARIABLES, Programs, finished
+from flopwise.readers.weights.graphs import stored_in_graph
 from flopwise.readers.weights.storage import SourceStorage
-from flopwise.readers.weights.tensor import in_storage
+from flopwise.readers.weights.tensor import StoredTensors, in_storage
 from flopwise.sizes.facts import Fact, Facts
 from flopwise.sizes.scope import Scope
 
@@ -60,20 +63,51 @@ def read_tensorflow(
         ModelError: the file cannot be read.
         InputError: a shape is missing or does not fit.
     """
-    progress("reading the model")
     path = os.fspath(model)  # type: ignore[call-overload] # a path, as was asked
+    graph, missing = _read(path, inputs, batch_size, progress, options)
+    if missing:
+        return replace(graph, warnings=(*graph.warnings, f"elements of variables cannot be read: {missing}"))
+    return graph
+
+
+def stored_in_tensorflow(model: Any, inputs: Any, batch_size: int | None, options: TfliteOptions) -> StoredTensors:
+    """The stored tensors of a graph; no element is read yet.
+
+    Raises:
+        ModelError: the file cannot be read, or the elements of its variables cannot.
+    """
+    graph, missing = _read(os.fspath(model), inputs, batch_size, lambda step: None, options)
+    if any(tensor.role in ("weight", "buffer") and not tensor.nbytes for tensor in graph.weights.values()):
+        why = "the elements of its variables are not beside it (variables/variables.index)"
+        raise ModelError(missing or f"{graph.source}: {why}")
+    return stored_in_graph(graph)
+
+
+def _read(
+    path: str, inputs: Any, batch_size: int | None, progress: Callable[[str], None], options: TfliteOptions
+) -> tuple[Graph, str]:
+    """The graph, and why the elements of its variables cannot be read; "" where they can, or there are none."""
+    progress("reading the model")
     saved = os.path.isdir(path)
     source = open_source(os.path.join(path, "saved_model.pb") if saved else path)
     try:
         with naming(path):
             file = _decoded(source, saved or os.path.basename(path) == "saved_model.pb")
             progress("resolving shapes")
-            checkpoint = checkpoint_of(path if saved else os.path.dirname(path)) if file.signatures else None
-            return _Reading(Programs(path, source, file), dict(options.trips or {}), checkpoint).graph(
-                inputs, batch_size
-            )
+            folder = path if saved else os.path.dirname(path)
+            checkpoint, missing = _checkpoint(folder) if file.signatures else (None, "")
+            reading = _Reading(Programs(path, source, file), dict(options.trips or {}), checkpoint)
+            return reading.graph(inputs, batch_size), missing
     finally:
         source.close()
+
+
+def _checkpoint(folder: str) -> tuple[Checkpoint | None, str]:
+    """The checkpoint beside a graph, or why its elements cannot be read: what a network costs does not need them."""
+    try:
+        return checkpoint_of(folder), ""
+    except ModelError as error:
+        return None, str(error)
 
 
 def _decoded(source: Source, saved: bool) -> File:
@@ -114,25 +148,24 @@ class _Builder(Builder):
             self.weights[fresh] = self._elements(fresh, tensor, kind)
         return known
 
+    def lowered(self, node: Operation, scope: Scope) -> Lowered:
+        return finished(node, scope)
+
     def _elements(self, name: str, tensor: stored_tensors.Tensor, kind: str) -> StoredTensor:
-        place, bits = tensor.data, BITS.get(tensor.dtype)
-        variable = None if self._checkpoint is None else self._checkpoint.find(tensor.name)
-        if variable is not None and (variable.dtype, variable.shape) == (tensor.dtype, tensor.shape):
-            runs = ((variable.start, variable.end),)
-            return in_storage(name, tensor.shape, tensor.dtype, self._file(variable.shard), runs, role=kind)
-        if place is None or place == NOWHERE or not bits:
+        """A stored tensor; one without bytes where the file and the checkpoint do not hold what its shape says."""
+        place, storage = tensor.data, self.storage
+        variable = self._checkpoint and self._checkpoint.find(tensor.name)
+        if variable and (variable.dtype, variable.shape) == (tensor.dtype, tensor.shape):
+            place, storage = stored_tensors.Extent(variable.start, variable.end), self._file(variable.shard)
+        bits = BITS.get(tensor.dtype)
+        if place is None or not bits or (place.end - place.start) * 8 != math.prod(tensor.shape) * bits:
             return StoredTensor(name, tensor.shape, tensor.dtype, 0, role=kind)
-        if (place.end - place.start) * 8 != math.prod(tensor.shape) * bits:
-            return StoredTensor(name, tensor.shape, tensor.dtype, 0, role=kind)
-        return in_storage(name, tensor.shape, tensor.dtype, self.storage, (place,), role=kind)
+        return in_storage(name, tensor.shape, tensor.dtype, storage, (place,), role=kind)
 
     def _file(self, number: int) -> SourceStorage:
         """A data file of the checkpoint."""
         assert self._checkpoint is not None
-        if number >= len(self._checkpoint.files):
-            raise ModelError(f"the index of the checkpoint names the data file {number}, which there is not")
-        file = self._checkpoint.files[number]
-        opening = functools.partial(opened, file, self._checkpoint.folder)
+        opening = functools.partial(opened, self._checkpoint.files[number], self._checkpoint.folder)
         return self._files.setdefault(number, SourceStorage(opening))
 
 
@@ -165,7 +198,6 @@ class _Reading:
                 break
         for key in main.tensors:
             refuse_huge(key, scope.tensors[key].extents)
-        main = finished(main, scope)
         builder = _Builder(SourceStorage(programs.source.later()), programs.kinds, self.checkpoint)
         tensor_of = builder.main(main, scope)
         refuse_unknown_loops(self.trips, one.met)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 from flopwise.graph import StoredTensor, Tensor
 from flopwise.readers.subgraphs import tensors as file
 from flopwise.readers.subgraphs.build import Builder
-from flopwise.readers.subgraphs.lowered import Part
+from flopwise.readers.subgraphs.lowered import Lowered, Part
 from flopwise.readers.subgraphs.program import Graph, Node
 from flopwise.readers.tflite.lower.lowered import Application
 from flopwise.readers.tflite.parts import parts
 from flopwise.readers.tflite.stored import stored_tensor
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import in_storage
+from flopwise.sizes.scope import Scope
 
 
 class LiteBuilder(Builder):
@@ -24,6 +26,16 @@ class LiteBuilder(Builder):
         super().__init__(storage, prefix)
         #: Stored tensors of the same bytes are one.
         self._same: dict[Any, Tensor] = {}
+
+    def lowered(self, node: Node, scope: Scope) -> Lowered:
+        """The operator of the house; a FULLY_CONNECTED sees rows of as many elements as its weights take."""
+        lowered = node.lowered
+        if lowered.op != "Gemm" or len(node.given) < 2:
+            return lowered
+        x, w = (scope.tensors[name].extents if name else None for name in node.given[:2])
+        if x is None or w is None or len(w) != 2 or not w[1] or x[-1:] == (w[1],):
+            return lowered
+        return lowered._replace(views={0: (math.prod(x) // w[1], w[1])})
 
     def parts(self, node: Node, graph: Graph) -> list[Part]:
         return parts(_application(node, graph), node.lowered)
