@@ -129,7 +129,7 @@ def is_layout(text: Text) -> bool:
     return text.listed and not _PRODUCTS.sub("", text.words.strip("_")).strip("_")
 
 
-def _names(text: Text, row: Token) -> bool:
+def tells_of(text: Text, row: Token) -> bool:
     """True where the words of a kernel's name tell of a row."""
     told = (row.name, *_DECOMPOSED.get(row.name, ()))
     if not text.listed:
@@ -141,21 +141,6 @@ def _is_next(kernels: Sequence[Text], now: int, row: Token, told: set[tuple[str,
     """True where a kernel did a row's like already, in another module, and one of the same name follows."""
     others = {module for name, module in told if name == row.name}
     return bool(others - {row.module}) and kernels[now] in kernels[now + 1 :]
-
-
-def earlier(text: Text, own: Sequence[Token], before: Sequence[Token]) -> int | None:
-    """The position of the last row before the products that a kernel stands for as well; None where there is none.
-
-    A compiler may put off work of a row until behind the next product, such as an activation until it is multiplied.
-
-    Args:
-        text: the words of the kernel.
-        own: the rows between the products around it that it stands for.
-        before: rows before that no event stands for.
-    """
-    known = {row.name for row in own}
-    late = [n for n, row in enumerate(before) if not row.product and row.name not in known and _names(text, row)]
-    return late[-1] if late else None
 
 
 def _of_module(rows: Sequence[Token], own: list[int], told: Container[str], module: str | None) -> list[int]:
@@ -186,7 +171,7 @@ def parts(kernels: Sequence[Text], rows: Sequence[Token]) -> list[list[int]]:
         start = max(now, 0)
         if now >= 0 and _is_next(kernels, now, row, told):
             start = now + 1
-        found = next((k for k in range(start, len(kernels)) if _names(kernels[k], row)), None)
+        found = next((k for k in range(start, len(kernels)) if tells_of(kernels[k], row)), None)
         if found is not None:
             if found != now:
                 if now >= 0 and not kernels[found].listed:

@@ -47,6 +47,9 @@ class Model:
         #: Name of a compiled kernel -> the operators in it, where a file tells them.
         self._nodes = nodes
         self._modules = {layer.module for layer in self.layers}
+        made = {t.name: place for place, row in enumerate(profile.rows) for t in row.node.known_outputs}
+        #: For each row the rows whose results it takes.
+        self._makers = [[made[t.name] for t in row.node.known_inputs if t.name in made] for row in profile.rows]
         self._siblings = siblings(profile)
         together = {rows[0]: rows for rows in self._siblings}
         #: What an operator may be: a row, or before the first of several siblings all of them at once.
@@ -170,12 +173,26 @@ class Model:
         for (kernel, text), part in zip(kernels.items(), parts, strict=True):
             if part:
                 own = [rows[place] for place in part]
-                late = None
-                if text.listed:
-                    late = fused.earlier(text, [self.tokens[row] for row in own], [self.tokens[row] for row in left])
-                yield kernel, Place((*([] if late is None else [left.pop(late)]), *own), FORWARD)
+                late = self._put_off(text, own, left) if text.listed else set()
+                left[:] = [row for row in left if row not in late]
+                yield kernel, Place((*sorted(late), *own), FORWARD)
             elif fused.is_layout(text):
                 yield kernel, Place(name=names.LAYOUT)
+
+    def _put_off(self, text: fused.Text, own: Sequence[int], left: Sequence[int]) -> set[int]:
+        """Rows of before that a kernel takes the results of, if its name tells of them: no event stands for them yet.
+
+        A compiler puts off work until behind the next product, such as an activation until it is multiplied.
+        """
+        late: set[int] = set()
+        takers = [*own]
+        while takers:
+            for maker in self._makers[takers.pop()]:
+                if maker in left and maker not in late and not self.tokens[maker].product:
+                    late.add(maker)
+                    takers.append(maker)
+        computed = [row for row in late if names.computes(f"aten::{self.tokens[row].name}")]
+        return late if all(fused.tells_of(text, self.tokens[row]) for row in computed) else set()
 
     def _decomposed(self, operators: Sequence[Operator], rows: tuple[int, ...]) -> Iterator[tuple[Operator, Place]]:
         """The places of the products that a compiler made of rows, such as the two of an attention with dropout."""

@@ -74,6 +74,7 @@ def _placed(
     model = Listed() if profile is None else Model(profile, companions.kernel_operators)
     kernels = Kernels(records, threads, windows, companions.captures)
     landings, products = Landings(), Products(model)
+    hidden = names.COMPILED if _hides_kernels(records) else names.COMPILER
     for number, window in enumerate(windows):
         if not records.steps.keeps(window.name) or not landings.takes_next():
             continue
@@ -81,7 +82,7 @@ def _placed(
         if records.kernels:
             times, step = kernels.times(number), kernels.step(number, places)
         else:
-            times, step = {o: o.end - o.start for o in places}, _step(window, threads, places)
+            times, step = {o: o.end - o.start for o in places}, _step(window, threads, places, hidden)
         if profile is None:
             step.runs = Counter(place for place in places.values() if place.layers)
         products.add(times, places)
@@ -148,21 +149,21 @@ def _notes(note: str, stride: int, records: Records, kernels: Kernels, captured:
     if note:
         yield note
     if stride > 1:
-        yield f"one of every {stride} steps is reported: there are many"
+        yield f"too many steps to keep: one in {stride} is reported"
     if 100 * kernels.outside_ns > kernels.ns:
-        yield f"{100 * kernels.outside_ns / kernels.ns:.1f} % of the kernels' time is outside of the steps"
+        yield f"{100 * kernels.outside_ns / kernels.ns:.1f} % of kernel time is outside the reported steps"
     if not records.kernels and _hides_kernels(records):
         yield (
-            "kernels of compiled code leave no event: torch._inductor.config.cpp.enable_kernel_profile = True, set"
-            " before compiling, makes them leave one"
+            "compiled kernels are not in the trace: set torch._inductor.config.cpp.enable_kernel_profile = True"
+            " before compiling"
         )
     if kernels.untold:
-        cure = "a trace of the capture, given with --beside, tells their operators"
+        cure = "give a trace of the capture with --beside"
         if captured:
-            cure = "no graph that was captured beside it has just these"
-        yield f"{counted(kernels.untold, 'kernel')} of CUDA graphs known by name alone: {cure}"
+            cure = "no graph captured in --beside has exactly these"
+        yield f"{counted(kernels.untold, 'kernel')} of CUDA graphs matched by name only: {cure}"
     if kernels.lost:
-        yield f"{counted(kernels.lost, 'kernel')} with no call that started them: named by their own names"
+        yield f"{counted(kernels.lost, 'kernel')} without a launch call in the trace: listed by kernel name"
 
 
 def _hides_rows(landings: Sequence[Landing]) -> bool:
@@ -178,22 +179,20 @@ def _hides_kernels(records: Records) -> bool:
     return any(name.startswith(names.CALL) for name in called) and not any(map(fused.listed, called))
 
 
-def _step(window: Window, threads: Mapping[str, Thread], places: Mapping[Operator, Place]) -> Step:
-    """A step of a processor whose threads do the work themselves."""
+def _step(window: Window, threads: Mapping[str, Thread], places: Mapping[Operator, Place], hidden: str) -> Step:
+    """A step of a processor whose threads do the work themselves; ``hidden``: name of what compiled code shows not."""
     works = [Work(place, o.thread, o.start, o.end, 1, o.name) for o, place in places.items()]
     for thread in threads.values():
         for o in (*_around(thread.innermost(window.start)), *thread.between(window.start, window.end)):
             if o.unit in places:
                 continue
-            name = _named(o) if o.annotation else o.context or unplaced(o, window)
+            if o.annotation:
+                name = hidden if o.name.startswith(names.CALL) else names.context_of(o.name)
+            else:
+                name = o.context or unplaced(o, window)
             if name:
                 works.append(Work(Place(name=name), o.thread, o.start, o.end, 0, o.name))
     return Step(window.name, window.start, window.end, works)
-
-
-def _named(annotation: Operator) -> str:
-    """The name of the time under an annotation that no operator in it has: kernels of compiled code leave no event."""
-    return names.COMPILED if annotation.name.startswith(names.CALL) else names.context_of(annotation.name)
 
 
 def _around(operator: Operator | None) -> Iterator[Operator]:
