@@ -62,7 +62,7 @@ def test_paths_within_a_wrapper_leave_it_to_shapes(tmp_path: Path) -> None:
         path = recording.record(tmp_path / "t.json", recording.inference(wrapper, x))
         bare = recording.record(tmp_path / "bare.json", recording.inference(wrapper, x), shapes=False)
     assert flopwise.trace(model, path, (4, 3, 64, 64)).matched == (11, 11, 1.0)
-    with pytest.raises(flopwise.ModelError, match="a trace of another model"):
+    with pytest.raises(flopwise.ModelError, match="the trace is of another model"):
         flopwise.trace(model, bare, (4, 3, 64, 64))
 
 

@@ -32,7 +32,7 @@ def test_one_profile(run: Run, files: list[Path]) -> None:
     code, out, err = run("trace", *files[::2], "--strict")
     assert (code, err) == (0, "")
     assert "onnxruntime · run" in out
-    assert re.search(r"matched +16 of 16  rows, 100.0 % of the products' time", out)
+    assert re.search(r"matched +16 of 16  layers, 100.0 % of matmul and convolution time", out)
     assert "segment" in out
 
 
@@ -40,14 +40,14 @@ def test_segments_divided_where_asked_for(run: Run, files: list[Path]) -> None:
     content = json.loads(run("trace", *files[::2], "-f", "json", "--split", "macs").out)
     assert content["trace"]["split"] == "macs"
     assert all(row["time_ns"] for row in content["rows"] if row["op"] == "Conv")
-    assert "segments divided by multiply-adds: an estimate" in run("trace", *files[::2], "--split", "macs").out
+    assert "segments split by MACs: an estimate" in run("trace", *files[::2], "--split", "macs").out
 
 
 def test_two_profiles(run: Run, files: list[Path]) -> None:
     code, out, err = run("trace", *files, "--fail-on", "time<0%")
     assert code == (1 if err else 0)
     assert "node_conv_1+2" in out
-    assert re.search(r"trace +[\d,.]+ µs +then [\d,.]+ µs, -?[\d.]+ %", out)
+    assert re.search(r"total +[\d,.]+ µs +before, [\d,.]+ µs after: -?[\d.]+ %", out)
     content = json.loads(run("trace", *files, "-f", "json").out)
     changes = content["changes"]
     assert sum(c["more_ns"] for c in changes) == content["after"]["covered_ns"] - content["before"]["covered_ns"]
@@ -65,7 +65,7 @@ def test_two_profiles(run: Run, files: list[Path]) -> None:
         (("{other}", "--strict"), "--strict is of one trace"),
         (("{other}", "--by", "step"), "two traces are compared by layer, op, module, kernel, not by step"),
         (("{other}", "--by", "op", "--depth", "1"), "depth is of modules, not of lines by op"),
-        (("{other}", "--sort", "time"), "two traces have columns of their own, the largest difference first"),
+        (("{other}", "--sort", "time"), "a comparison has its own columns, largest difference first"),
         (("{other}", "-f", "perfetto"), "this report cannot be written as perfetto; choose table, markdown, csv, json"),
         (("{other}", "--fail-on", "speed>5%"), "unknown figure 'speed'"),
     ],

@@ -95,12 +95,12 @@ def test_conditions_that_are_none(text: str, message: str) -> None:
 
 def test_what_cannot_be_compared() -> None:
     one = trace([(ROWS[0], 5)])
-    with pytest.raises(InputError, match="a trace of net and one of no model"):
+    with pytest.raises(InputError, match="traces of different models: net and none"):
         compare_traces(one, replace(one, model=""))
     with pytest.raises(InputError, match="no layer in common"):
         compare_traces(one, replace(one, rows=tuple(replace(row, name=f"{row.name}'") for row in one.rows)))
     assert compare_traces(trace([(ROWS[0], 5)], 2), one).notes == (
-        "the first trace has fewer than four steps, so that its spread is hardly known",
+        "the first trace has fewer than four steps: its spread is a rough estimate",
     )
 
 

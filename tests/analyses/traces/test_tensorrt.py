@@ -93,11 +93,11 @@ def test_other_models_and_batches_are_refused() -> None:
     trace, layers = (RECORDED / f"tensorrt_resnet_a100_fp16.{kind}.json" for kind in ("profile", "graph"))
     with pytest.raises(ModelError, match="the trace's batch is 32, the model's 1: -b 32"):
         recording(trace, layers, profile(resnet18(1)))
-    with pytest.raises(ModelError, match="the profile of another model"):
+    with pytest.raises(ModelError, match="the profile is of another model"):
         recording(trace, layers, profile(cnn()))
-    with pytest.raises(ModelError, match="none of its layers is in"):
+    with pytest.raises(ModelError, match="none of its layers are in"):
         recording(trace, RECORDED / "tensorrt_mobilenet_qat.graph.json")
-    with pytest.raises(ModelError, match="an engine's layers without times"):
+    with pytest.raises(ModelError, match="layers of an engine, without times"):
         recording(layers, None)
 
 
@@ -141,8 +141,8 @@ def test_names_say_which_rows_a_layer_does(tmp_path: Path) -> None:
     ("entries", "message"),
     [
         ([{"count": 4}], "the profile has no layers"),
-        ([{"count": "many"}], "entry 1 is none of TensorRT's profile"),
-        ([{"count": 1}, {"name": "a", "averageMs": None}], "entry 2 is none of TensorRT's profile"),
+        ([{"count": "many"}], "entry 1 is not of TensorRT's profile"),
+        ([{"count": 1}, {"name": "a", "averageMs": None}], "entry 2 is not of TensorRT's profile"),
     ],
 )
 def test_damage_is_one_line(tmp_path: Path, entries: list[dict[str, Any]], message: str) -> None:

@@ -43,7 +43,7 @@ def test_floors_of_a_step() -> None:
     trace = flopwise.trace(None, recorded("kineto_bert_small_h100"))
     ways = {way.what: way for way in what_ifs(trace)}
     assert ways["as it is"].ns == trace.window_ns
-    assert ways["nothing waits: no gaps"].ns == trace.wall_ns
+    assert ways["without gaps"].ns == trace.wall_ns
     assert all(way.ns <= trace.window_ns and way.base_ns == trace.window_ns for way in ways.values())
     content = json.loads(as_text(trace_report(trace, what_if=True), "json"))
     assert [way["kind"] for way in content["what_if"]] == [way.kind for way in ways.values()]

@@ -115,8 +115,8 @@ def _missing(recording: Recording) -> list[str]:
     absent = sum(count for number, count in enumerate(macs) if number not in seen)
     if 100 * absent <= sum(macs):
         return []
-    share = f"{100 * absent / sum(macs):.1f} % of the model's multiply-adds"
-    return [f"{share} are of rows that have no time in the trace: it may be of another model"]
+    share = f"{100 * absent / sum(macs):.1f} % of the model's MACs"
+    return [f"{share} are in layers without time in the trace: it may be of another model"]
 
 
 def _at_peak(recording: Recording, landing: Landing) -> float:
@@ -142,8 +142,8 @@ def _without_share(recording: Recording, chosen: Sequence[Landing]) -> list[str]
     if not recording.peaks or not any(_is_uncounted(recording.layers[n], phase) for n, phase in places):
         return []
     return [
-        "no MFU: the multiply-adds of some products are not known; without a model, those of backward passes "
-        "and of convolutions whose strides the trace leaves out"
+        "no MFU: the MACs of some operators are not known; without a model, those of backward passes "
+        "and of convolutions without recorded strides"
     ]
 
 

@@ -127,14 +127,14 @@ def compare_traces(before: Trace, after: Trace) -> TraceComparison:
         InputError: they are of different models, sum up different numbers of steps, or have nothing in common.
     """
     if before.model != after.model:
-        raise InputError(f"a trace of {before.model or 'no model'} and one of {after.model or 'no model'}")
+        raise InputError(f"traces of different models: {before.model or 'none'} and {after.model or 'none'}")
     sides = (before, after)
     names = [{row.name for row in trace.rows} for trace in sides]
     if not names[0] & names[1]:
         raise InputError("the two traces have no layer in common")
     summed = [len(trace.steps) if trace.step == "all" else 1 for trace in sides]
     if summed[0] != summed[1]:
-        raise InputError(f"sums of {summed[0]} and of {summed[1]} steps: compare single ones, as step median does")
+        raise InputError(f"sums of {summed[0]} and {summed[1]} steps: compare single steps, such as the median")
     changes = [
         _change(group, [[part for part in _parts(trace) if part.phase == group.phase] for trace in sides])
         for group in _groups(sides)
@@ -143,7 +143,7 @@ def compare_traces(before: Trace, after: Trace) -> TraceComparison:
         times = before.remainder.get(name, 0), after.remainder.get(name, 0)
         changes.append(Change(name, "", "", (), *times, 0, times[1] - times[0]))
     notes = [
-        f"the {word} trace has fewer than four steps, so that its spread is hardly known"
+        f"the {word} trace has fewer than four steps: its spread is a rough estimate"
         for word, trace in zip(("first", "second"), sides, strict=True)
         if len(trace.steps) < 4
     ]

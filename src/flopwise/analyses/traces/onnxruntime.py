@@ -59,11 +59,9 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
     nodes: dict[Key, ExecutedNode] = {}
     landings, stride = _landings(scan, nodes)
     if not landings:
-        raise ModelError(f"{scan.name}: no model_run is in it: let the session run before its profile ends")
+        raise ModelError(f"{scan.name}: it has no model_run: run the session before end_profiling()")
     if not any(landing.times for landing in landings):
-        raise ModelError(
-            f"{scan.name}: its runs have no nodes: record it again, with end_profiling() behind the last run"
-        )
+        raise ModelError(f"{scan.name}: its runs have no node events: call end_profiling() after the last run")
     executed = list(nodes.values())
     busy: Counter[int] = Counter()
     for landing in landings:
@@ -78,12 +76,12 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
         matched = matched_of(executed, rows, [busy[number] for number in range(len(executed))], len(layers))
         share = matched.product_time_share
         if share is not None and share < LEAST:
-            other = f"the trace of another model: {share:.1%} of the time of its products is on rows of the model"
+            other = f"the trace is of another model: {share:.1%} of its matmul and convolution time matches"
             raise ModelError(f"{scan.name}: {mismatch(executed, profile.rows) or other}")
         if not matched.rows:
-            raise ModelError(f"{scan.name}: the trace of another model: none of its nodes is a row of the model")
+            raise ModelError(f"{scan.name}: the trace is of another model: none of its nodes match")
     moved = tuple(_moved(landing, places, profile is None) for landing in landings)
-    notes = (f"one of every {stride} runs is reported: there are many",) if stride > 1 else ()
+    notes = (f"too many runs to keep: one in {stride} is reported",) if stride > 1 else ()
     return Recording("", layers, moved, matched, notes)
 
 
@@ -112,7 +110,7 @@ def _landings(scan: Scan, nodes: dict[Key, ExecutedNode]) -> tuple[list[Landing]
                 runs.close()
                 runs.window = start, end
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"{scan.name}: event {number:,} is none of onnxruntime's: {error!r}") from error
+            raise ModelError(f"{scan.name}: event {number:,} is not onnxruntime's: {error!r}") from error
     runs.close()
     return runs.landings, runs.stride
 

@@ -22,9 +22,7 @@ def split_by_macs(recording: Recording) -> Recording:
     places = {p for landing in recording.landings for p in landing.times if len(p.layers) > 1}
     weights = {p: w for p in places if any(w := [recording.layers[n].macs or 0 for n in p.layers])}
     if not weights:
-        raise InputError(
-            "no layers with multiply-adds ran in one event, so that there is no time to divide: leave split out"
-        )
+        raise InputError("no segment has multiply-adds, so there is no time to split: leave split out")
     landings = tuple(_split(landing, weights) for landing in recording.landings)
     estimates = frozenset(Place((n,), p.phase) for p in weights for n in p.layers)
     return replace(recording, landings=landings, estimates=estimates)

@@ -55,18 +55,20 @@ def read(scan: Scan, profile: Profile | None, beside: Sequence[Scan] = ()) -> Re
             another model or other input shapes.
     """
     if scan.array == "Layers":
-        raise ModelError(f"{scan.name}: an engine's layers without times: give its profile, and this file beside it")
+        raise ModelError(
+            f"{scan.name}: layers of an engine, without times: give its profile, and this file with --beside"
+        )
     runs, engine = _engine(scan, beside)
     notes = []
     if profile is None:
         rows: list[tuple[int, ...]] = [(number,) for number in range(len(engine))]
         layers, matched = tuple(map(_layer, engine)), Matched()
-        notes.append("FLOPs of an engine's layers are those of their products; what is fused to them does not count")
+        notes.append("FLOPs of an engine's layers are those of matmuls and convolutions, without what is fused to them")
     else:
         layers = layers_of(profile)
         rows, matched = _matched(scan.name, engine, profile)
     if not beside:
-        notes.append("without the engine's layers (trtexec --exportLayerInfo) only their names are known")
+        notes.append("only layer names are known: give what trtexec --exportLayerInfo wrote with --beside")
     return Recording("", layers, (_landing(f"average of {counted(runs, 'run')}", engine, rows),), matched, tuple(notes))
 
 
@@ -95,14 +97,14 @@ def _engine(scan: Scan, beside: Sequence[Scan]) -> tuple[int, list[_EngineLayer]
     described = {name: layer for file in beside for name, layer in _layers(file).items()}
     files = ", ".join(file.name for file in beside)
     if beside and not described.keys() & {name for name, _ in times}:
-        raise ModelError(f"{scan.name}: none of its layers is in {files}")
+        raise ModelError(f"{scan.name}: none of its layers are in {files}: it is of another engine")
     engine = []
     for name, time in times:
         layer = described.get(name, {})
         try:
             engine.append(_EngineLayer(name, time, layer, _executed(name, layer)))
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ModelError(f"{files or scan.name}: the layer {name!r} is none of TensorRT's: {error!r}") from error
+            raise ModelError(f"{files or scan.name}: the layer {name!r} is not TensorRT's: {error!r}") from error
     return runs, engine
 
 
@@ -120,7 +122,7 @@ def _matched(name: str, engine: Sequence[_EngineLayer], profile: Profile) -> tup
         named = [layer.time_ns for layer, own in zip(engine, rows, strict=True) if own or _LAYOUT.search(layer.name)]
         share = sum(named) / max(1, sum(times))
     if share < LEAST:
-        raise ModelError(f"{name}: {mismatch(executed, profile.rows) or 'the profile of another model'}")
+        raise ModelError(f"{name}: {mismatch(executed, profile.rows) or 'the profile is of another model'}")
     return rows, matched
 
 
@@ -149,7 +151,7 @@ def _times(scan: Scan) -> tuple[int, list[tuple[str, int]]]:
             else:
                 runs = int(entry["count"])
         except (KeyError, TypeError, ValueError) as error:
-            raise ModelError(f"{scan.name}: entry {number:,} is none of TensorRT's profile: {error!r}") from error
+            raise ModelError(f"{scan.name}: entry {number:,} is not of TensorRT's profile: {error!r}") from error
     if not times:
         raise ModelError(f"{scan.name}: the profile has no layers")
     return runs, times
@@ -161,7 +163,7 @@ def _layers(scan: Scan) -> dict[str, Json]:
         raise ModelError(f"{scan.name}: no layers of an engine: write them with trtexec --exportLayerInfo")
     layers = {str(layer.get("Name", "")): layer for layer in scan.events()}
     if layers and not any("LayerType" in layer for layer in layers.values()):
-        raise ModelError(f"{scan.name}: names alone: build the engine with --profilingVerbosity=detailed")
+        raise ModelError(f"{scan.name}: it has names only: build the engine with --profilingVerbosity=detailed")
     return layers
 
 

@@ -18,12 +18,12 @@ from flopwise.operators.tables import row as operator
 
 #: Name in the remainder -> the way without it.
 _REMOVED = {
-    "gaps": "nothing waits: no gaps",
-    "copies": "no copies",
-    "layout": "no layout nodes of the engine",
-    "communication": "all communication hidden",
-    "data loading": "data loaded beforehand",
-    "constants": "no arithmetic on constants",
+    "gaps": "without gaps",
+    "copies": "without copies",
+    "layout": "without the engine's layout changes",
+    "communication": "communication fully overlapped",
+    "data loading": "without data loading",
+    "constants": "constants folded",
 }
 
 
@@ -32,10 +32,10 @@ def what_ifs(trace: Trace) -> list[WhatIf]:
     now = trace.window_ns
     removed = {text: trace.remainder.get(name, 0) for name, text in _REMOVED.items()}
     timed = [row for row in trace.rows if row.time_ns]
-    removed["element-wise layers fused into others"] = sum(r.time_ns or 0 for r in timed if operator(r.op).in_place)
-    removed["no layer that only moves elements"] = sum(r.time_ns or 0 for r in timed if operator(r.op).moves)
+    removed["element-wise layers fused"] = sum(r.time_ns or 0 for r in timed if operator(r.op).in_place)
+    removed["without layers that only move data"] = sum(r.time_ns or 0 for r in timed if operator(r.op).moves)
     above = [(row.time_ns or 0) - row.floor_ns for row in timed if row.floor_ns is not None]
-    removed["every layer at its least time on the device"] = sum(max(0, over) for over in above)
+    removed["every layer at its roofline floor"] = sum(max(0, over) for over in above)
     ways = [WhatIf(text, max(0, now - ns), "floor", now) for text, ns in removed.items() if ns]
     return [WhatIf("as it is", now, "measured", now), *sorted(ways, key=lambda way: -way.ns), *trace.tried]
 

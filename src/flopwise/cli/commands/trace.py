@@ -43,26 +43,26 @@ _READING = {"-b": "batch_size", "-i": "inputs", "--dim": "dims"}
 @click.argument("other", metavar="[OTHER]", required=False, type=Read())
 @options.shapes
 @option("--step", default="median", show_default=True, help="median, all, or a step (--by step).")
-@option("--device", type=DEVICE, help="A device of flopwise devices; default: what the trace names.")
+@option("--device", type=DEVICE, help="Device for floors and MFU (flopwise devices); default: the trace's own.")
 @option(
     "--beside",
     type=Read(),
     multiple=True,
     metavar="FILE",
-    help="More of the trace: an engine's layers, the capture of CUDA graphs, kernel_information.json.",
+    help="Companion files: TensorRT layers, a CUDA graph capture, kernel_information.json. Repeatable.",
 )
-@option("--split", type=click.Choice(["macs"]), help="Divide segments' time by multiply-adds: an estimate.")
-@option("--what-if", is_flag=True, help="Also floors without gaps, copies, layout ... and what --try asks.")
+@option("--split", type=click.Choice(["macs"]), help="Split the time of segments by MACs: an estimate.")
+@option("--what-if", is_flag=True, help="Also the time without gaps, copies, layout ... (floors), and what --try asks.")
 @options.tries("device=NAME: the step's kernels on another device, an estimate.")
 @option(
     "--fail-on",
     metavar="CONDITION",
-    help="Of two traces: exit with 1 when OTHER takes more: 'time>5%'.",
+    help="Of two traces: exit with 1 if OTHER takes more: 'time>5%'.",
 )
 @option(
     "--strict",
     is_flag=True,
-    help=f"Exit with 1 when under {100 * LEAST:g} % of the time has a row or a name, or of the model a time.",
+    help=f"Exit with 1 if under {100 * LEAST:g} % of the time is named, or of the model's FLOPs have a time.",
 )
 @options.by("layer", "op", "module", "kernel", "step", help="One line for each of these.")
 @options.depth
@@ -74,12 +74,12 @@ _READING = {"-b": "batch_size", "-i": "inputs", "--dim": "dims"}
 def command(
     model: str, file: str | None, other: str | None, fail_on: str | None, strict: bool, output: Output, **settings: Any
 ) -> int:
-    """The time that a profiler recorded in TRACE, on the layers of MODEL; nothing runs.
+    """Time per layer of MODEL, as a profiler recorded it in TRACE; nothing is run.
 
-    TRACE is a trace of PyTorch's profiler, a profile of onnxruntime, or one of TensorRT; it may be packed by gzip.
-    What no layer did has a name: copies, optimiser, layout, gaps ... Layers + segments of several + these = the time
-    that the trace covers, to the nanosecond. Without MODEL the trace's own operators and shapes are counted. A second
-    trace is shown beside the first, layer by layer.
+    TRACE is a trace of PyTorch's profiler, or a profile of onnxruntime or TensorRT, plain or compressed by gzip. Time
+    outside layers is listed by name: copies, optimiser, layout, gaps ... Layers + segments (layers fused into one
+    event) + these = the time that the trace covers, to the nanosecond. Without MODEL, times are grouped by operator
+    and shape. A second trace, OTHER, is compared with the first, layer by layer.
     """
     from flopwise.analyses.traces.format import is_trace
 
@@ -125,7 +125,7 @@ def _refuse(
         raise InputError(f"--{of_one[0]} is of one trace: leave OTHER out")
     given = [key for key in ("columns", "sort") if settings[key]]
     if number == 2 and given:
-        raise InputError(f"two traces have columns of their own, the largest difference first: leave out --{given[0]}")
+        raise InputError(f"a comparison has its own columns, largest difference first: leave out --{given[0]}")
     if number == 1 and fail_on is not None:
         raise InputError("--fail-on compares two traces: give the other one as well")
 

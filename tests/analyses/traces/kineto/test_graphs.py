@@ -106,7 +106,7 @@ def test_a_replay_has_the_times_of_the_operators_that_were_captured(trains: bool
     assert trace.matched == (11, 11, 1.0)
     assert {row.phase for row in trace.rows} == ({"forward", "backward"} if trains else {"forward"})
     other = _write(tmp_path / "other.json", [*replays, _kernel("one more", 10**8, 1, 5)])
-    assert "captured beside it has just these" in " ".join(flopwise.trace(None, other, beside=capture).notes)
+    assert "captured in --beside has exactly these" in " ".join(flopwise.trace(None, other, beside=capture).notes)
 
 
 class Fork(torch.nn.Module):  # type: ignore[misc,name-defined] # torch may be absent
@@ -170,7 +170,7 @@ def test_a_graph_of_two_streams(named: bool, tmp_path: Path) -> None:
         assert trace.remainder == {"gaps": 925_000}
     else:
         assert {row.name: row.time_ns for row in trace.rows} == {"conv": 90_000, "relu": 25_000, "add": 5_000}
-        assert "captured beside it has just these" in " ".join(trace.notes)
+        assert "captured in --beside has exactly these" in " ".join(trace.notes)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no recorded traces")

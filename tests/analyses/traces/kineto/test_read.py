@@ -104,7 +104,7 @@ def test_traces_of_other_sizes_and_models_are_refused(tmp_path: Path) -> None:
         _trace(path, flopwise.profile(model, (2, 3, 64, 64)))
     with pytest.raises(flopwise.ModelError, match="other input sizes: 4x3x64x64 where the model has 4x3x32x32"):
         _trace(path, flopwise.profile(model, (4, 3, 32, 32)))
-    with pytest.raises(flopwise.ModelError, match="a trace of another model: no product of it is on rows of"):
+    with pytest.raises(flopwise.ModelError, match="the trace is of another model: none of its matmul"):
         _trace(path, flopwise.profile(recording.encoder(), (2, 17, 64)))
     bare = recording.record(tmp_path / "bare.json", recording.inference(model, x), shapes=False)
     with pytest.raises(flopwise.ModelError, match="no shapes were recorded: profile with record_shapes=True"):
@@ -163,11 +163,11 @@ def test_a_part_of_a_model_is_told_from_a_smaller_model(tmp_path: Path) -> None:
 
     x, large = torch.randn(2, 3, 16, 16), net(6)
     path = recording.record(tmp_path / "t.json", recording.inference(net(3), x))
-    with pytest.raises(flopwise.ModelError, match=r"another model: .* between others that ran, have no time: 49\.1%"):
+    with pytest.raises(flopwise.ModelError, match=r"another model: .* between layers that ran, have no time: 49\.1%"):
         _trace(path, flopwise.profile(large, x))
     part = recording.record(tmp_path / "part.json", recording.inference(large[:4], x))
     (note,) = _trace(part, flopwise.profile(large, x)).notes
-    assert "of rows that have no time in the trace" in note
+    assert "in layers without time in the trace" in note
 
 
 Event = dict[str, Any]
@@ -213,7 +213,7 @@ def test_kernels_of_calls_outside_operators_have_their_time(tmp_path: Path) -> N
     assert (trace.busy_ns, trace.rows_ns) == (24_000, 12_000)
     assert trace.remainder == {"gaps": 107_000, "unmatched": 12_000}
     assert [(row.name, row.time_ns) for row in trace.rows] == [("relu 8", 6_000), ("k2", 6_000)]
-    assert "1 kernel of CUDA graphs known by name alone" in trace.notes[1]
+    assert "1 kernel of CUDA graphs matched by name only" in trace.notes[1]
 
 
 def test_what_runs_on_into_a_step_has_its_time(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_of_many_steps_some_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     trace = _recorded(tmp_path / "t.json", *reversed(events))
     assert trace.steps == ("ProfilerStep#0", "ProfilerStep#4", "ProfilerStep#8", "ProfilerStep#12", "ProfilerStep#16")
     assert trace.rows_ns == 1000 * (1 + 5 + 9 + 13 + 17)
-    assert trace.notes == ("one of every 4 steps is reported: there are many",)
+    assert trace.notes == ("too many steps to keep: one in 4 is reported",)
 
 
 @pytest.mark.parametrize("order", ["as Kineto's", "marks last", "kernels first"])
@@ -291,7 +291,7 @@ def test_a_large_trace_is_folded_and_no_kept_step_changes(
     folded = _recorded(tmp_path / "t.json", *events)
     assert len(whole) == 64
     assert 3 <= len(folded.steps) <= 16
-    assert folded.notes == (f"one of every {64 // len(folded.steps)} steps is reported: there are many",)
+    assert folded.notes == (f"too many steps to keep: one in {64 // len(folded.steps)} is reported",)
     assert all(time == whole[time.name] for time in folded.times)
     assert {row.launches for row in folded.rows} == {len(folded.steps)}
 
@@ -395,7 +395,7 @@ def test_the_time_of_kernels_is_that_of_the_file(name: str) -> None:
             streams.setdefault(lane, []).append((start, start + time))
     trace = _trace(path, None, "all")
     busy = sum(union(spans) for spans in streams.values())
-    outside = [float(share[1]) for note in trace.notes if (share := re.match(r"([\d.]+) % of the kernels' time", note))]
+    outside = [float(share[1]) for note in trace.notes if (share := re.match(r"([\d.]+) % of kernel time", note))]
     assert trace.busy_ns == pytest.approx(busy * (1 - sum(outside) / 100), abs=busy / 1000 if outside else 0)
     assert bool(outside) == (name == "alexnet_a100")  # a model is loaded before its two runs
 

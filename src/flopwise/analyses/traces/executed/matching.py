@@ -79,7 +79,7 @@ def mismatch(executed: Sequence[ExecutedNode], rows: Sequence[Row]) -> str:
             batches[ran[0], own[0]] += 1
         elif ran[2:] != own[2:]:
             sizes = "x".join(map(str, ran)), "x".join(map(str, own))
-            shapes.append(f"{item.node.name} makes {sizes[0]} in the trace, and {sizes[1]} in the model")
+            shapes.append(f"{item.node.name} has output {sizes[0]} in the trace, {sizes[1]} in the model")
     if 2 * max(batches.total(), len(shapes)) < max(1, named, len(products)):
         return ""
     if len(shapes) > batches.total():

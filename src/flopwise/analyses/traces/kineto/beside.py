@@ -35,7 +35,7 @@ def read_companions(files: Sequence[Scan]) -> Companions:
             records = records_of(scan)
             own = captures_of(records, threads_of(records))
             if not own:
-                raise ModelError(f"{scan.name}: no CUDA graph was captured while it was recorded")
+                raise ModelError(f"{scan.name}: no CUDA graph was captured in it")
             captures += own
         else:
             _add_kernel_operators(scan, kernel_operators)
@@ -56,7 +56,7 @@ def _add_kernel_operators(scan: Scan, kernel_operators: dict[str, list[str]]) ->
         try:
             program, lowered = list(value["pre_grad_nodes"]), list(value["post_grad_nodes"])
         except (KeyError, TypeError) as error:
-            what = "a trace of the capture of CUDA graphs nor kernel_information.json of compiled code"
+            what = "a trace of a CUDA graph capture nor kernel_information.json of compiled code"
             raise ModelError(f"{scan.name}: neither {what}") from error
         name = key.partition(":")[0]
         # What the compiler lowers to says less of a program than the operators in the kernel's own name.

@@ -42,9 +42,10 @@ def refuse_other_model(
         raise ModelError(f"{name}: the trace's batch is {batch * ratio}, the model's {batch}: -b {batch * ratio}")
     if sizes and sum(ratios.values()) >= 0.8 * len(products):
         raise ModelError(f"{name}: the trace is of other input sizes: {sizes}; give them with -i")
-    text = "no product of it is" if not share else f"{100 * share:.1f} % of its products' time is"
+    text = "none" if not share else f"{100 * share:.1f} %"
     raise ModelError(
-        f"{name}: a trace of another model: {text} on rows of {profile.graph.name if profile else 'the model'}"
+        f"{name}: the trace is of another model: {text} of its matmul and convolution time matches "
+        f"{profile.graph.name if profile else 'the model'}"
     )
 
 
@@ -99,6 +100,6 @@ def refuse_passed_rows(name: str, model: Model, seen: Collection[int], profile: 
     if share >= _PASSED:
         first, last = (model.layers[place].name for place in (passed[0], passed[-1]))
         raise ModelError(
-            f"{name}: a trace of another model: all of it is on rows of {profile.graph.name}, but of these {first} to "
-            f"{last}, between others that ran, have no time: {share:.1%} of the multiply-adds"
+            f"{name}: the trace is of another model: {first} to {last} of {profile.graph.name}, between layers that "
+            f"ran, have no time: {share:.1%} of the MACs"
         )

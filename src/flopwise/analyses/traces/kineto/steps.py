@@ -63,7 +63,7 @@ def _recurring(records: Records, main: Thread, rows: int | None) -> tuple[list[W
         for number, span in enumerate(zip(starts, [*starts[1:], end], strict=True))
     ]
     what = "calls" if graphs else "operators"
-    return windows, f"no steps are marked: the same {length:,} {what} recur {turns} times"
+    return windows, f"no step marks: the same {length:,} {what} repeat {turns} times"
 
 
 def _undivided(records: Records, main: Thread) -> tuple[list[Window], str]:
@@ -73,7 +73,7 @@ def _undivided(records: Records, main: Thread) -> tuple[list[Window], str]:
     starts += [kernel.start for kernel in records.kernels]
     ends = [max(own.ends) for own in calls] + [kernel.end for kernel in records.kernels]
     window = Window("trace", main.name, min(starts), max(ends, default=0))
-    return [window], "no steps are marked: the whole trace is one"
+    return [window], "no step marks: the whole trace is one step"
 
 
 def _marks(thread: str, calls: Calls, kinds: Sequence[Kind]) -> list[Window]:

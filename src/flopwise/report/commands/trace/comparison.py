@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from flopwise.analyses.traces.comparison import Break, Change, TraceComparison, grouped
-from flopwise.analyses.traces.trace import Trace
+from flopwise.analyses.traces.trace import BACKWARD, Trace
 from flopwise.errors import InputError, counted
 from flopwise.report.commands.trace.report import MICRO, NOUNS
 from flopwise.report.formats.format import Format
@@ -24,9 +24,9 @@ COLUMNS: tuple[Field[Change], ...] = (
     Field(Head("name", "layer", "text", 0), lambda c: c.name, "the layer, or several together"),
     Field(Head("op", "op", "text", 5), lambda c: c.op, "the operator"),
     Field(Head("phase", "pass", "text", 5), lambda c: c.phase, "forward or backward"),
-    Field(Head("before", "first µs", "ratio", 2), lambda c: c.before_ns / MICRO, "time in the first trace"),
-    Field(Head("after", "second µs", "ratio", 2), lambda c: c.after_ns / MICRO, "time in the second"),
-    Field(Head("more", "more µs", "ratio", 1), lambda c: c.more_ns / MICRO, "the second less the first"),
+    Field(Head("before", "before µs", "ratio", 2), lambda c: c.before_ns / MICRO, "time in the first trace"),
+    Field(Head("after", "after µs", "ratio", 2), lambda c: c.after_ns / MICRO, "time in the second"),
+    Field(Head("more", "diff µs", "ratio", 1), lambda c: c.more_ns / MICRO, "the second less the first"),
     Field(Head("share", "%", "percent", 3), lambda c: _share(c.before_ns, c.after_ns), "that, of the first"),
     Field(Head("spread", "± µs", "ratio", 4), lambda c: c.spread_ns / MICRO, "spread of the steps of both traces"),
     Field(
@@ -60,7 +60,8 @@ def trace_comparison_report(
         raise InputError(f"depth is of modules, not of lines by {by}")
 
     def sheet(format: Format, look: Look) -> list[Sheet]:
-        changes = sorted(grouped(comparison, by, depth), key=lambda change: by_size(abs(change.more_ns)))
+        timed = [change for change in grouped(comparison, by, depth) if change.before_ns or change.after_ns]
+        changes = sorted(timed, key=lambda change: by_size(abs(change.more_ns)))
         first, hidden = changes[:top], changes[top:] if top else []
         if hidden:
             rest = f"{look.glyphs.cut} {counted(len(hidden), f'more {NOUNS[by]}')}"
@@ -103,17 +104,19 @@ def _together(changes: tuple[Change, ...] | list[Change], name: str) -> Change:
 
 def _summary(comparison: TraceComparison) -> Iterator[Figure]:
     """The number of layers that differ, and the traces as a whole."""
-    verdicts = [change.verdict for change in comparison.changes if change.layers]
+    timed = [change for change in comparison.changes if change.layers and (change.before_ns or change.after_ns)]
+    verdicts = [change.verdict for change in timed]
+    noun = "line" if any(change.phase == BACKWARD for change in timed) else "layer"
     for verdict in ("slower", "faster", "same", "added", "gone"):
         if count := verdicts.count(verdict):
-            yield Figure(verdict, counted(count, "layer"), "")
+            yield Figure(verdict, counted(count, noun), "")
     before, after = (trace.covered_ns for trace in _sides(comparison))
     share = percent(100 * (after - before) / before) if before else ""
-    yield Figure("trace", f"{ratio(before / MICRO)} µs", f"then {ratio(after / MICRO)} µs, {share} %")
+    yield Figure("total", f"{ratio(before / MICRO)} µs", f"before, {ratio(after / MICRO)} µs after: {share} %")
 
 
 def breaks_text(breaks: list[Break]) -> Iterator[str]:
     """A line for each condition that holds."""
     for condition, before, after, spread in breaks:
         times = (f"{ratio(time / MICRO)} µs" for time in (before, after, spread))
-        yield "{}: {}, then {}, ± {}".format(condition, *times)
+        yield "{}: {} before, {} after, ± {}".format(condition, *times)

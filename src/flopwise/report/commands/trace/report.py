@@ -85,21 +85,21 @@ def _flops(item: Item) -> Value:
 _COLUMNS: tuple[Field[Item], ...] = (
     Field(Head("name", "layer", "text", 0), lambda i: i.name, "the layer, operator, module, kernel or step"),
     Field(Head("op", "op", "text", 3), lambda i: i.op, "the operator"),
-    Field(Head("launches", "launches", "number", 5), _launches, "kernels, or calls"),
+    Field(Head("launches", "launches", "number", 5), _launches, "kernels or calls"),
     Field(Head("flops", "FLOPs", "number", 7), _flops, "all arithmetic"),
     Field(Head("forward", "forward µs", "ratio", 1), _microseconds(FORWARD), "time of the forward pass"),
     Field(Head("backward", "backward µs", "ratio", 1), _microseconds(BACKWARD), "time of the backward pass"),
     Field(Head("time", "µs", "ratio", 1), _microseconds(), "time of both in the step that is shown"),
     Field(Head("median", "median µs", "ratio", 8), _median, "median of the times in all steps"),
-    Field(Head("spread", "± %", "percent", 8), _spread, "half the middle half of the times in all steps"),
+    Field(Head("spread", "± %", "percent", 8), _spread, "half the interquartile range of the times in all steps"),
     Field(Head("share", "%", "percent", 2), _share, "share of the time that the trace covers"),
     Field(Head("gflops", "GFLOP/s", "ratio", 3), _rate(lambda p: p.flops), "arithmetic per second"),
-    Field(Head("gbytes", "GB/s", "ratio", 6), _rate(_bytes), "bytes of the operands per second"),
-    Field(Head("time/floor", "time/floor", "ratio", 4), _over, "time over the least time on the device"),
+    Field(Head("gbytes", "GB/s", "ratio", 6), _rate(_bytes), "operand bytes per second"),
+    Field(Head("time/floor", "time/floor", "ratio", 4), _over, "time over the device's roofline floor"),
     Field(
         Head("status", "status", "text", 6),
         _status,
-        "matched, segment (several layers at once), estimate (of a segment), absent",
+        "matched, segment (fused with others), estimate (share of a segment), absent",
     ),
 )
 
@@ -144,7 +144,7 @@ def trace_report(
     for key in (*(columns or ()), *([sort] if sort else ())):
         entry(COLUMNS, key)
     if by not in DEFAULT and (columns or sort):
-        raise InputError(f"lines by {by} have columns of their own")
+        raise InputError(f"lines by {by} have their own columns")
     if by == "step" and top is not None:
         raise InputError("lines by step are all of them, in their order: leave top out")
     if by != "module" and depth is not None:
@@ -222,9 +222,9 @@ def _items(trace: Trace, by: str, depth: int | None) -> list[Item]:
 def _frame(trace: Trace, look: Look) -> Json:
     """The parts of a sheet above and below its lines."""
     steps = f"{trace.step} of {counted(len(trace.steps), 'step')}" if len(trace.steps) > 1 else trace.step
-    about = [trace.model or "no model: operators by their shapes", trace.format, trace.device, steps]
+    about = [trace.model or "no model: grouped by operator and shape", trace.format, trace.device, steps]
     if trace.split:
-        about.append("segments divided by multiply-adds: an estimate")
+        about.append("segments split by MACs: an estimate")
     return {
         "about": look.texts(filter(None, about)),
         "summary": tuple(_summary(trace, look)),
@@ -240,21 +240,21 @@ def _summary(trace: Trace, look: Look) -> Iterator[Figure]:
         share = 100 * time / trace.covered_ns if trace.covered_ns else 0.0
         return Figure(look.text(title), f"{ratio(time / MICRO)} µs", f"{percent(share)} %")
 
-    yield figure("rows", trace.rows_ns)
+    yield figure("layers", trace.rows_ns)
     if trace.segments:
         yield figure("segments", trace.segments_ns)
     for name, time in trace.remainder.items():
         yield figure(f"  {name}", time)
-    yield figure("trace", trace.covered_ns)
+    yield figure("total", trace.covered_ns)
     if trace.busy_ns != trace.wall_ns:
-        yield figure("at work, of the wall", trace.wall_ns)
+        yield figure("busy, by the wall clock", trace.wall_ns)
     if trace.mfu is not None:
-        yield Figure("MFU", f"{percent(100 * trace.mfu)} %", "of the step at the device's peak")
+        yield Figure("MFU", f"{percent(100 * trace.mfu)} %", "of the device's peak over the step")
     matched = trace.matched
     if trace.model:
         share = matched.product_time_share
-        of = "" if share is None else f"{percent(100 * share)} % of the products' time"
-        yield Figure("matched", f"{matched.rows} of {matched.of}", f"rows, {of}" if of else "rows")
+        of = "" if share is None else f"{percent(100 * share)} % of matmul and convolution time"
+        yield Figure("matched", f"{matched.rows} of {matched.of}", f"layers, {of}" if of else "layers")
 
 
 def _steps(trace: Trace, look: Look) -> Sheet:
@@ -299,7 +299,7 @@ def _kernels(trace: Trace, top: int | None, look: Look) -> Sheet:
         Head("time", "µs", "ratio", 1),
         Head("share", "%", "percent", 2),
         Head("places", "places", "number", 4),
-        Head("most", "most of it in", "text", 3),
+        Head("most", "mostly in", "text", 3),
     )
     lines = [
         Line(

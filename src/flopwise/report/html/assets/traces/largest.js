@@ -7,7 +7,7 @@
   function draw(width) {
     const all = d3.range(count).filter((i) => L.by[i] === state.by && more[i]);
     const lines = all.sort((a, b) => Math.abs(more[b]) - Math.abs(more[a])).slice(0, MOST);
-    document.getElementById("largest-sub").textContent = `${lines.length < all.length ? `The ${MOST} largest of ${all.length.toLocaleString("en-US")}: ` : ""}a ring is the first trace, a dot the second, the line through it the spread of the steps; grey is within that spread.`;
+    document.getElementById("largest-sub").textContent = `${lines.length < all.length ? `The ${MOST} largest of ${all.length.toLocaleString("en-US")}: ` : ""}ring: before, dot: after, line through the dot: the spread of the steps; grey: within that spread.`;
     if (!lines.length) { box.textContent = "Nothing differs."; return; }
     const label = Math.min(280, width * 0.36), margin = { top: 6, right: 78, bottom: 26 };
     const height = margin.top + LINE * lines.length + margin.bottom;
