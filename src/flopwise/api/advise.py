@@ -142,10 +142,10 @@ def _check_training(device: object, level: str | None, measure: bool, output: ob
     Raises:
         InputError: a device, a level, a measurement or an output is asked for.
     """
-    asked = {"device=": device, "optimization=": level, "measure=": measure or None, "output=": output}
+    asked = {"device": device, "level": level, "measuring": measure or None, "written model": output}
     given = [name for name, value in asked.items() if value is not None]
     if given:
-        raise InputError(f"train=True counts multiply-adds and bytes of a training step: leave {given[0]} out")
+        raise InputError(f"a training step has multiply-adds and bytes alone: leave the {given[0]} out")
 
 
 def _subject(
@@ -258,7 +258,7 @@ def _place(device: str | Device | None, level: str | None, threads: int | None) 
     """
     if device is None and level is None:
         if threads is not None:
-            raise InputError("threads= needs a device or a level: without one there are no times")
+            raise InputError("a number of threads needs a device or a level: without one there are no times")
         return None
     chosen = device_with(device, threads)
     return Place(measured_device(chosen, None), threads or (None if level is None or chosen.cores is None else 1))
