@@ -48,7 +48,7 @@ def test_rules_of_an_inference_are_silent() -> None:
 
 @pytest.mark.parametrize("settings", [{"device": "h100"}, {"optimization": "all"}, {"measure": True}])
 def test_what_is_of_an_inference_is_refused(settings: dict[str, object]) -> None:
-    with pytest.raises(flopwise.InputError, match="leave the (device|level|measuring) out"):
+    with pytest.raises(flopwise.InputError, match=r"leave the (device|level|measuring) out"):
         flopwise.advise(conv(16, 32, (3, 3), 30, 1), train=True, **settings)  # type: ignore[arg-type]
 
 
