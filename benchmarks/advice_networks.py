@@ -3,9 +3,11 @@
 Networks of torchvision and timm and small language models with random weights are exported to ONNX, one at a time. For
 each piece of advice of the kind "same result" at a level, its operators have to be among those that onnxruntime's own
 profiler saw running at that level, and in the graph that it saved. ``--write`` also has ``-o`` carry the changes out,
-and compares the outputs of both files in a session of this script's own.
+and compares the outputs of both files in a session of this script's own; ``--plain`` exports as the program is, without
+the exporter's own optimiser. ``--full`` takes the language models with all their layers.
 
-    python benchmarks/advice_networks.py [--levels basic,all] [--write] [--only NAME,...] [--folder FOLDER]
+    python benchmarks/advice_networks.py [--levels basic,all] [--write] [--plain] [--full] [--only NAME,...]
+                                         [--folder FOLDER]
 """
 
 from __future__ import annotations
@@ -68,13 +70,25 @@ LANGUAGE = {
     "t5": ("T5Config", "T5EncoderModel", {"num_layers": 2}),
 }
 
+#: Language model -> what else its published form has, beside what its configuration says by itself.
+FULL: dict[str, dict[str, int]] = {
+    "llama": {
+        "num_hidden_layers": 22,
+        "hidden_size": 2048,
+        "intermediate_size": 5632,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 4,
+    },
+    "qwen2": {**LANGUAGE["qwen2"][2], "num_hidden_layers": 24, "vocab_size": 151936, "tie_word_embeddings": True},
+}
+
 TOKENS = 64
 
 
-def modules() -> Iterator[tuple[str, Callable[[], tuple[Any, Any]]]]:
+def modules(full: bool = False) -> Iterator[tuple[str, Callable[[], tuple[Any, Any]]]]:
     """Name of a network, and a function that makes its module and its input."""
     for name in LANGUAGE:
-        yield name, functools.partial(_language, name)
+        yield name, functools.partial(_language, name, FULL.get(name, {}) if full else LANGUAGE[name][2])
     for name in TIMM.split():
         yield name, functools.partial(_timm, name)
     for name in SEGMENTATION.split():
@@ -103,12 +117,12 @@ def _timm(name: str) -> tuple[Any, Any]:
     return model, torch.zeros(1, *model.default_cfg["input_size"])
 
 
-def _language(name: str) -> tuple[Any, Any]:
+def _language(name: str, settings: dict[str, Any]) -> tuple[Any, Any]:
     import torch
     import transformers
     from torch import nn
 
-    config, kind, settings = LANGUAGE[name]
+    config, kind, _ = LANGUAGE[name]
     model = getattr(transformers, kind)(getattr(transformers, config)(use_cache=False, **settings)).eval()
 
     class Plain(nn.Module):
@@ -122,9 +136,9 @@ def _language(name: str) -> tuple[Any, Any]:
     return Plain().eval(), torch.zeros(1, TOKENS, dtype=torch.int64)
 
 
-def exported(name: str, make: Callable[[], tuple[Any, Any]], folder: Path) -> Path:
+def exported(name: str, make: Callable[[], tuple[Any, Any]], folder: Path, plain: bool = False) -> Path:
     """The network as an ONNX file, exported unless it is there."""
-    path = folder / f"{name}.onnx"
+    path = folder / f"{name}{'.plain' if plain else ''}.onnx"
     if not path.exists():
         import torch
         from tests.torch_vision import torchvision  # before timm and transformers import it
@@ -134,7 +148,10 @@ def exported(name: str, make: Callable[[], tuple[Any, Any]], folder: Path) -> Pa
         torch.manual_seed(0)
         module, example = make()
         with torch.no_grad():
-            torch.onnx.export(module, (example,), path, dynamo=True, verbose=False, external_data=False)
+            large = sum(p.nbytes for p in module.parameters()) > 2e9
+            torch.onnx.export(
+                module, (example,), path, dynamo=True, verbose=False, external_data=large, optimize=not plain
+            )
     return path
 
 
@@ -215,7 +232,7 @@ def judge(name: str, path: Path, levels: list[str], folder: Path, write: bool) -
         leaner = folder / "leaner.onnx"
         notes = flopwise.advise(path, keep_network=True, output=leaner).notes
         done = next(note for note in notes if note.startswith(str(leaner)))
-        print(f"   -o {done.removeprefix(str(leaner))}; difference {difference(path, leaner):.1e}")
+        print(f"{name} -o{done.removeprefix(str(leaner))}; difference {difference(path, leaner):.1e}")
         print("".join(f"   -o {note}\n" for note in notes if "left as they are" in note), end="", flush=True)
     return places, wrong
 
@@ -225,18 +242,21 @@ def main() -> None:
     parser.add_argument("--levels", default="basic,all")
     parser.add_argument("--only", default="")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--full", action="store_true")
     parser.add_argument("--folder", type=Path, help="where exported models are, and stay; default: nowhere")
     arguments = parser.parse_args()
     chosen = [name for name in arguments.only.split(",") if name]
     networks = places = wrong = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for name, make in modules():
+        for name, make in modules(arguments.full):
             if chosen and name not in chosen:
                 continue
             try:
-                path = exported(name, make, arguments.folder or folder)
-                counts = judge(name, path, arguments.levels.split(","), folder, arguments.write)
+                path = exported(name, make, arguments.folder or folder, arguments.plain)
+                levels = [level for level in arguments.levels.split(",") if level]
+                counts = judge(name, path, levels, folder, arguments.write)
             except Exception as error:  # the others are judged all the same
                 print(f"{name}: FAILED: {type(error).__name__}: {str(error).splitlines()[0][:300]}", flush=True)
                 continue

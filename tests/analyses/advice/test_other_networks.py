@@ -69,6 +69,39 @@ def test_the_code_for_pytorch_multiplies_what_the_advice_says(rule: str, strides
     assert profile.graph.outputs[0].shape == (1, made, grid, grid)
 
 
+#: Rule -> the convolution, the tensor that the code is for, and what it multiplies.
+CODES: dict[str, tuple[Sizes, tuple[int, ...], int]] = {
+    "equal-channels": ((16, 256, (1, 1), 14, 1), (1, 64, 14, 14), 196 * 64 * 64),
+    "groups": ((64, 64, (1, 1), 14, 4), (1, 32, 14, 14), 196 * 32 * 32),
+    "channel-unit": ((256, 9, (11, 11), 64, 1), (1, 256, 64, 64), 4096 * 121 * 256 * 8),
+}
+
+
+@pytest.mark.parametrize("rule", CODES)
+def test_the_code_of_other_sizes(rule: str) -> None:
+    torch = pytest.importorskip("torch")
+    sizes, taken, macs = CODES[rule]
+    (found,) = _about(rule, flopwise.advise(conv(*sizes), device="h100"))
+    assert isinstance(found.rule, Rule)
+    assert found.rule.code is not None
+    assert found.change is not None
+    module = eval(found.rule.code(found.change), {"nn": torch.nn})
+    assert flopwise.profile(module, taken).total("macs") == macs
+
+
+def test_the_code_of_an_unpadded_convolution() -> None:
+    """A 3x3 from 32 to 30: no stride, no padding."""
+    pytest.importorskip("torch")
+    net = Network(inputs={"x": (TensorProto.FLOAT, (1, 16, 32, 32))})
+    net.add("Conv", f"x {net.weight('w', 32, 16, 3, 3)}", "y")
+    (found,) = _about("separable", flopwise.advise(net.model()))
+    assert isinstance(found.rule, Rule)
+    assert found.rule.code is not None
+    assert found.change is not None
+    code = "nn.Sequential(nn.Conv2d(16, 16, 3, groups=16), nn.Conv2d(16, 32, 1))"
+    assert found.rule.code(found.change) == code
+
+
 @pytest.mark.parametrize("rule", BOUND_BY_MEMORY)
 def test_where_memory_binds(rule: str) -> None:
     sizes, saved, other = BOUND_BY_MEMORY[rule]
@@ -102,6 +135,12 @@ def test_global_pooling() -> None:
     (found,) = flopwise.advise(net.model()).suggestions
     assert (found.rule.name, found.saved.macs) == ("global-pooling", 1152 * 10 - 32 * 10)
     assert found.place == ("f", "d", "y")
+    torch = pytest.importorskip("torch")
+    assert isinstance(found.rule, Rule)
+    assert found.rule.code is not None
+    assert found.change is not None
+    module = eval(found.rule.code(found.change), {"nn": torch.nn})
+    assert flopwise.profile(module, (1, 32, 6, 6)).total("macs") == 32 * 10
 
 
 def test_element_wise_passes_of_a_convolutional_network(tmp_path: Path) -> None:

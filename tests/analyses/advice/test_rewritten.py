@@ -79,3 +79,22 @@ def test_what_only_the_program_can_change_is_said(tmp_path: Path) -> None:
     onnx.save(net.model(), before)
     notes = flopwise.advise(before, output=after).notes
     assert any("all-logits: 1 place left as they are: it takes a tensor that nothing makes" in note for note in notes)
+
+
+@pytest.mark.parametrize("rows", ["rows", 5])
+def test_sizes_that_the_file_leaves_open_are_not_stored(rows: str | int, tmp_path: Path) -> None:
+    """x times the square root of its number of rows, which is stored where the file fixes it."""
+    net = Network(inputs={"x": (TensorProto.FLOAT, (rows, 16))})  # type: ignore[dict-item]
+    net.add("Shape", "x", "shape", end=1)
+    net.add("Cast", "shape", "number", to=TensorProto.FLOAT)
+    net.add("Expand", f"number {net.weight('wide', 1, values=[400], dtype=np.int64)}", "row")
+    net.add("Sqrt", "row", "root")
+    net.add("ReduceMax", "root", "most", keepdims=0)
+    net.add("Mul", "x most", "y")
+    before, after = tmp_path / "before.onnx", tmp_path / "after.onnx"
+    onnx.save(net.model(), before)
+    notes = flopwise.advise(before, (5, 16), output=after).notes
+    assert any("the size of an input, which the file leaves open" in note for note in notes) == (rows == "rows")
+    assert ("Sqrt" in {node.op_type for node in onnx.load(after).graph.node}) == (rows == "rows")
+    (result,) = ort.InferenceSession(after).run(None, {"x": np.ones((5, 16), np.float32)})
+    np.testing.assert_allclose(result, 5**0.5, rtol=1e-6)

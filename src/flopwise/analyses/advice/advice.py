@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
 
 #: The share of a model's time (without a device: of its multiply-adds or its bytes) that advice saves at least, and
-#: what another network saves, which is to be trained again.
-LEAST, LEAST_OF_ANOTHER = 0.001, 0.02
+#: what another network saves, which is to be trained again: less than 5 % is what two equal runs differ by on a machine
+#: that ``bench`` calls noisy, and no hotspot in NVIDIA's trt-perf-analysis (a892d222).
+LEAST, LEAST_OF_ANOTHER = 0.001, 0.05
 
 
 @dataclass(frozen=True)

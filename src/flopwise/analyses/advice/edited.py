@@ -44,6 +44,8 @@ class Edited:
         made = {node.output[0] for node in self.model.graph.node if node.output}
         if any(self.subject.nodes[p].known_outputs[0].name not in made for p in change.positions):
             return "the file does not hold the operators one by one, or another change took them"
+        if change.stored and self._depends_on_open_sizes(change):
+            return "it depends on the size of an input, which the file leaves open"
         return "it takes a tensor that nothing makes: change the model's program" if self._lacks(change) else ""
 
     def take(self, change: Change) -> bool:
@@ -107,20 +109,39 @@ class Edited:
         return self._run(protos, taken)
 
     def _run(self, protos: Sequence[onnx.NodeProto], names: Sequence[str]) -> dict[str, Array]:
+        """The elements of tensors that depend on stored ones, and on sizes of inputs, alone."""
+        import numpy as np
         import onnx
 
-        graph, needed = self.model.graph, set(names)
-        nodes: list[onnx.NodeProto] = []
-        wanted = {n.output[0] for n in protos}
-        for node in reversed(graph.node):
-            if needed.intersection(node.output) or (node.output and node.output[0] in wanted):
-                nodes.insert(0, node)
-                needed.update(node.input)
+        graph = self.model.graph
+        nodes, needed = self._behind([*names, *(n.output[0] for n in protos)])
         weights = [t for t in graph.initializer if t.name in needed]
+        inputs = [
+            value for value in graph.input if value.name in needed and value.name not in {t.name for t in weights}
+        ]
+        shapes = {t.name: t.dims for t in self.subject.graph.inputs}
+        kinds = {v.name: onnx.helper.tensor_dtype_to_np_dtype(v.type.tensor_type.elem_type) for v in inputs}
+        feeds = {name: np.zeros(shapes[name], kind) for name, kind in kinds.items()}
         outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in names]
-        piece = onnx.helper.make_graph(nodes, "piece", [], outputs, weights)
+        piece = onnx.helper.make_graph(nodes, "piece", inputs, outputs, weights)
         model = onnx.helper.make_model(piece, opset_imports=self.model.opset_import, ir_version=self.model.ir_version)
-        return dict(zip(names, self.session(onnx.shape_inference.infer_shapes(model)).run(None, {}), strict=True))
+        results = self.session(onnx.shape_inference.infer_shapes(model)).run(None, feeds)
+        return dict(zip(names, results, strict=True))
+
+    def _behind(self, names: Iterable[str]) -> tuple[list[onnx.NodeProto], set[str]]:
+        """The operators that tensors depend on, and the names of all tensors on the way."""
+        needed, nodes = set(names), []
+        for node in reversed(self.model.graph.node):
+            if needed.intersection(node.output):
+                nodes.append(node)
+                needed.update(node.input)
+        return nodes[::-1], needed
+
+    def _depends_on_open_sizes(self, change: Change) -> bool:
+        """True where what would be stored follows from the size of an input that the file leaves open."""
+        _, needed = self._behind(self.subject.nodes[p].known_outputs[0].name for p in change.positions)
+        inputs = [value for value in self.model.graph.input if value.name in needed]
+        return any(not dim.HasField("dim_value") for v in inputs for dim in v.type.tensor_type.shape.dim)
 
 
 def _exchanged(

@@ -87,6 +87,9 @@ def command(
     keys = ("device", "threads", "keep_network", "measure", "train")
     if output is None:
         models.refuse_directory(model, "a model is written from one model")
+        for name in ("measure", "show"):
+            if settings[name]:
+                raise InputError(f"--{name} is about a report, and -o {path} writes a model: leave one out")
         with Progress() as progress:
             arguments = {**reading, **{key: settings[key] for key in keys}, "rules": own}
             advice = flopwise.advise(model, optimization=level, output=path, progress=progress, **arguments)

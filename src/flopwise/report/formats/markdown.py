@@ -65,8 +65,8 @@ def render_sheet(sheet: Sheet, look: Look) -> str:
     if look.header:
         lines += [f"**{paragraph(sheet.verdict)}**", ""] if sheet.verdict else []
         lines += [paragraph(look.glyphs.dot.join(sheet.about)), ""]
-        lines += [_row([escape(h.title) for h in sheet.heads])]
-        lines += [_row(["--:" if h.right else ":--" for h in sheet.heads])]
+        lines += [_row([escape(h.title) for h in sheet.heads])] if sheet.heads else []
+        lines += [_row(["--:" if h.right else ":--" for h in sheet.heads])] if sheet.heads else []
     lines += map(_row, body)
     if sheet.notes:
         lines += ["", *(f"- {paragraph(note)}" for note in sheet.notes)]

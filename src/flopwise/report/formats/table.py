@@ -42,7 +42,7 @@ LONGEST = 100
 def render_sheet(sheet: Sheet, look: Look) -> str:
     """The table: what it is about, the lines, the total, the figures of the whole model, and the notes."""
     above = _about(sheet, look) if look.header else []
-    blocks = [above, _grid(sheet, look), _summary(sheet, look), _below(sheet, look)]
+    blocks = [above, _grid(sheet, look) if sheet.heads else [], _summary(sheet, look), _below(sheet, look)]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 

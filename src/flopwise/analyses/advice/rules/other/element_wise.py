@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flopwise.analyses.advice.rule import Change, Rule
 from flopwise.analyses.advice.subject import Subject, bare
-from flopwise.operators.tables import row
+from flopwise.graph import Node
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.roofline import Roof
@@ -19,19 +19,19 @@ LEAST = 0.1
 #: Operators that are named, those that move most.
 NAMED = 3
 
-#: Element-wise operators that are neither activations nor shortcuts.
-OTHERS = frozenset({"BatchNormalization", "Cast"})
+#: What the paper leaves out to measure them: ReLU, and sums of tensors. Other activations are a network's own choice.
+ACTIVATIONS, SUMS = frozenset({"Relu", "Clip"}), frozenset({"Add", "Sum"})
 
 
 def find(subject: Subject) -> Iterator[Change]:
-    """Activations and sums of tensors, all together, where they move a tenth of a convolutional network's bytes."""
+    """ReLUs and shortcuts, all together, where they move a tenth of a convolutional network's bytes."""
     products = {each.node.op: 0 for each in subject.profile.rows}
     for each in subject.profile.rows:
         products[each.node.op] += each.macs or 0
     if not products or bare(max(products, key=lambda op: products[op])) != "Conv":
         return
     rows = {id(each.node): (each.read_bytes or 0) + (each.written_bytes or 0) for each in subject.profile.rows}
-    positions = tuple(p for p, node in subject.live() if row(node.op).in_place and node.op not in OTHERS)
+    positions = tuple(p for p, node in subject.live(*ACTIVATIONS, *SUMS) if _is_measured(subject, node))
     moved, whole = sum(rows.get(id(subject.nodes[p]), 0) for p in positions), sum(rows.values())
     if whole and moved >= LEAST * whole:
         by_operator: Counter[str] = Counter()
@@ -41,6 +41,11 @@ def find(subject: Subject) -> Iterator[Change]:
         yield Change(positions, f"{len(positions)} element-wise passes ({names}) move {moved / whole:.0%} of all bytes")
 
 
+def _is_measured(subject: Subject, node: Node) -> bool:
+    """True for a ReLU, and for a sum of tensors that vary: a stored one is a bias."""
+    return bare(node.op) in ACTIVATIONS or not any(subject.stored(tensor) for tensor in node.known_inputs)
+
+
 def applies(roof: Roof) -> bool:
     """True where bytes bind, or nothing does."""
     return roof in ("memory", "none")
@@ -48,7 +53,7 @@ def applies(roof: Roof) -> bool:
 
 RULE = Rule(
     name="element-wise",
-    about="Leave out activations and shortcuts where they cost passes of their own (G4).",
+    about="Leave out ReLUs and shortcuts where they cost passes of their own (G4).",
     exactness="other",
     source="Ma et al., ShuffleNet V2, 2018, guideline G4 and table 4",
     find=find,
