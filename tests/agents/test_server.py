@@ -10,23 +10,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from tests.cli.conftest import Run
 from tests.cli.conftest import run as run
 
-pytest.importorskip("mcp_types")
-
-import anyio
-from jsonschema import Draft202012Validator
-from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp_types import CallToolResult, Tool
-
 from flopwise.agents.server import server
 from flopwise.agents.tools import TOOLS
+
+if TYPE_CHECKING:  # it takes a second to import, which no other test needs
+    from mcp.client import Client
+    from mcp_types import CallToolResult, Tool
+
+pytestmark = pytest.mark.skipif(find_spec("mcp_types") is None, reason="could not import 'mcp_types'")
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "flopwise", "mcp"]
@@ -88,6 +88,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def asked(transport: Any, ask: Callable[[Client], Awaitable[Any]]) -> Any:
     """What a client is answered."""
+    import anyio
+    from mcp.client import Client
 
     async def talk() -> Any:
         async with Client(transport) as client:
@@ -99,6 +101,8 @@ def asked(transport: Any, ask: Callable[[Client], Awaitable[Any]]) -> Any:
 def called(name: str, arguments: dict[str, Any], trust_code: bool = False) -> CallToolResult:
     """The result of a tool, in memory."""
     result = asked(server(trust_code), lambda client: client.call_tool(name, arguments))
+    from mcp_types import CallToolResult
+
     assert isinstance(result, CallToolResult)
     return result
 
@@ -233,6 +237,9 @@ def test_a_bug_is_one_line_and_the_server_goes_on(folder: Path, monkeypatch: pyt
 def test_a_process_prints_the_protocol_alone(folder: Path) -> None:
     """Whatever the code of a model prints, and from however many calls at once."""
     pytest.importorskip("torch")
+    import anyio
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
     (folder / "net.py").write_text(
         "import os, torch\ndef model():\n    print('hello')\n    os.system('echo shell')\n"
         "    return torch.nn.Linear(4, 4)\n"

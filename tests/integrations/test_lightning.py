@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,34 +11,42 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("tests.torch_vision")
+pytestmark = pytest.mark.skipif(find_spec("lightning") is None, reason="could not import 'lightning'")
 
-
-lightning = pytest.importorskip("lightning.pytorch")
-
-from lightning.pytorch.loggers import CSVLogger  # noqa: E402
 from tests.integrations.nets import RATES, Net, flops  # noqa: E402
 
 import flopwise  # noqa: E402
-from flopwise.integrations.lightning import FlopsCallback, Summary  # noqa: E402
 
 
-class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = Net()
+@pytest.fixture
+def module() -> Any:
+    """A module of Lightning, which takes a second to import and which no other test needs."""
+    import lightning.pytorch as lightning
 
-    def training_step(self, batch: Any, index: int) -> Any:
-        return self.net(batch[0]).square().mean()
+    class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = Net()
 
-    def validation_step(self, batch: Any, index: int) -> None:
-        self.net(batch[0])
+        def training_step(self, batch: Any, index: int) -> Any:
+            return self.net(batch[0]).square().mean()
 
-    def configure_optimizers(self) -> Any:
-        return torch.optim.SGD(self.parameters(), 0.01)
+        def validation_step(self, batch: Any, index: int) -> None:
+            self.net(batch[0])
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), 0.01)
+
+    return Module()
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_twenty_steps(tmp_path: Path) -> None:
+def test_twenty_steps(module: Any, tmp_path: Path) -> None:
+    import lightning.pytorch as lightning
+    from lightning.pytorch.loggers import CSVLogger
+
+    from flopwise.integrations.lightning import FlopsCallback
+
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(100, 12)), batch_size=5)
     trainer = lightning.Trainer(
         max_steps=20,
@@ -50,7 +59,7 @@ def test_twenty_steps(tmp_path: Path) -> None:
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    trainer.fit(Module(), loader, loader)
+    trainer.fit(module, loader, loader)
     (log,) = tmp_path.rglob("metrics.csv")
     lines = [row for row in csv.DictReader(log.open()) if row.get("flops")]
     assert len(lines) == 4
@@ -61,8 +70,10 @@ def test_twenty_steps(tmp_path: Path) -> None:
         assert 0 < float(line["mfu"]) < 1
 
 
-def test_the_summary_has_exact_flops(caplog: pytest.LogCaptureFixture) -> None:
-    module = Module()
+def test_the_summary_has_exact_flops(module: Any) -> None:
+    from flopwise.integrations.lightning import Summary
+
+    assert Summary(module).total_flops == 0
     module.example_input_array = torch.rand(4, 12)
     module.forward = module.net.forward
     summary = Summary(module, max_depth=2)
@@ -71,4 +82,3 @@ def test_the_summary_has_exact_flops(caplog: pytest.LogCaptureFixture) -> None:
     assert sum(summary.flop_counts["net.layers"].values()) == profile.total("flops")
     text = str(summary)
     assert "Total Flops" in text
-    assert Summary(Module()).total_flops == 0

@@ -15,12 +15,16 @@ from flopwise.readers.torch.imports import imported, repaired
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("diffusers")
-repaired(lambda: transformers.PreTrainedModel)
-diffusers = imported("diffusers")
 TINY = "examples/tiny_diffusion"
 
 
-def executed(kind: str, parts: Parts, **request: Any) -> int:
+@pytest.fixture(scope="module")
+def diffusers() -> Any:
+    repaired(lambda: transformers.PreTrainedModel)
+    return imported("diffusers")
+
+
+def executed(diffusers: Any, kind: str, parts: Parts, **request: Any) -> int:
     """Multiply-accumulates of diffusers' pipeline with weights in memory, by PyTorch's counter."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
@@ -63,13 +67,15 @@ def executed(kind: str, parts: Parts, **request: Any) -> int:
         ("WanPipeline", {"size": "64x96", "steps": 2, "frames": 5}),
     ],
 )
-def test_macs_are_those_that_the_pipeline_executes(kind: str, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_macs_are_those_that_the_pipeline_executes(
+    diffusers: Any, kind: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
     parts = PIPELINES[kind](small=True)
     result = flopwise.diffusion(written(tmp_path, kind, parts), dtype="fp32", prompt=3, **settings)
     asked = {"num_inference_steps": settings["steps"], "width": result.width, "height": result.height}
     asked |= {"num_frames": result.frames} if result.frames else {}
     asked |= {"guidance_scale": settings["guidance"]} if "guidance" in settings else {}
-    assert result.macs == executed(kind, parts, **asked)
+    assert result.macs == executed(diffusers, kind, parts, **asked)
     assert not [note for note in result.notes if "uncounted" in note]
 
 
@@ -107,7 +113,9 @@ def test_flux_is_below_what_is_measured(tmp_path: Path) -> None:
         ("WanTransformer3DModel", WAN, 1_418_996_800),
     ],
 )
-def test_the_configurations_are_those_of_the_checkpoints(kind: str, settings: dict[str, Any], params: int) -> None:
+def test_the_configurations_are_those_of_the_checkpoints(
+    diffusers: Any, kind: str, settings: dict[str, Any], params: int
+) -> None:
     import torch
 
     with torch.device("meta"):
