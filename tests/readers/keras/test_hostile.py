@@ -85,6 +85,25 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
         archive(sequential(_around(_around(_of("keras.layers", "Flatten"))), shape=(None, 5, 9_000_000, 2))),
         "has 9,000,000 steps, which PyTorch runs one by one",
     ),
+    "window": (
+        archive(
+            sequential(layer("MelSpectrogram", "m", fft_length=2_000_000_000, num_mel_bins=80), shape=(None, 2000))
+        ),
+        "layer 'm' makes an array of 160,000,000,000 elements (fft_length 2000000000, num_mel_bins 80)",
+    ),
+    "frames": (
+        archive(sequential(layer("STFTSpectrogram", "s", frame_length=10**6, fft_length=1e9), shape=(None, 2000, 1))),
+        "layer 's' makes an array of 1,000,000,000,000,000 elements",
+    ),
+    "tiles": (
+        archive(
+            sequential(
+                _around(_of("keras.layers", "ContrastLimitedAdaptiveHistogramEqualization", tile_grid_size=[10**8, 1])),
+                shape=(None, 2, 8, 8, 3),
+            )
+        ),
+        "makes an array of 100,000,000 elements",
+    ),
     "name": (
         archive(sequential(layer("Dense", "a/b", units=2))),
         "TypeError: Error when deserializing class 'Dense'",

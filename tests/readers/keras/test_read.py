@@ -183,6 +183,31 @@ def test_a_model_of_its_own_class() -> None:
         flopwise.profile(net)
 
 
+@pytest.mark.parametrize("kind", ["RandomFlip", "RandomRotation", "RandomContrast", "RandomErasing"])
+def test_augmentation_is_for_training(kind: str) -> None:
+    layer = getattr(L, kind)(**{} if kind == "RandomFlip" else {"factor": 0.1})
+    profile = flopwise.profile(keras.Sequential([keras.Input((16, 16, 3)), layer, L.Conv2D(4, 3)]))
+    assert profile.total("flops") == 14 * 14 * 4 * (2 * 27 + 1)
+
+
+class Picky(L.Layer):  # type: ignore[misc]
+    """A layer that fails with three rows."""
+
+    def call(self, x: Any) -> Any:
+        if x.shape[0] == 3:
+            raise ValueError("not three")
+        return x
+
+
+def test_errors_are_those_of_layers() -> None:
+    """Without the arguments of the call, which Keras adds in colours."""
+    with pytest.raises(ModelError, match="ValueError: not three") as raised:
+        flopwise.profile(keras.Sequential([keras.Input((6,)), Picky()]), batch_size=3)
+    assert "Arguments received" not in str(raised.value)
+    assert "x1b" not in str(raised.value)
+    assert keras.config.is_traceback_filtering_enabled()
+
+
 def test_open_sizes_are_asked_for() -> None:
     net = keras.Sequential([L.Input((None, None, 3), name="x"), L.Conv2D(2, 3)])
     with pytest.raises(InputError, match=r"sizes of input 'x' are open \(\?x\?x\?x3\); give inputs=\{'x': \(1, 64, 64"):

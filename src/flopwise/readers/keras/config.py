@@ -6,6 +6,7 @@ CVE-2025-1550, CVE-2025-8747, CVE-2025-9905); so every name is looked up here fi
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -27,6 +28,16 @@ _TRAINING = ("compile_config",)
 
 #: A number above this is the size of no model; what is made of one may not fit any memory.
 _LARGEST = 1 << 31
+
+#: Layers that make an array in memory when they are called, and the attributes whose product its size follows.
+_ARRAYS = {
+    "MelSpectrogram": ("fft_length", "num_mel_bins"),
+    "STFTSpectrogram": ("frame_length", "fft_length"),
+    "ContrastLimitedAdaptiveHistogramEqualization": ("tile_grid_size",),
+}
+
+#: Elements of such an array, at most: a spectrogram of 65,536 points in 512 bands.
+_MOST_ELEMENTS = 1 << 25
 
 _CURE = "--trust-code (trust_code=True) loads it, which runs that code"
 
@@ -89,12 +100,25 @@ class _Check:
         if isinstance(name, str) and not self.trust_code:
             self.refuse(name, value)
         result = {key: self.value(part) for key, part in inner.items()}
+        self.refuse_large_arrays(name, result)
         for key, part in result.items():
             if key == "config" and name != "InputLayer" and isinstance(part, dict) and "batch_input_shape" in part:
                 part["input_shape"] = (part.pop("batch_input_shape") or [None])[1:]  # as the first layers of Keras 2.2
             if key.endswith("_initializer") and part is not None and not self.trust_code:
                 result[key] = "zeros"  # elements that nobody reads
         return result
+
+    def refuse_large_arrays(self, name: object, value: dict[str, Any]) -> None:
+        """Raise ModelError if a layer would make an array that is too large for its costs to be worth it."""
+        config = value.get("config")
+        if not isinstance(name, str) or name not in _ARRAYS or not isinstance(config, dict):
+            return
+        sizes = [one for key in _ARRAYS[name] for one in _numbers(config.get(key))]
+        if math.prod(sizes) > _MOST_ELEMENTS:
+            said = ", ".join(f"{key} {config[key]}" for key in _ARRAYS[name] if key in config)
+            raise ModelError(
+                f"{self.source}: {_layer(value)} makes an array of {math.prod(sizes):,} elements ({said[:80]})"
+            )
 
     def refuse(self, name: str, value: dict[str, Any]) -> None:
         """Raise UntrustedError if an object of this class would run something of the file's, or of another package."""
@@ -161,6 +185,12 @@ class _Check:
         for part in module.split(".")[1:]:
             home = vars(home).get(part) if hasattr(home, "__dict__") else None
         return home if home is not None and hasattr(home, "__dict__") else None
+
+
+def _numbers(value: object) -> list[int]:
+    """The sizes that an attribute holds, at least 1."""
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return [int(min(max(abs(one), 1), 1e18)) for one in values if isinstance(one, (int, float)) and one == one]
 
 
 def _layer(value: dict[str, Any]) -> str:

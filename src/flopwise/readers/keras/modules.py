@@ -28,7 +28,7 @@ def called(layer: Any, struct: Any, names: tuple[str, ...]) -> nn.Module:
         if struct is not None:
             args = (keras.tree.pack_sequence_as(struct, [*args, *kwargs.values()]),)
             kwargs = {}
-        return layer(*args, **kwargs, **({"training": True} if training and layer.training else {}))
+        return layer(*args, **kwargs, **({"training": bool(layer.training)} if training else {}))
 
     def named_modules(self: nn.Module, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Module]]:
         yield from nn.Module.named_modules(layer, *args, **kwargs)

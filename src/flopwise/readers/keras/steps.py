@@ -15,7 +15,7 @@ _STEPS, _TOTAL = 10_000, 100_000
 
 @contextlib.contextmanager
 def few_steps(keras: Any, source: str) -> Iterator[None]:
-    """In the block, a layer that would run too many steps one by one raises ModelError.
+    """In the block, a layer that would run too many steps one by one raises ModelError, others their own words alone.
 
     TimeDistributed runs so on every backend, recurrent layers on PyTorch and where they are unrolled.
     """
@@ -45,6 +45,8 @@ def few_steps(keras: Any, source: str) -> Iterator[None]:
 
     for layer, call in zip(layers, before, strict=True):
         layer.call = counted(call)
+    filtered = keras.config.is_traceback_filtering_enabled()
+    keras.config.disable_traceback_filtering()  # which puts the arguments of the call into each message, in colours
     try:
         yield
     except Exception:
@@ -52,5 +54,7 @@ def few_steps(keras: Any, source: str) -> Iterator[None]:
             raise ModelError(refusal) from None
         raise
     finally:
+        if filtered:
+            keras.config.enable_traceback_filtering()
         for layer, call in zip(layers, before, strict=True):
             layer.call = call

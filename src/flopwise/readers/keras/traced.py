@@ -46,9 +46,8 @@ def traced(
         ModelError: the model fails with these inputs.
         InputError: they do not fit.
     """
-    trains = options.mode == "train"
     takes = inspect.signature(layer.call).parameters
-    extra = {"training": trains} if "training" in takes else {}
+    extra = {"training": options.mode == "train"} if "training" in takes else {}
     names = tuple(spec.name for spec in specs) if specs is not None else _names(takes)
 
     shapes, names_of = _specs(layer)
@@ -67,7 +66,7 @@ def traced(
             [values[name] for name in still],
             *packed,
             **named,
-            **(extra if trains else {}),
+            **extra,
         )
         return result
 
