@@ -102,7 +102,7 @@ def test_python_itself_says_what_no_parameter_is() -> None:
         (bool, [True, 0, 1, numpy.True_], [2, "yes", None, 0.0]),
         (str, ["", "x"], [b"x", 1, None]),
         ("str | os.PathLike[str]", ["x", Path("x")], ["", "\0", b"x", 3]),
-        (Sequence[int], [[1], (), numpy.arange(3)], ["12", [None], {1: 2}, {1}, iter([1])]),
+        (Sequence[int], [[1], (), numpy.arange(3)], ["12", [None], {1: 2}, {1}, iter([1]), numpy.array(3)]),
         (Iterable[str], [["x"], {"x"}, iter("x")], ["x", [1], 5]),
         (tuple[int, ...], [(1, 2), [3]], [3, ("x",)]),
         (Mapping[type, Callable[..., Any]], [{int: print}], [{"int": print}, {int: 5}]),

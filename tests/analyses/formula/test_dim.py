@@ -159,3 +159,10 @@ def test_a_scaled_size_is_one_that_a_float_of_32_bits_holds() -> None:
         assert int(h().scaled(0.5)) == 112
     assert all(guard.holds({"H": 2**24}) for guard in guards.reasons)
     assert not all(guard.holds({"H": 2**24 + 1}) for guard in guards.reasons)
+
+
+def test_a_size_beside_a_float_is_compared_exactly() -> None:
+    size = dim(2, symbol("H"))
+    assert not size >= 2.5
+    assert size > 1.5
+    assert -Ratio.of(size) < -1.5

@@ -37,13 +37,15 @@ TIMES = {("ka", "hot"): (1000.0, 1), ("kb", "hot"): (5000.0, 1), ("kc", "hot"): 
 
 
 def test_each_way() -> None:
-    found = {each.what: (each.ns, each.kind) for each in what_ifs(bound(TIMES, nodes=NODES))}
+    ways = what_ifs(bound(TIMES, nodes=NODES))
+    found = {each.what: (each.ns, each.kind) for each in ways}
     assert found["as it is"] == (12_000, "floor")
     assert found["element-wise nodes fused into others"] == (10_000, "floor")
     assert found["no node that only moves elements"] == (11_000, "floor")
     assert found["independent nodes at once"] == (8_000, "floor")
     assert found["2 workers that share the cores"] == (8_000, "floor")
     assert found["every product at the device's peak"][0] > 0
+    assert {each.what: each.ratio for each in ways}["independent nodes at once"] == pytest.approx(8 / 12)
 
 
 def test_other_environments() -> None:

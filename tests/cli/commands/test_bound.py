@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,9 @@ def test_devices(run: Run) -> None:
     assert "[1] NVIDIA H100 Tensor Core GPU " in one.out
     assert one.out.count("NVIDIA H100 Tensor Core GPU datasheet") == 1, "a figure has the number of its document"
     assert " sparse " in one.out
+    table = [*csv.DictReader(run("devices", "h100", "-f", "csv").out.splitlines())]
+    assert {row["unit"] for row in table} >= {"FLOP/s", "B/s"}
+    assert not re.search(r"FLOP/s +FLOP/s", one.out), "a unit stands once"
     found = json.loads(run("devices", "mi300x", "-f", "json").out)["devices"][0]
     assert found["id"] == "mi300x"
     assert all(figure["source"] and figure["unit"] for figure in found["figures"])

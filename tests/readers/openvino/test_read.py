@@ -119,6 +119,22 @@ def test_bodies_run_as_often_as_they_say(loop: bool, grows: bool, tmp_path: Path
         assert longer.total("macs") == 7 * 2 * 8 * 8
 
 
+def test_results_of_either_branch_have_the_sizes_that_both_have(tmp_path: Path) -> None:
+    x, condition = parameter((2, 8), "x"), ops.parameter([], np.bool_, name="condition")
+    inner = [ops.parameter([2, 8], np.float32) for _ in range(2)]
+    bodies = [
+        ops.result(ops.matmul(one, ops.constant(np.ones((8, wide), np.float32)), False, False))
+        for one, wide in zip(inner, (4, 6), strict=True)
+    ]
+    node = ops.if_op(condition.output(0))
+    node.set_then_body(openvino.Model([bodies[0]], [inner[0]], "then"))
+    node.set_else_body(openvino.Model([bodies[1]], [inner[1]], "else"))
+    node.set_input(x.output(0), inner[0], inner[1])
+    path = written([node.set_output(bodies[0], bodies[1])], [x, condition], tmp_path / "if.xml")
+    (result,) = flopwise.profile(path).graph.outputs
+    assert result.shape is None or (result.shape[1] != 4 and result.bound)
+
+
 def test_the_dearer_branch_counts(tmp_path: Path) -> None:
     x, condition = parameter((2, 8), "x"), ops.parameter([], np.bool_, name="condition")
     inner = [ops.parameter([2, 8], np.float32) for _ in range(2)]
