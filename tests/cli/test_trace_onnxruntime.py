@@ -47,7 +47,7 @@ def test_two_profiles(run: Run, files: list[Path]) -> None:
     code, out, err = run("trace", *files, "--fail-on", "time<0%")
     assert code == (1 if err else 0)
     assert "node_conv_1+2" in out
-    assert re.search(r"total +[\d,.]+ µs +before, [\d,.]+ µs after: -?[\d.]+ %", out)
+    assert re.search(r"total +[\d,.]+ µs +before, [\d,.]+ µs after: [+-]?[\d.]+ %", out)
     content = json.loads(run("trace", *files, "-f", "json").out)
     changes = content["changes"]
     assert sum(c["more_ns"] for c in changes) == content["after"]["covered_ns"] - content["before"]["covered_ns"]

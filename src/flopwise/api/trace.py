@@ -95,7 +95,7 @@ def trace(
 
         recording = split_by_macs(recording)
     name = "" if counted is None else counted.graph.name or counted.graph.source
-    result = trace_of(recording, name, format.name, step, phase)
+    result = trace_of(recording, name, format.name, step, phase, os.fsdecode(file))
     if swaps:
         if chosen is None:
             raise InputError("the trace names no device that is known: give it with --device")

@@ -142,6 +142,7 @@ def test_names_say_which_rows_a_layer_does(tmp_path: Path) -> None:
     [
         ([{"count": 4}], "the profile has no layers"),
         ([{"count": "many"}], "entry 1 is not of TensorRT's profile"),
+        ([{"count": 1}, {"name": "a", "averageMs": -1}], "entry 2 is not of TensorRT's profile: .* below 0"),
         ([{"count": 1}, {"name": "a", "averageMs": None}], "entry 2 is not of TensorRT's profile"),
     ],
 )

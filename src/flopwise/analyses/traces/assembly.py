@@ -22,7 +22,12 @@ from flopwise.errors import InputError, ModelError, did_you_mean
 
 
 def trace_of(
-    recording: Recording, model: str, format: str, step: str | int = "median", phase: str | None = None
+    recording: Recording,
+    model: str,
+    format: str,
+    step: str | int = "median",
+    phase: str | None = None,
+    file: str = "the trace",
 ) -> Trace:
     """The trace of one step of a recording.
 
@@ -33,6 +38,7 @@ def trace_of(
         step: "median": the step whose time is the median (of two the shorter); "all": the sum of the steps; else the
             name of a step, or its position.
         phase: only "forward" or "backward": the time of other layers' phases is named among the remainder.
+        file: name of the trace.
 
     Raises:
         InputError: there is no such step or phase, or no layer of the step has time in it.
@@ -43,7 +49,7 @@ def trace_of(
     landings = recording.landings
     chosen, name = _chosen(landings, step) if landings else ([], "")
     if not any(landing.busy_ns for landing in landings):
-        raise ModelError("the trace has no step with any work in it: none of its events has a duration")
+        raise ModelError(f"{file}: no step has any work in it: none of its events has a duration")
     times, launches = _sum(landing.times for landing in chosen), _sum(landing.launches for landing in chosen)
     phases = _phases(times, phase)
     if not phases:

@@ -110,7 +110,9 @@ class Scan:
             return True
         if opening == "{":
             return self._members()
-        raise ModelError(f"{self.name}: no trace as JSON: it begins with neither [ nor {{")
+        raise ModelError(
+            f"{self.name}: no trace as JSON: it begins with neither [ nor {{; a model goes before its trace"
+        )
 
     def _members(self) -> bool:
         """Read the values of an object up to its end, or to the array of the events; True where that was found."""

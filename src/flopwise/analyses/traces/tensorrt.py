@@ -150,6 +150,8 @@ def _times(scan: Scan) -> tuple[int, list[tuple[str, int]]]:
                 times.append((str(entry["name"]), nanoseconds(entry["averageMs"], 1_000_000)))
             else:
                 runs = int(entry["count"])
+            if runs < 0 or (times and times[-1][1] < 0):
+                raise ValueError("a figure below 0")
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{scan.name}: entry {number:,} is not of TensorRT's profile: {error!r}") from error
     if not times:

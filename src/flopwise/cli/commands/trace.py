@@ -38,7 +38,7 @@ _READING = {"-b": "batch_size", "-i": "inputs", "--dim": "dims"}
     ],
 )
 @options.pass_of_a_step
-@click.argument("model", metavar="[MODEL]", type=Model())
+@click.argument("model", metavar="[MODEL]", required=False, type=Model())
 @click.argument("file", metavar="TRACE", required=False, type=Read())
 @click.argument("other", metavar="[OTHER]", required=False, type=Read())
 @options.shapes
@@ -72,7 +72,13 @@ _READING = {"-b": "batch_size", "-i": "inputs", "--dim": "dims"}
 @writes("sheet", "content", "timeline", "trace", "traces")
 @options.figures("the slowest layers, the timeline and the roofline reached, or the largest differences")
 def command(
-    model: str, file: str | None, other: str | None, fail_on: str | None, strict: bool, output: Output, **settings: Any
+    model: str | None,
+    file: str | None,
+    other: str | None,
+    fail_on: str | None,
+    strict: bool,
+    output: Output,
+    **settings: Any,
 ) -> int:
     """Time per layer of MODEL, as a profiler recorded it in TRACE; nothing is run.
 
@@ -83,6 +89,8 @@ def command(
     """
     from flopwise.analyses.traces.format import is_trace
 
+    if model is None:
+        raise click.UsageError("Missing argument 'TRACE'.")
     models.refuse_directory(model, "trace takes one model")
     files = [name for name in (model, file, other) if name is not None]
     alone = len(files) == 1 or (len(files) == 2 and is_trace(model))

@@ -111,8 +111,15 @@ def test_traces_of_other_sizes_and_models_are_refused(tmp_path: Path) -> None:
         _trace(bare, flopwise.profile(model, (4, 3, 64, 64)))
     empty = tmp_path / "empty.json"
     empty.write_text(json.dumps({"traceEvents": [{"ph": "M", "ts": 0, "name": "process_name"}]}))
-    with pytest.raises(flopwise.ModelError, match="no operators were recorded"):
+    with pytest.raises(flopwise.ModelError, match="recorded: it is no trace of PyTorch's profiler"):
         _trace(empty, None)
+    empty.write_text(json.dumps({"schemaVersion": 1, "traceEvents": []}))
+    with pytest.raises(
+        flopwise.ModelError, match="no operators were recorded: export in the profiler's on_trace_ready"
+    ):
+        _trace(empty, None)
+    with pytest.raises(flopwise.ModelError, match="recorded: kernels alone; profile with Profiler"):
+        _recorded(empty, _event("kernel", "gemm", 0, 5))
 
 
 #: How the files of a year say what those of 2026 say: category, key of the shapes, other keys, first microsecond.
@@ -225,6 +232,18 @@ def test_what_runs_on_into_a_step_has_its_time(tmp_path: Path) -> None:
     )
     assert (trace.rows_ns, trace.busy_ns, trace.wall_ns) == (40_000, 60_000, 50_000)
     assert trace.remainder == {"gaps": 30_000, "other threads": 20_000}
+
+
+def test_properties_of_devices_that_are_nonsense_are_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    events = [
+        _event("cpu_op", "aten::relu", 0, 30, **{"Input Dims": [[8]]}),
+        _event("cuda_runtime", "cudaLaunchKernel", 5, 6, correlation=0),
+        _event("kernel", "k", 10, 20, 9, correlation=0),
+    ]
+    for properties in (5, [None], [{"id": 0, "name": 5, "totalGlobalMem": "much"}], [{"name": ["x"]}]):
+        path.write_text(json.dumps({"traceEvents": events, "deviceProperties": properties}))
+        assert flopwise.trace(None, path).rows_ns == 10_000
 
 
 @pytest.mark.parametrize("dims", [[[1.5]], [["a"]], [[[[1]]]], [3], 3])

@@ -170,4 +170,4 @@ def _devices(properties: object, used: set[str]) -> dict[str, int]:
     """Names of the processors that the kernels ran on, each once, and their memory; of any, where those have none."""
     listed = [p for p in properties if isinstance(p, dict) and p.get("name")] if isinstance(properties, list) else []
     own = [p for p in listed if str(p.get("id")) in used] or (listed[:1] if used else [])
-    return {str(p["name"]): int(p.get("totalGlobalMem") or 0) for p in own}
+    return {str(p["name"]): _number(p.get("totalGlobalMem")) or 0 for p in own}

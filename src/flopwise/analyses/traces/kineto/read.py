@@ -47,9 +47,7 @@ def read(scan: Scan, profile: Profile | None, beside: Sequence[Scan] = ()) -> Re
     companions = read_companions(beside)
     graphs = [launch for launch in records.launches.values() if names.is_graph(launch.name)]
     if all(kind.annotation for kind in records.kinds) and not (graphs and records.kernels):
-        raise ModelError(
-            f"{scan.name}: no operators were recorded: export in the profiler's on_trace_ready, not after its end"
-        )
+        raise ModelError(f"{scan.name}: no operators were recorded: {_without_operators(scan, records)}")
     for launch in graphs:
         records.calls.setdefault(launch.thread, Calls())
     if (
@@ -64,6 +62,15 @@ def read(scan: Scan, profile: Profile | None, beside: Sequence[Scan] = ()) -> Re
     recording = _placed(records, threads, companions, profile)
     trains = any(place.phase == BACKWARD for landing in recording.landings for place in landing.times)
     return replace(recording, trained=partial(_placed, records, threads, companions)) if trains else recording
+
+
+def _without_operators(scan: Scan, records: Records) -> str:
+    """The cure for a trace without operators."""
+    if records.kernels:
+        return "kernels alone; profile with ProfilerActivity.CPU as well"
+    if scan.head.keys().isdisjoint(("schemaVersion", "deviceProperties")):
+        return "it is no trace of PyTorch's profiler, but of another tool"
+    return "export in the profiler's on_trace_ready, not after its end"
 
 
 def _placed(

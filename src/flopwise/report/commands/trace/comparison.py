@@ -111,8 +111,8 @@ def _summary(comparison: TraceComparison) -> Iterator[Figure]:
         if count := verdicts.count(verdict):
             yield Figure(verdict, counted(count, noun), "")
     before, after = (trace.covered_ns for trace in _sides(comparison))
-    share = percent(100 * (after - before) / before) if before else ""
-    yield Figure("total", f"{ratio(before / MICRO)} µs", f"before, {ratio(after / MICRO)} µs after: {share} %")
+    share = f": {'+' if after > before else ''}{percent(100 * (after - before) / before)} %" if before else ""
+    yield Figure("total", f"{ratio(before / MICRO)} µs", f"before, {ratio(after / MICRO)} µs after{share}")
 
 
 def breaks_text(breaks: list[Break]) -> Iterator[str]:
