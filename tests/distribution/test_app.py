@@ -49,7 +49,7 @@ process.stdout.write(JSON.stringify(questions.map((question) => JSON.parse(respo
 def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("app")
     build = [sys.executable, str(ROOT / "packaging" / "app.py"), str(PYODIDE), str(folder)]
-    subprocess.run(build, check=True, timeout=120)
+    subprocess.run(build, check=True, timeout=600)
     return folder
 
 

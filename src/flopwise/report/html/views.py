@@ -39,6 +39,10 @@ def views(profile: Profile) -> Views:
         if symbols and not CONVENTIONS[name].plain:
             refused[name] = "its rules need numbers, and this model has open dimensions"
             continue
+        whole = CONVENTIONS[name].whole
+        if whole is not None and not whole.programs and (reasons := list(whole.remarks(profile.graph))):
+            refused[name] = reasons[0]  # a formula of language models, and this is none that it is for
+            continue
         try:
             other = profile_graph(
                 profile.graph, CONVENTIONS[name], profile.rules, profile.folding, trained, shared=shared
