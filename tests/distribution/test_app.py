@@ -184,6 +184,23 @@ def test_a_dropped_model_and_one_of_more_than_a_gigabyte(page: Page, tmp_path: P
     assert page.errors() == []
 
 
+def test_files_may_come_one_after_the_other(page: Page, server: ThreadingHTTPServer) -> None:
+    page.browser.get("about:blank")
+    page.browser.get(f"http://127.0.0.1:{server.server_port}/")
+    page.wait("document.getElementById('drop-state').hidden")
+    trace = ROOT / "examples" / "classifier_trace.json.gz"
+    for tab, file in (("profile", RESNET), ("profile", RESNET.parent / "alexnet.prototxt"), ("trace", trace)):
+        page.run("delete document.documentElement.dataset.shown")
+        drop(page, file)
+        page.wait("document.documentElement.dataset.shown === arguments[0]", tab)
+    question = {"tab": "compare", "files": [{"drop": 0, "name": name} for name in (RESNET.name, "alexnet.prototxt")]}
+    asking = "flopwise.service.ask(arguments[0]).then(arguments[1])"
+    answer = page.browser.execute_async_script(asking, {**question, "options": {}, "format": "json"})
+    assert answer["command"] == "flopwise compare -f json tiny_resnet.onnx alexnet.prototxt"
+    assert (answer["code"], answer["error"]) == (0, "")
+    page.errors()
+
+
 def test_nothing_leaves_the_page_or_its_worker(page: Page) -> None:
     fetching = "fetch('https://example.org/').then(() => 'sent', () => 'kept')"
     assert page.browser.execute_async_script(f"{fetching}.then(arguments[0])") == "kept"

@@ -26,7 +26,7 @@ def test_a_table(run: Run, tiny: Path) -> None:
     assert result.code == 0
     assert "Google TPU v4 (chip)" in result.out
     assert "physical floor" in result.out
-    assert "bytes that must move" in result.out
+    assert "minimum memory traffic" in result.out
 
 
 def test_json(run: Run, tiny: Path) -> None:

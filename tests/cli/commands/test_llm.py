@@ -177,7 +177,7 @@ def test_the_log_of_an_engine(llama: str, tmp_path: Path, capsys: pytest.Capture
     page = capsys.readouterr().out
     assert "vLLM on NVIDIA H100" in page
     assert "05-19 10:13" in page
-    assert "% of the time" in page
+    assert "% of the measured time" in page
     assert main(["llm", llama, "--log", str(log), "--device", "h100", "-f", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["whole"]["generated_tokens"] == 1106
     for options, words in (

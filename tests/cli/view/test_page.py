@@ -117,6 +117,24 @@ def test_two_models_are_compared_and_a_damaged_file_is_one_line(view: Page, tmp_
     view.wait("document.getElementById('state').textContent.startsWith('README.md: no model')")
 
 
+def test_a_file_that_is_dropped_again_takes_its_own_place(view: Page, tmp_path: Path) -> None:
+    import onnx
+
+    model = onnx.load(RESNET)
+    (tmp_path / "mine").mkdir()
+    onnx.save(model, tmp_path / "mine" / "tiny_resnet.onnx")
+    for file in (RESNET, "examples/alexnet.prototxt", RESNET):
+        drop(view, file)
+        assert shown(view, "profile")
+    names = "return [...document.querySelectorAll('#files li > button:first-child')].map((name) => name.title)"
+    assert view.run(names) == ["alexnet.prototxt", "tiny_resnet.onnx"]
+    model.graph.node[-1].op_type = "LogSoftmax"  # another file of the same name lies beside it
+    onnx.save(model, tmp_path / "mine" / "tiny_resnet.onnx")
+    drop(view, tmp_path / "mine" / "tiny_resnet.onnx")
+    assert "LogSoftmax" in shown(view, "profile")
+    assert len(view.run(names)) == 3
+
+
 def test_the_address_remembers_what_is_looked_at(view: Page) -> None:
     drop(view, RESNET)
     shown(view, "profile")

@@ -16,9 +16,9 @@ def what_if_sheet(ways: Sequence[WhatIf], look: Look, notes: Sequence[str] = ())
         heads=(
             Head("what", "what if", "text", 0, prose=True),
             Head("ms", "ms", "ratio", 1),
-            Head("range", "between ms", "text", 3),
-            Head("ratio", "of now", "ratio", 2),
-            Head("kind", "is", "text", 1),
+            Head("range", "range, ms", "text", 3),
+            Head("ratio", "× now", "ratio", 2),
+            Head("kind", "kind", "text", 1),
         ),
         lines=tuple(
             Line((look.text(way.what), way.ns / 1e6, look.text(_range(way)), _ratio(way), way.kind)) for way in ways

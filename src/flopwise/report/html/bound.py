@@ -76,7 +76,7 @@ def roof_lines(peaks: Iterable[Peak], used: Collection[str], threads: int | None
 
 
 def waterfall(bound: Bound) -> list[Json]:
-    """The steps from the physical floor to the measured time; to the rooflines added up where nothing was measured."""
+    """The steps from the physical floor to the measured time; else to the sum of the rooflines."""
     engine = bound.engine
     floor = bound.physical.ns
     losses: dict[str, float] = {}
@@ -101,7 +101,7 @@ def waterfall(bound: Bound) -> list[Json]:
     others = sum(size for _, size in first[OWN_BARS:])
     if others:
         step(f"{len(first) - OWN_BARS} other operators", others)
-    label = "engine floor" if engine is not None else "rooflines added up"
+    label = "engine floor" if engine is not None else "sum of the rooflines"
     steps.append({"label": label, "from": 0.0, "to": steps[-1]["to"], "kind": "sum"})
     if engine is not None and engine.measured_ns is not None:
         step("weights from beyond the caches", engine.streamed_ns - engine.hot_ns)

@@ -113,7 +113,7 @@ _COLUMNS: tuple[Field[Item], ...] = (
     Field(Head("flops", "FLOPs", "number", 7), _total(lambda r: r.work.flops), "all arithmetic"),
     Field(Head("bytes", "bytes", "bytes", 6), _total(lambda r: r.work.nbytes), "bytes read and written"),
     Field(Head("intensity", "FLOP/B", "ratio", 5), _intensity, "arithmetic intensity: FLOP per byte"),
-    Field(Head("roof", "roof", "text", 1), _roof, "what binds: compute or memory"),
+    Field(Head("roof", "roof", "text", 1), _roof, "the limit: compute or memory"),
     Field(
         Head("roofline", "roofline µs", "ratio", 1),
         _microseconds(lambda r: r.roofline_ns),
@@ -155,7 +155,7 @@ _COLUMNS: tuple[Field[Item], ...] = (
     Field(Head("time/floor", "time/floor", "ratio", 3), _over, "time alone over the physical floor"),
     Field(Head("gflops", "GFLOP/s", "ratio", 4), _rate(lambda r: r.work.flops), "arithmetic per second"),
     Field(Head("gbytes", "GB/s", "ratio", 4), _rate(lambda r: r.work.nbytes), "bytes per second"),
-    Field(Head("segment", "does the work of", "text", 6), _segment, "the model's layers behind an executed node"),
+    Field(Head("segment", "implements", "text", 6), _segment, "the model's layers behind an executed node"),
     Field(Head("status", "status", "text", 5), _status, "ok, roofline (not measured), unknown (no count)"),
 )
 

@@ -124,8 +124,8 @@ def _run_figures(run: Utilisation, look: Look) -> Iterable[Figure]:
     peaks = ", ".join(f"{human(round(p.value), p.unit)} {p.dtype}" for p in run.peaks)
     what = f"products at the rated dense peak: {peaks}" if run.mfu is not None else "no peak of a product's type"
     yield Figure(look.text("  MFU"), _share(run.mfu), look.text(what))
-    yield Figure(look.text("  of the physical floor"), _share(run.floor_share), "floor over measured time")
-    yield Figure(look.text("  of the rooflines"), _share(run.roofline_share), "an estimate: nothing fused")
+    yield Figure(look.text("  share of the physical floor"), _share(run.floor_share), "floor over measured time")
+    yield Figure(look.text("  share of the rooflines"), _share(run.roofline_share), "an estimate: nothing fused")
 
 
 def _share(value: float | None) -> str:
@@ -153,10 +153,10 @@ def summary_of(bound: Bound, look: Look) -> Iterable[Figure]:
     yield Figure(look.text("physical floor"), at_least + milliseconds(floor.ns), f"{floor.roof}-bound")
     yield Figure(look.text("  arithmetic at peak"), milliseconds(floor.compute_ns), _rates(floor, bound, "FLOP/s"))
     moved = f"{human(floor.movement.total, 'B')} from {_LEVELS[floor.level]} at {_rates(floor, bound, 'B/s')}"
-    yield Figure(look.text("  bytes that must move"), milliseconds(floor.memory_ns), moved)
+    yield Figure(look.text("  minimum memory traffic"), milliseconds(floor.memory_ns), moved)
     if bound.machine is not None:
         yield Figure(look.text("at measured peaks"), milliseconds(bound.machine.ns), f"{bound.machine.roof}-bound")
-    yield Figure(look.text("rooflines added up"), milliseconds(bound.roofline_ns), "an estimate: nothing fused")
+    yield Figure(look.text("sum of the rooflines"), milliseconds(bound.roofline_ns), "an estimate: nothing fused")
 
 
 _VERDICTS = {

@@ -72,6 +72,6 @@ def _figures(result: Diffusion, look: Look) -> Iterator[Figure]:
     yield figure("weights of all components", result.weight_bytes, "B", look)
     yield figure("workspace of the largest stage", result.workspace_bytes, "B", look)
     yield figure("total: weights, workspace", result.must_fit_bytes, "B", look)
-    yield figure("the same, one component at a time", result.offloaded_bytes, "B", look)
+    yield figure("total with one component at a time", result.offloaded_bytes, "B", look)
     if result.memory_bytes is not None and result.device is not None:
         yield figure(f"{result.memory_fraction:g} of {result.device.name}", result.memory_bytes, "B", look)

@@ -59,7 +59,7 @@ def _cost(result: Inference) -> Figure:
     right.set_xscale("log", base=2)
     left.plot(contexts, [p.prefill.flops for p in points], "o-", ms=3, color=BLUE, label="executed")
     rule = [2 * result.active_params * p.prefill.tokens for p in points]
-    left.plot(contexts, rule, ":", color=GREY, label="2 N for each token")
+    left.plot(contexts, rule, ":", color=GREY, label="2N per token")
     left.set_yscale("log")
     left.set_title("FLOPs of a prompt", fontsize=8)
     steps = [p.decode for p in points if p.decode is not None]  # none of an encoder alone
@@ -68,7 +68,7 @@ def _cost(result: Inference) -> Figure:
         right.plot(contexts, [step.bytes for step in steps], "s-", ms=3, color=RED, label="bytes read")
         right.plot(contexts, [step.state_bytes for step in steps], "s:", ms=3, color=RED, label="  of the cache")
     right.set_yscale("log")
-    right.set_title("the step after it" if steps else "no step: nothing is kept between calls", fontsize=8)
+    right.set_title("decode step" if steps else "no decode step: no state between calls", fontsize=8)
     _finished(left, *([right] if steps else []))
     return figure
 
@@ -93,11 +93,11 @@ def _memory(result: Inference) -> Figure:
         share = f"{serving.engine.memory_fraction:g} of {serving.where}"
         left.axhline(have, color="black", linewidth=0.9, linestyle="--", label=share)
     left.set_ylim(bottom=0)
-    left.set_title("what must fit, bytes", fontsize=8)
+    left.set_title("memory, bytes", fontsize=8)
     lengths = [point.context for point in result.curve]
     right.plot(lengths, [p.cache_bytes for p in result.curve], "s-", ms=3, color=RED, label="cache")
     right.set_ylim(bottom=0)
-    right.set_title("cache after so many tokens, bytes", fontsize=8)
+    right.set_title("cache by context, bytes", fontsize=8)
     _finished(left, right)
     return figure
 

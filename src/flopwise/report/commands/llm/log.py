@@ -29,8 +29,8 @@ _COLUMNS: tuple[Field[Stretch], ...] = (
         Head("tflops_per_s", "TFLOP/s needed", "text", 5),
         lambda minute: f"{2 * minute.macs / minute.seconds / 1e12:.4g}",
     ),
-    Field(Head("least", "at least", "text", 2), lambda minute: duration(minute.floor_seconds)),
-    Field(Head("of_floor", "of the time", "percent", 1), lambda minute: 100 * minute.share),
+    Field(Head("least", "minimum time", "text", 2), lambda minute: duration(minute.floor_seconds)),
+    Field(Head("of_floor", "% of measured", "percent", 1), lambda minute: 100 * minute.share),
     Field(Head("roof", "limited by", "text", 6), lambda minute: minute.roof),
 )
 
@@ -43,7 +43,7 @@ def _sheet(result: Achieved, look: Look) -> Sheet:
         result.minutes,
         about=(look.text(f"{result.source} · {result.name} · {result.dtype} · {result.engine} on {devices}"),),
         summary=(
-            Figure(look.text("the work needs at least"), f"{100 * whole.share:.1f} % of the time", ""),
+            Figure(look.text("minimum time"), f"{100 * whole.share:.1f} % of the measured time", ""),
             figure("prompt tokens", whole.prompt_tokens, "", look),
             figure("generated tokens", whole.generated_tokens, "", look),
         ),

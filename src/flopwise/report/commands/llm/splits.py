@@ -68,7 +68,7 @@ def _best(result: Inference, look: Look) -> Iterator[Figure]:
     """The best splits, where there was a choice."""
     best = result.splits[0]
     if result.serving is not None and result.serving.fewest is not None:
-        yield figure("the fewest devices that it fits", result.serving.fewest, "", look)
+        yield figure("fewest devices that fit it", result.serving.fewest, "", look)
     if len(result.splits) > 1 and best.fits and result.decode is not None:
         fastest = max(result.splits, key=lambda one: (bool(one.fits), one.most_tokens_per_second or 0.0))
         yield Figure("lowest latency per token", str(best.split), "")

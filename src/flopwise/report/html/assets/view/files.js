@@ -30,15 +30,22 @@ flopwise.files = (() => {
   async function drop(dropped) {
     const added = [...dropped].map((file) => ({ file, name: plain(file.name) }));
     if (!added.length) return;
+    try {
+      for (const { file, name } of added) await file.slice(0, 1).arrayBuffer().catch(() => { throw new Error(`${name}: cannot be read; drop files, not folders`); });
+      for (const one of added) one.hash = await link.hash(one.file);
+    } catch (error) { say(error.message, true); return; }
+    // The same file once more takes the place of the first.
+    const again = files.filter((old) => old.hash && added.some(({ name, hash }) => name === old.name && hash === old.hash));
+    again.forEach((old) => files.splice(files.indexOf(old), 1));
+    if (again.length) flopwise.emit("replaced");
     // What is dropped lies by itself only where a name is taken.
     const taken = (number) => files.some((file) => file.of.drop === number && added.some(({ name }) => name === file.name));
     let number = 0;
     while (taken(number)) number += 1;
     try {
-      for (const { file, name } of added) await file.slice(0, 1).arrayBuffer().catch(() => { throw new Error(`${name}: cannot be read; drop files, not folders`); });
       await service.add(number, added, say);
       say("");
-      await kinds(await Promise.all(added.map(async ({ file, name }) => ({ name, size: file.size, hash: await link.hash(file), of: { drop: number, name } }))));
+      await kinds(added.map(({ file, name, hash }) => ({ name, size: file.size, hash, of: { drop: number, name } })));
     } catch (error) { say(error.message, true); }
   }
   // Look at a file, in a tab and beside another file where the drop says which.

@@ -3,6 +3,7 @@
 (() => {
   const { data, service, files, link } = flopwise;
   const state = document.getElementById("drop-state");
+  document.getElementById("more").open = !matchMedia("(max-width: 560px)").matches;
   document.getElementById("drop-promise").textContent = data.promise;
   service.ready.then(() => {
     state.hidden = !link.model;

@@ -25,6 +25,8 @@ flopwise.tabs = (() => {
   function draw() {
     bar.replaceChildren(...all.map((tab) => make("button", { type: "button", role: "tab", id: `tab-${tab.id}`, "aria-selected": String(tab.id === current), "aria-controls": "view", tabindex: tab.id === current ? "0" : "-1", disabled: !open(tab), onclick: () => show(tab.id) }, tab.title)));
     view.setAttribute("aria-labelledby", `tab-${current}`);
+    const chosen = document.getElementById(`tab-${current}`); // on a phone the bar is wider than the screen
+    bar.scrollLeft = Math.min(chosen.offsetLeft - bar.offsetLeft, Math.max(bar.scrollLeft, chosen.offsetLeft + chosen.offsetWidth - bar.offsetLeft - bar.clientWidth));
   }
   function frameOf(text, title) {
     // The report runs without an origin: it can reach neither this page nor its server.
@@ -117,6 +119,7 @@ flopwise.tabs = (() => {
   new MutationObserver(retheme).observe(document.documentElement, { attributeFilter: ["data-theme"] });
   stop.addEventListener("click", () => service.stop());
   flopwise.on("options", () => show(current));
+  flopwise.on("replaced", () => { frames.forEach(({ frame }) => frame?.remove()); frames.clear(); });
   // The tab of the address, when the page begins.
   let begun = false;
   function opening() {

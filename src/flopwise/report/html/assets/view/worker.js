@@ -14,11 +14,16 @@ flopwise.service = (() => {
     await unpack("flopwise");
     python.FS.mkdirTree("/drops");
     const respond = python.runPython("import sys; sys.path.append('/lib/app'); import json; from flopwise.cli.view.answers import respond_in; lambda text: json.dumps(respond_in('/drops', json.loads(text)))");
+    const mounted = new Map(); // drop -> its files
     const acts = {
+      // A place is mounted anew with all its files, where more come to it.
       add({ drop, files }) {
         const place = `/drops/${drop}`;
+        const before = (mounted.get(drop) ?? []).filter(({ name }) => !files.some((file) => file.name === name));
         python.FS.mkdirTree(place);
-        python.FS.mount(python.FS.filesystems.WORKERFS, { blobs: files.map(({ name, file }) => ({ name, data: file })) }, place);
+        if (mounted.has(drop)) python.FS.unmount(place);
+        mounted.set(drop, [...before, ...files]);
+        python.FS.mount(python.FS.filesystems.WORKERFS, { blobs: mounted.get(drop).map(({ name, file }) => ({ name, data: file })) }, place);
         return null;
       },
       async ask({ question, needs }) {
