@@ -121,6 +121,12 @@ def openvinos() -> list[bytes]:
     return [CONVOLUTION.encode()]
 
 
+def executorchs() -> list[bytes]:
+    """Programs of ExecuTorch with a network, branches, a loop, a state and a part of a backend."""
+    data = EXAMPLES.parent / "tests" / "readers" / "executorch" / "data"
+    return [path.read_bytes() for path in sorted(data.glob("*.pte"))]
+
+
 def stablehlos() -> list[bytes]:
     """A StableHLO module with a loop, a choice and a reduction, as text and as bytecode."""
     import jax

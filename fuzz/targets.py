@@ -306,6 +306,7 @@ TARGETS: dict[str, Target] = {
     "prototxt": Target(_read("net.prototxt"), seeds.prototxts),
     "tflite": Target(_tflite_damaged, seeds.tflites),
     "openvino": Target(_openvino_damaged, seeds.openvinos),
+    "executorch": Target(_read("m.pte"), seeds.executorchs),
     "stablehlo": Target(_stablehlo_damaged, seeds.stablehlos),
     "tflite_weights": Target(_read("m.tflite", weights=True), seeds.tflites),
     "keras": Target(_keras_config, seeds.keras_configs),

@@ -17,6 +17,7 @@ from flopwise.readers.caffe.format import CAFFE
 from flopwise.readers.format import Format, ends_in
 from flopwise.readers.onnx.format import ONNX
 from flopwise.readers.options import (
+    ExecutorchOptions,
     JaxOptions,
     OpenvinoOptions,
     StablehloOptions,
@@ -97,6 +98,32 @@ STABLEHLO = Format(
     options=StablehloOptions,
     in_directories=(".mlir", ".mlirbc", ".stablehlo"),
     no_formulas="whose open sizes MLIR settles as numbers",
+)
+
+
+def _is_executorch(model: object) -> bool:
+    """True for programs of ExecuTorch: files by their names, bytes by their identifier."""
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model[4:8]) == b"ET12"
+    return ends_in(model, EXECUTORCH.endings)
+
+
+def _read_executorch(*arguments: Any) -> Graph:
+    from flopwise.readers.executorch.read import read_executorch
+
+    return read_executorch(*arguments)
+
+
+#: Stands here for the same reason.
+EXECUTORCH = Format(
+    "executorch",
+    "ExecuTorch programs (.pte)",
+    _read_executorch,
+    endings=(".pte",),
+    matches=_is_executorch,
+    options=ExecutorchOptions,
+    in_directories=(".pte",),
+    no_formulas="whose sizes are fixed",
 )
 
 #: The endings of the names of Keras models.
@@ -253,6 +280,7 @@ FORMATS: tuple[Format, ...] = (
     weights.NPZ,
     weights.NPY,
     TFLITE,
+    EXECUTORCH,
     OPENVINO,
     weights.CHECKPOINT,
     LANGUAGE,

@@ -136,6 +136,16 @@ class StablehloOptions(Options):
     per_device: bool = False
 
 
+@dataclass(frozen=True)
+class ExecutorchOptions(Options):
+    """Options of ExecuTorch programs."""
+
+    models: ClassVar[str] = "ExecuTorch programs"
+
+    #: How often loops run, by name, where the program does not say.
+    trips: Mapping[str, int] | None = None
+
+
 class Keywords(TypedDict, total=False):
     """The options of all formats as keywords of ``flopwise.read`` and its kin; see the classes above."""
 
@@ -167,6 +177,7 @@ _KINDS: tuple[type[Options], ...] = (
     OpenvinoOptions,
     JaxOptions,
     StablehloOptions,
+    ExecutorchOptions,
 )
 
 #: Keyword -> the options that it belongs to; a state of tokens is one of ONNX models and of PyTorch modules.

@@ -36,11 +36,7 @@ FOREIGN: tuple[Foreign, ...] = (
     Foreign(
         "a model in onnxruntime's own form; give the .onnx file that it was made from", (".ort",), identifier=b"ORTM"
     ),
-    Foreign(
-        "an ExecuTorch program; give the module, or the .pt2 file (torch.export.save) that it was lowered from",
-        (".pte",),
-        identifier=b"ET12",
-    ),
+    Foreign("an ExecuTorch program; name it {stem}.pte", identifier=b"ET12"),
     Foreign(f"a TensorRT engine, {_MADE_FROM}", (".engine", ".plan", ".trt"), (b"ptrt", b"ftrt")),
     Foreign(f"a model of Huawei's CANN, {_MADE_FROM}", (".om",), (b"IMOD",)),
     Foreign(f"a model of Rockchip's RKNN, {_MADE_FROM}", (".rknn",), (b"RKNN",)),

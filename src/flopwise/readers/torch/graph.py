@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from flopwise.graph import STORED, Module, Node, Submodule
 from flopwise.operators.folding import WRITES
 from flopwise.readers.torch.capture.event import Event
 from flopwise.readers.torch.lower import operators
-from flopwise.readers.torch.lower.node import tensors
+from flopwise.readers.torch.lower.node import Attributes, tensors
 
 #: Operators that no module is named after, because many modules have them beside what they are for.
 _MOVING_NAMES = """
@@ -22,49 +22,6 @@ _MOVING = frozenset(_MOVING_NAMES.split())
 
 #: The attribute under which a program hands over the storages that autograd keeps: name of the tensor, and bytes.
 SAVED = "saved"
-
-
-class Arguments(Protocol):
-    """The arguments of a call."""
-
-    @property
-    def named(self) -> dict[str, Any]:
-        """Every argument by name."""
-
-
-class Attributes(Mapping[str, Any]):
-    """The attributes of an operator, and under "args" the call as it was; made when somebody asks.
-
-    Operators with equal attributes have the same ``shared``; ``call`` has the arguments of the call in ``named``.
-    """
-
-    __slots__ = ("call", "shared")
-
-    def __init__(self, attrs: Mapping[str, object], call: Arguments) -> None:
-        self.shared = attrs
-        self.call = call
-
-    def get(self, name: str, default: object = None) -> Any:
-        """The attribute, or the default; short, because every rule asks."""
-        if name in self.shared:
-            return self.shared[name]
-        return self.call.named if name == "args" else default
-
-    def __getitem__(self, name: str) -> object:
-        if name in self.shared:
-            return self.shared[name]
-        if name == "args":
-            return self.call.named
-        raise KeyError(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.shared or name == "args"
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((*self.shared, "args"))
-
-    def __len__(self) -> int:
-        return len(self.shared) + 1
 
 
 def nodes_of(events: Sequence[Event]) -> tuple[Node, ...]:

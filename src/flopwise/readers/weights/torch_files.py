@@ -30,11 +30,22 @@ def holds_program(members: Collection[str]) -> bool:
 
 def is_exported(members: Collection[str]) -> bool:
     """True where an archive with these members is an exported program."""
-    return any(m.endswith(("models/model.json", "serialized_exported_program.json")) for m in members)
+    return any(m.endswith(("models/model.json", "serialized_exported_program.json")) for m in members) or is_record(
+        members
+    )
+
+
+#: The program of a module in an ETRecord of ExecuTorch's.
+RECORDED = "exported_program"
+
+
+def is_record(members: Collection[str]) -> bool:
+    """True where an archive with these members is an ETRecord with the program that was lowered."""
+    return "ETRECORD_V0" in members and RECORDED in members
 
 
 #: Endings of the files that PyTorch writes: programs, and checkpoints, which may hold a program too.
-PROGRAMS = (".pt2", ".ts", ".torchscript")
+PROGRAMS = (".pt2", ".ts", ".torchscript", ".etrecord")
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin")
 
 

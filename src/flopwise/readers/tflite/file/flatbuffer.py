@@ -16,7 +16,7 @@ from flopwise.errors import ModelError
 from flopwise.readers.source.source import Source
 
 #: Numbers of the wire, the lowest byte first.
-Scalar: TypeAlias = Literal["b", "B", "?", "h", "H", "i", "I", "q", "Q", "f"]
+Scalar: TypeAlias = Literal["b", "B", "?", "h", "H", "i", "I", "q", "Q", "f", "d"]
 
 #: Bytes that are read at once.
 _PAGE = 1 << 16
@@ -28,14 +28,15 @@ _OFTEN = 16
 class FlatBuffer:
     """The bytes of a file, or of a part of it."""
 
-    def __init__(self, source: Source, start: int, size: int) -> None:
+    def __init__(self, source: Source, start: int, size: int, what: str = "TensorFlow Lite model") -> None:
         """
         Args:
             source: the file.
             start: where the flatbuffer begins in it.
             size: its bytes.
+            what: what it holds, for messages.
         """
-        self.source, self.start, self.size = source, start, size
+        self.source, self.start, self.size, self.what = source, start, size, what
         self._pages: dict[int, bytes] = {}
         self._room = _OFTEN * size + _PAGE
 
@@ -76,7 +77,7 @@ class FlatBuffer:
 
     def error(self, why: str) -> ModelError:
         """The error for a file that makes no sense."""
-        return ModelError(f"{self.source.name}: truncated or damaged TensorFlow Lite model ({why})")
+        return ModelError(f"{self.source.name}: truncated or damaged {self.what} ({why})")
 
 
 class Table:

@@ -29,6 +29,7 @@ from flopwise.readers.weights.memory import ArrayElements
 from flopwise.readers.weights.modules import stored_tensor
 from flopwise.readers.weights.storage import Runs, SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
+from flopwise.readers.weights.torch_files import RECORDED, is_record
 from flopwise.readers.weights.zip import refuse_compressed, within_bounds
 
 #: ScalarType of the schema -> PyTorch's name of the element type.
@@ -54,6 +55,14 @@ DTYPES: dict[int, str] = {
     33: "float8_e8m0fnu",
     34: "uint32",
     35: "uint64",
+}
+
+#: What an ETRecord of ExecuTorch's calls the members that PyTorch wrote before it had archives.
+_RECORD: dict[str, str] = {
+    "serialized_exported_program.json": RECORDED,
+    "serialized_state_dict.pt": f"{RECORDED}_state_dict",
+    "serialized_constants.pt": f"{RECORDED}_constants",
+    "serialized_example_inputs.pt": f"{RECORDED}_example_inputs",
 }
 
 #: Layout of the schema for tensors whose elements lie at strides.
@@ -87,11 +96,16 @@ class Content:
         with damaged(path):
             self._archive = zipfile.ZipFile(path)
             names = self._archive.namelist()
-            self._prefix = next(
-                n.removesuffix(end)
-                for end in ("models/model.json", "serialized_exported_program.json")
-                for n in names
-                if n.endswith(end)
+            self._members = _RECORD if is_record(names) else {}
+            self._prefix = (
+                ""
+                if self._members
+                else next(
+                    n.removesuffix(end)
+                    for end in ("models/model.json", "serialized_exported_program.json")
+                    for n in names
+                    if n.endswith(end)
+                )
             )
             self._new = f"{self._prefix}models/model.json" in names
             if self._text("byteorder", b"little").strip() != b"little":
@@ -152,7 +166,7 @@ class Content:
         return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
 
     def _text(self, member: str, default: bytes | None = None) -> bytes:
-        name = self._prefix + member
+        name = self._prefix + self._members.get(member, member)
         if default is not None and name not in self._archive.NameToInfo:
             return default
         info = self._archive.getinfo(name)

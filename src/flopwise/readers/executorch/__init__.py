@@ -1,0 +1,1 @@
+"""ExecuTorch programs (``.pte``): read as data, by place; nothing is executed."""
