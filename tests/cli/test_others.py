@@ -44,11 +44,11 @@ def test_explain_operator(run: Run) -> None:
     assert told["source"] == "https://onnx.ai/onnx/operators/onnx__Conv.html"
 
 
-@pytest.mark.parametrize("op", sorted(flopwise.OPERATORS))
-def test_every_operator_is_explained(run: Run, op: str) -> None:
-    told = json.loads(run("explain", op, "-f", "json").out)
-    assert told["formula"]
-    assert all(c["count"] for c in told["conventions"])
+def test_every_operator_is_explained(run: Run) -> None:
+    for op in flopwise.OPERATORS:
+        told = json.loads(run("explain", op, "-f", "json").out)
+        assert told["formula"], op
+        assert all(c["count"] for c in told["conventions"]), op
 
 
 def test_explain_model(run: Run) -> None:
