@@ -97,7 +97,7 @@ def _has_nvtx() -> bool:
     if not torch.cuda.is_available():
         return False
     try:
-        torch.cuda.nvtx.mark(LABEL)
+        torch.cuda.nvtx.mark(LABEL)  # type: ignore[no-untyped-call]
     except RuntimeError:  # built without
         return False
     return True

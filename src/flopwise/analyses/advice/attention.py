@@ -67,7 +67,8 @@ def _elements(subject: Subject, tensor: Tensor) -> Array | None:
     if node.op == "Equal" and isinstance(number := argument(node, "other"), int | float):
         return elements == number
     if node.origin == "aten.getitem" and isinstance(cut := argument(node, "arg1"), tuple):
-        return elements[cut] if all(isinstance(part, slice) for part in cut) else None
+        part: Array | None = elements[cut] if all(isinstance(one, slice) for one in cut) else None
+        return part
     return None
 
 

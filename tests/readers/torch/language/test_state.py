@@ -84,7 +84,7 @@ def test_more_tokens_than_the_model_was_made_for(tmp_path: Path) -> None:
     folder = written(tmp_path, LLAMA)
     note = "513 tokens are more than the 512 that the model was made for"
     assert note in flopwise.profile(folder, past=512, new=1).notes
-    assert note not in flopwise.profile(folder, past=511, new=1).notes
+    assert not any("made for" in each for each in flopwise.profile(folder, past=511, new=1).notes)
 
 
 def test_a_model_that_takes_no_tokens() -> None:

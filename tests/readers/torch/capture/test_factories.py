@@ -1,0 +1,28 @@
+"""Tensors that a program makes of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import flopwise  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x + x.new_tensor([1.0, 2.0, 3.0]),
+        lambda x: x + x.new_tensor(data=[1.0, 2.0, 3.0]),
+        lambda x: x + x.new_zeros(size=(2, 3)),
+        lambda x: x + torch.zeros(size=(2, 3)),
+        lambda x: x + torch.ones(2, 3),
+    ],
+)
+def test_their_elements_and_sizes_are_known(program: Callable[[Any], Any]) -> None:
+    profile = flopwise.profile(program, (2, 3))
+    assert profile.total("flops") == 6
+    assert [output.shape for output in profile.graph.outputs] == [(2, 3)]
