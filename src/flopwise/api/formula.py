@@ -16,7 +16,7 @@ from flopwise.analyses.formula.derivation.derive import derive
 from flopwise.analyses.formula.derivation.first import unknown_loops
 from flopwise.analyses.formula.dim import dim
 from flopwise.analyses.formula.extras.lengths import FEW, Lengths
-from flopwise.analyses.formula.following.files import File
+from flopwise.analyses.formula.following.files import File, sized
 from flopwise.analyses.formula.following.followed import Followed
 from flopwise.analyses.formula.following.program import followed
 from flopwise.analyses.formula.formula import Formula
@@ -34,7 +34,7 @@ from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.operators.own import Rules, own_rows, using
 from flopwise.readers.formats import format_of
-from flopwise.readers.inputs import InputSpec
+from flopwise.readers.inputs import InputSpec, input_specs
 from flopwise.readers.options import (
     CaffeOptions,
     JaxOptions,
@@ -42,6 +42,7 @@ from flopwise.readers.options import (
     OnnxOptions,
     OpenvinoOptions,
     Options,
+    TfliteOptions,
     TorchOptions,
     is_given,
     options_of,
@@ -108,6 +109,10 @@ def formula(
         elif format.options is JaxOptions:
             with _naming(model):
                 result = derive(_function(request, options_of(JaxOptions, options, keywords)), counting, progress)
+        elif format.options is TfliteOptions:
+            with _naming(model):
+                own_options = options_of(TfliteOptions, options, keywords)
+                result = derive(_subgraphs(request, own_options, format.name), counting, progress)
         elif format.module is not None:
             from flopwise.readers.torch.model import module_of
 
@@ -233,6 +238,40 @@ def _net(request: _Request, options: CaffeOptions) -> Subject:
         return Followed(graph_at(own.point), graph, guards)
 
     return Subject(opened.symbols, graph_at, follow, opened.hints, opened.shapes, runs=True)
+
+
+def _subgraphs(request: _Request, options: TfliteOptions, format: str) -> Subject:
+    """A TensorFlow Lite model or a TensorFlow graph, whose sizes the engine works out as expressions."""
+    request.progress("reading the inputs")
+    stated, reading = _subgraph_readers(request.model, format)
+    declared = [_Declared(*one) for one in stated]
+    specs = None if request.inputs is None else input_specs(request.inputs, [one.name for one in declared])
+    opened = request.opened(declared, specs)
+    if not opened.symbols:
+        raise InputError(closed_model(declared))
+
+    def graph_at(point: Point) -> Graph:
+        return reading(request.model, opened.at(point), options=options)
+
+    def follow(own: Request) -> Followed:
+        guards = Guards()
+        specs = [InputSpec(name, tuple(sizes), None) for name, sizes in own.sizes.items()]
+        with recording(guards):
+            graph = reading(request.model, specs, options=options, passes=lambda kind: sized(kind, guards))
+        return Followed(graph_at(own.point), graph, guards)
+
+    return Subject(opened.symbols, graph_at, follow, opened.hints, opened.shapes)
+
+
+def _subgraph_readers(model: Any, format: str) -> tuple[list[tuple[str, str, Any]], Callable[..., Graph]]:
+    """The inputs of a model as its file states them, and what reads it."""
+    if format == "tensorflow":
+        from flopwise.readers.tensorflow.read import inputs_of, read_tensorflow
+
+        return inputs_of(model), read_tensorflow
+    from flopwise.readers.tflite import read
+
+    return read.inputs_of(model), read.read_tflite
 
 
 def _function(request: _Request, options: JaxOptions) -> Subject:

@@ -174,6 +174,7 @@ KERAS = Format(
     stored=_stored_in_keras,
     module=_module_of_keras,
     in_directories=(".keras",),
+    no_formulas="whose layers decide by sizes while they run",
 )
 
 
@@ -267,6 +268,7 @@ TENSORFLOW = Format(
     options=TfliteOptions,
     stored=_stored_in_tensorflow,
     in_directories=(_SAVED_MODEL,),
+    formulas=True,
 )
 
 #: Every format of flopwise's own. The first that matches reads a model; the weights of a directory are sought in this

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph, StoredTensor, Tensor
@@ -48,6 +49,7 @@ def read_tensorflow(
     batch_size: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
     options: TfliteOptions = TfliteOptions(),  # noqa: B008 - it cannot be changed
+    passes: Callable[[type[LayoutPass]], type[LayoutPass]] = lambda kind: kind,
 ) -> Graph:
     """The graph of a frozen graph (``.pb``) or of a SavedModel's signature for serving.
 
@@ -58,13 +60,14 @@ def read_tensorflow(
         batch_size: first dimension of all inputs whose first dimension is open.
         progress: called with the name of each step.
         options: how often loops run.
+        passes: makes of the class of the pass over a graph another one, for sizes of another kind.
 
     Raises:
         ModelError: the file cannot be read.
         InputError: a shape is missing or does not fit.
     """
     path = os.fspath(model)  # type: ignore[call-overload] # a path, as was asked
-    graph, missing = _read(path, inputs, batch_size, progress, options)
+    graph, missing = _read(path, inputs, batch_size, progress, options, passes(_Pass))
     if missing:
         return replace(graph, warnings=(*graph.warnings, f"elements of variables cannot be read: {missing}"))
     return graph
@@ -76,28 +79,50 @@ def stored_in_tensorflow(model: Any, inputs: Any, batch_size: int | None, option
     Raises:
         ModelError: the file cannot be read, or the elements of its variables cannot.
     """
-    graph, missing = _read(os.fspath(model), inputs, batch_size, lambda step: None, options)
+    graph, missing = _read(os.fspath(model), inputs, batch_size, lambda step: None, options, _Pass)
     if any(tensor.role in ("weight", "buffer") and not tensor.nbytes for tensor in graph.weights.values()):
         why = "the elements of its variables are not beside it (variables/variables.index)"
         raise ModelError(missing or f"{graph.source}: {why}")
     return stored_in_graph(graph)
 
 
+def inputs_of(model: Any) -> list[tuple[str, str, tuple[int | None, ...]]]:
+    """Name, element type and shape of the inputs, as the file states them; None for an extent that it leaves open.
+
+    Raises:
+        ModelError: the file cannot be read.
+    """
+    path = os.fspath(model)
+    with _programs(path) as programs:
+        return _Reading(programs, {}, None, _Pass).inputs()
+
+
 def _read(
-    path: str, inputs: Any, batch_size: int | None, progress: Callable[[str], None], options: TfliteOptions
+    path: str,
+    inputs: Any,
+    batch_size: int | None,
+    progress: Callable[[str], None],
+    options: TfliteOptions,
+    kind: type[LayoutPass],
 ) -> tuple[Graph, str]:
     """The graph, and why the elements of its variables cannot be read; "" where they can, or there are none."""
     progress("reading the model")
+    with _programs(path) as programs:
+        progress("resolving shapes")
+        folder = path if os.path.isdir(path) else os.path.dirname(path)
+        checkpoint, missing = _checkpoint(folder) if programs.file.signatures else (None, "")
+        reading = _Reading(programs, dict(options.trips or {}), checkpoint, kind)
+        return reading.graph(inputs, batch_size), missing
+
+
+@contextlib.contextmanager
+def _programs(path: str) -> Iterator[Programs]:
+    """The programs of a file, which is open in the block; errors name it."""
     saved = os.path.isdir(path)
     source = open_source(os.path.join(path, "saved_model.pb") if saved else path)
     try:
         with naming(path):
-            file = _decoded(source, saved or os.path.basename(path) == "saved_model.pb")
-            progress("resolving shapes")
-            folder = path if saved else os.path.dirname(path)
-            checkpoint, missing = _checkpoint(folder) if file.signatures else (None, "")
-            reading = _Reading(Programs(path, source, file), dict(options.trips or {}), checkpoint)
-            return reading.graph(inputs, batch_size), missing
+            yield Programs(path, source, _decoded(source, saved or os.path.basename(path) == "saved_model.pb"))
     finally:
         source.close()
 
@@ -176,12 +201,12 @@ class _Reading:
     programs: Programs
     trips: dict[str, int]
     checkpoint: Checkpoint | None
+    kind: type[LayoutPass]
 
-    def graph(self, inputs: Any, batch_size: int | None) -> Graph:
-        """The graph at some sizes."""
-        programs, file, path = self.programs, self.programs.file, self.programs.path
-        inliner = Inliner(file, path)
-        signature = self.signature()
+    def nodes(self) -> tuple[Flat, Inliner, list[str]]:
+        """The nodes of the main graph with calls inlined, and the names of its results."""
+        file = self.programs.file
+        inliner, signature = Inliner(file, self.programs.path), self.signature()
         ends = list(signature[1].values()) if signature else []
         flat = inliner.main(ends)
         if any(node.op in ("Enter", "NextIteration") for node in file.nodes):
@@ -189,11 +214,25 @@ class _Reading:
                 "has loops of TensorFlow 1 (Enter, NextIteration), which are not followed; give the SavedModel, or "
                 "freeze with lower_control_flow=False"
             )
-        outputs = [flat.found(end if ":" in end else f"{end}:0") for end in ends] or _unread(flat)
+        return flat, inliner, [flat.found(end if ":" in end else f"{end}:0") for end in ends] or _unread(flat)
+
+    def inputs(self) -> list[tuple[str, str, tuple[int | None, ...]]]:
+        """The inputs as the file states them."""
+        main, stated = self.programs.program(*self.nodes(), top=True), self.programs.stated
+        shapes = {name: (stated.get(key), main.tensors[key].dtype) for name, key in self.names(main).items()}
+        return [
+            (name, dtype, tuple([None if size == -1 else size for size in shape or ()]))
+            for name, (shape, dtype) in shapes.items()
+        ]
+
+    def graph(self, inputs: Any, batch_size: int | None) -> Graph:
+        """The graph at some sizes."""
+        programs, path = self.programs, self.programs.path
+        flat, inliner, outputs = self.nodes()
         facts = Facts()
         for _ in range(_ROUNDS):
             main = programs.program(flat, inliner, outputs, top=True)
-            scope, one = self.sizes(main, facts, signature, inputs, batch_size)
+            scope, one = self.sizes(main, facts, inputs, batch_size)
             if not self.follow(main, scope):
                 break
         for key in main.tensors:
@@ -217,15 +256,12 @@ class _Reading:
         self,
         main: Subgraph,
         facts: Facts,
-        signature: tuple[dict[str, str], dict[str, str]] | None,
         inputs: Any,
         batch_size: int | None,
-    ) -> tuple[Scope, _Pass]:
+    ) -> tuple[Scope, LayoutPass]:
         """The facts about all tensors, and the pass that found them."""
-        names = {start.name.rpartition(":")[0]: start.name for start in main.inputs}
-        if signature:
-            names = {name: text for name, text in signature[0].items() if text in names.values()} or names
-        scope, one = Scope(), _Pass({}, self.programs.elements, self.trips, facts, FLOWS)
+        names = self.names(main)
+        scope, one = Scope(), self.kind({}, self.programs.elements, self.trips, facts, FLOWS)
         specs = {spec.name: spec for spec in input_specs(inputs, list(names))}
         for name, key in names.items():
             shape = self.input(name, self.programs.stated.get(key), specs.get(name), batch_size)
@@ -236,6 +272,14 @@ class _Reading:
             scope.tensors[key] = one.constant(stored)
         one.run(main, scope, None)
         return scope, one
+
+    def names(self, main: Subgraph) -> dict[str, str]:
+        """The inputs by the names that users know, with their names in the program."""
+        names = {start.name.rpartition(":")[0]: start.name for start in main.inputs}
+        signature = self.signature()
+        if not signature:
+            return names
+        return {name: text for name, text in signature[0].items() if text in names.values()} or names
 
     def follow(self, main: Subgraph, scope: Scope) -> bool:
         """Learn the elements of settings of operators that could not be lowered without; True if there are new ones."""
@@ -271,7 +315,7 @@ class _Reading:
         if spec is not None:
             if not all(isinstance(size, int) for size in spec.shape):
                 raise InputError(f"dimensions of TensorFlow graphs are numbers; the shape of {name!r} has symbols")
-            shape = [int(size) for size in spec.shape]
+            shape = cast("list[int]", [*spec.shape])
             if stated is not None and (
                 len(stated) != len(shape) or any(own not in (-1, size) for own, size in zip(stated, shape, strict=True))
             ):

@@ -48,5 +48,5 @@ TFLITE = Format(
     takes=("inputs", "batch_size"),
     options=TfliteOptions,
     in_directories=(".tflite",),
-    no_formulas="whose dimensions have no names",
+    formulas=True,
 )

@@ -6,7 +6,7 @@ import os
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import STORED, Graph, Tensor
@@ -44,6 +44,7 @@ def read_tflite(
     batch_size: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
     options: TfliteOptions = TfliteOptions(),  # noqa: B008 - it cannot be changed
+    passes: Callable[[type[LayoutPass]], type[LayoutPass]] = lambda kind: kind,
 ) -> Graph:
     """The graph of a TensorFlow Lite model, or of all models of a ``.task`` archive.
 
@@ -54,6 +55,7 @@ def read_tflite(
         batch_size: first dimension of all inputs.
         progress: called with the name of each step before it starts.
         options: how often loops run.
+        passes: makes of the class of the pass over a graph another one, for sizes of another kind.
 
     Raises:
         ModelError: the model cannot be read.
@@ -65,7 +67,26 @@ def read_tflite(
         with naming(source.name):
             opened = _opened(source)
             progress("resolving shapes")
-            return _graph(source, opened, inputs, batch_size, dict(options.trips or {}))
+            return _graph(source, opened, inputs, batch_size, dict(options.trips or {}), passes(LayoutPass))
+    finally:
+        source.close()
+
+
+def inputs_of(model: object) -> list[tuple[str, str, tuple[int | None, ...]]]:
+    """Name, element type and shape of the inputs, as the file states them; None for an extent that it leaves open.
+
+    Raises:
+        ModelError: the model cannot be read.
+    """
+    source = open_source(model)
+    try:
+        with naming(source.name):
+            return [
+                (shown, tensor.dtype, tuple([None if n == -1 else n for n in tensor.signature]))
+                for one in _opened(source)
+                for shown, name in _input_names(one).items()
+                for tensor in (one.program.tensors[name],)
+            ]
     finally:
         source.close()
 
@@ -129,7 +150,12 @@ def _stem(name: str) -> str:
 
 
 def _graph(
-    source: Source, opened: list[Opened], inputs: object, batch_size: int | None, trips: dict[str, int]
+    source: Source,
+    opened: list[Opened],
+    inputs: object,
+    batch_size: int | None,
+    trips: dict[str, int],
+    kind: type[LayoutPass],
 ) -> Graph:
     specs = _specs(opened, inputs)
     ends: tuple[list[Tensor], list[Tensor]] = [], []
@@ -139,7 +165,7 @@ def _graph(
     met: dict[str, int | None] = {}
     offsets: dict[str, int] = {}
     for one in opened:
-        scope, changed, own = _sizes(one, specs, batch_size, trips)
+        scope, changed, own = _sizes(one, specs, batch_size, trips, kind)
         met |= own
         builder = LiteBuilder(SourceStorage(source.later()), one.prefix)
         tensor = builder.main(one.program, scope)
@@ -206,7 +232,11 @@ def _specs(opened: list[Opened], inputs: object) -> dict[str, InputSpec]:
 
 
 def _sizes(
-    one: Opened, specs: Mapping[str, InputSpec], batch_size: int | None, trips: dict[str, int]
+    one: Opened,
+    specs: Mapping[str, InputSpec],
+    batch_size: int | None,
+    trips: dict[str, int],
+    kind: type[LayoutPass],
 ) -> tuple[Scope, bool, dict[str, int | None]]:
     """The facts about all tensors, whether the user has chosen sizes, and the trips of the loops by name."""
     facts, scope, graph = Facts(), Scope(), one.program
@@ -214,9 +244,10 @@ def _sizes(
     for shown, name in _input_names(one).items():
         tensor = graph.tensors[name]
         fact = _input(shown, tensor.shape, tensor.dtype, specs.get(shown), batch_size, facts)
-        changed = changed or fact.shape != tensor.shape
+        symbolic = any(type(extent) is not int for extent in fact.extents or ())
+        changed = changed or symbolic or fact.shape != tensor.shape
         scope.tensors[name] = fact
-    one_pass = LayoutPass({}, one.programs.elements, trips, facts, FLOWS)
+    one_pass = kind({}, one.programs.elements, trips, facts, FLOWS)
     for name, stored in graph.initializers.items():
         scope.tensors[name] = one_pass.constant(stored)
     stated = {name: facts.tensor(tensor.dtype, tensor.shape) for name, tensor in graph.tensors.items()}
@@ -242,7 +273,7 @@ def _input(
     if spec is not None:
         if not all(isinstance(extent, int) for extent in spec.shape):
             raise InputError(f"dimensions of TensorFlow Lite models are numbers; the shape of {name!r} has symbols")
-        chosen = tuple([int(extent) for extent in spec.shape])
+        chosen = cast("tuple[int, ...]", tuple(spec.shape))
         if shape and len(chosen) != len(shape):
             raise InputError(f"input {name!r} has {len(shape)} dimensions, not {len(chosen)}")
     if batch_size is not None and chosen:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flopwise.analyses.formula.following.followed import Followed
 from flopwise.analyses.formula.guards import Guards, recording
@@ -59,6 +59,20 @@ class SizedPass(Pass):
             shape = explain(*position, [one.extents for one in given])
             facts[index] = self.facts.tensor(fact.dtype, shape)
         return results if facts == list(results.facts) else results._replace(facts=tuple(facts), failure="")
+
+
+P = TypeVar("P", bound=Pass)
+
+
+def sized(kind: type[P], guards: Guards) -> type[P]:
+    """The class of a pass with sizes that carry expressions, whose conditions are added to ``guards``."""
+
+    class Sized(SizedPass, kind):  # type: ignore[misc, valid-type] # a class that is made of one
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            self.guards = guards
+
+    return Sized
 
 
 def _op(node: Node) -> str:
