@@ -11,6 +11,7 @@ import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from importlib.resources import files
 from typing import Any, TypeAlias
 
@@ -33,7 +34,11 @@ _BRANDS = re.compile(
 #: How many candidates for an ambiguous name are listed.
 _LISTED = 8
 
-_UNITS: dict[str, tuple[Unit, float]] = {"TFLOP/s": ("FLOP/s", 1e12), "GB/s": ("B/s", 1e9), "us": ("s", 1e-6)}
+_UNITS: dict[str, tuple[Unit, Decimal]] = {
+    "TFLOP/s": ("FLOP/s", Decimal(10**12)),
+    "GB/s": ("B/s", Decimal(10**9)),
+    "us": ("s", Decimal("1e-6")),
+}
 _DEVICE = "\n[[device]]\n"
 
 #: Bytes that a multiprocessor of NVIDIA's loads from its first cache in a cycle.
@@ -226,7 +231,7 @@ def _figure(row: Row, documents: Mapping[str, Row]) -> Peak:
         unit, value = "B/s", float(row["multiprocessors"] * _LOADED * row["mhz"] * 10**6)
     else:
         unit, factor = _UNITS[row["unit"]]
-        value = row["value"] * factor
+        value = float(Decimal(str(row["value"])) * factor)  # 66.9 x 10^12 is no multiple of ten in binary arithmetic
     return Peak(
         what=row["what"],
         dtype=row.get("dtype"),

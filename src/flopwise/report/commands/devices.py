@@ -71,7 +71,7 @@ def _sheet(device: Device, data: bool, look: Look) -> Sheet:
 
     def rate(peak: Peak) -> Value:
         if data:
-            return peak.value
+            return peak.value if peak.unit == "s" else round(peak.value)
         return f"{peak.value * 1e6:.3g} us" if peak.unit == "s" else human(round(peak.value), peak.unit)
 
     def density(peak: Peak) -> str:
