@@ -23,6 +23,9 @@ settings.load_profile("busy")
 #: pytest-xdist runs several processes, and in each of them PyTorch would start a thread for every core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+#: Keras would take its element type and the order of axes from the user's file, or write one: here it finds none.
+os.environ["KERAS_HOME"] = os.path.join(os.devnull, "keras")
+
 #: Children import the engines and jobs of tests; what is not named here they do not take from the current folder.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")))
@@ -47,10 +50,16 @@ def pytest_configure(config: pytest.Config) -> None:
             importlib.import_module("yapf")
 
 
-@pytest.fixture(autouse=True)
-def _bugs_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that nobody foresaw fails a test of the command line; users get one line."""
-    monkeypatch.setenv("FLOPWISE_TRACEBACK", "1")
+@pytest.fixture(autouse=True, scope="session")
+def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """An error that nobody foresaw fails a test of the command line, where users get one line.
+
+    Measured times are neither read from the user's store nor written into it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FLOPWISE_TRACEBACK", "1")
+        patch.setenv("FLOPWISE_STORE", str(tmp_path_factory.mktemp("store") / "times.sqlite"))
+        yield
 
 
 #: Documents of a name and characters of one that are held against their JSON Schema, in each process.

@@ -42,10 +42,11 @@ def open_browser(width: int = 1400, height: int = 1000) -> Any:
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service
 
-    options = Options()
+    options, folder = Options(), tempfile.mkdtemp()
     options.binary_location = browser
-    for argument in (*ARGUMENTS, f"--window-size={width},{height}", f"--user-data-dir={tempfile.mkdtemp()}"):
+    for argument in (*ARGUMENTS, f"--window-size={width},{height}", f"--user-data-dir={folder}"):
         options.add_argument(argument)
+    options.add_experimental_option("prefs", {"download.default_directory": folder})
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     opened = selenium.Chrome(options=options, service=Service(driver))
     opened.set_script_timeout(PATIENCE)
