@@ -69,6 +69,16 @@ def test_the_page_comes_with_its_policy(server: Server) -> None:
     assert server.viewer.token not in page
 
 
+def test_files_that_two_tabs_of_the_browser_drop_lie_apart(server: Server) -> None:
+    firsts = [int(call(server, "GET", "*")[1].partition(b'"drops":')[2].partition(b",")[0]) for _ in range(2)]
+    assert firsts[1] == firsts[0] + 100
+    for first, name in zip(firsts, (RESNET, "examples/custom_op.onnx"), strict=True):
+        assert put(server, f"{first}/model.onnx", Path(name).read_bytes()) == 204
+    for first, macs in zip(firsts, (1_859_904, 640), strict=True):
+        answer = ask(server, {**PROFILE, "files": [{"drop": first, "name": "model.onnx"}]})
+        assert json.loads(answer["text"])["totals"]["macs"] == macs
+
+
 def test_a_model_of_the_command_line_and_a_dropped_one_have_the_same_figures(server: Server) -> None:
     expected = flopwise.profile(RESNET).to_dict()
     given = ask(server, {**PROFILE, "files": [{"given": 0}]})

@@ -6,6 +6,7 @@ to a temporary folder and nothing else. Commands run one at a time in a child pr
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import secrets
@@ -40,10 +41,15 @@ class Viewer:
         self.models = models
         self.token = secrets.token_urlsafe(24)
         self.drops = Drops()
-        self.page = render_view(LOCAL, {"tabs": described(), "given": models}).encode()
+        self._page = render_view(LOCAL, {"drops": 0, "tabs": described(), "given": models}).encode()
+        self._pages = itertools.count()
         self._home = os.getcwd()
         self._child: Child | None = None
         self._one = threading.Lock()
+
+    def page(self) -> bytes:
+        """The page for one more tab of the browser, which numbers its drops apart from those of the others."""
+        return self._page.replace(b'"drops":0,', b'"drops":%d,' % (next(self._pages) * 100), 1)
 
     def ask(self, question: Json) -> Json:
         """The answer to a question of the page (see ``answers.respond``), whose files are ``{"given": N}`` or
@@ -159,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(400, one_line(error).encode())
 
     def _page(self) -> None:
-        self._send(200, self.server.viewer.page, "text/html; charset=utf-8")
+        self._send(200, self.server.viewer.page(), "text/html; charset=utf-8")
 
     def _piece(self) -> None:
         drop, _, name = self.rest.partition("/")
@@ -167,7 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self._body(PIECE)
         if body is None:
             return
-        if not (drop.isdecimal() and offset.isdecimal() and len(drop) < 4 and len(offset) < 16):
+        if not (drop.isdecimal() and offset.isdecimal() and len(drop) < 9 and len(offset) < 16):
             raise InputError("a piece has the number of its drop and its offset")
         self.server.viewer.drops.append(int(drop), unquote(name), int(offset), body)
         self._send(204)

@@ -38,6 +38,7 @@ def render_view(layout: Layout, data: Json) -> str:
 
     Args:
         layout: ``LOCAL`` or ``APP``.
-        data: ``tabs`` with their fields, and the names of the files that are ``given`` from the start.
+        data: ``tabs`` with their fields, the names of the files that are ``given`` from the start, and, from a server,
+            the first number of its ``drops``.
     """
     return page(layout, "flopwise", {"promise": layout.promise, **data})

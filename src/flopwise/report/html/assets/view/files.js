@@ -40,7 +40,7 @@ flopwise.files = (() => {
     if (again.length) flopwise.emit("replaced");
     // What is dropped lies by itself only where a name is taken.
     const taken = (number) => files.some((file) => file.of.drop === number && added.some(({ name }) => name === file.name));
-    let number = 0;
+    let number = data.drops ?? 0; // other tabs of the browser begin at other numbers
     while (taken(number)) number += 1;
     try {
       await service.add(number, added, say);
