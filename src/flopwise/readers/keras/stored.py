@@ -49,7 +49,6 @@ def _of_object(model: object, options: TorchOptions) -> StoredTensors:
     from flopwise.readers.keras.layers import paths_of, weights_of
 
     layer, name = model_of(model, options, in_memory=True)
-    import keras
 
     title = name or f"{type(layer).__module__}.{type(layer).__qualname__}"
     paths = paths_of(layer)
@@ -59,11 +58,19 @@ def _of_object(model: object, options: TorchOptions) -> StoredTensors:
         if getattr(variable.value, "is_meta", False):
             raise InputError(f"{title}: its weights are shapes without elements; give the file that holds them")
         path = paths.get(id(variable)) or variable.path.replace("/", ".")
-        load = functools.partial(keras.ops.convert_to_numpy, variable.value)
-        role = "weight" if id(variable) in weights else "buffer"
-        dtype = keras.backend.standardize_dtype(variable.dtype)
-        tensors.append(in_memory(path, load, tuple(variable.shape), dtype, layer=path.rpartition(".")[0], role=role))
+        tensors.append(stored_variable(path, variable, id(variable) in weights))
     return StoredTensors(title, "keras", in_slots(tensors))
+
+
+def stored_variable(path: str, variable: Any, weight: bool) -> StoredTensor:
+    """A variable of a model in memory as a stored tensor of this name."""
+    import keras
+
+    def load() -> Any:
+        return keras.ops.convert_to_numpy(variable.value)
+
+    role, dtype = "weight" if weight else "buffer", keras.backend.standardize_dtype(variable.dtype)
+    return in_memory(path, load, tuple(variable.shape), dtype, layer=path.rpartition(".")[0], role=role)
 
 
 def _of_file(path: str) -> StoredTensors:

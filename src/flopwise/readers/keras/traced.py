@@ -17,6 +17,7 @@ from flopwise.readers.jax.arguments import Call, abstract
 from flopwise.readers.jax.program import Program
 from flopwise.readers.jax.read import graph_of
 from flopwise.readers.keras.layers import paths_of, weights_of
+from flopwise.readers.keras.stored import stored_variable
 from flopwise.readers.options import JaxOptions, TorchOptions
 
 
@@ -88,7 +89,8 @@ def traced(
     if specs is not None:
         inputs, dims, batch_size = specs, None, None
     graph = graph_of(program, inputs, dims, batch_size, JaxOptions(element_type=options.element_type))
-    return replace(graph, format="keras")
+    stored = {names_of[id(v)]: stored_variable(names_of[id(v)], v, id(v) in weights) for v in layer.variables}
+    return replace(graph, format="keras", weights=stored)
 
 
 def _names(takes: Mapping[str, inspect.Parameter]) -> tuple[str, ...]:
