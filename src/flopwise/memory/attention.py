@@ -15,7 +15,7 @@ from flopwise.operators.tables import row as row_of
 _FUSED = frozenset({"Attention", "ai.onnx.preview::FlexAttention", "com.microsoft::GroupQueryAttention"})
 
 #: What keeps one side of a diagonal.
-_TRIANGLE = "Trilu"
+TRIANGLE = "Trilu"
 
 
 @dataclass(frozen=True)
@@ -183,20 +183,20 @@ def _positional(graph: Graph) -> set[str]:
         entry, results = row_of(node.op), [tensor.name for tensor in node.known_outputs]
         if "shape query" not in entry.effects and any(tensor.name in data for tensor in node.known_inputs):
             data.update(results)
-        elif node.op == _TRIANGLE or _makes_flags(node):
+        elif node.op == TRIANGLE or makes_flags(node):
             names.update(results)
         if not entry.inputs.has_factors:
             sources = node.known_inputs[:1] if "picks" in entry.effects else node.known_inputs
-            names.update(results if any(t.name in names or _is_flags(t) for t in sources) else ())
+            names.update(results if any(t.name in names or is_flags(t) for t in sources) else ())
     return names
 
 
-def _makes_flags(node: Node) -> bool:
+def makes_flags(node: Node) -> bool:
     """True where a node compares numbers."""
     results = node.known_outputs[:1]
     return bool(results) and results[0].dtype == "bool" and all(tensor.dtype != "bool" for tensor in node.known_inputs)
 
 
-def _is_flags(tensor: Tensor) -> bool:
+def is_flags(tensor: Tensor) -> bool:
     """True where a tensor is a stored table of flags, of as many axes as a mask has."""
     return tensor.kind in STORED and tensor.dtype in ("bool", "uint8") and len(tensor.shape or ()) > 1

@@ -36,6 +36,12 @@ def _attention(mask: str) -> Network:
     elif mask == "where":
         flags = net.weight("m", TOKENS, TOKENS, values=(1 - above).ravel(), dtype=np.bool_)
         net.add("Where", f"{flags} scores {net.weight('low', 1, values=[-1e9])}", "masked")
+    elif mask in ("positions", "padding"):
+        rows = net.weight("rows", TOKENS, 1, values=range(TOKENS), dtype=np.int64)
+        columns = net.weight("columns", TOKENS, values=range(TOKENS), dtype=np.int64)
+        other = columns if mask == "positions" else net.weight("zero", 1, values=[0], dtype=np.int64)
+        net.add("GreaterOrEqual", f"{rows} {other}", "flags")
+        net.add("Where", f"flags scores {net.weight('low', 1, values=[-1e9])}", "masked")
     else:
         net.add("Sqrt", "scores", "masked")
     net.add("Softmax", "masked", "p")
@@ -108,7 +114,9 @@ def test_padding(lengths: tuple[int, int], longest: int | None) -> None:
     assert f"{TOKENS - longest} of {TOKENS} tokens" in each.text
 
 
-@pytest.mark.parametrize(("mask", "speaks"), [("none", False), ("where", True), ("added", True)])
+@pytest.mark.parametrize(
+    ("mask", "speaks"), [("none", False), ("where", True), ("added", True), ("positions", True), ("padding", False)]
+)
 def test_encoders_do_not_generate(mask: str, speaks: bool) -> None:
     net = _attention(mask)
     net.inputs = {"tokens": (TensorProto.INT64, (1, TOKENS))}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from flopwise.analyses.advice.subject import Subject, argument, chain
 from flopwise.errors import ModelError
 from flopwise.graph import Node, Tensor
-from flopwise.memory.attention import Unfused
+from flopwise.memory.attention import TRIANGLE, Unfused, is_flags, makes_flags
 from flopwise.operators.tables import row
 
 if TYPE_CHECKING:
@@ -46,6 +46,26 @@ def masked_pairs(subject: Subject, attention: Unfused) -> Array | None:
             if mask is not None and mask.ndim > 1:
                 return _flags(node, number, mask)
     return None
+
+
+def relates_positions(subject: Subject, attention: Unfused) -> bool:
+    """True where a mask holds queries against keys: by a triangle, or by a comparison over both axes."""
+    scores = subject.nodes[attention.scores[0]].output()
+    positions, last = chain(subject, scores, lambda node, _: row(node.op).in_place)
+    behind = [*positions, *([] if last is None else [last[0]])]
+    tensors = [tensor for position in behind for tensor in subject.nodes[position].known_inputs]
+    seen = {scores.name, *(t.name for p in behind for t in subject.nodes[p].known_outputs)}
+    while tensors:
+        tensor = tensors.pop()
+        if tensor.name in seen:
+            continue
+        seen.add(tensor.name)
+        maker = subject.maker(tensor)
+        both = tensor.shape is not None and len(tensor.shape) > 1 and 1 not in tensor.shape[-2:]
+        if both and (is_flags(tensor) if maker is None else maker[1].op == TRIANGLE or makes_flags(maker[1])):
+            return True
+        tensors += () if maker is None or row(maker[1].op).inputs.has_factors else maker[1].known_inputs
+    return False
 
 
 def _elements(subject: Subject, tensor: Tensor) -> Array | None:

@@ -17,6 +17,9 @@ from flopwise.profiles.profile import Profile
 #: Domains in which an engine keeps operators of the same meaning.
 _DOMAINS = ("com.microsoft.nchwc::", "com.microsoft::")
 
+#: Operators whose result has the elements of their first input in the same order.
+_SHAPED = frozenset({"Reshape", "Identity", "Squeeze", "Unsqueeze"})
+
 #: Elements of a stored tensor that is a setting, such as an epsilon or the scales of an axis.
 _SETTING = 16
 
@@ -153,6 +156,8 @@ class Subject:
             except Exception:  # elements outside, or none at all
                 return None
         maker = self.maker(tensor)
+        if maker is not None and maker[1].op in _SHAPED:  # as exporters write axes
+            return self.setting(maker[1].input(0))
         if maker is None or maker[1].op != "Constant":
             return None
         value = next((v for k, v in maker[1].attrs.items() if k.startswith("value")), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flopwise.analyses.advice.attention import pairs_used
+from flopwise.analyses.advice.attention import pairs_used, relates_positions
 from flopwise.analyses.advice.rule import Change, Rule
 from flopwise.analyses.advice.subject import Subject
 from flopwise.analyses.needed.needed import logits_of
@@ -50,7 +50,8 @@ def _beyond_causal(subject: Subject, attention: Unfused) -> bool:
     """The same of an attention operator by operator; a mask that follows from positions counts as causal."""
     queries = int(subject.nodes[attention.scores[0]].output().dims[-2])
     used = pairs_used(subject, attention)
-    return attention.causal is None and 2 * queries * used > (queries + 1) * attention.pairs
+    causal = attention.causal is not None and relates_positions(subject, attention)
+    return not causal and 2 * queries * used > (queries + 1) * attention.pairs
 
 
 RULE = Rule(
