@@ -3,8 +3,9 @@
 Networks of torchvision and timm and small language models with random weights are exported to ONNX, one at a time. For
 each piece of advice of the kind "same result" at a level, its operators have to be among those that onnxruntime's own
 profiler saw running at that level, and in the graph that it saved. ``--write`` also has ``-o`` carry the changes out,
-and compares the outputs of both files in a session of this script's own; ``--plain`` exports as the program is, without
-the exporter's own optimiser. ``--full`` takes the language models with all their layers.
+and compares the outputs of both files in a session of this script's own. ``--plain`` exports as the program is:
+networks for images by TorchScript with their normalisations, language models without the exporter's own optimiser.
+``--full`` takes the language models with all their layers.
 
     python benchmarks/advice_networks.py [--levels basic,all] [--write] [--plain] [--full] [--only NAME,...]
                                          [--folder FOLDER]
@@ -148,11 +149,32 @@ def exported(name: str, make: Callable[[], tuple[Any, Any]], folder: Path, plain
         torch.manual_seed(0)
         module, example = make()
         with torch.no_grad():
+            if plain and name not in LANGUAGE:
+                as_it_is = torch.onnx.TrainingMode.PRESERVE
+                settings = {"do_constant_folding": False, "training": as_it_is, "opset_version": 17}
+                torch.onnx.export(_with_statistics(module), (example,), path, dynamo=False, **settings)
+                return path
             large = sum(p.nbytes for p in module.parameters()) > 2e9
             torch.onnx.export(
                 module, (example,), path, dynamo=True, verbose=False, external_data=large, optimize=not plain
             )
     return path
+
+
+def _with_statistics(module: Any) -> Any:
+    """The module with normalisations as after training: by random statistics, scales and shifts."""
+    from torch import nn
+
+    for each in module.modules():
+        if isinstance(each, nn.BatchNorm2d):
+            for tensor, least, most in (
+                (each.running_mean, -0.2, 0.2),
+                (each.running_var, 0.5, 1.5),
+                (each.weight.data, 0.5, 1.5),
+                (each.bias.data, -0.2, 0.2),
+            ):
+                tensor.uniform_(least, most)
+    return module
 
 
 def executed(path: Path, level: str, folder: Path) -> tuple[set[str], set[str]]:

@@ -44,7 +44,7 @@ class Edited:
         made = {node.output[0] for node in self.model.graph.node if node.output}
         if any(self.subject.nodes[p].known_outputs[0].name not in made for p in change.positions):
             return "the file does not hold the operators one by one, or another change took them"
-        if change.stored and self._depends_on_open_sizes(change):
+        if self._depends_on_open_sizes(change):
             return "it depends on the size of an input, which the file leaves open"
         return "it takes a tensor that nothing makes: change the model's program" if self._lacks(change) else ""
 
@@ -139,7 +139,8 @@ class Edited:
 
     def _depends_on_open_sizes(self, change: Change) -> bool:
         """True where what would be stored follows from the size of an input that the file leaves open."""
-        _, needed = self._behind(self.subject.nodes[p].known_outputs[0].name for p in change.positions)
+        stored = [self.subject.nodes[p].known_outputs[0].name for p in change.positions] if change.stored else []
+        _, needed = self._behind([*stored, *change.fixed])
         inputs = [value for value in self.model.graph.input if value.name in needed]
         return any(not dim.HasField("dim_value") for v in inputs for dim in v.type.tensor_type.shape.dim)
 

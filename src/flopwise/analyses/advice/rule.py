@@ -40,6 +40,9 @@ class Change:
     #: The elements of stored tensors that are new in ``after``, from a function that reads those of the model by name.
     values: Callable[[Callable[[str], Any]], Mapping[str, Any]] | None = None
 
+    #: Names of tensors whose elements stay what they are in this reading of the model, beside those that are stored.
+    fixed: tuple[str, ...] = ()
+
     @property
     def stays(self) -> bool:
         """True where the operators stay, and cost less."""

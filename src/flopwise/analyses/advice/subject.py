@@ -73,6 +73,11 @@ class Subject:
                 self._takers.setdefault(name, []).append(position)
         self._settings: dict[str, Any] = {}
 
+    @property
+    def of_program(self) -> bool:
+        """True where it is a program of PyTorch, in which what only moves elements is a view, and not a file."""
+        return self.graph.format == "torch"
+
     @functools.cached_property
     def folding(self) -> Folding:
         """The operators that depend on stored tensors alone."""

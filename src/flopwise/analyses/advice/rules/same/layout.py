@@ -12,8 +12,8 @@ from flopwise.graph import Node, Tensor
 def find(subject: Subject) -> Iterator[Change]:
     """Two Transposes with nothing but element-wise operators between them, which make one or none."""
     used: set[int] = set()
-    for position, node in subject.live("Transpose"):
-        if position in used or node.origin.startswith("aten."):  # of a program it is a view
+    for position, node in () if subject.of_program else subject.live("Transpose"):
+        if position in used:
             continue
         source = node.input(0)
         between, last = chain(subject, node.output(), pointwise_in)

@@ -111,14 +111,15 @@ def _changes(subject: Subject, statistics: _Statistics, quotient: Tensor, divide
     if not factors or not all(p in last or subject.is_private(p, positions) for p in positions):
         return
     op = "LayerNormalization" if centring else "RMSNormalization"
-    of_program = subject.graph.format == "torch"
-    if of_program and not centring and subject.processor == "cpu":  # where PyTorch takes as many passes by itself
+    if (
+        subject.of_program and not centring and subject.processor == "cpu"
+    ):  # where PyTorch takes as many passes by itself
         return
     attributes = {"axis": -1, "epsilon": statistics.epsilon}
     version = 17 if centring else 23  # of the operator set that has it
     after = Node(op, f"{end.name}.norm", (source, *factors), (end,), attributes, version=version)
     text = f"{len(positions)} passes over {source.numel:,} elements, in place of one {op}"
-    text += " on a GPU" if of_program and not centring and subject.processor is None else ""
+    text += " on a GPU" if subject.of_program and not centring and subject.processor is None else ""
     yield Change(tuple(sorted(positions)), text, (after,))
 
 

@@ -46,7 +46,7 @@ def _is_plain(product: Node) -> bool:
 
 def _is_zero_one(subject: Subject, node: Node) -> bool:
     """True where the last axis is new and holds 0 and 1."""
-    if node.origin.startswith("aten."):
+    if subject.of_program:
         return True
     axis = node.attrs.get("axis", -1)
     values = subject.setting(node.input(2)) if node.has_input(2) else None

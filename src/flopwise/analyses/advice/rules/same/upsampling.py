@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flopwise.analyses.advice.rule import Change, Rule
@@ -37,11 +37,31 @@ def find(subject: Subject) -> Iterator[Change]:
         inputs = (source, *product.inputs[1:])
         attributes = _of_extents(product.attrs)
         first = Node(product.op, product.name, inputs, (small,), attributes, version=product.version)
-        second = Node(node.op, node.name, (small, *node.inputs[1:]), (end,), node.attrs, version=node.version)
-        if _fixes_channels(subject, node, end):
-            factor = large.numel // source.numel
-            text = f"the convolution runs on {factor} times the positions that differ"
-            yield Change((position, *between, taker[0]), text, (first, second))
+        resized, values = _resized(node, end)
+        second = Node(node.op, node.name, (small, *resized), (end,), node.attrs, version=node.version)
+        factor = large.numel // source.numel
+        text = f"the convolution runs on {factor} times the positions that differ"
+        yield Change((position, *between, taker[0]), text, (first, second), values=values, fixed=_sizes(node))
+
+
+def _sizes(node: Node) -> tuple[str, ...]:
+    """Name of the tensor that says the sizes of the result; () where it takes scales."""
+    return (node.input(3).name,) if node.has_input(3) else ()
+
+
+def _resized(node: Node, end: Tensor) -> tuple[tuple[Tensor | None, ...], Callable[[object], dict[str, Any]] | None]:
+    """What a Resize takes beside its tensor, and the elements of new stored ones: sizes are those of other channels."""
+    rest = node.inputs[1:]
+    if not node.has_input(3) or node.input(3).dims[0] != len(end.dims):
+        return rest, None
+    sizes = Tensor(f"{end.name}.sizes", (len(end.dims),), "int64", "constant")
+
+    def values(read: object) -> dict[str, Any]:
+        import numpy as np
+
+        return {sizes.name: np.array(end.dims, np.int64)}
+
+    return (*rest[:2], sizes), values
 
 
 def _of_extents(attributes: Any) -> dict[str, Any]:
@@ -54,12 +74,6 @@ def _is_pointwise(node: Node) -> bool:
         return False
     ones = (set(node.attrs.get("strides") or (1,)), set(node.attrs.get("pads") or (0,)))
     return ones == ({1}, {0})
-
-
-def _fixes_channels(subject: Subject, node: Node, end: Tensor) -> bool:
-    """True where the upsampling's sizes hold for another number of channels: they are scales, or channels agree."""
-    sizes = node.inputs[3] if node.has_input(3) else None
-    return sizes is None or end.dims[1] == node.input(0).dims[1] or node.origin.startswith("aten.")
 
 
 RULE = Rule(
