@@ -233,9 +233,7 @@ def _measured(
     path: str, subject: Subject, found: Sequence[Suggestion], threads: int, progress: Callable[[str], None]
 ) -> tuple[list[Suggestion], list[str]]:
     """The suggestions, the first same result of each rule with its measured share, and notes."""
-    import onnx
-
-    from flopwise.analyses.advice.edited import Edited
+    from flopwise.analyses.advice.edited import Edited, loaded
     from flopwise.analyses.advice.measured import measured
 
     progress("measuring")
@@ -243,7 +241,7 @@ def _measured(
     if not same:
         return list(found), []
     others = [each for each in found if each.kind != "same"]
-    timed, notes = measured(Edited(onnx.load(path), subject), same, threads)
+    timed, notes = measured(Edited(loaded(path), subject), same, threads)
     about = (
         "measured: share of the time of the operators that go, in turns with those that come; largest place of a rule"
     )

@@ -98,3 +98,14 @@ def test_sizes_that_the_file_leaves_open_are_not_stored(rows: str | int, tmp_pat
     assert ("Sqrt" in {node.op_type for node in onnx.load(after).graph.node}) == (rows == "rows")
     (result,) = ort.InferenceSession(after).run(None, {"x": np.ones((5, 16), np.float32)})
     np.testing.assert_allclose(result, 5**0.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("settings", [{"output": "after.onnx"}, {"measure": True}])
+def test_weights_that_are_missing_are_said(settings: dict[str, object], tmp_path: Path) -> None:
+    path, data = tmp_path / "model.onnx", tmp_path / "model.bin"
+    model = FAULTS["cnn: batch norm"].model()
+    onnx.save(model, path, save_as_external_data=True, location=data.name, size_threshold=0)
+    data.unlink()
+    settings = {"output": tmp_path / "after.onnx"} if "output" in settings else settings
+    with pytest.raises(flopwise.ModelError, match="weights outside the file cannot be read"):
+        flopwise.advise(path, **settings)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from flopwise.analyses.advice.rule import Change
 from flopwise.analyses.advice.subject import Subject
 from flopwise.analyses.timing.engines import Options
 from flopwise.analyses.timing.engines.onnxruntime import Runtime
+from flopwise.errors import ModelError
 from flopwise.graph import STORED, Node
 
 if TYPE_CHECKING:
@@ -16,6 +17,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array: TypeAlias = NDArray[Any]
+
+
+def loaded(path: str) -> onnx.ModelProto:
+    """The model of a file, with the weights that lie beside it.
+
+    Raises:
+        ModelError: these are missing, or cannot be read.
+    """
+    import onnx
+
+    try:
+        return onnx.load(path)
+    except (onnx.checker.ValidationError, OSError) as error:
+        raise ModelError(f"{path}: weights outside the file cannot be read: {str(error).splitlines()[0]}") from error
 
 
 class Edited:

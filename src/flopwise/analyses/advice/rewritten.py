@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flopwise.analyses.advice.advice import Suggestion
-from flopwise.analyses.advice.edited import Edited
+from flopwise.analyses.advice.edited import Edited, loaded
 from flopwise.analyses.advice.subject import Subject
 from flopwise.analyses.timing.engines import UnsupportedError
 from flopwise.analyses.timing.engines.onnxruntime import random_inputs
@@ -98,14 +98,12 @@ def rewritten(path: str, subject: Subject, found: Sequence[Suggestion]) -> tuple
         found: what rules found in it.
 
     Raises:
-        ModelError: onnxruntime does not run the model, or it is larger than a message may be.
+        ModelError: onnxruntime does not run the model, its weights are missing, or it is larger than a message may be.
     """
-    import onnx
-
     try:
         new = [node for each in found if each.change for node in each.change.after if node.op == "Gather"]
         rows = min((int(node.input(0).dims[0]) for node in new), default=None)
-        rewriter = Rewriter(onnx.load(path), subject, rows)
+        rewriter = Rewriter(loaded(path), subject, rows)
         done, notes = rewriter.apply(found)
         return rewriter.edited.model.SerializeToString(), done, notes
     except UnsupportedError as error:
