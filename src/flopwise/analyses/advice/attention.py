@@ -85,7 +85,8 @@ def _elements(subject: Subject, tensor: Tensor) -> Array | None:
     if node.op in ("Not", "BitwiseNot") and elements.dtype == bool:
         return ~elements
     if node.op == "Equal" and isinstance(number := argument(node, "other"), int | float):
-        return elements == number
+        equal: Array = elements == number
+        return equal
     if node.origin == "aten.getitem" and isinstance(cut := argument(node, "arg1"), tuple):
         part: Array | None = elements[cut] if all(isinstance(one, slice) for one in cut) else None
         return part
