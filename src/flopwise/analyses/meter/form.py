@@ -101,27 +101,35 @@ class Form:
 
     def by_formula(self, batch: Any, point: Point) -> tuple[dict[str, int], bool] | None:
         """The figures by a formula, and whether they are exact; None where none holds."""
-        lengths = [fact for name, fact in self.facts.items() if name.startswith(BORDERS)]
-        row = next((name for name, size in point.items() if lengths and sum(lengths[0] or ()) == size), None)
-        if lengths and (row is None or len({*lengths}) > 1):
+        way = self.way(point)
+        if way is None:
             return None
-        way = Way(
+        if way.key not in self.ways:
+            self.ways[way.key] = self.formula(batch, way)
+        totals = self.ways[way.key]
+        if totals is None:
+            return None
+        figures = way.figures(totals)
+        if figures is None:
+            listed = ", ".join(f"{name} = {size}" for name, size in point.items())
+            self.program.remark(f"the formula does not hold for {listed}: {_PROFILED}")
+            return None
+        return figures, totals.exact
+
+    def way(self, point: Point) -> Way | None:
+        """The way of a batch; None where its borders are not at hand, or those of two inputs differ."""
+        borders = {fact for name, fact in self.facts.items() if name.startswith(BORDERS)}
+        lengths = next(iter(borders), ())
+        row = next((name for name, size in point.items() if lengths and sum(lengths) == size), None)
+        if borders and (row is None or len(borders) > 1):
+            return None
+        return Way(
             {name: fact for name, fact in self.facts.items() if not name.startswith(BORDERS)},
             {name: size for name, size in point.items() if size > 1},
             {name: size for name, size in point.items() if size <= 1},
             row,
-            lengths[0] if lengths else (),
+            lengths,
         )
-        if way.key not in self.ways:
-            self.ways[way.key] = self.formula(batch, way)
-        totals = self.ways[way.key]
-        figures = None if totals is None else way.figures(totals)
-        if totals is None or figures is None:
-            if totals is not None:
-                listed = ", ".join(f"{name} = {size}" for name, size in point.items())
-                self.program.remark(f"the formula does not hold for {listed}: {_PROFILED}")
-            return None
-        return figures, totals.exact
 
     def formula(self, batch: Any, way: Way) -> Totals | None:
         """The formula of a way, compared with the profile of a batch that takes it; None where there is none."""

@@ -115,12 +115,7 @@ def totals_of(formula: Formula) -> Totals:
         raise InputError("the model has no operators")
     if not formula.everywhere:
         raise InputError("the program takes another way at sizes for which no condition speaks")
-    trained = any(row.backward_counts is not None for row in formula.rows)
-    fitless = [row for row in formula.rows if row.note == NO_FORMULA]
-    for row in fitless:
-        if row.counts is None or (trained and row.backward_counts is None):
-            raise InputError(f"layer {row.name!r} has no formula")
-    lacking = {"saved_bytes"} if any(row.saved_bytes is None for row in fitless) else set()
+    lacking = _lacking(formula.rows)
     guards = Guards({guard: why for guard, _, why in formula.guards.guards})
     with recording(guards):
         rows = [(row, _terms(row)) for row in formula.rows]
@@ -133,6 +128,20 @@ def totals_of(formula: Formula) -> Totals:
         ragged={name: one for name, one in ragged.items() if not name.endswith("bytes")},
         exact=formula.exact and not any(row.untrained for row in formula.rows),
     )
+
+
+def _lacking(rows: Sequence[Row]) -> set[str]:
+    """The figures that have no formula.
+
+    Raises:
+        InputError: a layer has no formula of its operations.
+    """
+    trained = any(row.backward_counts is not None for row in rows)
+    without = [row for row in rows if row.note == NO_FORMULA]
+    for row in without:
+        if row.counts is None or (trained and row.backward_counts is None):
+            raise InputError(f"layer {row.name!r} has no formula")
+    return {"saved_bytes"} if any(row.saved_bytes is None for row in without) else set()
 
 
 def _terms(row: Row) -> tuple[Term, ...]:
