@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import keras
-
 from flopwise.api.meter import Meter
 from flopwise.errors import InputError
+from flopwise.integrations.needs import needed
 from flopwise.integrations.steps import Steps
+
+with needed("keras"):
+    import keras
 
 
 class FlopsCallback(keras.callbacks.Callback):  # type: ignore[misc] # Keras is not typed

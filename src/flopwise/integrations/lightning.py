@@ -11,16 +11,16 @@ from typing import Any
 from flopwise.api.meter import Meter
 from flopwise.api.profile import profile
 from flopwise.errors import InputError
+from flopwise.integrations.needs import needed
 from flopwise.integrations.steps import Steps
 from flopwise.profiles.profile import Profile
 
 #: Lightning has two packages with classes of their own: the one that the program has imported counts.
 _LOADED = next((name for name in ("lightning", "pytorch_lightning") if name in sys.modules), "")
 _NAME = _LOADED or ("lightning" if find_spec("lightning") else "pytorch_lightning")
-_PACKAGE: Any = import_module("lightning.pytorch" if _NAME == "lightning" else _NAME)
+with needed("lightning", "pytorch_lightning"):
+    _PACKAGE: Any = import_module("lightning.pytorch" if _NAME == "lightning" else _NAME)
 _Callback: Any = _PACKAGE.Callback
-
-
 _Summary: Any = import_module(f"{_PACKAGE.__name__}.utilities.model_summary").ModelSummary
 _SummaryCallback: Any = import_module(f"{_PACKAGE.__name__}.callbacks").ModelSummary
 

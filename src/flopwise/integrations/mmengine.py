@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from mmengine.hooks import Hook  # type: ignore[import-untyped]
-
 from flopwise.api.meter import Meter
+from flopwise.integrations.needs import needed
 from flopwise.integrations.steps import Steps
+
+with needed("mmengine"):
+    from mmengine.hooks import Hook  # type: ignore[import-untyped]
 
 
 class FlopsHook(Hook):  # type: ignore[misc] # MMEngine is not typed

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from timm import utils
-
 from flopwise.api.meter import Meter
+from flopwise.integrations.needs import needed
 from flopwise.integrations.steps import Steps
+
+with needed("timm"):
+    from timm import utils
 
 #: What timm's script calls its functions by.
 _script: Any = utils

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from ultralytics.engine.model import Model
-from ultralytics.utils import LOGGER
-from ultralytics.utils import torch_utils as tool
 
 from flopwise.api.meter import Meter
 from flopwise.api.profile import profile
+from flopwise.integrations.needs import needed
 from flopwise.integrations.steps import Steps
 from flopwise.readers.options import TorchOptions
+
+with needed("ultralytics"):
+    from ultralytics.engine.model import Model
+    from ultralytics.utils import LOGGER
+    from ultralytics.utils import torch_utils as tool
 
 
 def attach(model: Any, **options: object) -> None:
@@ -94,6 +96,6 @@ class _Log:
             self.steps.stop()
 
 
-def _images(args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
+def _images(args: Sequence[object], kwargs: Mapping[str, object]) -> object:
     """The images of a batch, with which the network inside computes."""
     return args[0]["img"] if args and isinstance(args[0], dict) else (args, kwargs)
