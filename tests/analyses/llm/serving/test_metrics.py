@@ -1,12 +1,17 @@
-"""Metrics as the engines' documentation shows them, asked for without a server and without waiting."""
+"""Metrics as the engines' documentation shows them, of a text and of a server, without waiting."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import http.server
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from flopwise._limits import limits
 from flopwise.analyses.llm.serving.metrics import counters_of, scraped, watched
 from flopwise.errors import InputError, ModelError
 
@@ -58,3 +63,73 @@ def test_refusals() -> None:
         watched("http://host/metrics", 0)
     with pytest.raises(InputError, match="begins with http"):
         scraped("file:///etc/passwd")
+
+
+class Engine(http.server.BaseHTTPRequestHandler):
+    """A server as engines are, and as they should not be."""
+
+    asked = 0
+
+    def do_GET(self) -> None:
+        page = self.path.strip("/")
+        if page in ("vllm", "sglang"):
+            Engine.asked += 1
+            text = VLLM.format(1000 * Engine.asked, 0, 50 * Engine.asked) if page == "vllm" else SGLANG.format(7.5e6)
+            self._answer(200, text.encode())
+        elif page == "moved":
+            self.send_response(302)
+            self.send_header("Location", "/vllm")
+            self.end_headers()
+        elif page == "silent":
+            time.sleep(1)
+        else:  # no end: fast, or a byte at a time
+            self.send_response(200)
+            self.send_header("Content-Length", str(10 << 30))
+            self.end_headers()
+            part = b"#" if page == "drops" else bytes(1 << 20)
+            with contextlib.suppress(OSError):
+                for _ in range(40 if page == "drops" else 10 << 10):
+                    self.wfile.write(part)
+                    time.sleep(0.02 if page == "drops" else 0)
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[str]:
+    """The URL of a running server."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Engine)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_running_server_of_each_engine(engine: str) -> None:
+    log = watched(f"{engine}/vllm", 2, wait=lambda seconds: None)
+    assert [(one.prompt, one.generated, one.running) for one in log.works] == [(2000, 50, 22)] * 2
+    assert watched(f"{engine}/sglang", 1, wait=lambda seconds: None).engine == "SGLang"
+
+
+@pytest.mark.parametrize(
+    ("page", "line"),
+    [
+        ("moved", "the server answers with HTTP 302, not with metrics"),
+        ("silent", "no answer"),
+        ("drops", "more than 16,777,216 bytes, or too slow, for a page of metrics"),
+        ("endless", "more than 16,777,216 bytes, or too slow, for a page of metrics"),
+    ],
+)
+def test_servers_that_are_no_engines(engine: str, page: str, line: str) -> None:
+    with limits(request_seconds=0.3, silent_seconds=0.3), pytest.raises(ModelError) as caught:
+        scraped(f"{engine}/{page}")
+    assert str(caught.value).startswith(f"{engine}/{page}: {line}")
+    assert "\n" not in str(caught.value)
