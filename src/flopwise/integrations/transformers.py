@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import TrainerCallback
-
 from flopwise.api.meter import Meter
+from flopwise.integrations.needs import needed
 from flopwise.integrations.steps import Steps
+
+with needed("transformers"):
+    from transformers import TrainerCallback
 
 
 def attach(trainer: Any, **options: Any) -> Meter:
@@ -29,16 +31,21 @@ def attach(trainer: Any, **options: Any) -> Meter:
 
     trainer.log = logged
     trainer.floating_point_ops = lambda inputs: 0 if steps.last is None else steps.last.flops
-    trainer.add_callback(_Callback(steps))
+    trainer.add_callback(_Callback(trainer, steps))
     return meter
 
 
 class _Callback(TrainerCallback):
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, trainer: Any, steps: Steps) -> None:
+        self.trainer = trainer
         self.steps = steps
 
     def on_train_begin(self, *arguments: object, **named: object) -> None:
+        self.steps.meter.model = self.trainer.model_wrapped  # torch.compile's, past which the model's hooks are
         self.steps.start()
+
+    def on_prediction_step(self, *arguments: object, **named: object) -> None:
+        self.steps.called(None)
 
     def on_train_end(self, *arguments: object, **named: object) -> None:
         self.steps.stop()
