@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from flopwise.analyses.meter.cost import Cost
     from flopwise.analyses.meter.rates import Rates
+    from flopwise.analyses.meter.watch import Batch, Watch
     from flopwise.analyses.timing.device import Device
 
 
@@ -79,6 +81,7 @@ class Meter:
         self._program = Program(_written(self.model), train, keep, frozenset(ignore), shown)
         self._costs, self._called_with = Costs(self._program), called_with
         self._restore: Callable[[], None] | None = None
+        self._watch: Watch | None = None
         #: The cost of the last ``step``, or of all calls in the last ``with`` block; None before the first.
         self.cost: Cost | None = None
         #: The element type that autocast rounds products to, where it does; of the first call since rates were read.
@@ -122,38 +125,36 @@ class Meter:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop counting; ``cost`` is that of all calls."""
-        if self._restore is not None:
-            self._restore()
-            self._restore = None
+        """Stop counting; ``cost`` is that of all calls, and not exact where one could not be counted."""
+        if self._restore is None or self._watch is None:
+            return
+        self._restore()
+        self._restore = None
+        if self.cost is not None and not self._watch.complete:
+            self.cost = dataclasses.replace(self.cost, exact=False)
+        if not self._watch.calls:
+            self._program.remark("no call of the model was seen: give the meter what torch.compile returned, if it did")
 
     def watch(
         self,
         called: Callable[[Cost | None], None],
-        batch: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None,
+        batch: Batch | None = None,
     ) -> Callable[[], None]:
         """Have each call of the model told with its cost, before it runs; returns what ends that.
 
+        A call that cannot be counted goes on, and a note says so.
+
         Args:
-            called: is called with None for a call without gradients where the model trains.
+            called: is called with None for a call without gradients where the model trains, and for one that cannot be
+                counted.
             batch: what is counted of the arguments of a call; None: the arguments.
         """
-        import torch
+        from flopwise.analyses.meter.watch import Watch
 
-        costs, trains = self._costs, self._program.train
-
-        def count(_: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
-            if costs.busy:
-                return
-            if trains and not torch.is_grad_enabled():
-                called(None)
-                return
-            if self._looks_for_autocast:
-                self._look_for_autocast()
-            call = (args, kwargs) if batch is None else self._called_with(batch(args, kwargs))
-            called(costs.of(*call))
-
-        return _watched(self.model, count)
+        self._watch = Watch(self.model, self._program, self._costs, called, batch, self._look_for_autocast)
+        if not self._looks_for_autocast:
+            self._watch.autocast = None
+        return self._watch.start()
 
     def _look_for_autocast(self) -> None:
         import torch
@@ -162,6 +163,8 @@ class Meter:
         rounded = torch.is_autocast_enabled(place)
         self._seen_dtype = str(torch.get_autocast_dtype(place)).removeprefix("torch.") if rounded else None
         self._looks_for_autocast = False
+        if self._watch is not None:
+            self._watch.autocast = None
 
     def _add(self, cost: Cost | None) -> None:
         if cost is not None:
@@ -203,6 +206,8 @@ class Meter:
         if not seconds > 0:
             raise InputError(f"rates(seconds={seconds}): give the seconds that it took")
         self._looks_for_autocast = self._dtype is None
+        if self._watch is not None and self._looks_for_autocast:
+            self._watch.autocast = self._look_for_autocast
         peak = self.device.rated(self.dtype)
         if peak is None:
             self._program.remark(f"no peak for {self.dtype} on {self.device.name!r}: no MFU; give device= or dtype=")
@@ -220,20 +225,3 @@ def _written(model: Any) -> Any:
     while "_orig_mod" in vars(model).get("_modules", {}):
         model = model._orig_mod
     return model
-
-
-def _watched(model: nn.Module, called: Callable[[object, tuple[Any, ...], dict[str, Any]], None]) -> Callable[[], None]:
-    """Have each call of a module told; returns what ends it.
-
-    A module that compiled itself (``model.compile()``) would have hooks compiled with it: its compiled call is wrapped.
-    """
-    compiled: Any = vars(model).get("_compiled_call_impl")
-    if compiled is None:
-        return model.register_forward_pre_hook(called, with_kwargs=True).remove
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        called(model, args, kwargs)
-        return compiled(*args, **kwargs)
-
-    vars(model)["_compiled_call_impl"] = call
-    return lambda: vars(model).__setitem__("_compiled_call_impl", compiled)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from flopwise.analyses.meter.cost import Cost
+from flopwise.analyses.meter.watch import Batch
 from flopwise.api.meter import Meter
 
 #: Batches at the beginning of a run of which no time counts: memory is reserved, kernels are chosen and compiled.
@@ -30,7 +31,7 @@ class Steps:
         meter: Meter,
         accumulated: int = 1,
         skipped: int = SKIPPED,
-        batch: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None,
+        batch: Batch | None = None,
     ) -> None:
         """
         Args:

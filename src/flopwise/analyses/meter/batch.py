@@ -76,18 +76,18 @@ def replaced(value: Any, name: str, make: Callable[[str, Any], Any]) -> Any:
 
 
 def key_of_call(
-    args: Sequence[Any], kwargs: Mapping[str, Any], names: Callable[[int], Sequence[str]], ignored: Container[str]
+    args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str], ignored: Container[str]
 ) -> Hashable:
     """A key of a batch, equal where costs are: see ``key_of``.
 
     Args:
         args: the positional arguments.
         kwargs: the named ones.
-        names: gives the names of so many positional arguments.
+        names: of the positional arguments, one each.
         ignored: arguments whose numbers change nothing in the cost.
     """
     key: list[Hashable] = []
-    for name, value in (*zip(names(len(args)), args, strict=True), *kwargs.items()):
+    for name, value in (*zip(names, args, strict=True), *kwargs.items()):
         if type(value) is Tensor:
             key += (name, value.shape, value.dtype, value.requires_grad)
             if steers(name):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,22 @@ from flopwise.readers.inputs import Value
 from flopwise.readers.torch.inputs.arguments import parameters_of
 from flopwise.readers.torch.inputs.making import position_name
 from flopwise.readers.torch.read import read_torch
+
+
+class Positions(dict[int, tuple[str, ...]]):
+    """The names of positional arguments, by their number."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """
+        Args:
+            names: of all parameters.
+        """
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, number: int) -> tuple[str, ...]:
+        names = self[number] = tuple([position_name(self._names, place) for place in range(number)])
+        return names
 
 
 @dataclass
@@ -43,14 +59,7 @@ class Program:
         #: The parameters of ``forward``.
         self.names = parameters_of(self.model)
         self.weights = Weights(self.model, self.train)
-        self._positions: dict[int, tuple[str, ...]] = {}
-
-    def positions(self, number: int) -> tuple[str, ...]:
-        """The names of so many positional arguments."""
-        names = self._positions.get(number)
-        if names is None:
-            names = self._positions[number] = tuple(position_name(self.names, place) for place in range(number))
-        return names
+        self.positions = Positions(self.names)
 
     def graph(self, inputs: Any) -> Graph:
         """The model's graph on some inputs."""

@@ -6,7 +6,8 @@ import operator
 
 from torch import nn
 
-_TRAINED = operator.attrgetter("requires_grad")
+#: True of a weight that is trained.
+TRAINED = operator.attrgetter("requires_grad")
 
 
 class Weights:
@@ -23,8 +24,8 @@ class Weights:
 
     def renew(self) -> None:
         """Take the weights that the model has now: somebody may have added some, or put others in their place."""
-        self._all = [*self._model.parameters()] if self._train else []
+        self.all = [*self._model.parameters()] if self._train else []
 
     def look(self) -> bytes:
         """A byte for each weight, 1 if it has a gradient."""
-        return bytes(map(_TRAINED, self._all))
+        return bytes(map(TRAINED, self.all))
