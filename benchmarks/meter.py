@@ -7,7 +7,7 @@ of the profile, and microseconds for a shape that was met before and for a new o
 
     python benchmarks/meter.py --overhead
 
-The part of a step that the meter takes, as callbacks watch a model, for steps of about 10 ms and more.
+The part of a step that the meter takes, as callbacks watch a model.
 """
 
 from __future__ import annotations
@@ -218,8 +218,16 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Batch]] = {
 }  # fmt: skip
 
 
-#: Models whose steps take 10 ms and more.
-OVERHEAD = ("bert", "llama", "lstm", "mobilenet", "resnet18")
+#: Further models in training loops.
+LOOPS: dict[str, tuple[Callable[[], nn.Module], Batch]] = {
+    "linears": (
+        lambda: nn.Sequential(*(nn.Linear(96, 96) for _ in range(150))),
+        lambda chance: [torch.rand(64, 96)],
+    )
+}
+
+#: Models whose training loops are timed: steps of some milliseconds and more, 300 weights.
+OVERHEAD = ("bert", "llama", "lstm", "mobilenet", "resnet18", "linears")
 
 
 def measured(name: str, shapes: int) -> str:
@@ -249,64 +257,67 @@ def measured(name: str, shapes: int) -> str:
     return f"{name:18} first {first:5.1f} s  formulas {meter.seconds:6.1f} s  {counted}  {times}  {notes}"
 
 
-def overhead(name: str, pairs: int = 200) -> str:
+def overhead(name: str, rounds: int = 300) -> str:
     """The line of one model in a training loop: processor time of a step, and what a meter that watches it takes of it.
 
-    The meter's time is taken between steps, because one that is asked at once again finds everything in the
-    processor's caches. Steps with and without it take turns, too: their difference has what hooks cost the model.
+    Steps without a hook, with one that does nothing, with the meter and with a meter that is timed take turns, because
+    a meter that is asked at once again finds everything in the processor's caches. What a step with the meter takes
+    longer than one without has less than the meter's own time: it loads weights that the model looks at next.
     """
-    build, batch = CASES[name]
+    build, batch = {**CASES, **LOOPS}[name]
     model, chance = build(), random.Random(name)
     inputs = batch(chance)
     steps = Steps(flopwise.Meter(model, inputs, keep=False))
     args, kwargs = (inputs, {}) if isinstance(inputs, list) else ([], inputs)
     optimizer = torch.optim.SGD(model.parameters(), 1e-4)
-
+    steps.start()
+    ((key, watch),) = model._forward_pre_hooks.items()
     inside: list[float] = []
 
-    def step(watched: bool) -> float:
-        if watched:
-            steps.start()
-            ((key, hook),) = model._forward_pre_hooks.items()
-            model._forward_pre_hooks[key] = timed(hook)
+    def timed(*arguments: Any) -> None:
+        start = time.perf_counter()
+        watch(*arguments)
+        inside.append(time.perf_counter() - start)
+
+    hooks: dict[str, Callable[..., None]] = {"empty": lambda *_: None, "meter": watch, "timed": timed}
+
+    def step(kind: str) -> float:
+        model._forward_pre_hooks.clear()
+        if kind in hooks:
+            model._forward_pre_hooks[key] = hooks[kind]
         start = time.thread_time()
         result: Any = model(*args, **kwargs)
         loss = result.loss if hasattr(result, "loss") else result.square().mean()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        spent = time.thread_time() - start
-        steps.stop()
-        return spent
+        return time.thread_time() - start
 
-    def timed(hook: Callable[..., None]) -> Callable[..., None]:
-        def call(*arguments: Any) -> None:
-            start = time.thread_time()
-            hook(*arguments)
-            inside.append(time.thread_time() - start)
-
-        return call
-
-    for watched in (True, False) * 5:
-        step(watched)
+    times: dict[str, list[float]] = {kind: [step(kind)] for kind in ("plain", *hooks) * 5}
     inside.clear()
-    times = [(step(True), step(False)) if pair % 2 else (step(False), step(True))[::-1] for pair in range(pairs)]
-    steps.start()
-    ((_, hook),) = model._forward_pre_hooks.items()
+    for _ in range(rounds):
+        for kind in times:
+            times[kind].append(step(kind))
     alone = []
     for _ in range(1000):
         start = time.perf_counter()
-        hook(model, tuple(args), kwargs)
+        watch(model, tuple(args), kwargs)
         alone.append(time.perf_counter() - start)
-    plain = _middle([without for _, without in times])
-    added = sorted((on - off) * 1e6 for on, off in times)
-    low, middle, high = (added[len(added) * part // 100] for part in (25, 50, 75))
-    weights = len([*model.parameters()])
+    plain = _middle(times["plain"])
+    more = {kind: _longer(times[kind], times["plain"]) for kind in ("empty", "meter")}
     return (
-        f"{name:12} {weights:4} weights  step {plain / 1e3:6.1f} ms  meter {_middle(inside):6.1f} us "
-        f"({_middle(inside) / plain:.3%})  step with it less one without {middle:6.1f} us (half of the pairs {low:.0f} "
-        f"to {high:.0f})  at once again {_middle(alone):.1f} us"
+        f"{name:12} {len([*model.parameters()]):4} weights  step {plain / 1e3:6.1f} ms  "
+        f"longer by {more['meter']} us with the meter, by {more['empty']} us with an empty hook;  "
+        f"the meter itself {_middle(inside):5.1f} us ({_middle(inside) / plain:.3%}), at once again "
+        f"{_middle(alone):.1f} us"
     )
+
+
+def _longer(ones: list[float], others: list[float]) -> str:
+    """The median of differences in microseconds, and half of its interval of 95 %."""
+    differences = sorted((one - other) * 1e6 for one, other in zip(ones, others, strict=True))
+    low, middle, high = (differences[len(differences) * part // 100] for part in (25, 50, 75))
+    return f"{middle:.1f} +- {1.57 * (high - low) / len(differences) ** 0.5:.1f}"
 
 
 def _middle(seconds: list[float]) -> float:
