@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.operators.shapes.test_rules import Type, ints, results
 
-from flopwise.operators.size import MisfitError
+from flopwise.operators.size import MisfitError, Most
 
 _ = None
 
@@ -84,3 +84,16 @@ def test_shapes(op: str, inputs: list[Type], attrs: dict[str, Any], expected: li
 def test_what_does_not_fit_is_refused(op: str, inputs: list[Type], attrs: dict[str, Any]) -> None:
     with pytest.raises(MisfitError):
         results(op, inputs, attrs)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "expected"),
+    [
+        ({"kernel_shape": [3], "strides": [2]}, 4),  # of at most 9 elements: 0 to 4 windows
+        ({"kernel_shape": [3], "strides": [2], "pads": [3, 3]}, 7),
+        ({"kernel_shape": [3], "strides": [2], "ceil_mode": 1}, 4),
+    ],
+)
+def test_windows_of_a_size_that_data_decide(attrs: dict[str, Any], expected: int) -> None:
+    (_, shape), *_ = results("AveragePool", [(2, 5, Most(9))], attrs)
+    assert shape == (2, 5, expected)

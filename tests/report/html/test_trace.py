@@ -89,6 +89,8 @@ def test_events_keep_their_times_lanes_and_layers(small: Trace) -> None:
             starts, *(events[key] for key in ("time", "lane", "place", "kernel")), strict=True
         )
     ] == [(m.start_ns - first, m.end_ns - m.start_ns, m.lane, m.where, m.kernel) for m in small.timeline]
+    assert {m.flops is None for m in small.timeline if m.phase == ""} == {True}
+    assert all(isinstance(m.flops, int) for m in small.timeline if m.phase)
     assert [place % 2 == 1 for place in events["place"]] == [m.phase == "backward" for m in small.timeline]
     times: dict[int, int] = {}
     for time, place in zip(events["time"], events["place"], strict=True):
