@@ -11,8 +11,9 @@ import pytest
 import flopwise
 from flopwise.analyses.traces.kineto import names
 from flopwise.analyses.traces.kineto.fused import Text, is_layout, listed, parts, text_of
+from flopwise.analyses.traces.kineto.gradients import Gradients
 from flopwise.analyses.traces.kineto.records import Arguments, Operator
-from flopwise.analyses.traces.kineto.tokens import Token
+from flopwise.analyses.traces.kineto.tokens import Token, tokens_of
 
 torch = pytest.importorskip("torch")
 
@@ -87,6 +88,22 @@ def test_the_products_of_an_attention_that_was_taken_apart_are_its_own() -> None
     assert "unmatched" not in trace.remainder
     launches = {row.phase: row.launches for row in trace.rows if row.op == "Attention"}
     assert launches == {"forward": 3 * 3, "backward": 3 * 4}
+
+
+class Grouped(nn.Module):
+    """An attention whose keys and values have fewer heads than its queries."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        queries, keys = (part.unflatten(-1, (-1, 16)).transpose(1, 2) for part in x.split((64, 32), -1))
+        return nn.functional.scaled_dot_product_attention(queries, keys, keys, enable_gqa=True)
+
+
+def test_the_gradient_of_an_attention_whose_heads_were_repeated_is_its_own() -> None:
+    profile = flopwise.profile(Grouped(), (2, 24, 96), train=True)
+    shapes = ((2, 4, 24, 16),) * 5  # keys and values as often as the queries
+    operator = Operator("aten::_flash_attention_backward", "", 0, 1, Arguments(shapes), None, False)
+    place = Gradients(profile, tokens_of(profile), {}).places([operator])[operator]
+    assert [profile.rows[row].node.op for row in place.layers] == ["Attention"]
 
 
 class Shuffled(nn.Module):

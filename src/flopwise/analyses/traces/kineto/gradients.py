@@ -80,7 +80,7 @@ def _keys_of_row(row: Row) -> Iterator[Hashable]:
         yield _product(batch, other, outer, inner)
         yield _product(batch, outer, other, inner)
     elif len(shapes) > 1:
-        yield row.node.op == "Attention", shapes[0], shapes[1]
+        yield _operands(row.node.op == "Attention", shapes[0], shapes[1])
         if row.node.op == "Attention" and shapes[0][:-2] == shapes[1][:-2]:
             yield from _decomposed(*(tuple(map(int, shape)) for shape in shapes[:2]))
 
@@ -98,6 +98,11 @@ def _product(batch: int, contracted: int, one: int, other: int) -> Hashable:
     return batch, contracted, *sorted((one, other))
 
 
+def _operands(attends: bool, one: Sequence[int], other: Sequence[int]) -> Hashable:
+    """The key of a convolution or an attention by its operands; keys of fewer heads may come repeated."""
+    return attends, one, (*other[-2:],) if attends else other
+
+
 def _key_of(operator: Operator) -> Hashable:
     """The same of an operator; None for one that computes no product."""
     shapes, place = operator.arguments.shapes, _FACTORS.get(operator.base)
@@ -105,5 +110,5 @@ def _key_of(operator: Operator) -> Hashable:
         left, right = shapes[place], shapes[place + 1]
         return _product(math.prod(left[:-2]), left[-1], left[-2], right[-1])
     if operator.base.endswith("_backward") and len(shapes) > 2:
-        return "attention" in operator.base, shapes[1], shapes[2]
+        return _operands("attention" in operator.base, shapes[1], shapes[2])
     return None
