@@ -60,7 +60,7 @@ def page_data(comparison: TraceComparison, sheet: Sheet) -> Json:
 
 def waterfall(comparison: TraceComparison) -> list[Json]:
     """The steps from the time that the first trace covers to that of the second, by operator."""
-    steps: list[Json] = [{"label": "first", "from": 0, "to": comparison.before.covered_ns, "kind": "sum"}]
+    steps: list[Json] = [{"label": "before", "from": 0, "to": comparison.before.covered_ns, "kind": "sum"}]
     changes = sorted(grouped(comparison, "op"), key=lambda change: -abs(change.more_ns))
     sizes = [(text(change.name), change.more_ns) for change in changes if change.more_ns]
     rest = sizes[OWN_BARS:]
@@ -69,4 +69,4 @@ def waterfall(comparison: TraceComparison) -> list[Json]:
     for label, size in sizes:
         at = steps[-1]["to"]
         steps.append({"label": label, "from": at, "to": at + size, "kind": "step"})
-    return [*steps, {"label": "second", "from": 0, "to": comparison.after.covered_ns, "kind": "sum"}]
+    return [*steps, {"label": "after", "from": 0, "to": comparison.after.covered_ns, "kind": "sum"}]

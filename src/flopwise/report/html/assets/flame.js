@@ -38,7 +38,7 @@ flopwise.flame = (box, root, go, which = () => flopwise.state.measure) => {
     const high = Math.max(LOW, Math.min(TALL, Math.floor(height / levels)));
     const svg = flopwise.svg(box, width, levels * high + 2, "").attr("role", "group").attr("aria-label", `Modules by ${measures[measure].title()}, a level in each row; arrow keys move, Enter goes into a module, Backspace out of it`);
     if (!shown.length) {
-      svg.append("text").attr("x", width / 2).attr("y", 60).attr("text-anchor", "middle").attr("class", "label").text(`Nothing here has ${measures[measure].title()}.`);
+      svg.append("text").attr("x", width / 2).attr("y", 60).attr("text-anchor", "middle").attr("class", "label").text(flopwise.groupSums(which())[root()].unknown ? `${measures[measure].title()} are not known here.` : `Nothing here has ${measures[measure].title()}.`);
       return;
     }
     if (!shown.some((cell) => cell.id === at)) at = shown[0].id;

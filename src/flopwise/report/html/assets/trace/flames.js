@@ -16,9 +16,9 @@
       const button = make("button", { type: "button", title: group.name, "aria-current": index === all.length - 1 ? "true" : null, onclick: () => go(group.index) }, flopwise.cut(group.name, 34));
       return index ? [make("span", { "aria-hidden": "true" }, "›"), button] : [button];
     }));
-    const sums = ["time", "flops"].map((measure) => flopwise.groupSums(measure)[root].value);
-    document.getElementById("flame-time-title").textContent = `By time: ${time(sums[0])} on layers`;
-    document.getElementById("flame-flops-title").textContent = `By FLOPs: ${human(sums[1], "FLOP")}`;
+    const [times, flops] = ["time", "flops"].map((measure) => flopwise.groupSums(measure)[root]);
+    document.getElementById("flame-time-title").textContent = `By time: ${time(times.value)} on layers`;
+    document.getElementById("flame-flops-title").textContent = `By FLOPs: ${flops.unknown ? "≥ " : ""}${human(flops.value, "FLOP")}`;
   }
   const sides = ["time", "flops"].map((measure) => {
     const box = document.getElementById(`flame-${measure}`);

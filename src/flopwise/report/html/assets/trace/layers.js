@@ -1,7 +1,7 @@
 "use strict";
 // The table of layers, segments and the remainder, in the columns of the report.
 (() => {
-  const { data, count, make, number, noun, colour, opOf, cellText } = flopwise;
+  const { data, count, make, number, unknown, noun, colour, opOf, cellText } = flopwise;
   const L = data.layers, N = data.columns;
   const SUMS = ["launches", "flops", "forward", "backward", "time", "share"], TEXT = ["name", "op", "status"];
   const largest = d3.max(N.share, number) || 1;
@@ -17,7 +17,7 @@
     const of = (i) => (key === "name" ? L.name[i] : key === "op" ? opOf(i) : N[key][i]);
     if (TEXT.includes(key)) return { key, title: () => title, kind: key === "name" ? "text name" : "text", value: of, text: of, first: "ascending", words: true, room: key === "name" ? 40 : 24, dot: key === "op" ? (i) => colour(L.kind[i]) : null };
     const text = (i) => cellText(of(i), kind);
-    const made = { key, title: () => title, kind: "num", value: of, text, foot: SUMS.includes(key) ? (layers) => cellText(total(key, layers), kind) : null };
+    const made = { key, title: () => title, kind: "num", value: of, text, foot: SUMS.includes(key) ? (layers) => `${layers.some((i) => unknown(N[key][i])) ? "≥ " : ""}${cellText(total(key, layers), kind)}` : null };
     return key === "share" ? { ...made, title: () => "% of the trace", kind: "num meter", fill: meter, foot: (layers) => `${cellText(total(key, layers), kind)} %` } : made;
   });
   // With one pass, or one step, these say nothing else than the time does.
