@@ -117,3 +117,9 @@ def test_explain_knows_the_names_of_pytorch(run: Run, name: str, op: str) -> Non
     done = run("explain", name)
     assert done.code == 0
     assert done.out.startswith(f"PyTorch's {name} is counted as {op} (")
+
+
+def test_an_option_of_devices_reaches_the_reader() -> None:
+    from flopwise.cli.run import reading_of
+
+    assert reading_of({"inputs": (), "dims": {}, "per_device": True})["per_device"] is True

@@ -67,15 +67,19 @@ def module_of(path: str, shapes: dict[str, list[int]] | None) -> dict[str, Any]:
         RefusedError: it is not followed. MLIR raises errors of its own for what it cannot read.
     """
     from jaxlib.mlir import ir
-    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
     from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+
+    try:
+        from jaxlib.mlir._mlir_libs import _jax_mlir_ext as dialects
+    except ImportError:  # its name before JAX 0.8
+        from jaxlib.mlir._mlir_libs import register_jax_dialects as dialects
 
     with open(path, "rb") as file:
         data = file.read()
     context = ir.Context()
     context.enable_multithreading(False)
     registry = ir.DialectRegistry()
-    _jax_mlir_ext.register_dialects(registry)
+    dialects.register_dialects(registry)
     context.append_dialect_registry(registry)
     context.load_all_available_dialects()
     sdy.register_dialect(context)
@@ -177,7 +181,8 @@ class _Walk:
         if self.count > _MOST:
             raise RefusedError(f"has more than {_MOST:,} operations")
         attrs = {}
-        for name in op.attributes:
+        for entry in op.attributes:
+            name = getattr(entry, "name", entry)  # an entry with its attribute before JAX 0.8
             if name not in _IGNORED:
                 attrs[name] = self.attribute(op.attributes[name])
         if op.name == "stablehlo.constant":
