@@ -181,3 +181,22 @@ def test_files_of_other_things_in_a_directory_are_passed_over(tmp_path: Path, re
     (tmp_path / "pom.xml").write_text("<project/>")
     (tmp_path / "net.xml").write_text(CONVOLUTION)
     assert models_in(str(tmp_path)) == [str(tmp_path / "net.xml")]
+
+
+def test_one_channel_has_a_bias(tmp_path: Path) -> None:
+    """A convolution and a product with one output each; a factor of one element is no parameter."""
+    torch = pytest.importorskip("torch")
+    openvino = pytest.importorskip("openvino")
+
+    class Net(torch.nn.Module):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.head = torch.nn.Conv2d(3, 1, 3), torch.nn.Linear(36, 1)
+
+        def forward(self, x: Any) -> Any:
+            return self.head((self.conv(x) * 0.3).flatten(1))
+
+    onnx = tmp_path / "net.onnx"
+    torch.onnx.export(Net().eval(), (torch.zeros(2, 3, 8, 8),), onnx, dynamo=False)
+    openvino.save_model(openvino.convert_model(onnx), tmp_path / "net.xml")
+    assert flopwise.profile(tmp_path / "net.xml").total("params") == 27 + 1 + 36 + 1

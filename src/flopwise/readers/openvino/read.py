@@ -9,6 +9,7 @@ from typing import Any
 
 from flopwise.errors import ModelError
 from flopwise.graph import Graph
+from flopwise.readers.onnx.file.model import Graph as Layers
 from flopwise.readers.onnx.file.roles import kind_of_constant, uses
 from flopwise.readers.onnx.file.skeleton import Pieces, Skeleton
 from flopwise.readers.onnx.file.stored import Notes
@@ -93,12 +94,29 @@ def opened_openvino(
     if beside.missing:
         remarks.append(f"{beside.name} is not there; sizes that numbers in it decide are those that the file states")
     taken = uses(model_.graph.nodes, stored, model_.graph.operations)
+    biases = _biases_of_one_channel(model_.graph)
     settings = [
         name
         for name, one in stored.items()
-        if kind_of_constant(one.dtype, len(one.dims), math.prod(one.dims), taken.get(name, ())) == "constant"
+        if name not in biases
+        and kind_of_constant(one.dtype, len(one.dims), math.prod(one.dims), taken.get(name, ())) == "constant"
     ]
     notes = Notes(dict.fromkeys(settings, "CONSTANT_TENSOR"), {}, False)
     skeleton = Skeleton(b"", {}, {}, Pieces(), Pieces())
     warnings, reopen = tuple(program.warnings), source.later()
     return Opened(model_, skeleton, source.name, reopen, notes, warnings, tuple(remarks), _OPENVINO)
+
+
+def _biases_of_one_channel(graph: Layers) -> set[str]:
+    """The stored tensors of one element that are added to a product whose stored weight gives one channel."""
+    stored, origins, products, biases = graph.initializers, dict[str, str](), set[str](), set[str]()
+    for node in graph.nodes:
+        inputs = [origins.get(name, name) for name in node.inputs]
+        sizes = [stored[name].dims if name in stored else () for name in inputs]
+        if node.op == "Cast":  # compressed to half precision
+            origins[node.outputs[0]] = inputs[0]
+        elif len(inputs) > 1 and (sizes[1][:1] == (1,) if node.op == "Conv" else node.op == "MatMul" and 1 in sizes[1]):
+            products.update(node.outputs)
+        elif node.op == "Add" and not products.isdisjoint(inputs):
+            biases.update(name for name, size in zip(inputs, sizes, strict=True) if size and math.prod(size) == 1)
+    return biases
