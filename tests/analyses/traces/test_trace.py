@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +105,15 @@ def test_unknown_steps_and_phases_are_one_line() -> None:
     for nothing in (recording, Recording("", (), (), Matched())):
         with pytest.raises(flopwise.ModelError, match="the trace: no step has any work in it: none of its"):
             trace_of(nothing, "", "kineto")
+
+
+def test_no_engine_is_imported_to_read_a_trace(tmp_path: Path) -> None:
+    """Nor NumPy, whose memory is a third of what a large file may take."""
+    path = tmp_path / "t.json"
+    path.write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::relu", "ts": 0, "dur": 5}]}')
+    code = (
+        "import sys, flopwise; flopwise.trace(None, sys.argv[1]); "
+        "sys.exit(', '.join({'numpy', 'onnx', 'onnxruntime', 'torch'} & sys.modules.keys()) or 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")

@@ -17,8 +17,8 @@ from flopwise.graph import STORED
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
 
-#: The element type, and the operators whose stored factors take it.
-DTYPE, OPS = "int8", ("MatMul", "Gemm")
+#: The operators whose stored factors become integers.
+OPS = ("MatMul", "Gemm")
 
 #: Seconds in which the product of one size runs in both types.
 SECONDS = 0.5

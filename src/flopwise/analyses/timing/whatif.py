@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from flopwise.analyses.timing.bound import Bound, BoundRow, WhatIf, bound_row
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.timing.engine import with_workers
-from flopwise.analyses.timing.engines import LEVELS
+from flopwise.analyses.timing.engines import LEVELS, QUANTIZED
 from flopwise.analyses.timing.quantities import as_stored, works
-from flopwise.analyses.timing.quantized import DTYPE as QUANTIZED
 from flopwise.errors import InputError, did_you_mean
 from flopwise.graph.dtypes import canonical
 from flopwise.operators.tables import row as operator

@@ -21,6 +21,9 @@ MODELS_BY = "onnx"
 #: Optimisation levels of a graph, from none to all.
 LEVELS = ("off", "basic", "extended", "all")
 
+#: The type beside the model's own that engines multiply in.
+QUANTIZED = "int8"
+
 
 class UnsupportedError(Exception):
     """An engine does not run a node alone; the message says why, in one line."""
