@@ -72,7 +72,9 @@ def module_of(path: str, shapes: dict[str, list[int]] | None) -> dict[str, Any]:
     try:
         from jaxlib.mlir._mlir_libs import _jax_mlir_ext as dialects
     except ImportError:  # its name before JAX 0.8
-        from jaxlib.mlir._mlir_libs import register_jax_dialects as dialects
+        from jaxlib.mlir._mlir_libs import (  # type: ignore[attr-defined, no-redef]
+            register_jax_dialects as dialects,
+        )
 
     with open(path, "rb") as file:
         data = file.read()

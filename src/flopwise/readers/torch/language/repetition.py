@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from flopwise.graph import STORED, Call, Graph, Module, Node, ProgramTensor, Submodule, Tensor
-from flopwise.readers.torch.graph import Attributes, dense_experts
+from flopwise.readers.torch.graph import dense_experts
 from flopwise.readers.torch.kinds import Kwargs
 from flopwise.readers.torch.language.layers import Twin
+from flopwise.readers.torch.lower.node import Attributes
 from flopwise.readers.torch.runs.modules import TensorsOfGraph, stored_tensors, submodules
 
 #: The results of a run, and the constants that it makes, are counted together.
