@@ -107,7 +107,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 import flopwise
 from flopwise.analyses.meter import form
-form.MOST_FORMULAS = 0  # profiles alone: the test is of what is counted
+form.MOST_FORMULAS = form.MOST_EXAMPLES = 0  # profiles alone: the test is of what is counted
 rank, path = int(sys.argv[1]), sys.argv[2]
 distributed.init_process_group("gloo", store=distributed.FileStore(path, 2), rank=rank, world_size=2)
 mesh = distributed.device_mesh.init_device_mesh("cpu", (2,))
