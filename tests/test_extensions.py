@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -94,6 +95,7 @@ def flopwise(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproce
 def test_a_model_format(flopwise: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     content = json.loads(flopwise("profile", "net.chain", "-f", "json").stdout)
     assert (content["model"]["format"], content["totals"]["ops"]["cmp"]) == ("chain", 10)
+    assert re.search(r"model\.chain +chains of layers", flopwise("--help").stdout)
 
 
 def test_a_convention(flopwise: Callable[..., subprocess.CompletedProcess[str]]) -> None:

@@ -51,7 +51,6 @@ def test_the_section_works(tmp_path: Path) -> None:
     error = _run(package, "compare", "models/net.graph.json", "-b", "1,8", code=2)
     assert "net.graph.json: -b does not apply to graphs as JSON" in error
 
-    assert ".graph.json" in " ".join(_run(package, "profile", "--help").split())
     (models / "text").write_text("hello")
     assert ".graph.json" in _run(package, "profile", "models/text", code=2)
     assert "not made for graphs as JSON" in _run(package, "formula", "models/net.graph.json", code=2)

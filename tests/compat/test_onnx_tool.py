@@ -132,7 +132,10 @@ def _crop() -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("tool", [theirs, ours], ids=["theirs", "ours"])
-def test_an_operator_in_the_registry_is_shaped_and_counted(tool: Any) -> None:
+def test_an_operator_in_the_registry_is_shaped_and_counted(tool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = next(name for name, value in vars(tool.NODE_REGISTRY).items() if isinstance(value, dict))
+    monkeypatch.setattr(tool.NODE_REGISTRY, held, {**getattr(tool.NODE_REGISTRY, held)})  # later tests list it
+
     @tool.NODE_REGISTRY.register()
     class CropPluginNode(tool.Node):  # type: ignore[misc,name-defined] # its class is the tool's
         def shape_infer(self, intensors: Any, outtensors: Any) -> None:

@@ -129,7 +129,7 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
         with formatter.section("MODEL is one of"):
-            formatter.write_dl(list(MODELS.items()))
+            formatter.write_dl([*MODELS.items(), *_installed_forms()])
         if installed := _installed_commands():
             with formatter.section("Commands of other packages"):
                 formatter.write_dl([(name, _about(name)) for name in installed])
@@ -164,6 +164,20 @@ class _Commands(click.Group):
 def _installed_commands() -> list[str]:
     """The commands that other packages add."""
     return [name for name in _extensions.names("commands") if name not in COMMANDS]
+
+
+def _installed_forms() -> list[tuple[str, str]]:
+    """The endings of models that other packages read, with a line about each package's format."""
+    forms = []
+    for name in _extensions.names("formats"):
+        from flopwise.readers.format import Format
+
+        try:
+            format = _extensions.load("formats", name, Format)
+            forms += [(f"model{ending}", format.models) for ending in format.endings]
+        except InputError as error:
+            forms.append((name, str(error)))
+    return forms
 
 
 def _about(name: str) -> str:

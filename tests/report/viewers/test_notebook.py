@@ -62,7 +62,7 @@ def test_traces_show_where_the_time_went(tmp_path: Path) -> None:
     html = trace._repr_html_()
     assert html is not None
     assert {tag for tag, _ in Elements(html).found} <= {"div", "span", "b", "table", "tr", "th", "td"}
-    assert "trace 100,000 µs" in " ".join(text_of(html).split())
+    assert "total 100,000 µs" in " ".join(text_of(html).split())
     assert html.count("<tr>") == 1 + 12 + 1 + 1
     both = flopwise.compare_traces(trace, trace)._repr_html_()
     assert both is not None

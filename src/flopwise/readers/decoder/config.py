@@ -67,6 +67,8 @@ class Decoder(NamedTuple):
     dtype: str
     #: The longest context that it was made for; None where the configuration says nothing.
     longest: int | None
+    #: What norms add to the mean square.
+    epsilon: float = 1e-6
     #: What a reader should know.
     notes: tuple[str, ...] = ()
 
@@ -109,6 +111,7 @@ def decoder_of(model: str | os.PathLike[str], dtype: str | None = None) -> Decod
     layers = size("num_hidden_layers")
     within_limit("language_layers", layers, f"{name}: num_hidden_layers is", "layers")
     longest = config.get("max_position_embeddings")
+    epsilon = config.get("rms_norm_eps")
     unnamed = f"the configuration names no architectures; counted as {family.title}ForCausalLM"
     return Decoder(
         family,
@@ -125,6 +128,7 @@ def decoder_of(model: str | os.PathLike[str], dtype: str | None = None) -> Decod
         config.get("mlp_bias") is True and family.title == "Llama",
         element_type,
         longest if type(longest) is int else None,
+        float(epsilon) if isinstance(epsilon, int | float) else 1e-6,
         () if config.get("architectures") else (unnamed,),
     )
 

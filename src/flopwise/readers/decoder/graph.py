@@ -193,8 +193,10 @@ class _Call:
         rows = (*x.dims[:-1], 1)
         with self._module(path, f"{self.decoder.family.title}RMSNorm", x):
             single = self._cast(x, "float32")
-            scale = self._run("mean", [self._run("pow", [single], x.dims, "float32")], rows, "float32")
-            scale = self._run("rsqrt", [self._run("add", [scale], rows, "float32")], rows, "float32")
+            square = self._run("pow", [single], x.dims, "float32")
+            mean = self._run("mean", [square], rows, "float32", attrs={"args": {"dim": -1}})
+            mean = self._run("add", [mean], rows, "float32", attrs={"args": {"other": self.decoder.epsilon}})
+            scale = self._run("rsqrt", [mean], rows, "float32")
             normal = self._cast(self._run("mul", [single, scale], x.dims, "float32"), x.dtype)
             return self._run("mul", [self._weight(f"{path}.weight", int(x.dims[-1])), normal], x.dims)
 
