@@ -43,7 +43,7 @@ class Option(click.Option):
             self.metavar = VALUES.get(self.type.name)
 
     def get_help_extra(self, ctx: click.Context) -> Any:
-        """What stands in brackets behind the help: the range of a number is said of its metavar."""
+        """The brackets behind the help; the range of a number stands in its metavar instead."""
         extra = super().get_help_extra(ctx)
         if "range" in extra:
             extra["range"] = extra["range"].replace("x", self.metavar or "x")

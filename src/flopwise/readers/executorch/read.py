@@ -149,7 +149,7 @@ class Reading:
             yield f"the trips of {names} depend on the data; --trip {self.open_loops[0]}=N (trips=) says them"
 
     def kinds(self) -> dict[int, Kind]:
-        """What stored tensors are for, by the operators that take them."""
+        """The role of each stored tensor, by the operators that take it."""
         kinds: dict[int, Kind] = {}
         values = self.method.values
         for number, value in enumerate(values):

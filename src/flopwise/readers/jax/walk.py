@@ -139,7 +139,7 @@ class Walk:
         return node
 
     def notes(self) -> list[str]:
-        """What a reader of the figures should know of loops and devices."""
+        """Notes on loops and devices that the figures depend on."""
         notes = []
         if self.open_loops:
             notes.append(

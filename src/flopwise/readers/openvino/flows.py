@@ -117,7 +117,7 @@ def loop(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tupl
 
 
 def _count_of_body(whole: Pass, node: Node, most: Any, exact: bool, scope: Scope) -> tuple[Any, bool]:
-    """How many times a body counts (None if unknown), and if that is an upper bound; warns where the user should say.
+    """Number of times a body counts (None if unknown), and if that is an upper bound; warns where users should say.
 
     Raises:
         InputError: the user says that it runs another number of times than it does.

@@ -60,7 +60,7 @@ class Literal(NamedTuple):
 
 
 class Primitive(NamedTuple):
-    """What an operation is called."""
+    """The name of an operation."""
 
     name: str
 
@@ -215,7 +215,7 @@ class Region:
 
 
 class Follower(Protocol):
-    """What follows a module; it adds functions and regions to programs."""
+    """A walk over a module, which adds its functions and regions to programs."""
 
     @property
     def meshes(self) -> Mapping[str, Mapping[str, int]]:

@@ -121,7 +121,7 @@ class Builder(ABC):
         return node.lowered
 
     def parts(self, node: Node, graph: Graph) -> list[Part]:
-        """What runs behind an operator and is fused to it, in order."""
+        """The operators that run behind one and are fused to it, in order."""
         return []
 
 

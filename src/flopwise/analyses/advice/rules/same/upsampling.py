@@ -50,7 +50,7 @@ def _sizes(node: Node) -> tuple[str, ...]:
 
 
 def _resized(node: Node, end: Tensor) -> tuple[tuple[Tensor | None, ...], Callable[[object], dict[str, Any]] | None]:
-    """What a Resize takes beside its tensor, and the elements of new stored ones: sizes are those of other channels."""
+    """Inputs of a Resize beside its tensor, and elements of new stored ones: its sizes, with other channels."""
     rest = node.inputs[1:]
     if not node.has_input(3) or node.input(3).dims[0] != len(end.dims):
         return rest, None
