@@ -48,6 +48,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "shape": ("tests/operators/shapes", "tests/operators"),
 }
 
+#: Tests that look at every row in turn, and name none.
+EVERY_ROW = "tests/operators/test_facts.py::"
+
 
 class Mutation(NamedTuple):
     """One change."""
@@ -65,10 +68,14 @@ class Mutation(NamedTuple):
         return TESTS[self.kind]
 
     def tests(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-        """The tests that concern it, those that name its operator first."""
+        """The tests that concern it: those that look at every row, those that name its operator, the others."""
         concerned = [item for item in items if item.nodeid.startswith(TESTS[self.kind])]
         name = self.op.rpartition("::")[2].lower()
-        return sorted(concerned, key=lambda item: name not in item.nodeid.rpartition("[")[2].lower())
+
+        def order(item: pytest.Item) -> tuple[bool, bool]:
+            return not item.nodeid.startswith(EVERY_ROW), name not in item.nodeid.rpartition("[")[2].lower()
+
+        return sorted(concerned, key=order)
 
 
 #: Seconds that the tests of one fault took when they were recorded: a function that most tests reach is seen by few.
