@@ -8,6 +8,10 @@ products' time on them, that of all time on rows and segments, that with a name 
 backward pass on rows, where the rest is the loss, the sum of gradients, or unmatched. Gaps do not count. The bar is
 0.99 with names, and every product on its row; of all time on rows 0.94 (older exporter), 0.97 (QDQ), 0.85 (no names).
 
+With ``--device cuda`` the same on a GPU (not by onnxruntime), "graphs" are steps compiled into CUDA graphs, and the
+last columns say how the time of rows stands to the floors of that GPU: rows with a floor, those below theirs, and the
+time of all in floors. ``--keep FOLDER`` keeps the traces.
+
 "annotate" says how much ``flopwise.annotate`` costs: its calls in a step, each with and without a profiler, of the
 thread's time of that step; the bar is 1 % without.
 """
@@ -15,6 +19,8 @@ thread's time of that step; the bar is 1 % without.
 from __future__ import annotations
 
 import argparse
+import gzip
+import shutil
 import sys
 import tempfile
 import time
@@ -119,13 +125,24 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
-def _input(shape: tuple[int, ...]) -> torch.Tensor:
-    return torch.randn(shape) if len(shape) == 4 else torch.randint(0, 1000, shape)
+#: Ways of training and of running, each compiled or not.
+PROGRAMS = {
+    "eager": None,
+    "training": None,
+    "compiled": "default",
+    "compiled training": "default",
+    "graphs": "reduce-overhead",
+    "graphs training": "reduce-overhead",
+}
+
+
+def _input(shape: tuple[int, ...], device: str = "cpu") -> torch.Tensor:
+    return (torch.randn(shape) if len(shape) == 4 else torch.randint(0, 1000, shape)).to(device)
 
 
 def _training(model: nn.Module, run: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> Callable[[], None]:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    labels = torch.zeros(x.shape[0], dtype=torch.long)
+    labels = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
 
     def step() -> None:
         optimizer.zero_grad()
@@ -135,32 +152,37 @@ def _training(model: nn.Module, run: Callable[[torch.Tensor], torch.Tensor], x: 
     return step
 
 
-def _traces(name: str, ways: list[str], folder: Path) -> Iterator[tuple[str, Trace]]:
+def _traces(
+    name: str, ways: list[str], folder: Path, device: str, batch: int, dtype: str | None
+) -> Iterator[tuple[str, Trace]]:
     """What was recorded of a model, on its rows."""
     make, shape = MODELS[name]
     path = folder / "t.json"
     for way in ways:
         torch._dynamo.reset()
         trains = way.endswith("training")
-        model = make().train(trains)
-        x = torch.cat([_input(shape)] * 2) if trains else _input(shape)
+        model = make().train(trains).to(device)
+        x = torch.cat([_input(shape, device)] * (2 * batch if trains else batch))
         if way in EXPORTS:
             yield from _onnxruntime(model, x, folder, way)
         elif way == "decode":
             if name == "llama":
-                yield way, _decode(path)
+                yield way, _decode(path, device)
         else:
-            run = torch.compile(model) if way.startswith("compiled") else model
+            mode = PROGRAMS[way]
+            run = torch.compile(model, mode=mode) if mode else model
+            if dtype:
+                run = torch.autocast(device, getattr(torch, dtype))(run.forward)
             step = _training(model, run, x) if trains else inference(run, x)  # type: ignore[arg-type]
-            for _ in range(2):
+            for _ in range(3):
                 step()
             yield way, flopwise.trace(model, record(path, step, steps=3), x, step="all")
 
 
-def _decode(path: Path) -> Trace:
+def _decode(path: Path, device: str) -> Trace:
     """One token with a cache of 63."""
-    model = llama().eval()
-    tokens = torch.zeros(1, 64, dtype=torch.long)
+    model = llama().eval().to(device)
+    tokens = torch.zeros(1, 64, dtype=torch.long, device=device)
 
     def run(tokens: torch.Tensor, cache: object = None) -> Any:
         with torch.no_grad():
@@ -274,16 +296,39 @@ def _line(name: str, way: str, trace: Trace) -> str:
     rest = {key: round(time / trace.busy_ns, 4) for key, time in trace.remainder.items() if key != "gaps"}
     return (
         f"{name:14} {way:18} {trace.matched.rows:4} of {trace.matched.of:4} {1 if share is None else share:8.4f} "
-        f"{landed:8.4f} {named:8.4f} {back}  {rest}"
+        f"{landed:8.4f} {named:8.4f} {back}  {rest}{_floors(trace)}"
     )
+
+
+def _floors(trace: Trace) -> str:
+    """The rows whose time is below the floor of the device."""
+    floored = [(row.time_ns, row.floor_ns) for row in trace.rows if row.time_ns and row.floor_ns]
+    if not floored:
+        return ""
+    below = sum(time < floor for time, floor in floored)
+    times = sum(time for time, _ in floored) / sum(floor for _, floor in floored)
+    return f"  {below} of {len(floored)} below floors, {times:.2f} floors"
+
+
+def _kept(path: Path, folder: Path | None, name: str) -> None:
+    """Pack the trace of a model into a folder."""
+    if folder and path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("rb") as trace, gzip.open(folder / f"{name}.json.gz".replace(" ", "_"), "wb") as packed:
+            shutil.copyfileobj(trace, packed)
 
 
 def main() -> None:
     """Record and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ways = ["eager", "training", "compiled", "compiled training", "decode", *EXPORTS, "annotate"]
+    ways = [*PROGRAMS, "decode", *EXPORTS, "annotate"]
+    usual = [way for way in ways if not way.startswith("graphs")]
     parser.add_argument("--model", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--way", nargs="+", choices=ways, default=ways)
+    parser.add_argument("--way", nargs="+", choices=ways, default=usual)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--dtype", help="train and run under autocast in this type")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
     options = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -293,8 +338,14 @@ def main() -> None:
         for name in options.model:
             if "annotate" in options.way:
                 print(_cost_of_annotating(name), flush=True)
-            for way, trace in _traces(name, [way for way in options.way if way != "annotate"], Path(folder)):
-                print(_line(name, way, trace), flush=True)
+            for recorded in [way for way in options.way if way != "annotate"]:
+                of = (options.device, options.batch, options.dtype)
+                try:
+                    for way, trace in _traces(name, [recorded], Path(folder), *of):
+                        print(_line(name, way, trace), flush=True)
+                except Exception as error:  # the others are still worth their time
+                    print(f"{name:14} {recorded:18} {type(error).__name__}: {error}", flush=True)
+                _kept(Path(folder) / "t.json", options.keep, f"{name}-{recorded}")
 
 
 if __name__ == "__main__":

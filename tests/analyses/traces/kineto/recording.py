@@ -58,7 +58,7 @@ def record(path: Path, step: Callable[[], None], steps: int = 4, marks: bool = T
     """A trace of so many steps, each marked or not."""
     plan = schedule(wait=0, warmup=1, active=steps) if marks else None
     with profile(
-        activities=[ProfilerActivity.CPU],
+        activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])],
         record_shapes=shapes,
         schedule=plan,
         on_trace_ready=lambda p: p.export_chrome_trace(str(path)),
