@@ -23,7 +23,6 @@ REASONS = {
     "readers/torch/graph.py": "naming rows after modules: a matter of taste, not of what an operator does; products "
     "with a stack of experts, as programs write them",
     "analyses/advice/rules/same/unrolled.py": "what programs take a step out of a sequence with: a pattern to look for",
-    "analyses/advice/subject.py": "spellings of exporters around axes: a pattern to look for",
     "sizes/loops.py": "what runs the bodies of control flow, which no rule of a row can do",
     "sizes/turns.py": "how bodies count and compare, which no rule of a row can see",
     "readers/torch/lower/names.py": "what PyTorch's modules consist of",

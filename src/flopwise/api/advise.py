@@ -106,19 +106,20 @@ def advise(
     environment: dict[str, Any] = {"train": "a training step"} if train else {}
     environment |= {} if place is None else {"device": place.device.name}
     progress("looking for what to change")
+    unpadded = _unpadded(model, inputs, counted, progress, counting)
+    subject = _subject(counted, place, optimization, unpadded)
     if optimization is None:
-        subject = _subject(model, inputs, counted, place, progress, counting)
         candidates, notes = suggestions_of(subject, chosen, place), [_convention(place, train)]
         if measure:
             candidates, more = _measured(_onnx_file(model, counted), subject, candidates, 1, progress)
             notes += more
     else:
-        environment |= {"engine": "onnxruntime", "level": optimization, "threads": threads or 1}
         assert place is not None  # _place sees to it
+        environment |= {"engine": "onnxruntime", "level": optimization}
+        environment |= {} if place.threads is None else {"threads": place.threads}
         notes = [f"the same result: on the graph that onnxruntime executes at level {optimization}", _convention(place)]
-        candidates, more = _executed(
-            model, counted, chosen, place, optimization, keywords, progress, (threads or 1) if measure else 0
-        )
+        cores = (threads or 1) if measure else 0
+        candidates, more = _executed(model, subject, chosen, place, optimization, keywords, progress, cores)
         notes += more
     suggestions, left = worth(candidates)
     if run is not None:
@@ -148,15 +149,12 @@ def _check_training(device: object, level: str | None, measure: bool, output: ob
         raise InputError(f"a training step has multiply-adds and bytes alone: leave the {given[0]} out")
 
 
-def _subject(
-    model: object, inputs: object, counted: Profile, place: Place | None, progress: Callable[[str], None], counting: Any
-) -> Subject:
+def _subject(counted: Profile, place: Place | None, level: str | None, unpadded: Profile | None) -> Subject:
     """The model as it is, with what is known of the device that it runs on."""
-    device = None if place is None else place.device
-    unpadded = _unpadded(model, inputs, counted, progress, counting)
-    if device is None:
+    if place is None:
         return Subject(counted, unpadded=unpadded)
-    return Subject(counted, unit_of(device, None), device.multiprocessors, unpadded, device.kind)
+    device = place.device
+    return Subject(counted, unit_of(device, level), device.multiprocessors, unpadded, device.kind)
 
 
 def _unpadded(
@@ -264,7 +262,7 @@ def _place(device: str | Device | None, level: str | None, threads: int | None) 
 
 def _executed(
     model: object,
-    counted: Profile,
+    own: Subject,
     chosen: Sequence[Rule],
     place: Place,
     level: str,
@@ -272,23 +270,24 @@ def _executed(
     progress: Callable[[str], None],
     threads: int,
 ) -> tuple[list[Suggestion], list[str]]:
-    """The same result on the graph that the engine executes, another network on the model's own layers; and notes.
+    """The same result on the graph that the engine executes, what is left on the model's own layers; and notes.
 
     With a number of threads, changes of the same result are measured.
     """
     from flopwise.analyses.advice.executed import executed
 
     options = engine_options("onnxruntime", level, 1)
-    with file_of(model, counted, keywords, progress) as path:
+    with file_of(model, own.profile, keywords, progress) as path:
         progress("optimising with onnxruntime")
-        with executed(path, counted, options) as (subject, saved, names):
+        with executed(path, own.profile, options) as (subject, saved, names):
             whole = total(of_profile(subject.profile, place).values())
             suggestions = suggestions_of(subject, [r for r in chosen if r.of_executed], place, names, whole)
             notes: list[str] = []
             if threads:
                 suggestions, notes = _measured(saved, subject, suggestions, threads, progress)
-            own = Subject(counted, unit_of(place.device, level))
-            suggestions += suggestions_of(own, [r for r in chosen if not r.of_executed], place, whole=whole)
+            for kind, base in (("other", whole), ("same", None)):
+                asked = [r for r in chosen if not r.of_executed and r.exactness == kind]
+                suggestions += suggestions_of(own, asked, place, whole=base)
     return sorted(suggestions, key=lambda each: -each.share), notes
 
 

@@ -115,6 +115,8 @@ def device_with(device: str | Device | None, threads: int | None) -> Device:
     from flopwise.analyses.timing import machine
 
     chosen = device if isinstance(device, Device) else machine.named(device)
+    if threads is not None and chosen.kind != "cpu":
+        raise InputError(f"{threads} threads are of a CPU, which {chosen.name} is not")
     if threads is not None and (threads < 1 or (chosen.cores is not None and threads > chosen.cores)):
         raise InputError(f"{threads} threads: {chosen.name} has {chosen.cores or 'no known number of'} cores")
     return chosen

@@ -114,6 +114,15 @@ def test_padding(lengths: tuple[int, int], longest: int | None) -> None:
     assert f"{TOKENS - longest} of {TOKENS} tokens" in each.text
 
 
+def test_no_engine_leaves_padding_out(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    onnx.save(_masked_tokens().model(), tmp_path / "model.onnx")
+    mask = ",".join("1" if place % TOKENS < 4 else "0" for place in range(2 * TOKENS))
+    inputs = [f"tokens:i64:2x{TOKENS}", f"mask:f32:2x{TOKENS}:{mask}"]
+    advice = flopwise.advise(tmp_path / "model.onnx", inputs, optimization="all", device="epyc-7742")
+    assert "padding-tokens" in {each.rule.name for each in advice.suggestions}
+
+
 @pytest.mark.parametrize(
     ("mask", "speaks"), [("none", False), ("where", True), ("added", True), ("positions", True), ("padding", False)]
 )

@@ -10,8 +10,10 @@ from onnx import TensorProto
 from tests.analyses.advice.planted import Network
 
 import flopwise
+from flopwise.analyses.advice import units
 from flopwise.analyses.advice.advice import Suggestion
 from flopwise.analyses.advice.rule import Rule
+from flopwise.analyses.timing.machine import Facts
 
 #: channels in, channels out, kernel, grid, groups.
 Sizes = tuple[int, int, tuple[int, int], int, int]
@@ -113,14 +115,16 @@ def test_where_memory_binds(rule: str) -> None:
     assert rule not in {each.rule.name for each in flopwise.advise(conv(*wide), device="h100").suggestions}
 
 
-def test_padding_of_channels(tmp_path: Path) -> None:
-    """In tensor cores of 4 floats 9 channels are computed as 12; at level all, in blocks of 16, 65 are as 80."""
+@pytest.mark.parametrize(("flag", "padded"), [("avx512f", 80), ("avx", 72)])
+def test_padding_of_channels(flag: str, padded: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In tensor cores of 4 floats 9 channels are computed as 12; at level all 65 in blocks of 16, without AVX-512 of 8."""
+    monkeypatch.setattr(units, "facts", lambda: Facts(flags=(flag,)))
     (found,) = _about("channel-unit", flopwise.advise(conv(256, 9, (11, 11), 64, 1), device="h100"))
     assert found.saved.macs == 4096 * 121 * 256 * (12 - 8)
     path = tmp_path / "model.onnx"
     onnx.save(conv(64, 65, (3, 3), 32, 1), path)
     (found,) = _about("channel-unit", flopwise.advise(path, device="epyc-7742", optimization="all"))
-    assert found.saved.macs == 1024 * 9 * 64 * (80 - 64)
+    assert found.saved.macs == 1024 * 9 * 64 * (padded - 64)
 
 
 def _about(rule: str, advice: flopwise.Advice) -> list[Suggestion]:

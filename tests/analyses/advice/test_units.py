@@ -1,9 +1,10 @@
-"""Multiprocessors of GPUs, beside those that NVIDIA's papers on the chips print."""
+"""Multiprocessors of GPUs, beside those that NVIDIA's papers on the chips print, and blocks of onnxruntime's layout."""
 
 from __future__ import annotations
 
 import pytest
 
+from flopwise.analyses.advice.units import blocks
 from flopwise.analyses.timing.catalog import find
 
 #: Device -> full multiprocessors, of the white papers on Volta, Turing, Ampere (GA100 and GA102), Hopper and Ada.
@@ -22,3 +23,9 @@ PRINTED = {
 @pytest.mark.parametrize("name", PRINTED)
 def test_multiprocessors_are_those_of_the_papers(name: str) -> None:
     assert find(name).multiprocessors == PRINTED[name]
+
+
+@pytest.mark.parametrize(("flags", "channels"), [("avx avx2 avx512f", 16), ("avx avx2 fma", 8), ("asimd", None)])
+def test_blocks_of_channels_are_those_of_the_processor(flags: str, channels: int | None) -> None:
+    unit = blocks(flags.split())
+    assert (None if unit is None else unit.of("float32")) == channels

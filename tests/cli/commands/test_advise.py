@@ -49,6 +49,11 @@ def test_nothing_where_the_engine_does_it(run: Run) -> None:
     assert "batch-norm" in run("advise", MODEL, "--level", "off").out
 
 
+def test_threads_are_of_a_cpu(run: Run) -> None:
+    assert "1 thread" in run("advise", MODEL, "--level", "basic").out
+    assert "thread" not in run("advise", MODEL, "--level", "basic", "--device", "h100").out.splitlines()[0]
+
+
 def test_rules_are_listed(run: Run) -> None:
     out = run("advise", "--rules").out
     assert all(rule.name in out and rule.source in out for rule in rules())

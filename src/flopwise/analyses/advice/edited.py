@@ -55,7 +55,7 @@ class Edited:
         """Why a change cannot be carried out; "" where it can."""
         newer = [n for n in change.after if n.op.endswith("Normalization") and n.version > self._opset]
         if newer:
-            return f"{newer[0].op} is of operator set {newer[0].version}, the file of {self._opset}"
+            return f"{newer[0].op} is of operator set {newer[0].version}, the file of {self._opset}: export it for that"
         made = {node.output[0] for node in self.model.graph.node if node.output}
         if any(self.subject.nodes[p].known_outputs[0].name not in made for p in change.positions):
             return "the file does not hold the operators one by one, or another change took them"
@@ -76,6 +76,18 @@ class Edited:
         new = [self.proto(node, protos) for node in change.after]
         nodes = _exchanged(graph.node, [places[first] for first in firsts], new)
         _rename(nodes, change.same)
+        self._set(nodes, values)
+        return True
+
+    def prune(self) -> None:
+        """Leave out the operators that no output depends on, such as a question for a shape that is now stored."""
+        graph = self.model.graph
+        if not _have_bodies(graph.node):
+            self._set(self._behind(output.name for output in graph.output)[0], {})
+
+    def _set(self, nodes: Sequence[onnx.NodeProto], values: Mapping[str, Array]) -> None:
+        """Give the model other operators, and more stored tensors."""
+        graph = self.model.graph
         copies = [type(node)() for node in nodes]
         for copy, node in zip(copies, nodes, strict=True):
             copy.CopyFrom(node)
@@ -83,7 +95,6 @@ class Edited:
         graph.node.extend(copies)
         del graph.value_info[:]  # what lies between may have another shape or type now
         _store(graph, values)
-        return True
 
     def _lacks(self, change: Change) -> bool:
         """True where what comes takes tensors that nothing makes, such as the last of all positions."""
@@ -169,6 +180,11 @@ def _exchanged(
     return [*before, *new, *nodes[last + 1 :]]
 
 
+def _have_bodies(nodes: Iterable[onnx.NodeProto]) -> bool:
+    """True where an operator has a graph inside, which may take any tensor."""
+    return any(a.HasField("g") or a.graphs for node in nodes for a in node.attribute)
+
+
 def _rename(nodes: Iterable[onnx.NodeProto], same: Mapping[str, str]) -> None:
     for node in nodes:
         for place, name in enumerate(node.input):
@@ -182,8 +198,7 @@ def _store(graph: onnx.GraphProto, values: Mapping[str, Array]) -> None:
 
     graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in values.items())
     taken = {name for node in graph.node for name in node.input} | {o.name for o in graph.output}
-    bodies = any(a.HasField("g") or a.graphs for node in graph.node for a in node.attribute)
-    idle = [] if bodies else [t for t in graph.initializer if t.name not in taken]
+    idle = [] if _have_bodies(graph.node) else [t for t in graph.initializer if t.name not in taken]
     inputs = {value.name for value in graph.input}
     for tensor in idle:
         if tensor.name not in inputs:

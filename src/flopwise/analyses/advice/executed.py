@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from flopwise.analyses.advice.subject import Subject
+from flopwise.analyses.advice.subject import Subject, bare
 from flopwise.analyses.timing.engines import Options
 from flopwise.analyses.timing.engines.onnxruntime import Runtime
 from flopwise.analyses.traces.executed.matching import ExecutedNode, match
 from flopwise.conventions import get
 from flopwise.errors import ModelError
+from flopwise.graph import Node
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile
 from flopwise.readers.onnx.read import read_onnx
+from flopwise.rows import Row
 
 
 class Executed(NamedTuple):
@@ -52,7 +54,12 @@ def executed(path: str, profile: Profile, options: Options) -> Iterator[Executed
         positions = {id(node): position for position, node in enumerate(graph.nodes)}
         behind = match([ExecutedNode(row.node, row.counts) for row in count.rows], profile.rows)
         names = {
-            positions[id(row.node)]: tuple(profile.rows[place].name for place in places)
+            positions[id(row.node)]: _names(row.node, [profile.rows[place] for place in places])
             for row, places in zip(count.rows, behind, strict=True)
         }
         yield Executed(Subject(count), saved, names)
+
+
+def _names(node: Node, rows: Sequence[Row]) -> tuple[str, ...]:
+    """The names of the layers that an operator does the work of, those that do as it does first."""
+    return tuple(row.name for row in sorted(rows, key=lambda row: bare(row.node.op) != bare(node.op)))

@@ -58,6 +58,8 @@ class Rewriter:
             notes += self._left(name, [each for each in free if each not in mine], fault)
             used.update(p for each in mine if each.change for p in each.change.positions)
             done += mine
+        if done:
+            self.edited.prune()
         return done, notes
 
     def _left(self, rule: str, places: Sequence[Suggestion], fault: str) -> list[str]:

@@ -17,9 +17,6 @@ from flopwise.profiles.profile import Profile
 #: Domains in which an engine keeps operators of the same meaning.
 _DOMAINS = ("com.microsoft.nchwc::", "com.microsoft::")
 
-#: Operators whose result has the elements of their first input in the same order.
-_SHAPED = frozenset({"Reshape", "Identity", "Squeeze", "Unsqueeze"})
-
 #: Elements of a stored tensor that is a setting, such as an epsilon or the scales of an axis.
 _SETTING = 16
 
@@ -161,7 +158,7 @@ class Subject:
             except Exception:  # elements outside, or none at all
                 return None
         maker = self.maker(tensor)
-        if maker is not None and maker[1].op in _SHAPED:  # as exporters write axes
+        if maker is not None and _passes_on(maker[1]):  # as exporters write axes
             return self.setting(maker[1].input(0))
         if maker is None or maker[1].op != "Constant":
             return None
@@ -177,6 +174,12 @@ class Subject:
     def stored(self, tensor: Tensor | None) -> bool:
         """True where a tensor is known before the first inference."""
         return tensor is not None and (tensor.kind in STORED or tensor.name in self.folding.sources)
+
+
+def _passes_on(node: Node) -> bool:
+    """True where the first result is the first input element by element, perhaps under another shape."""
+    view = operator(node.op).view
+    return view is not None and node.has_input(0) and node.input(0).dtype == node.output().dtype and view(node)
 
 
 def chain(

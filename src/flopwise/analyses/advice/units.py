@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from flopwise.analyses.timing.device import Device
+from flopwise.analyses.timing.machine import facts
 from flopwise.analyses.timing.tiles import ALIGNED
-from flopwise.analyses.traces.executed.names import BLOCK
 from flopwise.graph.dtypes import BITS
 
 
@@ -24,9 +25,6 @@ class Unit(NamedTuple):
         return self.elements or max(1, 8 * self.nbytes // BITS.get(dtype or "float32", 32))
 
 
-#: What onnxruntime keeps convolutions in at level all.
-BLOCKS = Unit(BLOCK, 0, "onnxruntime's NCHWc layout: blocks of 16 channels with AVX-512")
-
 #: What tensor cores take without padding.
 TENSOR_CORES = Unit(0, ALIGNED, "NVIDIA, Matrix Multiplication Background User's Guide: multiples of 16 bytes")
 
@@ -36,5 +34,12 @@ def unit_of(device: Device | None, level: str | None) -> Unit | None:
     if device is None:
         return None
     if level == "all" and device.kind == "cpu":
-        return BLOCKS
+        return blocks(facts().flags)
     return TENSOR_CORES if device.kind == "gpu" and device.vendor.lower().startswith("nvidia") else None
+
+
+def blocks(flags: Collection[str]) -> Unit | None:
+    """What onnxruntime keeps convolutions in at level all (MLAS, platform.cpp), by the flags of an x86 CPU."""
+    if "avx512f" in flags:
+        return Unit(16, 0, "onnxruntime's NCHWc layout: blocks of 16 channels with AVX-512")
+    return Unit(8, 0, "onnxruntime's NCHWc layout: blocks of 8 channels without AVX-512") if "avx" in flags else None

@@ -25,5 +25,6 @@ RULE = Rule(
     exactness="same",
     source="arithmetic: what is masked reaches no token that counts",
     find=find,
+    executed=False,
     code=lambda change: "{name: tensor[:, mask.any(0)] for name, tensor in batch.items()} in place of batch",
 )
