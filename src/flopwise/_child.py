@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import queue
 import signal
@@ -53,11 +54,13 @@ class EndedError(LostError):
 
     Attributes:
         code: its exit code, or the negative number of the signal that ended it; None where it could not be started.
+        late: True where it has taken more of the processor than it may.
         words: the last line that it wrote to its standard error.
     """
 
     def __init__(self, code: int | None, words: str = "") -> None:
         self.code, self.words = code, words
+        self.late = code is not None and -code == getattr(signal, "SIGXCPU", None)
         super().__init__(words or (f"ended with exit code {code}" if code else "ended"))
 
 
@@ -284,3 +287,12 @@ def limit_memory(more: int) -> None:
         with open("/proc/self/statm") as file:
             limit = int(file.read().split()[5]) * resource.getpagesize() + more
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def limit_processor(more: float) -> None:
+    """Let the system end this process with SIGXCPU after so many more seconds of the processor, where it can."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        _, highest = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + more), highest))

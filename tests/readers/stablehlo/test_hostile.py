@@ -67,6 +67,47 @@ CASES: dict[str, tuple[str, str]] = {
 }
 
 
+def _aliases(kind: str, first: str, each: str, number: int) -> str:
+    """Names of a text, each for ten of the one before."""
+    later = (f"{kind}{i} = {each.format(', '.join([f'{kind}{i - 1}'] * 10))}" for i in range(1, number))
+    return "\n".join([f"{kind}0 = {first}", *later, ""])
+
+
+_LATE, _ENDED = "decoding the module takes longer than a file of its size may", "MLIR's decoder ended on it"
+
+#: Text on which the decoder ends or is ended -> words of the error.
+ATTACKS: dict[str, tuple[str, str]] = {
+    "attributes": (
+        _aliases("#a", "[1]", "[{}]", 40) + _main(f"%0 = stablehlo.sine %a {{x = #a39}} : {S} return %0 : {S}"),
+        _LATE,
+    ),
+    "types": (
+        _aliases("!t", f"tuple<{S}>", "tuple<{}>", 30)
+        + _main(f'%0 = "stablehlo.custom_call"(%a) {{call_target_name = "f"}} : ({S}) -> !t29 return %a : {S}'),
+        "takes more memory than a file of its size may",
+    ),
+    "values": (
+        f"#d = dense<[{', '.join(map(str, range(100_000)))}]> : tensor<100000xi64>\n"
+        + _main("".join(f"%{i} = stablehlo.sine %a {{x = #d}} : {S}\n" for i in range(50)) + f"return %a : {S}"),
+        "has more than 2,000,000 operations and attributes",
+    ),
+    "regions": (_main("".join(f'%{i} = "stablehlo.case"(%c) ({{ ' for i in range(20_000))), _ENDED),
+    "modules": ("module {" * 100_000, _ENDED),
+    "number": (_main(f"%0 = stablehlo.sine %a {{x = {'9' * 100_000}}} : {S} return %0 : {S}"), _LATE),
+}
+
+
+@pytest.mark.parametrize("case", ATTACKS)
+def test_one_line_whatever_becomes_of_the_decoder(case: str, tmp_path: Path) -> None:
+    text, words = ATTACKS[case]
+    path = tmp_path / "m.mlir"
+    path.write_text(text)
+    with pytest.raises(flopwise.ModelError) as raised:
+        flopwise.profile(path)
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
 def _graph_of(module: dict[str, Any]) -> flopwise.Graph:
     return read.Reading(BytesSource(b" "), "m", module, read.arguments_of(module), StablehloOptions()).graph()
 

@@ -11,13 +11,17 @@ import os
 import re
 from typing import Any
 
-from flopwise._child import Parent, limit_memory
+from flopwise._child import Parent, limit_memory, limit_processor
 
 #: Bytes that the decoder may take, and how many for each byte of the file.
 _MEMORY, _PER_BYTE = 256 << 20, 8
 
-#: Regions in each other at most, operations, and characters of an attribute that nothing here understands.
+#: Regions in each other at most, operations with their attributes, and characters of an attribute that nothing here
+#: understands.
 _DEEPEST, _MOST, _LONGEST = 64, 2_000_000, 200
+
+#: Bytes up to which elements are handed on as they are, and by which the others are sought in the file.
+_SHORT = 256
 
 #: What bytecode begins with.
 _BYTECODE = b"ML\xefR"
@@ -39,6 +43,7 @@ def serve() -> None:
     for request in parent.requests():
         try:
             limit_memory(_MEMORY + _PER_BYTE * os.path.getsize(request["path"]))
+            limit_processor(request["seconds"])
             parent.tell({"module": module_of(request["path"], request["shapes"])})
         except MemoryError:
             parent.tell({"refused": "takes more memory than a file of its size may"})
@@ -146,6 +151,7 @@ class _Walk:
         self.ir, self.stablehlo, self.sdy, self.data, self.text = ir, stablehlo, sdy, data, text
         self.ids: dict[Any, int] = {}
         self.types: dict[Any, Any] = {}
+        self.attributes: dict[Any, Any] = {}
         self.count = self.place = 0
 
     def module(self, module: Any) -> dict[str, Any]:
@@ -179,9 +185,7 @@ class _Walk:
         return [arguments, [self.operation(op.operation, depth) for op in blocks[0].operations]]
 
     def operation(self, op: Any, depth: int) -> Any:
-        self.count += 1
-        if self.count > _MOST:
-            raise RefusedError(f"has more than {_MOST:,} operations")
+        self.step()
         attrs = {}
         for entry in op.attributes:
             name = getattr(entry, "name", entry)  # an entry with its attribute before JAX 0.8
@@ -198,6 +202,12 @@ class _Walk:
             _place(op.location),
         ]
 
+    def step(self, number: int = 1) -> None:
+        """Count operations and attributes: a text says one often with a short name."""
+        self.count += number
+        if self.count > _MOST:
+            raise RefusedError(f"has more than {_MOST:,} operations and attributes")
+
     def id(self, value: Any) -> int:
         return self.ids.setdefault(value, len(self.ids))
 
@@ -211,10 +221,25 @@ class _Walk:
                 sizes = [-1 if tensor.is_dynamic_dim(i) else tensor.get_dim_size(i) for i in range(tensor.rank)]
                 known = [sizes, str(tensor.element_type)[:_LONGEST]]
             self.types[kind] = known
+        self.step(len(known[0] or ()))
         return known
 
     def attribute(self, attr: Any) -> Any:
         """An attribute as JSON says it; the text of one of any other kind."""
+        ir = self.ir
+        self.step()
+        if _is(attr, ir.ArrayAttr):
+            return [self.attribute(one) for one in ir.ArrayAttr(attr)]
+        if _is(attr, ir.DictAttr):
+            return {one.name: self.attribute(one.attr) for one in ir.DictAttr(attr)}
+        if attr not in self.attributes:
+            self.attributes[attr] = self.leaf(attr)
+        known = self.attributes[attr]
+        self.step(len(known.get("values", ()) if isinstance(known, dict) else known if isinstance(known, list) else ()))
+        return known
+
+    def leaf(self, attr: Any) -> Any:
+        """An attribute that holds no others."""
         ir = self.ir
         for kind in (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr, ir.StringAttr, ir.FlatSymbolRefAttr):
             if _is(attr, kind):
@@ -223,14 +248,10 @@ class _Walk:
         for kind in (ir.DenseI64ArrayAttr, ir.DenseI32ArrayAttr, ir.DenseBoolArrayAttr):
             if _is(attr, kind):
                 return list(kind(attr))
-        if _is(attr, ir.ArrayAttr):
-            return [self.attribute(one) for one in ir.ArrayAttr(attr)]
-        if _is(attr, ir.DictAttr):
-            return {one.name: self.attribute(one.attr) for one in ir.DictAttr(attr)}
         if _is(attr, ir.DenseIntElementsAttr):
             dense = ir.DenseIntElementsAttr(attr)
             sizes = list(ir.RankedTensorType(dense.type).shape)
-            return {"shape": sizes, "values": [] if dense.is_splat or len(dense) > _MOST else list(map(int, dense)),
+            return {"shape": sizes, "values": [] if dense.is_splat else list(map(int, dense)),
                     "splat": int(dense.get_splat_value().value) if dense.is_splat else None}  # fmt: skip
         return self.numbers(attr)
 
@@ -260,26 +281,27 @@ class _Walk:
         if dense.is_splat:
             value = dense.get_splat_value()
             return {"splat": getattr(value, "value", None)}
-        found = _HEX.match(str(attr))
-        if found is None:
-            return self.listed(dense)
-        digits = found[1].encode()
-        wanted = digits if self.text else bytes.fromhex(found[1])
-        place = self.data.find(wanted, self.place)
-        place = place if place >= 0 else self.data.find(wanted)
-        if place < 0:
-            return {"data": base64.b64encode(bytes.fromhex(found[1])).decode()}
-        self.place = place
-        return {"start": place, "end": place + len(wanted), "hex": self.text}
-
-    def listed(self, dense: Any) -> Any:
-        import numpy
-
-        try:
-            array = numpy.array(dense)
-        except Exception:  # of a type that NumPy does not have
+        elements = self.elements(dense)
+        if elements is None:
             return {}
-        return {"data": base64.b64encode(array.tobytes()).decode()}
+        place = -1 if len(elements) < _SHORT else self.find(elements.hex().upper().encode() if self.text else elements)
+        if place < 0:
+            return {"data": base64.b64encode(elements).decode()}
+        self.place = place + len(elements) * (1 + self.text)
+        return {"start": place, "end": self.place, "hex": self.text}
+
+    def elements(self, dense: Any) -> bytes | None:
+        """The elements of a constant; None where the bindings do not tell those of its type."""
+        try:
+            return bytes(memoryview(dense))
+        except BufferError:  # of a type that Python does not have
+            digits = _HEX.match(str(dense))
+            return bytes.fromhex(digits[1]) if digits else None
+
+    def find(self, wanted: bytes) -> int:
+        """The place of bytes in the file, the constants of which mostly come in order; -1 where they are not."""
+        place = self.data.find(wanted[:_SHORT], self.place)
+        return place if self.data.startswith(wanted, place) else self.data.find(wanted)
 
 
 def _is(attr: Any, kind: Any) -> bool:

@@ -29,8 +29,9 @@ from flopwise.readers.stablehlo.translation import Translation
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import in_storage
 
-#: Seconds that decoding may take, and how many more for each megabyte; bytes that it may have in use.
-_SECONDS, _PER_MEGABYTE, _MEMORY = 60.0, 2.0, 1 << 30
+#: Seconds of the processor that decoding may take, and how many more for each megabyte; how many times as long it may
+#: take on a processor that others use, or where the system sets no such limit; bytes that it may have in use.
+_SECONDS, _PER_MEGABYTE, _WAIT, _MEMORY = 2.5, 1.0, 10.0, 448 << 20
 
 #: Steps of an argument's name as JAX prints it: v['params']['Dense_0'].kernel[0].
 _STEP = re.compile(r"\['([^']*)'\]|\.(\w+)|\[(\d+)\]|^(\w+)")
@@ -107,11 +108,13 @@ def _decoded(source: Source, inputs: Any, batch_size: int | None) -> tuple[dict[
                 return _answer(child, path, chosen, source.size) if chosen else module, arguments
             finally:
                 child.end()
-    except LateError as error:
-        raise ModelError("decoding the module takes too long") from error
     except LargeError as error:
         raise ModelError("decoding the module takes more memory than a file of its size may") from error
+    except LateError as error:
+        raise ModelError("decoding the module takes longer than a file of its size may") from error
     except EndedError as error:
+        if error.late:
+            raise ModelError("decoding the module takes longer than a file of its size may") from error
         if "No module named" in error.words:
             raise ModelError("jaxlib is needed to read StableHLO: pip install 'flopwise[jax]'") from error
         raise ModelError("truncated or damaged StableHLO (MLIR's decoder ended on it)") from error
@@ -121,8 +124,8 @@ def _decoded(source: Source, inputs: Any, batch_size: int | None) -> tuple[dict[
 
 def _answer(child: Child, path: str, shapes: Mapping[str, list[int]] | None, size: int) -> dict[str, Any]:
     seconds = _SECONDS + _PER_MEGABYTE * size / 1e6
-    child.send({"path": path, "shapes": shapes}, seconds)
-    answer: dict[str, Any] = child.receive(seconds, _MEMORY + 16 * size)
+    child.send({"path": path, "shapes": shapes, "seconds": seconds}, _WAIT * seconds)
+    answer: dict[str, Any] = child.receive(_WAIT * seconds, _MEMORY + 16 * size)
     if "refused" in answer:
         words = answer["refused"]
         if "No module named" in words:
