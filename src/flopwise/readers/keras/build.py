@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -60,6 +61,8 @@ def _of_file(path: str, trust_code: bool) -> Any:
     if os.path.isdir(path):
         raise ModelError(f"{path}: is a directory")
     config = config_of(path)
+    if "keras" not in sys.modules:
+        checked(config, None, path, trust_code)  # nobody waits for its import to be told of a file that is refused
     keras = keras_for(path)
     config = checked(config, keras, path, trust_code)
     legacy = path.lower().endswith((".h5", ".hdf5"))

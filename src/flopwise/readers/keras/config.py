@@ -47,7 +47,7 @@ def checked(config: dict[str, Any], keras: Any, source: str, trust_code: bool) -
 
     Args:
         config: as the file has it.
-        keras: the package.
+        keras: the package; None before it is imported: then what can be refused without it is.
         source: the file, for messages.
         trust_code: whether other names, and code, are the caller's wish.
 
@@ -69,6 +69,8 @@ class _Check:
 
     def __init__(self, keras: Any, source: str, trust_code: bool) -> None:
         self.keras, self.source, self.trust_code = keras, source, trust_code
+        if keras is None:
+            return
         kinds = (
             keras.Operation,
             keras.initializers.Initializer,
@@ -147,6 +149,8 @@ class _Check:
     def is_class(self, name: str, value: dict[str, Any]) -> bool:
         """True for a class of Keras' that makes layers, or what layers are made of, and for the caller's own."""
         registered = value.get("registered_name")
+        if self.keras is None:
+            return _package(value) in ("", "keras")
         if any(isinstance(one, str) and self.registered(one) for one in (registered, name)):
             return True
         kind = self.find(value.get("module"), name)
@@ -156,13 +160,13 @@ class _Check:
         """True for an activation or operation of Keras', and for the caller's own."""
         if not isinstance(name, str):
             return False
+        own = _package(value) in ("", "builtins", "keras")
+        if self.keras is None:
+            return own
         if self.registered(name):
             return True
         parts = (getattr(self.keras, part, None) for part in ("activations", "initializers", "regularizers", "ops"))
-        module = value.get("module")
-        return (module in (None, "builtins") or str(module).partition(".")[0] == "keras") and any(
-            callable(vars(part).get(name)) for part in parts if part is not None
-        )
+        return own and any(callable(vars(part).get(name)) for part in parts if part is not None)
 
     def registered(self, name: str) -> bool:
         """True for a name that the caller's own program has registered."""
@@ -191,6 +195,11 @@ def _numbers(value: object) -> list[int]:
     """The sizes that an attribute holds, at least 1."""
     values = value if isinstance(value, (list, tuple)) else [value]
     return [int(min(max(abs(one), 1), 1e18)) for one in values if isinstance(one, (int, float)) and one == one]
+
+
+def _package(value: dict[str, Any]) -> str:
+    """The package that an object is of; "" where nobody says."""
+    return str(value.get("module") or "").partition(".")[0]
 
 
 def _layer(value: dict[str, Any]) -> str:
