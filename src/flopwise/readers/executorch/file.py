@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from flopwise.readers.source.flatbuffer import FlatBuffer, Table
 from flopwise.readers.source.source import Source
 from flopwise.readers.subgraphs.tensors import Extent
-from flopwise.readers.tflite.file.flatbuffer import FlatBuffer, Table
 
 #: What stands at the second four bytes of a program, and of the header behind it.
 IDENTIFIER, _HEADER = b"ET12", b"eh00"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from flopwise.readers.source.flatbuffer import FlatBuffer, Table
 from flopwise.readers.source.source import Source
 from flopwise.readers.subgraphs.tensors import Extent, Level, Operator, Quantization, Sparsity, Tensor
-from flopwise.readers.tflite.file.flatbuffer import FlatBuffer, Table
 from flopwise.readers.tflite.file.schema import BUILTIN, CUSTOM, DTYPES, OPTIONS
 
 #: What stands at the second four bytes of a model.

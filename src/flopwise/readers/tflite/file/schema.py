@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flopwise.readers.tflite.file.flatbuffer import Scalar
+from flopwise.readers.source.flatbuffer import Scalar
 
 #: The builtin operators; the code of each is its place.
 BUILTIN: tuple[str, ...] = tuple(
