@@ -148,6 +148,13 @@ def test_an_encoder_and_its_decoder_are_counted_both(
     assert f"note: the configuration names no architectures; counted as {head}" in capsys.readouterr().out
 
 
+def test_a_type_of_transformers_has_its_own_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["llm", "transformers:gpt2", "--prompt", "16", "--generate", "1"]) == 0
+    assert "transformers:gpt2 · GPT2LMHeadModel · float32" in capsys.readouterr().out
+    assert main(["llm", "transformers:gpt"]) == 2
+    assert "does not know the model type 'gpt'; near: " in capsys.readouterr().err
+
+
 def test_a_file_that_is_no_language_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["llm", "examples/tiny_resnet.onnx"]) == 2
     assert "is not a language model: give a config.json" in capsys.readouterr().err

@@ -51,14 +51,14 @@ def language_module(model: object, dtype: str | None, trust_code: bool) -> nn.Mo
     Raises:
         InputError: it is not a language model.
     """
-    from flopwise.readers.torch.language.config import is_language_model, require
+    from flopwise.readers.torch.language.config import GGUF, LIBRARY, is_language_model, require
 
     if isinstance(model, (str, os.PathLike)):
-        if not is_language_model(model) and not os.fsdecode(model).lower().endswith((".gguf", ".json")):
+        name = os.fsdecode(model)
+        if not is_language_model(name) and not name.startswith(LIBRARY) and not name.lower().endswith((GGUF, ".json")):
             from flopwise.readers.source.location import is_callable
             from flopwise.readers.source.source import missing
 
-            name = os.fsdecode(model)
             if not os.path.exists(name) and not is_callable(name):
                 raise InputError(f"{name}: {missing(name)}")
             raise InputError(

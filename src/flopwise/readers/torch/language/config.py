@@ -35,6 +35,10 @@ _PLACE = re.compile(r"[./~\\]|[a-z-]+:")
 
 #: What names a model on a hub, and the name of one: no path.
 HUB = "hf:"
+
+#: What names a type of model of transformers.
+LIBRARY = "transformers:"
+
 _REPOSITORY = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 
 #: The file of a model's folder that says what the model is.
@@ -101,7 +105,8 @@ def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
     """The configuration as transformers understands it.
 
     Args:
-        model: path of a ``config.json`` or of a folder that holds one, ``hf:org/name``, or a GGUF file.
+        model: path of a ``config.json`` or of a folder that holds one, ``hf:org/name``, ``transformers:type``, whose
+            own configuration it is, or a GGUF file.
         trust_code: whether code that belongs to the model may run, where transformers does not know its type.
 
     Raises:
@@ -109,9 +114,8 @@ def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
     """
     name = os.fsdecode(model)
     transformers = _transformers(name)
-    if name.startswith(HUB):
-        repository = name[len(HUB) :]
-        return _of_content(transformers, _from_hub(transformers, name), name, repository, trust_code)
+    if name.startswith((HUB, LIBRARY)):
+        return _of_content(transformers, stated_settings(name), name, name.partition(":")[2], trust_code)
     if name.lower().endswith(GGUF):
         return _from_gguf(transformers, name)
     path = Path(name) / FILE if os.path.isdir(name) else Path(name)
@@ -125,6 +129,8 @@ def stated_settings(model: str | os.PathLike[str]) -> Mapping[str, object]:
         return {}
     if name.startswith(HUB):
         return _from_hub(_transformers(name), name)
+    if name.startswith(LIBRARY):
+        return {"model_type": name[len(LIBRARY) :]}
     return read_object(Path(name) / FILE if os.path.isdir(name) else Path(name))
 
 
