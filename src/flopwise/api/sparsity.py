@@ -111,7 +111,9 @@ def _profile(model: object, inputs: object, options: dict[str, Any], progress: C
     if isinstance(model, Profile):
         return given_profile(model, {"inputs": inputs, **options})
     format = format_of(model)
-    if is_callable(model) and format.module is not None:  # with the elements of its weights
-        own = TorchOptions(arguments=options.pop("arguments", None))
-        model = format.module(model, own, progress, in_memory=True)
-    return profile(model, inputs, progress=progress, **options)
+    if not is_callable(model) or format.module is None:
+        return profile(model, inputs, progress=progress, **options)
+    own = TorchOptions(arguments=options.pop("arguments", None))
+    module = format.module(model, own, progress, in_memory=True)  # with the elements of its weights
+    result = profile(module, inputs, progress=progress, **options)
+    return replace(result, graph=replace(result.graph, source=str(model)))

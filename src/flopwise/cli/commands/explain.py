@@ -48,7 +48,7 @@ class _OperatorOrModel(Model):
 @options.convention(
     "conventions",
     multiple=True,
-    help="With MODEL: two or more conventions to compare; default: flops and macs. With OPERATOR: those to show.",
+    help="With MODEL: conventions to compare; default: flops and macs. With OPERATOR: those to show. Repeatable.",
 )
 @counts(
     "--all",
@@ -64,8 +64,8 @@ class _OperatorOrModel(Model):
 def command(what: str, conventions: tuple[str, ...], every: bool, by: str, output: Output, **settings: object) -> int:
     """The formula of an OPERATOR and what each convention makes of it.
 
-    With a MODEL: why two conventions differ on it, cause by cause, and by how much. Counts of different units are
-    converted first.
+    With a MODEL: why two conventions differ on it, cause by cause, and by how much. Where one counts FLOPs and the
+    other MACs, the factor of two is a cause of its own, and the first.
     """
     from flopwise.readers.formats import is_model
 
