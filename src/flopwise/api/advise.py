@@ -91,10 +91,13 @@ def advise(
         if trace is None
         else _run(model, inputs, trace, device, progress, {**keywords, "dims": dims, "batch_size": batch_size})
     )
+    runs = {"level": optimization, "measuring": measure or None, "written model": output}
     if train:
-        _check_training(device, optimization, measure, output)
+        _refuse({"device": device, **runs}, "a training step has multiply-adds and bytes alone")
     elif run is not None and device is None and optimization is None:
         device = run.device
+    if keywords.get("element_type") is not None:
+        _refuse(runs, "the engine runs the model in its own element types, and not in that of --dtype (element_type=)")
     chosen = _chosen(rules, keep_network, train)
     place = _place(device, optimization, threads)
     if optimization is not None:
@@ -137,16 +140,11 @@ def _chosen(own: Sequence[Rule], keep_network: bool, train: bool) -> list[Rule]:
     return [r for r in every if not (keep_network and r.exactness == "other") and (r.trained or not train)]
 
 
-def _check_training(device: object, level: str | None, measure: bool, output: object) -> None:
-    """Refuse what is of an inference beside train=True.
-
-    Raises:
-        InputError: a device, a level, a measurement or an output is asked for.
-    """
-    asked = {"device": device, "level": level, "measuring": measure or None, "written model": output}
+def _refuse(asked: Mapping[str, object], why: str) -> None:
+    """Raise InputError where anything is asked for, and say why it does not apply."""
     given = [name for name, value in asked.items() if value is not None]
     if given:
-        raise InputError(f"a training step has multiply-adds and bytes alone: leave the {given[0]} out")
+        raise InputError(f"{why}: leave the {given[0]} out")
 
 
 def _subject(counted: Profile, place: Place | None, level: str | None, unpadded: Profile | None) -> Subject:

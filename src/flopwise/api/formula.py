@@ -32,7 +32,9 @@ from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
+from flopwise.graph.typed import in_type, retyped
 from flopwise.operators.own import Rules, own_rows, using
+from flopwise.readers.format import Format
 from flopwise.readers.formats import format_of
 from flopwise.readers.inputs import InputSpec, input_specs
 from flopwise.readers.options import (
@@ -44,7 +46,6 @@ from flopwise.readers.options import (
     Options,
     TfliteOptions,
     TorchOptions,
-    is_given,
     options_of,
 )
 from flopwise.readers.source.location import is_callable, shown
@@ -99,26 +100,16 @@ def formula(
     if not format.formulas:
         why = f", {format.no_formulas}" if format.no_formulas else ""
         raise InputError(f"{model}: formulas are not made for {format.models}{why}")
-    if is_given(keywords.get("element_type")) or (options is not None and options.element_type):
-        raise InputError("formulas have the element types of the model; leave element_type out")
     request = _Request(model, inputs, dims, batch_size, train, progress)
     with using(own_rows(rules)):
-        if format.options is CaffeOptions:
-            with _naming(model):
-                result = derive(_net(request, options_of(CaffeOptions, options, keywords)), counting, progress)
-        elif format.options is JaxOptions:
-            with _naming(model):
-                result = derive(_function(request, options_of(JaxOptions, options, keywords)), counting, progress)
-        elif format.options is TfliteOptions:
-            with _naming(model):
-                own_options = options_of(TfliteOptions, options, keywords)
-                result = derive(_subgraphs(request, own_options, format.name), counting, progress)
-        elif format.module is not None:
+        if format.module is not None:
             from flopwise.readers.torch.model import module_of
 
             own = options_of(TorchOptions, options, keywords)
+            if train:
+                own.refuse_type()
             module, name = module_of(model, own, progress)
-            subject = _module(replace(request, model=module), own)
+            subject = _in_type(_module(replace(request, model=module), own, name), own)
             try:
                 result = derive(subject, counting, progress)
             except FlopwiseError as error:
@@ -127,11 +118,44 @@ def formula(
                 called = name.rpartition(":")[2] if is_callable(name) else result.graph.name
                 result = replace(result, graph=replace(result.graph, name=called, source=name))
         else:
-            kind = format.options if issubclass(format.options, OnnxOptions) else OnnxOptions
-            exported = options_of(kind, options, keywords)
             with _naming(model):
-                result = derive(_file(request, exported), counting, progress)
+                result = derive(_subject(request, format, options, keywords), counting, progress)
     return printable(result)
+
+
+def _subject(request: _Request, format: Format, options: Options | None, keywords: Keywords) -> Subject:
+    """A file or a function with open sizes, in the element type that it counts as."""
+    own: Options
+    if format.options is CaffeOptions:
+        subject = _net(request, own := options_of(CaffeOptions, options, keywords))
+    elif format.options is JaxOptions:
+        subject = _function(request, own := options_of(JaxOptions, options, keywords))
+    elif format.options is TfliteOptions:
+        subject = _subgraphs(request, own := options_of(TfliteOptions, options, keywords), format.name)
+    else:
+        kind = format.options if issubclass(format.options, OnnxOptions) else OnnxOptions
+        subject = _file(request, own := options_of(kind, options, keywords))
+    return _in_type(subject, own)
+
+
+def _in_type(subject: Subject, options: Options) -> Subject:
+    """The subject with its floating-point tensors in the element type of the options; itself where they name none."""
+    if (kind := options.element_type) is None:
+        return subject
+
+    def follow(own: Request) -> Followed:
+        followed = subject.follow(own)
+        followed.base, followed.graph = in_type(followed.base, kind), in_type(followed.graph, kind)
+        return followed
+
+    way = subject.way
+    return replace(
+        subject,
+        shapes=[(name, retyped(dtype, kind), dims) for name, dtype, dims in subject.shapes],
+        read=lambda point: in_type(subject.read(point), kind),
+        follow=follow,
+        way=None if way is None else lambda point: _in_type(way(point), options),
+    )
 
 
 @dataclass(frozen=True)
@@ -296,14 +320,14 @@ def _function(request: _Request, options: JaxOptions) -> Subject:
     return Subject(opened.symbols, graph_at, follow, opened.hints, opened.shapes, runs=True)
 
 
-def _module(request: _Request, options: TorchOptions) -> Subject:
-    """A PyTorch module, which runs once for each point."""
+def _module(request: _Request, options: TorchOptions, name: str) -> Subject:
+    """A PyTorch module, which runs once for each point, and where it comes from."""
     from flopwise.readers.torch.inputs.arguments import open_specs, parameters_of
 
     if options.past is not None or options.new is not None:
         return _steps(request, options)
     module = request.model
-    specs = open_specs(module, request.inputs)
+    specs = open_specs(module, request.inputs, name)
     declared = [_Declared(s.name, s.dtype, s.shape) for s in specs]
     opened = request.opened(declared, [InputSpec(s.name, s.shape, s.dtype) for s in specs])
     if not opened.symbols:

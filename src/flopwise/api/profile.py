@@ -79,11 +79,7 @@ def profile(
         raise InputError("the training step of a JAX function is a function: give jax.value_and_grad of its loss")
     if train and format_of(model).options is TorchOptions:
         own = options_of(TorchOptions, options, keywords)
-        if own.element_type is not None:
-            raise InputError(
-                f"the types of a PyTorch module decide what its training keeps: give a module of {own.element_type} "
-                "(model.to(dtype)) in place of --dtype (element_type=)"
-            )
+        own.refuse_type()
         options, keywords = replace(own, mode=own.mode or "train", grad=True), {}
     with using(own_rows(rules)):
         graph = read(model, inputs, dims=dims, batch_size=batch_size, options=options, progress=progress, **keywords)

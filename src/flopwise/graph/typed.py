@@ -22,14 +22,13 @@ def in_type(graph: Graph, dtype: str) -> Graph:
     name = canonical(dtype)
     if not is_float(name) or BITS[name] < WIDE:
         raise InputError(f"a model cannot count as of the type {dtype!r}; give float16, bfloat16, float32 or float64")
-    typed: dict[int, tuple[Tensor, Tensor]] = {}  # the first keeps its identity from being another's
+    casts: dict[int, tuple[Tensor, Tensor]] = {}  # the first keeps its identity from being another's
 
     def cast(tensor: Tensor) -> Tensor:
-        if id(tensor) not in typed:
-            wide = tensor.dtype is not None and is_float(tensor.dtype) and BITS[tensor.dtype] >= WIDE
+        if id(tensor) not in casts:
             items = None if tensor.items is None else every(tensor.items)
-            typed[id(tensor)] = tensor, replace(tensor, dtype=name if wide else tensor.dtype, items=items)
-        return typed[id(tensor)][1]
+            casts[id(tensor)] = tensor, replace(tensor, dtype=retyped(tensor.dtype, name), items=items)
+        return casts[id(tensor)][1]
 
     def every(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
         return tuple([cast(tensor) for tensor in tensors])
@@ -48,3 +47,9 @@ def in_type(graph: Graph, dtype: str) -> Graph:
         program=program._replace(modules=tuple(modules), calls=tuple(calls)),
         warnings=(*graph.warnings, f"as if all floating-point tensors were of the type {name}"),
     )
+
+
+def retyped(dtype: str | None, name: str) -> str | None:
+    """The element type of a tensor as of the type of that name: narrow and whole ones stay as they are."""
+    wide = dtype is not None and is_float(dtype) and BITS[dtype] >= WIDE
+    return canonical(name) if wide else dtype

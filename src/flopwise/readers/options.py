@@ -83,6 +83,14 @@ class TorchOptions(Options):
     #: Whether code that belongs to a model may run.
     trust_code: bool = False
 
+    def refuse_type(self) -> None:
+        """Raise InputError where a training step is to count as of another element type."""
+        if self.element_type is not None:
+            raise InputError(
+                f"the types of a PyTorch module decide what its training keeps: give a module of {self.element_type} "
+                "(model.to(dtype)) in place of --dtype (element_type=)"
+            )
+
 
 @dataclass(frozen=True)
 class TfliteOptions(Options):

@@ -66,6 +66,7 @@ def test_rules_are_listed(run: Run) -> None:
         ((MODEL, "--rules"), "leave MODEL out"),
         ((MODEL, "--threads", "2"), "needs a device"),
         ((MODEL, "--show", "500"), "places (--by place)"),
+        ((MODEL, "--dtype", "fp16", "--level", "all"), "in its own element types"),
         ((MODEL, "--level", "most"), "unknown level 'most'"),
     ],
 )

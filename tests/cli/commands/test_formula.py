@@ -69,6 +69,16 @@ def test_dims_and_symbols(run: Run, past: Path, tmp_path: Path) -> None:
     assert out.splitlines()[2].startswith("MACs = 72*N*(8*ceil(H/4)*ceil(W/4)")
 
 
+def test_another_element_type_halves_the_bytes(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "closed.onnx"
+    path.write_bytes(models.closed())
+    line = ("formula", path, "-i", "image:f32:N,3,H,W", "--at", "N=1 H=8 W=8", "-f", "json")
+    own, half = (json.loads(run(*line, *dtype).out)["values"][0] for dtype in ([], ["--dtype", "FP16"]))
+    assert half["macs"] == own["macs"]
+    assert (2 * half["output_bytes"], 2 * half["weight_bytes"]) == (own["output_bytes"], own["weight_bytes"])
+    assert "image float16 N×3×H×W" in run("formula", *line[1:4], "--dtype", "fp16").out
+
+
 def test_strict(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "mystery.onnx"
     path.write_bytes(models.mystery())

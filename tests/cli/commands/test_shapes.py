@@ -134,6 +134,7 @@ def test_own_rules(run: Run, tmp_path: Path) -> None:
         (["-o", "x.onnx", "--tensors", "/stem/conv/Conv_output"], "did you mean '/stem/conv/Conv_output_0'"),
         (["-o", "none/x.onnx"], "none/x.onnx: there is no such directory"),
         (["-o", "x.onnx", "-i", "image:f32:1x4x64x64"], "the input shapes are impossible"),
+        (["-o", "x.onnx", "--dtype", "fp16"], "the model that is written keeps its types"),
         (["-o", "x.onnx", "--rules", "none.py"], "none.py: no such file"),
     ],
 )

@@ -42,6 +42,12 @@ def test_a_batch_and_an_input_of_ones_own() -> None:
     assert two_layers.sum.params == STATED["transformers:xlm-roberta"][1] - 10 * 7_087_872
 
 
+def test_a_formula_is_of_a_batch_of_the_image_that_the_library_states() -> None:
+    formula = flopwise.formula("torchvision:squeezenet1_1")
+    assert [str(symbol) for symbol in formula.symbols] == ["batch"]
+    assert formula.value("macs", batch=3) == 3 * flopwise.profile("torchvision:squeezenet1_1").sum.macs
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

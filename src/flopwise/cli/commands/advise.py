@@ -43,6 +43,7 @@ MODEL = ".onnx"
 @option("--keep-network", is_flag=True, help="Only changes after which the result is the same.")
 @option("--measure", is_flag=True, help="Run the largest same-result change of each rule, before and after, here.")
 @option("--train", is_flag=True, help="About a training step: both passes, and what is kept for the backward pass.")
+@options.element_type
 @option("--rules", is_flag=True, help="List the rules with their sources, and look at no model.")
 @option("--rule", type=Read(), metavar="FILE.py", multiple=True, help="Your own rule: RULE of a file, which is run.")
 @option("--show", type=click.IntRange(1), help="Show the operators of the change in line N of --by place.")

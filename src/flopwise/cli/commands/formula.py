@@ -50,6 +50,7 @@ from flopwise.errors import InputError
     help="Draw the figures against the symbol of --at that has several values.",
 )
 @options.counting
+@options.element_type
 @options.by(
     *("op", "layer", "module", "block", "formula"),
     help="Grouping; formula puts layers with the same formula together, block modules alike: 24 x (...).",

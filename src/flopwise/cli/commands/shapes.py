@@ -45,6 +45,7 @@ _WRITING = {"tensors": "--tensors", "no_weights": "--no-weights", "annotate": "-
     help="With -o FILE.onnx in another folder: copy the files beside MODEL that hold its weights; refused without it.",
 )
 @options.rules
+@options.element_type
 @writes("sheet", "content", models=(MODEL,))
 def command(model: str, output: Output | None, path: str | None = None, **settings: object) -> int:
     """Shape and element type of every tensor of MODEL.
@@ -67,6 +68,8 @@ def _write(model: str, path: str, settings: dict[str, Any]) -> int:
     import flopwise
 
     models.refuse_directory(model, "a model is written from one model")
+    if settings["element_type"]:
+        raise InputError("--dtype is about the report, and the model that is written keeps its types: leave one out")
     with Progress() as progress:
         written = flopwise.write_shapes(
             model,

@@ -20,6 +20,7 @@ from flopwise.graph import Kind, ProgramTensor, Tensor
 from flopwise.readers.inputs import FORM, InputSpec, Value, input_specs, parse
 from flopwise.readers.source.location import naming
 from flopwise.readers.torch.capture.tensors import DTYPES, shape_of
+from flopwise.readers.torch.catalogues import stated_image
 from flopwise.readers.torch.inputs.configured import configured
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
 from flopwise.readers.torch.inputs.dims import Dims
@@ -139,8 +140,6 @@ def _unasked(model: nn.Module, names: Sequence[str], sizes: Dims, source: str) -
     shapes = configured(model, names, sizes)
     if shapes is not None:
         return shapes
-    from flopwise.readers.torch.catalogues import stated_image
-
     if image := stated_image(source, model):
         return [(sizes.get("batch", 1), *image)]
     if parameters_of(model, needed=True):
@@ -221,10 +220,10 @@ def _first(model: nn.Module) -> tuple[str, tuple[int, ...]]:
     return "", ()
 
 
-def open_specs(model: nn.Module, inputs: object) -> list[InputSpec]:
+def open_specs(model: nn.Module, inputs: object, source: str = "") -> list[InputSpec]:
     """The inputs of a module as the caller describes them, each with its element type; see `_described`."""
     floats = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    specs = _described(model, inputs)
+    specs = _described(model, inputs, source)
     listed = next((s.name for s in specs if s.items is not None), None)
     if listed is not None:
         raise InputError(
@@ -234,13 +233,14 @@ def open_specs(model: nn.Module, inputs: object) -> list[InputSpec]:
     return [replace(spec, dtype=spec.dtype or ("int64" if spec.name in WHOLE else DTYPES[floats])) for spec in specs]
 
 
-def _described(model: nn.Module, inputs: object) -> list[InputSpec]:
+def _described(model: nn.Module, inputs: object, source: str) -> list[InputSpec]:
     """The inputs of a module as the caller describes them; without a description, those of a Hugging Face model with
-    "batch" and "sequence" open.
+    "batch" and "sequence" open, or a batch of the image that its library states.
 
     Args:
         model: the module.
         inputs: texts of the form ``name:dtype:shape``, a mapping from name to shape, or one shape.
+        source: where the model comes from.
 
     Raises:
         InputError: nothing is given where something is needed, or it is none of these.
@@ -250,6 +250,8 @@ def _described(model: nn.Module, inputs: object) -> list[InputSpec]:
         shapes = configured(model, names)
         if shapes is None:
             first = names[0] if names else "x"
+            if image := stated_image(source, model):
+                return [InputSpec(first, ("batch", *image))]
             raise InputError(f"the inputs are needed, with names for open sizes: -i {first}:f32:batchx3x224x224")
         from_config = configured(model, names, Dims({"batch": 1 << 20, "sequence": 1 << 21, "target": 1 << 22})) or {}
         words = {1 << 20: "batch", 1 << 21: "sequence", 1 << 22: "target"}
