@@ -20,7 +20,6 @@ from flopwise.graph import Kind, ProgramTensor, Tensor
 from flopwise.readers.inputs import FORM, InputSpec, Value, input_specs, parse
 from flopwise.readers.source.location import naming
 from flopwise.readers.torch.capture.tensors import DTYPES, shape_of
-from flopwise.readers.torch.catalogues import stated_image
 from flopwise.readers.torch.inputs.configured import configured
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
 from flopwise.readers.torch.inputs.dims import Dims
@@ -140,11 +139,18 @@ def _unasked(model: nn.Module, names: Sequence[str], sizes: Dims, source: str) -
     shapes = configured(model, names, sizes)
     if shapes is not None:
         return shapes
-    if image := stated_image(source, model):
+    if image := _image(source, model):
         return [(sizes.get("batch", 1), *image)]
     if parameters_of(model, needed=True):
         raise InputError(_missing(model))
     return {}
+
+
+def _image(source: str, model: nn.Module) -> tuple[int, ...] | None:
+    """Channels, height and width of the image that the library of a model states for it."""
+    from flopwise.readers.torch.catalogues import stated_image  # which modules do without
+
+    return stated_image(source, model)
 
 
 def _from_texts(texts: Sequence[str], names: Sequence[str], making: Making) -> tuple[Args, Kwargs]:
@@ -250,7 +256,7 @@ def _described(model: nn.Module, inputs: object, source: str) -> list[InputSpec]
         shapes = configured(model, names)
         if shapes is None:
             first = names[0] if names else "x"
-            if image := stated_image(source, model):
+            if image := _image(source, model):
                 return [InputSpec(first, ("batch", *image))]
             raise InputError(f"the inputs are needed, with names for open sizes: -i {first}:f32:batchx3x224x224")
         from_config = configured(model, names, Dims({"batch": 1 << 20, "sequence": 1 << 21, "target": 1 << 22})) or {}
