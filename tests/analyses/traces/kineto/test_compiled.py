@@ -12,6 +12,7 @@ import flopwise
 from flopwise.analyses.traces.kineto import names
 from flopwise.analyses.traces.kineto.fused import Text, is_layout, listed, parts, text_of
 from flopwise.analyses.traces.kineto.gradients import Gradients
+from flopwise.analyses.traces.kineto.model import Model
 from flopwise.analyses.traces.kineto.records import Arguments, Operator
 from flopwise.analyses.traces.kineto.tokens import Token, tokens_of
 
@@ -80,6 +81,18 @@ class Attentive(nn.Module):
         return logits
 
 
+class Projected(nn.Module):
+    """Queries, keys and values by products of their own, and their attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries, self.keys, self.values = (nn.Linear(64, 64, bias=False) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = [one(x).unflatten(-1, (4, 16)).transpose(1, 2) for one in (self.queries, self.keys, self.values)]
+        return nn.functional.scaled_dot_product_attention(*parts)
+
+
 def test_the_products_of_an_attention_that_was_taken_apart_are_its_own() -> None:
     """Scores, softmax and weighted values on the way forward, two gradients of each product on the way back."""
     x = torch.zeros(2, 24, 64, requires_grad=True)
@@ -88,6 +101,22 @@ def test_the_products_of_an_attention_that_was_taken_apart_are_its_own() -> None
     assert "unmatched" not in trace.remainder
     launches = {row.phase: row.launches for row in trace.rows if row.op == "Attention"}
     assert launches == {"forward": 3 * 3, "backward": 3 * 4}
+
+
+def test_the_values_of_an_attention_may_be_computed_between_its_products() -> None:
+    """As on an H100: the scores are there before the values that they weigh."""
+
+    def called(name: str, *shapes: tuple[int, ...]) -> Operator:
+        return Operator(name, "", 0, 1, Arguments(shapes), None, False)
+
+    weights, heads = ((48, 64), (64, 64), (48, 64)), ((8, 24, 16), (8, 16, 24), (8, 24, 24))
+    scores, values = called("aten::bmm", *heads), called("aten::bmm", heads[2], heads[0], heads[0])
+    softmax = called("triton_per_fused__safe_softmax_add_3", (8, 24, 24))
+    linear = [called("aten::mm", *weights) for _ in range(3)]
+    profile = flopwise.profile(Projected(), (2, 24, 64))
+    places = Model(profile, {}).places([*linear[:2], scores, softmax, linear[2], values], trains=False)
+    assert [profile.rows[places[o].layers[0]].name for o in linear] == ["queries", "keys", "values"]
+    assert {profile.rows[row].node.op for o in (scores, softmax, values) for row in places[o].layers} == {"Attention"}
 
 
 class Grouped(nn.Module):
@@ -236,7 +265,8 @@ def test_names_of_kernels_tell_their_rows() -> None:
     assert told("triton_poi_fused_erf_mul_1", "triton_poi_fused__softmax_div_2") == [[0, 1], [2]]
     assert told("triton_per_fused_0", "graph_0_cpp_fused__softmax_div_0") == [[0, 1], [2]]
     assert told("triton_poi_fused__softmax_erf_0") == [[0, 1, 2]]
-    assert told("triton_poi_fused_addmm_cos_0") == [[0, 1, 2, 3]]
+    assert told("triton_tem_fused_addmm_cos_0") == told("graph_0_cpp_fused_addmm_cos_0") == [[0, 1, 2, 3]]
+    assert told("triton_poi_fused_addmm_cos_0") == [[]]  # adds the bias to what a library multiplied
     assert told("triton_poi_fused_cos_0") == [[]]
     assert told("void vllm::paged_attention<c10::Half, 8>(gelu*)") == [[0, 1, 2]]
     assert is_layout(_text("triton_poi_fused_convolution_0"))

@@ -204,3 +204,47 @@ def test_a_served_language_model_whose_kernels_have_names_alone(tmp_path: Path) 
     assert sum(any(layer.endswith(".matmul") for layer in s.layers) for s in trace.segments) == 24
     assert (trace.rows_ns + trace.segments_ns) / trace.busy_ns > 0.9
     assert trace.remainder["CUDA graphs"] < 0.1 * trace.busy_ns
+
+
+def test_a_vision_transformer_whose_kernels_have_names_alone() -> None:
+    """Three steps of torchvision's ViT-B/16, compiled into one graph on an H100; the first runs behind the profiler."""
+    from tests.torch_vision import torchvision
+
+    model = torchvision.models.vit_b_16(weights=None).eval()
+    trace = flopwise.trace(model, Path(__file__).with_name("graphs.json.gz"), "16x3x224x224", step="all")
+    products = [row for row in trace.rows if row.op in ("Conv", "Gemm", "MatMul", "Attention")]
+    assert Counter(row.op for row in products if row.launches == 3) == {"Conv": 1, "Gemm": 49, "Attention": 12}
+    assert all((row.time_ns or 0) > (row.floor_ns or 0) > 0 for row in products)
+    assert (trace.rows_ns + trace.segments_ns) / trace.busy_ns > 0.98
+    assert any("174 kernels launched before the recording began" in note for note in trace.notes)
+
+
+class Pair(torch.nn.Module):  # type: ignore[misc,name-defined] # torch may be absent
+    """Two products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = torch.nn.Linear(8, 16), torch.nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.other(self.one(x).relu())
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_products_are_on_rows_where_there_are_as_many(more: int, tmp_path: Path) -> None:
+    """One product more than the model has, and each kernel may be any of them; the parts of one are added up."""
+    ran = ["sm90_gemm_a", "cublasLt::splitKreduce_kernel", "triton_poi_fused_addmm_relu_0", "sm90_gemm_b"]
+    ran += ["sm90_gemm_c"] * more
+    events = []
+    for number in (0, 1):
+        events.append(_call("cudaGraphLaunch", 1000 * number, number))
+        events += [_kernel(name, 1000 * number + 10 + 20 * n, 5 + n, number) for n, name in enumerate(ran)]
+    trace = flopwise.trace(Pair(), _write(tmp_path / "t.json", events), (2, 8), step=0)
+    times = {row.name: row.time_ns for row in trace.rows}
+    if more:
+        assert times == {"one": 0, "relu": 7_000, "other": 0}
+        assert trace.matched.product_time_share == 0.0
+        assert trace.remainder["CUDA graphs"] == (5 + 6 + 8 + 9) * 1000
+    else:
+        assert times == {"one": 11_000, "relu": 7_000, "other": 8_000}
+        assert set(trace.remainder) == {"gaps"}

@@ -223,6 +223,31 @@ def test_kernels_of_calls_outside_operators_have_their_time(tmp_path: Path) -> N
     assert "1 kernel of CUDA graphs matched by name only" in trace.notes[1]
 
 
+def test_kernels_that_were_launched_before_the_recording_are_of_no_step(tmp_path: Path) -> None:
+    """The step before the first one is still running on the device: the first step begins where it ends."""
+    launches = [_event("cuda_runtime", "cudaLaunchKernel", 12 + 20 * n, 13 + 20 * n, correlation=7 + n) for n in (0, 1)]
+    trace = _recorded(
+        tmp_path / "t.json",
+        _event("user_annotation", "ProfilerStep#1", 10, 30),
+        _event("user_annotation", "ProfilerStep#2", 30, 50),
+        *[_event("cpu_op", "aten::relu", start, start + 9, **{"Input Dims": [[8]]}) for start in (11, 31)],
+        *launches,
+        *[_event("kernel", "k", 9 + 20 * n, 29 + 20 * n, 9, correlation=n + 5) for n in range(4)],
+    )
+    assert (trace.rows_ns, trace.busy_ns, trace.remainder) == (40_000, 40_000, {})
+    assert "50.0 % of kernel time is outside the reported steps: 2 kernels launched before the recording began" in (
+        trace.notes
+    )
+
+
+def test_floors_under_autocast_are_those_of_the_type_that_is_computed(tmp_path: Path) -> None:
+    model, x = recording.Net().eval(), torch.randn(2, 3, 32, 32)
+    cast = torch.autocast("cpu", torch.bfloat16)(model.forward)
+    path = recording.record(tmp_path / "t.json", recording.inference(cast, x))
+    trace = flopwise.trace(model, path, x, device="h100")
+    assert any("the floor assumes bfloat16" in note for note in trace.notes)
+
+
 def test_what_runs_on_into_a_step_has_its_time(tmp_path: Path) -> None:
     trace = _recorded(
         tmp_path / "t.json",

@@ -15,7 +15,11 @@ from flopwise.analyses.traces.kineto import names
 from flopwise.analyses.traces.kineto.records import Operator
 from flopwise.analyses.traces.kineto.tokens import Token
 
-_KERNEL = re.compile(r"(?:graph_\d+_)?(?:cpp|triton_[a-z]+)_fused_(.+)_\d+$")
+_KERNEL = re.compile(r"(?:graph_\d+_)?(cpp|triton_[a-z]+)_fused_(.+)_\d+$")
+
+#: Kinds of fused kernels that may compute a product themselves: what a GPU runs point by point or as a reduction has
+#: the products' names for what follows them, such as adding a bias.
+_MULTIPLYING = ("cpp", "triton_tem")
 
 #: What begins the names of kernels of processors in a trace.
 _GRAPH = re.compile(r"^graph_\d+_")
@@ -39,6 +43,9 @@ _DECOMPOSED: dict[str, tuple[str, ...]] = {
     "scaled_dot_product_attention": ("scaled_dot_product", "safe_softmax"),
     "silu": ("sigmoid",),
 }
+
+#: What a product that a compiler took apart computes between its parts.
+_BETWEEN_PRODUCTS: dict[str, tuple[str, ...]] = {"scaled_dot_product_attention": ("safe_softmax",)}
 
 _ATTENTION, _ROTARY, _EXPERTS = ("attention", "attn", "fmha"), ("rotary", "rope"), ("moe", "experts")
 
@@ -81,6 +88,8 @@ class Text(NamedTuple):
     words: str
     #: Whether a compiler put the kernel together of operators that the words list.
     listed: bool = True
+    #: Whether it may compute the products that the words list.
+    multiplies: bool = True
 
 
 def text_of(operator: Operator, nodes: Mapping[str, str]) -> Text | None:
@@ -92,7 +101,9 @@ def text_of(operator: Operator, nodes: Mapping[str, str]) -> Text | None:
     """
     told = listed(operator.name), nodes.get(_GRAPH.sub("", operator.name))
     if told != (None, None):
-        return Text(_between("_".join(filter(None, told)).split("_")))
+        kernel = _KERNEL.match(operator.name)
+        multiplies = kernel is None or kernel[1] in _MULTIPLYING
+        return Text(_between("_".join(filter(None, told)).split("_")), multiplies=multiplies)
     if not is_written(operator):
         return None
     return Text(_between(word.lower() for word in _WORD.findall(names.bare(operator.name))), listed=False)
@@ -121,7 +132,7 @@ def listed(name: str) -> str | None:
     ('_softmax_mul', 'add_mean', None)
     """
     found = _KERNEL.match(name)
-    return found[1].replace("_unsafe_view", "") if found else None
+    return found[2].replace("_unsafe_view", "") if found else None
 
 
 def is_layout(text: Text) -> bool:
@@ -134,6 +145,8 @@ def tells_of(text: Text, row: Token) -> bool:
     told = (row.name, *_DECOMPOSED.get(row.name, ()))
     if not text.listed:
         told = _CACHE if row.cache else _WRITTEN.get(row.name, () if row.name in _COMMON else told)
+    if row.product and not text.multiplies:
+        told = _BETWEEN_PRODUCTS.get(row.name, ())
     return bool(row.name) and any(f"_{word.strip('_')}_" in text.words for word in told)
 
 

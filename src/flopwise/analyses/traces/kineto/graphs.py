@@ -86,8 +86,9 @@ def replay_of(launch: Launch, kernels: Sequence[Kernel], captures: Sequence[Capt
     """
     fitting = [number for number, capture in enumerate(captures) if _order(capture.kernels, kernels) is not None]
     if not fitting:
-        units = tuple(_bare(kernel, launch) for kernel in kernels)
-        return Replay(launch.start, units, units, units, captured=False)
+        operators = _bare(kernels, launch)
+        units = tuple(dict.fromkeys(operators))
+        return Replay(launch.start, operators, units, units, captured=False)
     number = min(fitting, key=lambda each: used[each])
     used[number] += 1
     capture = captures[number]
@@ -95,10 +96,9 @@ def replay_of(launch: Launch, kernels: Sequence[Kernel], captures: Sequence[Capt
     copies = {operator: copy.copy(operator) for operator in capture.inside}
     for operator in copies.values():
         operator.unit = None if operator.unit is None else copies.get(operator.unit)
-    operators = [capture.operators[place] for place in order]
     return Replay(
         launch.start,
-        tuple(None if o is None else copies.get(o) for o in operators),
+        tuple(None if (o := capture.operators[place]) is None else copies.get(o) for place in order),
         tuple(o for o in copies.values() if o.unit is o),
         tuple(copies.values()),
         captured=True,
@@ -129,8 +129,14 @@ def _order(calls: Sequence[str], kernels: Sequence[Kernel]) -> list[int] | None:
     return order
 
 
-def _bare(kernel: Kernel, launch: Launch) -> Operator:
-    """A kernel of which only the name is known, as an operator."""
-    operator = Operator(kernel.name, launch.thread, launch.start, launch.start, Arguments(), None, False)
-    operator.unit, operator.context = operator, names.GRAPHS
-    return operator
+def _bare(kernels: Sequence[Kernel], launch: Launch) -> tuple[Operator, ...]:
+    """Kernels of which only the names are known, as operators; the parts of a product are one."""
+    operators: list[Operator] = []
+    for kernel in kernels:
+        if operators and names.adds_parts(kernel.name):
+            operators.append(operators[-1])
+            continue
+        operator = Operator(kernel.name, launch.thread, launch.start, launch.start, Arguments(), None, False)
+        operator.unit, operator.context = operator, names.GRAPHS
+        operators.append(operator)
+    return tuple(operators)

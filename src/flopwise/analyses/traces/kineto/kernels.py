@@ -34,16 +34,22 @@ class Kernels:
     ) -> None:
         self._windows, self._threads, self._captures = windows, threads, captures
         self._steps: defaultdict[int, list[tuple[Kernel, Launch | None]]] = defaultdict(list)
-        #: Kernels that no call of the driver is known for.
-        self.lost = 0
+        #: Kernels that no call of the driver is known for, and those started before the recording began.
+        self.lost = self.early = 0
         #: Kernels of CUDA graphs that no capture tells the operators of.
         self.untold = 0
         #: Time of kernels, and of those that are outside of all steps.
         self.ns = self.outside_ns = 0
+        #: The end of these: the first step begins behind it.
+        self._early_end = 0
+        first = min(records.launches, default=0)  # the driver numbers its calls
         for kernel in records.kernels:
             launch = records.launches.get(kernel.correlation) if kernel.correlation is not None else None
-            self.lost += launch is None
-            step = step_at(windows, kernel.start if launch is None else launch.start)
+            early = launch is None and kernel.correlation is not None and kernel.correlation < first
+            self.lost += launch is None and not early
+            self.early += early
+            step = None if early else step_at(windows, kernel.start if launch is None else launch.start)
+            self._early_end = max(self._early_end, kernel.end if early else 0)
             self.ns += kernel.end - kernel.start
             if step is None:
                 self.outside_ns += kernel.end - kernel.start
@@ -98,11 +104,9 @@ class Kernels:
         """
         self._resolve(number)
         window, own = self._windows[number], self._steps[number]
-        before = (
-            max((kernel.end for kernel, *_ in self._steps[number - 1]), default=window.start)
-            if number
-            else window.start
-        )
+        before = self._early_end
+        if number:
+            before = max((kernel.end for kernel, *_ in self._steps[number - 1]), default=window.start)
         first = min((kernel.start for kernel, *_ in own), default=window.end)
         start = min(max(window.start, before), first)
         end = max([window.end, *(kernel.end for kernel, *_ in own)])

@@ -31,6 +31,10 @@ class Listed:
         """The places of the operators of a forward pass."""
         return {operator: self._place(operator, trains) for operator in operators}
 
+    def has_products_of(self, kernels: Sequence[Operator], called: Sequence[Operator]) -> bool:
+        """True: each kernel is a layer of its own."""
+        return True
+
     def gradients(self, operators: Sequence[Operator]) -> dict[Operator, Place]:
         """The places of the operators of a compiled backward pass."""
         places = {operator: self._place(operator, trains=True) for operator in operators}

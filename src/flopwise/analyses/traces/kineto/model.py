@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from flopwise.analyses.traces.kineto import fused, names
 from flopwise.analyses.traces.kineto.counts import ENCODERS, work_of
 from flopwise.analyses.traces.kineto.gradients import Gradients
 from flopwise.analyses.traces.kineto.records import LABEL, Operator
-from flopwise.analyses.traces.kineto.tokens import Token, align, siblings, token, tokens_of
+from flopwise.analyses.traces.kineto.tokens import Token, align, pairs_by_name, siblings, token, tokens_of
 from flopwise.analyses.traces.land import Place
 from flopwise.analyses.traces.trace import FORWARD, layers_of
 from flopwise.profiles.profile import Profile
@@ -51,6 +52,9 @@ class Model:
         #: For each row the rows whose results it takes.
         self._makers = [[made[t.name] for t in row.node.known_inputs if t.name in made] for row in profile.rows]
         self._siblings = siblings(profile)
+        self._weighted = {
+            place for place, row in enumerate(profile.rows) if any(t.kind == "weight" for t in row.node.known_inputs)
+        }
         together = {rows[0]: rows for rows in self._siblings}
         #: What an operator may be: a row, or before the first of several siblings all of them at once.
         self._entries: list[tuple[int, ...]] = []
@@ -79,16 +83,41 @@ class Model:
         """
         places: dict[Operator, Place] = {}
         left: list[int] = []
+        before: list[Operator] = []
+        compiled = any((text := fused.text_of(o, self._nodes)) and text.listed for o in operators)
         for gap, rows, operator, own in self._stretches(operators, views):
             if operator is not None and gap and _counts_batches(gap[-1], self.tokens[own[0]]):
                 places[gap.pop()] = Place(own, FORWARD)
             landed = self._gap(gap, rows, left, trains and operator is None)
+            before += [o for o, place in landed.items() if not place.layers]
+            if compiled:
+                landed = {**landed, **dict(self._decomposed(before, rows))}
             places.update(landed)
             left += set(rows) - {place for each in landed.values() for place in each.layers}
             if operator is not None:
                 places[operator] = Place(own, FORWARD)
         self._join(places)
         return places
+
+    def has_products_of(self, kernels: Sequence[Operator], called: Sequence[Operator]) -> bool:
+        """True if kernels that tell no more than their names are as many products as the rows that they pair with.
+
+        Rows that multiply one operand may be computed at once, and those without weights in an attention's own kernel.
+        One product more, such as those of an attention that was taken apart, and each of them might be another row's.
+
+        Args:
+            kernels: of CUDA graphs.
+            called: operators of a program beside them.
+        """
+        seen = Counter(name for kernel in kernels if (name := names.product_of(kernel.name)))
+        for name, number in seen.items():
+            alike = {row for row, each in enumerate(self.tokens) if pairs_by_name(name, each)}
+            number += sum(any(pairs_by_name(o.base, self.tokens[row]) for row in alike) for o in called)
+            least = most = len(alike & self._weighted)
+            least -= sum(len(rows) - 1 for rows in self._siblings if alike.issuperset(rows))
+            if not any(least + more <= number <= most + more for more in {0, len(alike - self._weighted)}):
+                return False
+        return True
 
     def _stretches(self, operators: Sequence[Operator], views: bool) -> Iterator[_Stretch]:
         """The pairs of operators and rows, each with what lies before it; last, what lies behind all of them."""
@@ -141,7 +170,6 @@ class Model:
             places.update(self._labelled(encoders, rows))
         elif any(text.listed for text in texts.values()) or (texts and not self._multiply_alike(operators, rows)):
             places.update(self._compiled(texts, rows, left))
-            places.update(self._decomposed(operators, rows))
         elif self._multiply_alike(operators, rows):
             places.update(self._segments(encoders or operators, rows, len(encoders)))
         return places
@@ -194,12 +222,28 @@ class Model:
         computed = [row for row in late if names.computes(f"aten::{self.tokens[row].name}")]
         return late if all(fused.tells_of(text, self.tokens[row]) for row in computed) else set()
 
-    def _decomposed(self, operators: Sequence[Operator], rows: tuple[int, ...]) -> Iterator[tuple[Operator, Place]]:
-        """The places of the products that a compiler made of rows, such as the two of an attention with dropout."""
-        products = [o for o in operators if work_of(o.name, o.arguments).macs]
+    def _decomposed(self, before: list[Operator], rows: tuple[int, ...]) -> Iterator[tuple[Operator, Place]]:
+        """The places of the products that a compiler made of rows, such as the two of an attention, and of its softmax.
+
+        Args:
+            before: operators without a row up to here; those that are placed are taken out of it. The first of the
+                products may be before that of another row, such as the values of an attention.
+            rows: those behind the last pair.
+        """
         own = tuple(row for row in rows if self.layers[row].macs)
-        if self._multiply_alike(products, own):
-            yield from ((product, Place(own, FORWARD)) for product in products)
+        left = sum(self.layers[row].macs or 0 for row in own)
+        parts: list[Operator] = []
+        for o in reversed(before if own else ()):
+            macs = work_of(o.name, o.arguments).macs or 0
+            text = fused.text_of(o, self._nodes)
+            if macs or (text and text.listed and any(fused.tells_of(text, self.tokens[row]) for row in own)):
+                parts.append(o)
+            left -= macs
+            if left <= 0:
+                break
+        if parts and not left:
+            before[:] = [o for o in before if o not in set(parts)]
+            yield from ((part, Place(own, FORWARD)) for part in parts)
 
     def _under(self, module: str, rows: tuple[int, ...]) -> tuple[int, ...]:
         """The rows in a module and in those below it."""

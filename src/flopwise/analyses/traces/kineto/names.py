@@ -34,9 +34,13 @@ _OWN = frozenset(("aten", "prim", "prims", "profiler", "inductor", "flopwise"))
 
 #: Names of kernels of matrix products -> the product.
 _PRODUCTS = (
+    (re.compile(r"implicit_?gemm|fprop|conv\dd|winograd", re.IGNORECASE), "convolution"),
     (re.compile(r"matmul_ogs|fused_moe|moe_?gemm|grouped_?gemm", re.IGNORECASE), "_grouped_mm"),
     (re.compile(r"^Cijk_|gemm|nvjet|_mm_kernel|scaled_mm|cutlass.*tensorop", re.IGNORECASE), "linear"),
 )
+
+#: Kernels that add up the parts of the product before them.
+_PARTS = re.compile(r"split_?k_?(kernel|reduce)", re.IGNORECASE)
 
 #: A node of the backward pass as files of 2021 name it, without the engine's own event around it.
 _GRADIENT = re.compile(r"(^|: )\w+Backward\d*$|^torch::autograd::|^autograd::")
@@ -98,6 +102,15 @@ def product_of(name: str) -> str:
     ['linear', 'linear', '_grouped_mm', '']
     """
     return next((product for pattern, product in _PRODUCTS if pattern.search(name)), "")
+
+
+def adds_parts(kernel: str) -> bool:
+    """True for a kernel that adds up the parts of a product that another one computed just before.
+
+    >>> adds_parts("void cublasLt::splitKreduce_kernel<32, 16>(...)"), adds_parts("sm90_xmma_gemm_bf16_execute_kernel")
+    (True, False)
+    """
+    return bool(_PARTS.search(kernel))
 
 
 def bare(kernel: str) -> str:

@@ -24,7 +24,12 @@ def places_of(
     passes = _passes_of(window, threads)
     places, forward = passes.places, passes.forward
     graphs = [(replay, _passes_of_graph(replay)) for replay in replays]
+    bare = [o for replay, own in graphs if not replay.captured for o in own.forward]
+    told = model.has_products_of(bare, forward)
     for replay, own in graphs:
+        if not (replay.captured or told):
+            places.update((o, Place(name=names.GRAPHS)) for o in own.forward if names.product_of(o.name))
+            own.forward[:] = [o for o in own.forward if o not in places]
         turn = sum(o.start <= replay.start for o in forward)
         forward[turn:turn] = own.forward
         places.update((o, Place(name=o.context or _remainder_after(o))) for o in own.after)

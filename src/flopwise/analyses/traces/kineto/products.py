@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from flopwise.analyses.traces.kineto import names
 from flopwise.analyses.traces.kineto.counts import DTYPES
 from flopwise.analyses.traces.kineto.listed import Listed
 from flopwise.analyses.traces.kineto.model import Model, token_of
@@ -25,23 +26,33 @@ class Products:
         self._times: Counter[bool] = Counter()
         self._numbers: Counter[bool] = Counter()
         self._dtypes: Counter[str] = Counter()
+        #: Time of products of CUDA graphs that may be any row's.
+        self._untold = 0
         #: The first of them.
         self.first: list[Operator] = []
 
-    def add(self, times: Mapping[Operator, int], places: Mapping[Operator, Place]) -> None:
+    def add(
+        self, times: Mapping[Operator, int], places: Mapping[Operator, Place], called: Iterable[Operator] = ()
+    ) -> None:
         """Add those of a step.
 
         Args:
             times: of its operators, in nanoseconds.
             places: of its operators.
+            called: the operators of its threads. The last one that another calls has the type of what is computed,
+                which under autocast is not that of what the other is given.
         """
+        last = {o.unit: o for o in called if o.unit is not None and o.arguments.types}
         for operator, time in times.items():
             place = places.get(operator)
+            if place is not None and place.name == names.GRAPHS and names.product_of(operator.name):
+                self._untold += time
             if place is None or not self._has(operator, place):
                 continue
             self._times[bool(place.layers)] += time
             self._numbers[bool(place.layers)] += 1
-            self._dtypes[next((DTYPES[kind] for kind in operator.arguments.types if kind in DTYPES), "")] += time
+            types = last.get(operator, operator).arguments.types
+            self._dtypes[next((DTYPES[kind] for kind in types if kind in DTYPES), "")] += time
             if len(self.first) < FIRST:
                 self.first.append(operator)
 
@@ -54,12 +65,16 @@ class Products:
     @property
     def share(self) -> float | None:
         """The share of their time that is on rows; None where there is none."""
-        return self._times[True] / self._times.total() if self._times.total() else None
+        total = self._times.total() + self._untold
+        return self._times[True] / total if total else None
 
     @property
     def confirm(self) -> bool:
-        """True if they are the model's: at least half of them, and of their time, is on rows."""
-        return self.share is not None and self.share >= 0.5 and self._numbers[True] >= self._numbers[False]
+        """True if they are the model's: at least half of them, and of their time, is on rows, or may be of any row."""
+        told = self._times.total()
+        if not told:
+            return self._untold > 0
+        return 2 * self._times[True] >= told and self._numbers[True] >= self._numbers[False]
 
     @property
     def dtype(self) -> str:

@@ -92,7 +92,8 @@ def _placed(
             times, step = {o: o.end - o.start for o in places}, _step(window, threads, places, hidden)
         if profile is None:
             step.runs = Counter(place for place in places.values() if place.layers)
-        products.add(times, places)
+        called = (o for thread in threads.values() for o in thread.between(window.start, window.end))
+        products.add(times, places, called)
         landings.add(step)
         for thread in threads.values():
             thread.forget()
@@ -158,7 +159,9 @@ def _notes(note: str, stride: int, records: Records, kernels: Kernels, captured:
     if stride > 1:
         yield f"too many steps to keep: one in {stride} is reported"
     if 100 * kernels.outside_ns > kernels.ns:
-        yield f"{100 * kernels.outside_ns / kernels.ns:.1f} % of kernel time is outside the reported steps"
+        yield f"{100 * kernels.outside_ns / kernels.ns:.1f} % of kernel time is outside the reported steps" + (
+            f": {counted(kernels.early, 'kernel')} launched before the recording began" if kernels.early else ""
+        )
     if not records.kernels and _hides_kernels(records):
         yield (
             "compiled kernels are not in the trace: set torch._inductor.config.cpp.enable_kernel_profile = True"

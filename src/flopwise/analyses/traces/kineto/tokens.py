@@ -142,6 +142,11 @@ def _gain(seen: Token, row: Token, shapes: bool) -> int:
     return _gain_of_products(seen, row) if seen.product else _gain_of_shapes(seen, row)
 
 
+def pairs_by_name(name: str, row: Token) -> bool:
+    """True for a product that a kernel of a name may compute."""
+    return row.product and (name == row.name or name in _SYNONYMS.get(row.name, ()))
+
+
 def _is_same_operator(seen: Token, row: Token) -> bool:
     """True for one operator; a row that is of no program has only its name in ONNX's vocabulary."""
     if not row.name:
