@@ -171,6 +171,56 @@ def test_devices() -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_annotations_leave_the_division_to_a_compiler(tmp_path: Path) -> None:
+    path = tmp_path / "m.mlir"
+    sharding = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
+    path.write_text(
+        'module attributes {mhlo.num_partitions = 4 : i32} { sdy.mesh @mesh = <["x"=4]>\n'
+        f"func.func @main(%a: tensor<8x8xf32> {sharding}) -> tensor<8x8xf32> {{ %0 = stablehlo.dot_general %a, %a, "
+        "contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> "
+        "return %0 : tensor<8x8xf32> } }"
+    )
+    for per_device in (False, True):
+        profile = flopwise.profile(path, per_device=per_device)
+        assert profile.sum.macs == 512
+        assert "written for 4 devices, among which a compiler divides the work: figures are of all of them" in (
+            profile.notes
+        )
+
+
+QUANTIZED = "tensor<2x8x!quant.uniform<i8:f32, 0.5:3>>"
+PER_AXIS = "tensor<8x4x!quant.uniform<i8:f32:1, {0.5,0.25,0.125,1.0}>>"
+SUM, RESULT = "tensor<2x4x!quant.uniform<i32:f32, 0.25>>", "tensor<2x4x!quant.uniform<i8:f32, 0.7:1>>"
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("binary", [False, True])
+def test_quantised_types(binary: bool, tmp_path: Path) -> None:
+    from jaxlib.mlir.dialects import stablehlo
+
+    text = f"""module {{ func.func @main(%a: tensor<2x8xf32>, %w: {PER_AXIS}) -> tensor<2x4xf32> {{
+        %0 = stablehlo.uniform_quantize %a : (tensor<2x8xf32>) -> {QUANTIZED}
+        %1 = stablehlo.dot_general %0, %w, contracting_dims = [1] x [0] : ({QUANTIZED}, {PER_AXIS}) -> {SUM}
+        %2 = stablehlo.uniform_quantize %1 : ({SUM}) -> {RESULT}
+        %3 = stablehlo.uniform_dequantize %2 : ({RESULT}) -> tensor<2x4xf32>
+        return %3 : tensor<2x4xf32> }} }}"""
+    path = tmp_path / "m.mlir"
+    path.write_bytes(
+        stablehlo.serialize_portable_artifact_str(text, stablehlo.get_current_version()) if binary else text.encode()
+    )
+    profile = flopwise.profile(path)
+    assert [(row.node.op, row.counts) for row in profile.rows] == [
+        ("QuantizeLinear", flopwise.Counts(div=16, cmp=3 * 16, add=16)),
+        ("MatMul", flopwise.Counts(mac=2 * 8 * 4)),
+        ("DequantizeLinear", flopwise.Counts(mul=8)),  # its zero point is 0
+        ("QuantizeLinear", flopwise.Counts(div=8, cmp=3 * 8, add=8)),
+        ("DequantizeLinear", flopwise.Counts(mul=8, add=8)),
+    ]
+    assert [tensor.dtype for tensor in profile.rows[1].node.known_inputs] == ["int8", "int8"]
+    assert "results of quantised operations are rescaled as a compiler likes, which is not counted" in profile.notes
+
+
+@pytest.mark.usefixtures("here")
 def test_weights_lie_where_the_file_has_them(tmp_path: Path) -> None:
     weight = numpy.arange(4096, dtype="float32").reshape(64, 64)
     lowered = jax.jit(lambda x: x @ weight + weight[0, :3].sum()).lower(array(2, 64))

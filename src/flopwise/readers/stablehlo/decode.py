@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 import os
 import re
 from typing import Any
@@ -31,6 +32,10 @@ _HEX = re.compile(r'dense<"0x([0-9A-Fa-f]*)">')
 
 #: Attributes of JAX, of the compiler and of layouts, which decide no count.
 _IGNORED = frozenset({"precision_config", "precision", "backend_config", "mhlo.sharding", "sdy.sharding", "value"})
+
+
+#: Attributes of a module that say how many devices run it.
+_DEVICES = ("mhlo.num_partitions", "mhlo.num_replicas")
 
 
 class RefusedError(Exception):
@@ -94,6 +99,9 @@ def module_of(path: str, shapes: dict[str, list[int]] | None) -> dict[str, Any]:
     chlo.register_dialect(context)
     stablehlo.register_dialect(context)
     code = _bytecode(data)
+    if b"quant" in data:  # nothing but reading a portable module brings the dialect of quantised types
+        empty = stablehlo.serialize_portable_artifact_str("module {}", stablehlo.get_minimum_version())
+        stablehlo.deserialize_portable_artifact(context, empty)
     with context, ir.Location.unknown(context):
         if code is None:
             module = ir.Module.parse(data.decode("utf-8", "replace"), context)
@@ -165,7 +173,10 @@ class _Walk:
             elif name == "sdy.mesh":
                 axes = self.sdy.MeshAttr(op.attributes["mesh"]).axes
                 meshes[_symbol(op)] = {axis.name: axis.size for axis in map(self.sdy.MeshAxisAttr, axes)}
-        return {"name": _symbol(module.operation), "functions": functions, "meshes": meshes}
+        attrs = module.operation.attributes
+        counts = [self.attribute(attrs[name]) for name in _DEVICES if name in attrs]
+        devices = math.prod(count for count in counts if isinstance(count, int))
+        return {"name": _symbol(module.operation), "functions": functions, "meshes": meshes, "devices": devices}
 
     def function(self, op: Any) -> dict[str, Any]:
         region = self.region(op.regions[0], 0) if len(op.regions[0].blocks) else None

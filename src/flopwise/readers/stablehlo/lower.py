@@ -24,6 +24,7 @@ from flopwise.readers.stablehlo.program import (
     Region,
     Scope,
     Stack,
+    Type,
     Var,
     type_of,
 )
@@ -88,9 +89,11 @@ class Site:
             value = value["values"] or [value["splat"]] * math.prod(value["shape"][:1] or [1])
         return value if default is None or isinstance(value, type(default)) else default
 
-    def add(self, primitive: str, inputs: Sequence[Any] | None = None, **params: Any) -> list[Any]:
+    def add(
+        self, primitive: str, inputs: Sequence[Any] | None = None, results: Sequence[Var] | None = None, **params: Any
+    ) -> list[Any]:
         """Add an equation; its results."""
-        results = [Var(type_of(said)) for _, said in self.op.results]
+        results = [Var(type_of(said)) for _, said in self.op.results] if results is None else results
         info = Info(Stack((Scope("/".join(self.path)),) if self.path else ()))
         taken = self.inputs if inputs is None else inputs
         taken = [one for one in taken if not isinstance(one, list)]
@@ -330,6 +333,27 @@ def manual_computation(site: Site) -> list[Any]:
     )
 
 
+def quantize(site: Site) -> list[Any]:
+    """A quantisation; from one quantised type to another by way of real numbers, as the specification has it."""
+    x, result = site.inputs[0], site.op.results[0][1]
+    if not x.aval.dtype.startswith(("float", "bfloat")):
+        real = Var(Type(x.aval.shape, "float32"))
+        site.add("DequantizeLinear", [x, *_scaled(x.aval)], results=[real])
+        x = real
+    return site.add("QuantizeLinear", [x, *_scaled(type_of(result))])
+
+
+def dequantize(site: Site) -> list[Any]:
+    x = site.inputs[0]
+    return site.add("DequantizeLinear", [x, *_scaled(x.aval)])
+
+
+def _scaled(kind: Type) -> list[Literal]:
+    """Scale and zero point of a quantised type; no zero point where it is 0. They stand in the type."""
+    scale = Literal(1.0, Type((), "float32"))
+    return [scale, Literal(0, Type((), kind.dtype))] if kind.shifted else [scale]
+
+
 def fft(site: Site) -> list[Any]:
     kind = _WORD.search(str(site.attr("fft_type", "")))
     return site.add("fft", fft_lengths=site.attr("fft_length", [1]), fft_type=kind[1] if kind else "FFT")
@@ -377,6 +401,8 @@ _RULES: Mapping[str, Rule] = {
     "stablehlo.scatter": scatter,
     "stablehlo.sort": sort,
     "stablehlo.fft": fft,
+    "stablehlo.uniform_quantize": quantize,
+    "stablehlo.uniform_dequantize": dequantize,
     "stablehlo.triangular_solve": lambda site: site.add(
         "triangular_solve", unit_diagonal=site.attr("unit_diagonal", False)
     ),

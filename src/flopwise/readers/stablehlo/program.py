@@ -17,7 +17,9 @@ from flopwise.graph.dtypes import BITS
 _DTYPES = {"i1": "bool", "f8E4M3": "float8e4m3fn", "complex<f32>": "complex64", "complex<f64>": "complex128"}
 
 _TYPE = re.compile(r"(?:(ui|si|i)|(bf|f))(\d+)(\w*)$")
-_QUANTIZED = re.compile(r"!quant\.uniform<(\w+)")
+
+#: A quantised type: what is stored, and whether the first of its scales has a zero point.
+_QUANTIZED = re.compile(r"!quant\.uniform<(\w+)(?:<[^>]*>)?(?::[^,]*)?(?:, *\{?[-+.\w]+(:-?[1-9]\d*)?)?")
 
 #: Steps of a location that stand for transformations around a module, and for what JAX runs.
 _WRAPPED = re.compile(r"^(?:jvp|transpose|vmap|checkpoint|remat|rematted_computation|custom_jvp|custom_vjp)\((.*)\)$")
@@ -33,6 +35,8 @@ class Type(NamedTuple):
     shape: tuple[int, ...]
     dtype: str
     is_tensor: bool = True
+    #: True for a quantised type with a zero point other than 0.
+    shifted: bool = False
 
 
 class Constant(NamedTuple):
@@ -137,7 +141,8 @@ def type_of(said: Any) -> Type:
     if any(size < 0 for size in sizes):
         shape = "x".join("?" if size < 0 else str(size) for size in sizes)
         raise ModelError(f"a tensor of shape {shape} stays open at these sizes of the inputs")
-    return Type(tuple(sizes), dtype(name))
+    quantized = _QUANTIZED.match(name)
+    return Type(tuple(sizes), dtype(name), shifted=bool(quantized and quantized[2]))
 
 
 def dtype(name: str) -> str:

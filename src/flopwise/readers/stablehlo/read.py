@@ -215,12 +215,16 @@ def _text(shape: list[int]) -> str:
     return "x".join("?" if size == -1 else str(size) for size in shape)
 
 
+#: Operators that the translation names itself.
+_OPERATORS = frozenset({"Einsum", "QuantizeLinear", "DequantizeLinear"})
+
+
 class _Walk(Walk):
     """As there, with operations that no primitive of JAX's is."""
 
     def _node(self, eqn: Any, taken: Any, place: Place, lowered: Lowered | None = None) -> Any:
         name = eqn.primitive.name
-        if lowered is None and ("::" in name or name == "Einsum"):
+        if lowered is None and ("::" in name or name in _OPERATORS):
             lowered = Lowered(name, tuple(taken), eqn.params)
         node = super()._node(eqn, taken, place, lowered)
         for tensor in node.known_outputs:
@@ -263,7 +267,7 @@ class Reading:
             outputs=tuple(results),
             nodes=tuple(walk.nodes),
             weights=self.weights,
-            warnings=(*walk.notes(), *self.notes(arguments)),
+            warnings=(*walk.notes(), *self.notes(arguments, translation.quantized, bool(walk.meshes))),
         )
 
     def arguments(self, program: Closed) -> list[Tensor]:
@@ -274,8 +278,20 @@ class Reading:
             tensors.append(tensor_of(name, var.aval, kind))
         return tensors
 
-    def notes(self, arguments: list[Tensor]) -> list[str]:
+    def notes(self, arguments: list[Tensor], quantized: bool, per_device: bool) -> list[str]:
+        """Notes on what the module leaves open.
+
+        Args:
+            arguments: what the program takes.
+            quantized: whether operations rescale their results.
+            per_device: whether it says itself what one device computes.
+        """
         notes = []
+        if quantized:
+            notes.append("results of quantised operations are rescaled as a compiler likes, which is not counted")
+        if self.module.get("devices", 1) > 1 and not per_device:
+            among = f"written for {self.module['devices']} devices, among which a compiler divides the work"
+            notes.append(f"{among}: figures are of all of them")
         if self.elided:
             notes.append(f"the text leaves out the elements of {self.elided} of its constants")
         if not self.weights and not any(tensor.kind == "weight" for tensor in arguments):

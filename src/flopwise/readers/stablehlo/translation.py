@@ -21,7 +21,7 @@ class Translation:
         self.meshes: dict[str, dict[str, int]] = module["meshes"]
         self.left = _MOST + sum(_size(function["region"]) for function in self.functions.values())
         self.calls: list[str] = []
-        self.backward = False
+        self.backward = self.quantized = False
 
     def main(self) -> Closed:
         """The program of the function ``main``, or of the only one.
@@ -55,6 +55,8 @@ class Translation:
             self.backward |= backward
             path = steps if not above or steps[: len(above)] == list(above) else [*above, *steps]
             made = translate(self, op, region, path)
+            rescaled = any(str(said[1]).startswith("!quant") for _, said in op.results)
+            self.quantized |= rescaled and op.name != "stablehlo.uniform_quantize"
             for (number, _), value in zip(op.results, made, strict=True):
                 region.values[number] = value
         return []
