@@ -1,13 +1,17 @@
-"""The networks as TensorFlow Lite, by litert-torch 0.10.0; ``python -m tests.readers.converted`` converts them anew.
+"""The networks as TensorFlow Lite, by litert-torch 0.10.0; ``python -m tests.readers.converted`` converts them anew,
+``python -m tests.readers.converted NAME FILE`` writes one at its full size.
 
 The converter takes half a minute a network and needs 300 MB of packages, so its files are kept, with zeros for weights.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
+
+from tests.readers.network_sizes import FULL, SMALL, Sizes
 
 ARCHIVE = Path(__file__).parent / "data" / "networks.zip"
 
@@ -41,23 +45,28 @@ def _address(data: bytes) -> int:
     return int(np.frombuffer(data, np.uint8).__array_interface__["data"][0])
 
 
-def write() -> None:
-    """Convert all networks."""
+def convert(name: str, path: Path, sizes: Sizes = SMALL) -> None:
+    """Convert a network."""
     import litert_torch
     import torch
-    from tests.readers.networks import NETWORKS, built
+    from tests.readers.networks import built
 
     torch.backends.mha.set_fastpath_enabled(False)  # nobody sees into a fused layer
+    module, inputs = built(name, sizes)
+    litert_torch.convert(module, inputs).export(str(path))
+
+
+def write() -> None:
+    """Convert all small networks."""
     with (
         zipfile.ZipFile(ARCHIVE, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
         tempfile.TemporaryDirectory() as folder,
     ):
-        for name in NETWORKS:
-            module, inputs = built(name)
+        for name in SMALL:
             path = Path(folder) / f"{name}.tflite"
-            litert_torch.convert(module, inputs).export(str(path))
+            convert(name, path)
             archive.writestr(zipfile.ZipInfo(path.name), _without_elements(path.read_bytes()), zipfile.ZIP_DEFLATED)
 
 
 if __name__ == "__main__":
-    write()
+    convert(sys.argv[1], Path(sys.argv[2]), FULL) if len(sys.argv) == 3 else write()

@@ -1,4 +1,4 @@
-"""Networks of all kinds, small, as PyTorch modules with their inputs: what is written in every format and compared.
+"""Networks of all kinds as PyTorch modules with their inputs: what is written in every format and compared.
 
 Imports torch, torchvision and transformers: ask for torch and transformers with ``pytest.importorskip`` first.
 """
@@ -9,54 +9,52 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from tests.readers.network_sizes import SMALL, Sizes
 from tests.torch_vision import torchvision
 from torch import nn
 
 Built = tuple[nn.Module, tuple[torch.Tensor, ...]]
 
-_IMAGE = 64
 
-
-def _seen(module: nn.Module, size: int = _IMAGE) -> Built:
+def _seen(module: nn.Module, size: int) -> Built:
     return module, (torch.zeros(1, 3, size, size),)
 
 
-def resnet() -> Built:
-    """ResNet of bottlenecks, as ResNet-50, with one block in each stage."""
+def resnet(blocks: tuple[int, ...], width: int, classes: int, size: int) -> Built:
+    """ResNet of bottlenecks, as ResNet-50."""
     models = torchvision.models.resnet
-    return _seen(models.ResNet(models.Bottleneck, [1, 1, 1, 1], width_per_group=16, num_classes=10))
+    return _seen(models.ResNet(models.Bottleneck, list(blocks), width_per_group=width, num_classes=classes), size)
 
 
-def mobilenet_v2() -> Built:
-    """MobileNetV2 of a quarter of the width."""
-    return _seen(torchvision.models.mobilenet_v2(width_mult=0.25, num_classes=10))
+def mobilenet_v2(width: float, classes: int, size: int) -> Built:
+    """MobileNetV2."""
+    return _seen(torchvision.models.mobilenet_v2(width_mult=width, num_classes=classes), size)
 
 
-def mobilenet_v3() -> Built:
+def mobilenet_v3(width: float, classes: int, size: int) -> Built:
     """MobileNetV3 with its squeezing, hard activations and depthwise convolutions."""
-    return _seen(torchvision.models.mobilenet_v3_small(width_mult=0.5, num_classes=10))
+    return _seen(torchvision.models.mobilenet_v3_small(width_mult=width, num_classes=classes), size)
 
 
-def efficientnet() -> Built:
-    """The first blocks of EfficientNet-B0."""
-    whole = torchvision.models.efficientnet_b0(num_classes=10)
-    return _seen(nn.Sequential(whole.features[:4]))
+def efficientnet(stages: int, classes: int, size: int) -> Built:
+    """EfficientNet-B0, or its first stages."""
+    whole = torchvision.models.efficientnet_b0(num_classes=classes)
+    return _seen(whole if stages == 7 else nn.Sequential(whole.features[: 1 + stages]), size)
 
 
-def vit() -> Built:
-    """A vision transformer of two layers."""
-    model = torchvision.models.VisionTransformer(_IMAGE, 16, 2, 4, 64, 128, num_classes=10)
-    return _seen(model)
+def vit(layers: int, heads: int, width: int, inner: int, classes: int, size: int) -> Built:
+    """A vision transformer."""
+    return _seen(torchvision.models.VisionTransformer(size, 16, layers, heads, width, inner, num_classes=classes), size)
 
 
 class _Unet(nn.Module):
     """Down twice and up twice, by transposed convolution and by resizing."""
 
-    def __init__(self) -> None:
+    def __init__(self, n: int) -> None:
         super().__init__()
-        self.first, self.down = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 16, 3, stride=2, padding=1)
-        self.bottom = nn.Conv2d(16, 32, 3, padding=1)
-        self.up, self.last = nn.ConvTranspose2d(32, 16, 2, stride=2), nn.Conv2d(24, 2, 1)
+        self.first, self.down = nn.Conv2d(3, n, 3, padding=1), nn.Conv2d(n, 2 * n, 3, stride=2, padding=1)
+        self.bottom = nn.Conv2d(2 * n, 4 * n, 3, padding=1)
+        self.up, self.last = nn.ConvTranspose2d(4 * n, 2 * n, 2, stride=2), nn.Conv2d(3 * n, 2, 1)
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         first = torch.relu(self.first(image))
@@ -65,19 +63,19 @@ class _Unet(nn.Module):
         return self.last(torch.cat([first, up], 1))
 
 
-def unet() -> Built:
+def unet(width: int, size: int) -> Built:
     """A U-Net."""
-    return _seen(_Unet(), 32)
+    return _seen(_Unet(width), size)
 
 
 class _Ssd(nn.Module):
     """Two maps of features, each with boxes and classes, joined and decoded."""
 
-    def __init__(self) -> None:
+    def __init__(self, n: int) -> None:
         super().__init__()
-        self.stem, self.more = nn.Conv2d(3, 16, 3, stride=4, padding=1), nn.Conv2d(16, 32, 3, stride=2, padding=1)
-        self.boxes = nn.ModuleList([nn.Conv2d(n, 4 * 4, 3, padding=1) for n in (16, 32)])
-        self.classes = nn.ModuleList([nn.Conv2d(n, 4 * 3, 3, padding=1) for n in (16, 32)])
+        self.stem, self.more = nn.Conv2d(3, n, 3, stride=4, padding=1), nn.Conv2d(n, 2 * n, 3, stride=2, padding=1)
+        self.boxes = nn.ModuleList([nn.Conv2d(m, 4 * 4, 3, padding=1) for m in (n, 2 * n)])
+        self.classes = nn.ModuleList([nn.Conv2d(m, 4 * 3, 3, padding=1) for m in (n, 2 * n)])
 
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         first = torch.relu(self.stem(image))
@@ -90,26 +88,26 @@ class _Ssd(nn.Module):
         )
 
 
-def ssd() -> Built:
+def ssd(width: int, size: int) -> Built:
     """A detector with the heads of SSD."""
-    return _seen(_Ssd())
+    return _seen(_Ssd(width), size)
 
 
 class _Lstm(nn.Module):
     """Two bidirectional layers and a classifier for each step."""
 
-    def __init__(self) -> None:
+    def __init__(self, features: int, units: int, classes: int) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(16, 24, 2, bidirectional=True, batch_first=True)
-        self.classifier = nn.Linear(48, 5)
+        self.lstm = nn.LSTM(features, units, 2, bidirectional=True, batch_first=True)
+        self.classifier = nn.Linear(2 * units, classes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.classifier(self.lstm(x)[0])
 
 
-def lstm() -> Built:
+def lstm(features: int, units: int, classes: int, steps: int) -> Built:
     """An LSTM."""
-    return _Lstm(), (torch.zeros(2, 6, 16),)
+    return _Lstm(features, units, classes), (torch.zeros(2, steps, features),)
 
 
 class _First(nn.Module):
@@ -123,26 +121,28 @@ class _First(nn.Module):
         return self.model(input_ids=tokens, attention_mask=mask, **self.options)[0]
 
 
-_TOKENS = (torch.ones(2, 12, dtype=torch.int64), torch.ones(2, 12, dtype=torch.int64))
+def _tokens(length: int) -> tuple[torch.Tensor, ...]:
+    return torch.ones(2, length, dtype=torch.int64), torch.ones(2, length, dtype=torch.int64)
 
 
-def bert() -> Built:
-    """BERT of two layers."""
+def bert(vocabulary: int, width: int, layers: int, heads: int, inner: int, positions: int, length: int) -> Built:
+    """BERT."""
     from transformers import BertConfig, BertModel
 
-    sizes = {"vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = BertConfig(**sizes, intermediate_size=64, attn_implementation="eager")
-    return _First(BertModel(config, add_pooling_layer=False)), _TOKENS
+    sizes = {"vocab_size": vocabulary, "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads}
+    sizes |= {"intermediate_size": inner, "max_position_embeddings": positions}
+    config = BertConfig(**sizes, attn_implementation="eager")
+    return _First(BertModel(config, add_pooling_layer=False)), _tokens(length)
 
 
-def gpt() -> Built:
-    """GPT-2 of two layers with its head."""
+def gpt(vocabulary: int, width: int, layers: int, heads: int, positions: int, length: int) -> Built:
+    """GPT-2 with its head."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    sizes = {"vocab_size": 100, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 32}
+    sizes = {"vocab_size": vocabulary, "n_embd": width, "n_layer": layers, "n_head": heads, "n_positions": positions}
     model = GPT2LMHeadModel(GPT2Config(**sizes, attn_implementation="eager"))
-    model.lm_head.weight = nn.Parameter(torch.zeros(100, 32))  # of its own: exporters store a tied one twice or once
-    return _First(model, use_cache=False), _TOKENS
+    model.lm_head.weight = nn.Parameter(torch.zeros(vocabulary, width))  # exporters store a tied one twice or once
+    return _First(model, use_cache=False), _tokens(length)
 
 
 NETWORKS: dict[str, Callable[[], Built]] = {
@@ -150,10 +150,10 @@ NETWORKS: dict[str, Callable[[], Built]] = {
 }
 
 
-def built(name: str) -> Built:
+def built(name: str, sizes: Sizes = SMALL) -> Built:
     """A network in inference mode; all its weights differ, so that no converter merges equal ones."""
     torch.manual_seed(0)
-    module, inputs = NETWORKS[name]()
+    module, inputs = NETWORKS[name](**sizes[name])
     for parameter in module.parameters():
         nn.init.uniform_(parameter, -0.1, 0.1)
     for norm in module.modules():

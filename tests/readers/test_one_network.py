@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -14,6 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.readers.converted import converted  # noqa: E402
+from tests.readers.network_sizes import SMALL, Difference, Sizes, differences  # noqa: E402
 from tests.readers.networks import NETWORKS, built  # noqa: E402
 from tests.readers.twins import flax_twin, keras_twin  # noqa: E402
 from torch import nn  # noqa: E402
@@ -21,19 +21,11 @@ from torch import nn  # noqa: E402
 import flopwise  # noqa: E402
 
 
-class Difference(NamedTuple):
-    """What a converter, or the twin's framework, does to a network."""
-
-    params: int
-    why: str
-    macs: int = 0
-
-
-def exported(name: str, folder: Path) -> Path:
+def exported(name: str, folder: Path, sizes: Sizes = SMALL) -> Path:
     """The network as ONNX, by the exporter that folds batch norms."""
     path = folder / f"{name}.onnx"
     if not path.exists():
-        module, inputs = built(name)
+        module, inputs = built(name, sizes)
         fast = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)  # nobody sees into a fused layer
         try:
@@ -78,34 +70,10 @@ FORMATS: dict[str, Callable[[str, Path], object]] = {
     "flax": in_flax,
 }
 
-_CUT = "rows of the position table beyond the sequence are cut off"
-_SUMMED = Difference(-2 * 2 * 4 * 24, "the two biases of each gate are stored as their sum")
-_INTO_DENSE = "scale and shift of a layer norm in front of dense layers alone are multiplied into these"
-
-#: (network, format) -> what is different.
-DIFFERENCES: dict[tuple[str, str], Difference] = {
-    ("bert", "openvino"): Difference(-(512 - 12) * 32, _CUT),
-    ("bert", "tflite"): Difference(-(512 - 12) * 32, _CUT),
-    ("gpt", "openvino"): Difference(-(32 - 12) * 32, _CUT),
-    ("gpt", "tflite"): Difference(-(32 - 12) * 32 - 4 * 2 * 32, f"{_CUT}; {_INTO_DENSE}"),
-    ("vit", "tflite"): Difference(-4 * 2 * 64, _INTO_DENSE),
-    ("lstm", "openvino"): _SUMMED,
-    ("lstm", "keras"): _SUMMED,
-    ("lstm", "flax"): _SUMMED,
-    ("lstm", "tflite"): Difference(
-        4 * 2 * 4 * 24,
-        "steps are unrolled, and the first one's product with a state of zeros is stored: (2, 96) for four directions",
-        -4 * 2 * 24 * 4 * 24,
-    ),
-    ("unet", "flax"): Difference(
-        0,
-        "jax.image.resize multiplies by a matrix for each axis: 16 -> 32 rows, then columns",
-        16 * (32 * 16 * 16 + 32 * 32 * 16),
-    ),
-}
+DIFFERENCES = differences(SMALL)
 
 
-def _folded(module: nn.Module) -> int:
+def folded(module: nn.Module) -> int:
     """Parameters less than the module's when its batch norms are folded: their scales."""
     return sum(norm.num_features for norm in module.modules() if isinstance(norm, nn.BatchNorm2d))
 
@@ -123,7 +91,7 @@ def modules() -> dict[str, tuple[int, int, int]]:
         module, inputs = built(name)
         profile = flopwise.profile(module, inputs=inputs)
         params = sum(parameter.numel() for parameter in module.parameters())
-        figures[name] = profile.total("macs"), params, _folded(module)
+        figures[name] = profile.total("macs"), params, folded(module)
     return figures
 
 

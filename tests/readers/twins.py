@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from tests.readers.network_sizes import SMALL, Sizes
+
 Array = Any
 
 
@@ -47,27 +49,39 @@ def _block(kit: Kit, x: Array, out: int, size: int = 1, stride: int = 1, groups:
     return getattr(kit.ops, act)(x) if act else x
 
 
-def resnet(kit: Kit, x: Array) -> Array:
+def resnet(kit: Kit, x: Array, blocks: tuple[int, ...], width: int, classes: int, size: int) -> Array:
     ops = kit.ops
     x = kit.max_pool(_block(kit, x, 64, 7, 2, act="relu"), 3, 2)
-    for stage in range(4):
-        inner, out, stride = 16 << stage, 256 << stage, 2 if stage else 1
-        y = _block(kit, _block(kit, x, inner, act="relu"), inner, 3, stride, act="relu")
-        x = ops.relu(_block(kit, y, out) + _block(kit, x, out, 1, stride))
-    return kit.dense(ops.mean(x, (1, 2)), 10)
+    for stage, number in enumerate(blocks):
+        inner, out = width << stage, 256 << stage
+        for place in range(number):
+            stride = 2 if stage and not place else 1
+            y = _block(kit, _block(kit, x, inner, act="relu"), inner, 3, stride, act="relu")
+            x = ops.relu(_block(kit, y, out) + (x if place else _block(kit, x, out, 1, stride)))
+    return kit.dense(ops.mean(x, (1, 2)), classes)
 
 
-def mobilenet_v2(kit: Kit, x: Array) -> Array:
-    x, channels = _block(kit, x, 8, 3, 2, act="relu6"), 8
-    settings = ((1, 8, 1, 1), (6, 8, 2, 2), (6, 8, 3, 2), (6, 16, 4, 2), (6, 24, 3, 1), (6, 40, 3, 2), (6, 80, 1, 1))
-    for times, out, number, first in settings:
+def mobilenet_v2(kit: Kit, x: Array, width: float, classes: int, size: int) -> Array:
+    channels = _divisible(32 * width)
+    x = _block(kit, x, channels, 3, 2, act="relu6")
+    settings = (
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    )
+    for times, whole, number, first in settings:
+        out = _divisible(whole * width)
         for place in range(number):
             stride, y = (1 if place else first), x
             if times > 1:
                 y = _block(kit, y, times * channels, act="relu6")
             y = _block(kit, _block(kit, y, times * channels, 3, stride, times * channels, "relu6"), out)
             x, channels = (x + y if stride == 1 and channels == out else y), out
-    return kit.dense(kit.ops.mean(_block(kit, x, 1280, act="relu6"), (1, 2)), 10)
+    return kit.dense(kit.ops.mean(_block(kit, x, 1280, act="relu6"), (1, 2)), classes)
 
 
 def _squeezed(kit: Kit, x: Array, width: int, inner: int, acts: tuple[str, str]) -> Array:
@@ -82,40 +96,47 @@ def _divisible(n: float) -> int:
     return near + 8 if near < 0.9 * n else near
 
 
-def mobilenet_v3(kit: Kit, x: Array) -> Array:
-    x, channels = _block(kit, x, 8, 3, 2, act="hard_silu"), 8
+def mobilenet_v3(kit: Kit, x: Array, width: float, classes: int, size: int) -> Array:
+    channels = _divisible(16 * width)
+    x = _block(kit, x, channels, 3, 2, act="hard_silu")
     settings = (
         (3, 16, 16, True, "relu", 2), (3, 72, 24, False, "relu", 2), (3, 88, 24, False, "relu", 1),
         (5, 96, 40, True, "hard_silu", 2), (5, 240, 40, True, "hard_silu", 1), (5, 240, 40, True, "hard_silu", 1),
         (5, 120, 48, True, "hard_silu", 1), (5, 144, 48, True, "hard_silu", 1), (5, 288, 96, True, "hard_silu", 2),
         (5, 576, 96, True, "hard_silu", 1), (5, 576, 96, True, "hard_silu", 1),
     )  # fmt: skip
-    for size, inner, out, squeezes, act, stride in settings:
-        inner, out, y = _divisible(inner / 2), _divisible(out / 2), x
+    for kernel, inner, out, squeezes, act, stride in settings:
+        inner, out, y = _divisible(inner * width), _divisible(out * width), x
         if inner != channels:
             y = _block(kit, y, inner, act=act)
-        y = _block(kit, y, inner, size, stride, inner, act)
+        y = _block(kit, y, inner, kernel, stride, inner, act)
         if squeezes:
             y = _squeezed(kit, y, inner, _divisible(inner // 4), ("relu", "hard_sigmoid"))
         y = _block(kit, y, out)
         x, channels = (x + y if stride == 1 and channels == out else y), out
     x = kit.ops.mean(_block(kit, x, 6 * channels, act="hard_silu"), (1, 2))
-    return kit.dense(kit.ops.hard_silu(kit.dense(x, 512)), 10)
+    return kit.dense(kit.ops.hard_silu(kit.dense(x, _divisible(1024 * width))), classes)
 
 
-def efficientnet(kit: Kit, x: Array) -> Array:
+def efficientnet(kit: Kit, x: Array, stages: int, classes: int, size: int) -> Array:
     x, channels = _block(kit, x, 32, 3, 2, act="silu"), 32
-    for times, size, first, out, number in ((1, 3, 1, 16, 1), (6, 3, 2, 24, 2), (6, 5, 2, 40, 2)):
+    settings = (
+        (1, 3, 1, 16, 1), (6, 3, 2, 24, 2), (6, 5, 2, 40, 2), (6, 3, 2, 80, 3), (6, 5, 1, 112, 3), (6, 5, 2, 192, 4),
+        (6, 3, 1, 320, 1),
+    )  # fmt: skip
+    for times, kernel, first, out, number in settings[:stages]:
         for place in range(number):
             stride, inner, y = (1 if place else first), times * channels, x
             if times > 1:
                 y = _block(kit, y, inner, act="silu")
             y = _squeezed(
-                kit, _block(kit, y, inner, size, stride, inner, "silu"), inner, channels // 4, ("silu", "sigmoid")
+                kit, _block(kit, y, inner, kernel, stride, inner, "silu"), inner, channels // 4, ("silu", "sigmoid")
             )
             y = _block(kit, y, out)
             x, channels = (x + y if stride == 1 and channels == out else y), out
-    return x
+    if stages < len(settings):
+        return x
+    return kit.dense(kit.ops.mean(_block(kit, x, 1280, act="silu"), (1, 2)), classes)
 
 
 def _attention(kit: Kit, x: Array, heads: int, mask: Array = None) -> Array:
@@ -133,66 +154,84 @@ def _mlp(kit: Kit, x: Array, inner: int) -> Array:
     return kit.dense(kit.ops.gelu(kit.dense(x, inner)), x.shape[-1])
 
 
-def vit(kit: Kit, x: Array) -> Array:
-    x = kit.ops.reshape(kit.conv(x, 64, 16, 16), (-1, 16, 64))
-    x = kit.ops.concatenate([kit.weight(x, 1, 1, 64), x], 1)
-    x = x + kit.weight(x, 1, 17, 64)
-    for _ in range(2):
-        x = x + _attention(kit, kit.layer_norm(x), 4)
-        x = x + _mlp(kit, kit.layer_norm(x), 128)
-    return kit.dense(kit.layer_norm(x)[:, 0], 10)
+def vit(kit: Kit, x: Array, layers: int, heads: int, width: int, inner: int, classes: int, size: int) -> Array:
+    patches = (size // 16) ** 2
+    x = kit.ops.reshape(kit.conv(x, width, 16, 16), (-1, patches, width))
+    x = kit.ops.concatenate([kit.weight(x, 1, 1, width), x], 1)
+    x = x + kit.weight(x, 1, patches + 1, width)
+    for _ in range(layers):
+        x = x + _attention(kit, kit.layer_norm(x), heads)
+        x = x + _mlp(kit, kit.layer_norm(x), inner)
+    return kit.dense(kit.layer_norm(x)[:, 0], classes)
 
 
-def unet(kit: Kit, x: Array) -> Array:
+def unet(kit: Kit, x: Array, width: int, size: int) -> Array:
     relu = kit.ops.relu
-    first = relu(kit.conv(x, 8, 3))
-    bottom = relu(kit.conv(kit.max_pool(relu(kit.conv(first, 16, 3, 2)), 2, 2), 32, 3))
-    up = kit.doubled(relu(kit.transposed(bottom, 16, 2)))
+    first = relu(kit.conv(x, width, 3))
+    bottom = relu(kit.conv(kit.max_pool(relu(kit.conv(first, 2 * width, 3, 2)), 2, 2), 4 * width, 3))
+    up = kit.doubled(relu(kit.transposed(bottom, 2 * width, 2)))
     return kit.conv(kit.ops.concatenate([first, up], -1), 2, 1)
 
 
-def ssd(kit: Kit, x: Array) -> Array:
+def ssd(kit: Kit, x: Array, width: int, size: int) -> Array:
     ops = kit.ops
-    first = ops.relu(kit.conv(x, 16, 3, 4))
-    maps = (first, ops.relu(kit.conv(first, 32, 3, 2)))
+    first = ops.relu(kit.conv(x, width, 3, 4))
+    maps = (first, ops.relu(kit.conv(first, 2 * width, 3, 2)))
     boxes = ops.concatenate([ops.reshape(kit.conv(m, 16, 3), (1, -1, 4)) for m in maps], 1)
     classes = ops.concatenate([ops.reshape(kit.conv(m, 12, 3), (1, -1, 3)) for m in maps], 1)
     return ops.concatenate([boxes[..., :2] * 0.1, ops.exp(boxes[..., 2:] * 0.2), ops.softmax(classes)], -1)
 
 
-def lstm(kit: Kit, x: Array) -> Array:
-    return kit.dense(kit.lstm(kit.lstm(x, 24), 24), 5)
+def lstm(kit: Kit, x: Array, features: int, units: int, classes: int, steps: int) -> Array:
+    return kit.dense(kit.lstm(kit.lstm(x, units), units), classes)
 
 
-def bert(kit: Kit, tokens: Array) -> Array:
-    x = kit.embedding(tokens, 100, 32) + kit.embedding(tokens * 0, 2, 32)
-    x = kit.layer_norm(x + kit.weight(x, 512, 32, rows=12))
-    for _ in range(2):
-        x = kit.layer_norm(x + _attention(kit, x, 4, kit.ops.zeros((1, 1, 12, 12))))
-        x = kit.layer_norm(x + _mlp(kit, x, 64))
+def bert(
+    kit: Kit,
+    tokens: Array,
+    vocabulary: int,
+    width: int,
+    layers: int,
+    heads: int,
+    inner: int,
+    positions: int,
+    length: int,
+) -> Array:
+    x = kit.embedding(tokens, vocabulary, width) + kit.embedding(tokens * 0, 2, width)
+    x = kit.layer_norm(x + kit.weight(x, positions, width, rows=length))
+    for _ in range(layers):
+        x = kit.layer_norm(x + _attention(kit, x, heads, kit.ops.zeros((1, 1, length, length))))
+        x = kit.layer_norm(x + _mlp(kit, x, inner))
     return x
 
 
-def gpt(kit: Kit, tokens: Array) -> Array:
-    x = kit.embedding(tokens, 100, 32)
-    x = x + kit.weight(x, 32, 32, rows=12)
-    for _ in range(2):
-        x = x + _attention(kit, kit.layer_norm(x), 4, kit.ops.zeros((1, 1, 12, 12)))
-        x = x + _mlp(kit, kit.layer_norm(x), 128)
-    return kit.dense(kit.layer_norm(x), 100, bias=False)
+def gpt(
+    kit: Kit, tokens: Array, vocabulary: int, width: int, layers: int, heads: int, positions: int, length: int
+) -> Array:
+    x = kit.embedding(tokens, vocabulary, width)
+    x = x + kit.weight(x, positions, width, rows=length)
+    for _ in range(layers):
+        x = x + _attention(kit, kit.layer_norm(x), heads, kit.ops.zeros((1, 1, length, length)))
+        x = x + _mlp(kit, kit.layer_norm(x), 4 * width)
+    return kit.dense(kit.layer_norm(x), vocabulary, bias=False)
 
 
-TWINS: dict[str, Callable[[Kit, Array], Array]] = {
+TWINS: dict[str, Callable[..., Array]] = {
     one.__name__: one for one in (resnet, mobilenet_v2, mobilenet_v3, efficientnet, vit, unet, ssd, lstm, bert, gpt)
 }
 
-#: The input of each: channels last.
-INPUTS: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys(TWINS, (1, 64, 64, 3)), "unet": (1, 32, 32, 3), "lstm": (2, 6, 16), "bert": (2, 12), "gpt": (2, 12),
-}  # fmt: skip
+
+def _input(name: str, sizes: Sizes) -> tuple[tuple[int, ...], str]:
+    """Shape, channels last, and type of a network's input."""
+    own = sizes[name]
+    if name == "lstm":
+        return (2, own["steps"], own["features"]), "float32"
+    if "length" in own:
+        return (2, own["length"]), "int32"
+    return (1, own["size"], own["size"], 3), "float32"
 
 
-def keras_twin(name: str) -> Any:
+def keras_twin(name: str, sizes: Sizes = SMALL) -> Any:
     """A network as a Keras model."""
     import keras
 
@@ -242,13 +281,13 @@ def keras_twin(name: str) -> Any:
         def lstm(self, x: Array, units: int) -> Array:
             return layers.Bidirectional(layers.LSTM(units, return_sequences=True))(x)
 
-    batch, *sizes = INPUTS[name]
-    x = keras.Input(sizes, batch_size=batch, dtype="int32" if name in ("bert", "gpt") else "float32")
+    shape, dtype = _input(name, sizes)
+    x = keras.Input(batch_shape=shape, dtype=dtype)
     with keras.device("meta"):
-        return keras.Model(x, TWINS[name](Keras(), x))
+        return keras.Model(x, TWINS[name](Keras(), x, **sizes[name]))
 
 
-def flax_twin(name: str) -> tuple[Any, Any]:
+def flax_twin(name: str, sizes: Sizes = SMALL) -> tuple[Any, Any]:
     """A network as a module of flax, and its input."""
     import jax
     import jax.numpy as jnp
@@ -298,6 +337,6 @@ def flax_twin(name: str) -> tuple[Any, Any]:
 
         @linen.compact
         def __call__(self, x: Array) -> Array:
-            return TWINS[name](self, x)
+            return TWINS[name](self, x, **sizes[name])
 
-    return Net(), jax.ShapeDtypeStruct(INPUTS[name], "int32" if name in ("bert", "gpt") else "float32")
+    return Net(), jax.ShapeDtypeStruct(*_input(name, sizes))
