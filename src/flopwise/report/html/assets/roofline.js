@@ -10,8 +10,11 @@
   const memory = data.roofs.filter((roof) => roof.unit === "B/s");
 
   function draw(width) {
-    const height = Math.min(520, Math.max(320, width * 0.5));
     const margin = { left: 74, right: 16, top: 16, bottom: 44 };
+    const across = Math.max(1, Math.floor((width - margin.left) / 150)); // operators beside each other, above the chart
+    const above = 17 * Math.ceil(shades.size / across) + 6;
+    margin.top += above;
+    const height = Math.min(520, Math.max(320, width * 0.5)) + above;
     const highest = d3.max(compute, (roof) => roof.value) ?? d3.max(dots, (dot) => dot.y) ?? 1;
     const ridge = memory.length ? highest / d3.min(memory, (roof) => roof.value) : 100;
     const xs = [...dots.map((dot) => dot.x), ridge];
@@ -39,14 +42,14 @@
       inside.append("path").attr("class", `roof ${roof.kind}`).attr("d", d3.line()([[x(start), y(roof.value)], [x(right), y(roof.value)]]));
       inside.append("text").attr("x", x(right) - 6).attr("y", y(roof.value) - 6).attr("text-anchor", "end").text(`${roof.label} ${human(Math.round(roof.value), "FLOP/s")}`);
     }
-    const marks = inside.selectAll("circle").data([...dots].sort((a, b) => taken[b.i] - taken[a.i])).join("circle")
+    const marks = chart.append("g").selectAll("circle").data([...dots].sort((a, b) => taken[b.i] - taken[a.i])).join("circle")
       .attr("class", "dot").attr("cx", (dot) => x(dot.x)).attr("cy", (dot) => y(dot.y)).attr("r", (dot) => radius(taken[dot.i])).attr("fill", (dot) => shade(rows.op[dot.i]))
       .on("pointermove", (event, dot) => tip(event, rows.name[dot.i], rows.op[dot.i], `${time(taken[dot.i])}, ${human(Math.round(dot.y), "FLOP/s")}, ${Number(dot.x.toPrecision(3))} FLOP per byte`, says(dot.i)))
       .on("pointerleave", untip).on("click", (event, dot) => choose(dot.i, "roofline"));
     marks.classed("on", (dot) => dot.i === state.chosen);
     const legend = chart.append("g");
     [...shades].forEach(([op, colour], place) => {
-      const line = legend.append("g").attr("transform", `translate(${margin.left + 14},${margin.top + 14 + 17 * place})`);
+      const line = legend.append("g").attr("transform", `translate(${margin.left + 6 + 150 * (place % across)},${14 + 17 * Math.floor(place / across)})`);
       line.append("circle").attr("r", 5).attr("fill", colour);
       line.append("text").attr("x", 11).attr("y", 4).text(op);
     });
