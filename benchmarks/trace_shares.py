@@ -8,9 +8,9 @@ products' time on them, that of all time on rows and segments, that with a name 
 backward pass on rows, where the rest is the loss, the sum of gradients, or unmatched. Gaps do not count. The bar is
 0.99 with names, and every product on its row; of all time on rows 0.94 (older exporter), 0.97 (QDQ), 0.85 (no names).
 
-With ``--device cuda`` the same on a GPU (not by onnxruntime), "graphs" are steps compiled into CUDA graphs, and the
-last columns say how the time of rows stands to the floors of that GPU: rows with a floor, those below theirs, and the
-time of all in floors. ``--keep FOLDER`` keeps the traces.
+With ``--device cuda`` the same on a GPU (not by onnxruntime), "graphs" are steps compiled into CUDA graphs, with and
+without a trace of their capture, and the last columns say how the time of rows stands to the floors of that GPU: rows
+with a floor, those below theirs, and the time of all in floors. ``--keep FOLDER`` keeps the traces.
 
 "annotate" says how much ``flopwise.annotate`` costs: its calls in a step, each with and without a profiler, of the
 thread's time of that step; the bar is 1 % without.
@@ -174,9 +174,15 @@ def _traces(
             if dtype:
                 run = torch.autocast(device, getattr(torch, dtype))(run.forward)
             step = _training(model, run, x) if trains else inference(run, x)  # type: ignore[arg-type]
+            beside = []
+            if way.startswith("graphs"):  # compiled and run, captured, replayed
+                beside = [record(folder / "capture.json", step, steps=3, marks=False)]
             for _ in range(3):
                 step()
-            yield way, flopwise.trace(model, record(path, step, steps=3), x, step="all")
+            recorded = record(path, step, steps=3)
+            if beside:
+                yield f"{way}, no capture", flopwise.trace(model, recorded, x, step="all")
+            yield way, flopwise.trace(model, recorded, x, step="all", beside=beside)
 
 
 def _decode(path: Path, device: str) -> Trace:
@@ -312,7 +318,7 @@ def _floors(trace: Trace) -> str:
 
 def _kept(path: Path, folder: Path | None, name: str) -> None:
     """Pack the trace of a model into a folder."""
-    if folder and path.exists():
+    if folder:
         folder.mkdir(parents=True, exist_ok=True)
         with path.open("rb") as trace, gzip.open(folder / f"{name}.json.gz".replace(" ", "_"), "wb") as packed:
             shutil.copyfileobj(trace, packed)
@@ -345,7 +351,9 @@ def main() -> None:
                         print(_line(name, way, trace), flush=True)
                 except Exception as error:  # the others are still worth their time
                     print(f"{name:14} {recorded:18} {type(error).__name__}: {error}", flush=True)
-                _kept(Path(folder) / "t.json", options.keep, f"{name}-{recorded}")
+                for file in Path(folder).glob("[ct]*.json"):
+                    _kept(file, options.keep, f"{name}-{recorded}-{file.stem}")
+                    file.unlink()
 
 
 if __name__ == "__main__":
