@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cases import each
 
 import flopwise
 from flopwise._limits import Limits, current, within_limit, within_unpacking
@@ -31,8 +32,8 @@ def test_a_short_array_may_get_longer_than_that() -> None:
             within_unpacking(1, 1001, "a")
 
 
-@pytest.mark.parametrize("name", Limits._fields)
-@pytest.mark.parametrize("value", [0, -1, True, "", "x", float("nan"), float("inf")])
+@each("name", Limits._fields)
+@each("value", [0, -1, True, "", "x", float("nan"), float("inf")])
 def test_a_limit_is_a_number_above_0(name: str, value: float | str) -> None:
     with pytest.raises(InputError, match="number above 0"), flopwise.limits(**{name: value}):
         pass

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.cases import each
 
 torch = pytest.importorskip("torch")
 
@@ -77,9 +78,9 @@ def _without_sizes(found: Counter[str]) -> dict[str, int]:
     return {name: times for name, times in found.items() if name not in ON_SIZES}
 
 
-@pytest.mark.parametrize("depth", [0, 1, 3, 7])
-@pytest.mark.parametrize("shapes", [True, False])
-@pytest.mark.parametrize("activations", [True, False])
+@each("depth", [0, 1, 3, 7])
+@each("shapes", [True, False])
+@each("activations", [True, False])
 def test_tables(depth: int, shapes: bool, activations: bool, analyses: Any) -> None:
     tool, own = (
         room.flop_count_table(flops, depth, acts if activations else None, shapes) for room, flops, acts in analyses

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from tests.cases import each
 from tests.graphs import Sketch, sketch
 
 import flopwise
@@ -300,13 +301,13 @@ def random_graph(rng: random.Random, steps: int = 25) -> Graph:
     return made.graph("x z", " ".join(ends))
 
 
-@pytest.mark.parametrize("seed", range(100))
+@each("seed", range(100))
 def test_any_graph(seed: int) -> None:
     graph = random_graph(random.Random(seed))
     assert peak_activation_bytes(graph) == replayed(graph)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@each("seed", range(100))
 def test_any_graph_in_place(seed: int) -> None:
     graph = random_graph(random.Random(seed))
     found = liveness(graph, inplace=True)

@@ -8,6 +8,7 @@ import json
 import re
 
 import pytest
+from tests.cases import each
 from tests.report.graphs import THREE, conv_net, mystery, nasty, profiled, transformer, unresolved
 from tests.work import calls_at_most
 
@@ -50,10 +51,10 @@ def every_report(profile: Profile, **look: object) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", PROFILES)
-@pytest.mark.parametrize("by", ["layer", "op"])
-@pytest.mark.parametrize("top", [None, 1, 3, 100])
-@pytest.mark.parametrize("sort", [None, "name", "count", "params%", "outputs"])
+@each("name", PROFILES)
+@each("by", ["layer", "op"])
+@each("top", [None, 1, 3, 100])
+@each("sort", [None, "name", "count", "params%", "outputs"])
 def test_columns_add_up_to_the_total(name: str, by: str, top: int | None, sort: str | None) -> None:
     profile = PROFILES[name]
     sheet = listing(profile, Choice(by, columns=NUMBERS, sort=sort, top=top), Look(), "terminal")
@@ -65,8 +66,8 @@ def test_columns_add_up_to_the_total(name: str, by: str, top: int | None, sort: 
             assert sum(p for p in parts if isinstance(p, int)) == (total or 0), head.key
 
 
-@pytest.mark.parametrize("name", PROFILES)
-@pytest.mark.parametrize("key", COLUMNS)
+@each("name", PROFILES)
+@each("key", COLUMNS)
 def test_sorting_keeps_every_row(name: str, key: str) -> None:
     profile = PROFILES[name]
     names = ["name", key]
@@ -111,9 +112,9 @@ def test_json_reads_back_and_every_number_is_an_integer(name: str) -> None:
             assert {type(n) for n in numbers_of(json.loads(text))} <= {int, str, bool, type(None)}
 
 
-@pytest.mark.parametrize("name", PROFILES)
-@pytest.mark.parametrize("human", [False, True])
-@pytest.mark.parametrize("width", [60, 80, 120, 200])
+@each("name", PROFILES)
+@each("human", [False, True])
+@each("width", [60, 80, 120, 200])
 def test_no_line_is_wider_than_the_terminal(name: str, width: int, human: bool) -> None:
     profile = PROFILES[name]
     texts = [render(profile, "table", by, width=width, human=human) for by in GROUPINGS]
@@ -232,8 +233,8 @@ def test_a_name_of_a_megabyte_widens_its_own_line_only() -> None:
     assert len(render(long)) < 1_100_000
 
 
-@pytest.mark.parametrize("format", ["table", "tree", "markdown", "csv", "json", "latex", "html"])
-@pytest.mark.parametrize("by", ["layer", "op", "module", "dtype"])
+@each("format", ["table", "tree", "markdown", "csv", "json", "latex", "html"])
+@each("by", ["layer", "op", "module", "dtype"])
 def test_a_model_without_layers_is_reported(format: str, by: str) -> None:
     same = Tensor("x", (1, 3), "float32")
     profile = profiled(Graph("empty", "hand", "", (same,), (same,), ()))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 import pytest
+from tests.cases import each
 
 from flopwise.analyses.formula.dim import Dim, Ratio, dim, larger, smaller, term
 from flopwise.analyses.formula.guards import Guards, recording
@@ -22,7 +23,7 @@ def h(hint: int = 224) -> Any:
     return dim(hint, H)
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "text"),
     [
         (lambda h: (h + 6 - 7) // 2 + 1, "floor((H + 1)/2)"),
@@ -45,7 +46,7 @@ def h(hint: int = 224) -> Any:
         (lambda h: h << 2, "4*H"),
     ],
 )
-@pytest.mark.parametrize("hint", [224, 101, 7, 1])
+@each("hint", [224, 101, 7, 1])
 def test_arithmetic(make: Callable[[Any], Any], text: str, hint: int) -> None:
     made = make(h(hint))
     assert isinstance(made, Dim)
@@ -87,11 +88,11 @@ def test_what_always_holds_is_no_condition(compare: Callable[[Any], bool]) -> No
     assert not guards.reasons
 
 
-@pytest.mark.parametrize(
+@each(
     "compare",
     [lambda e: e == 0, lambda e: e > 0, lambda e: e >= 1, lambda e: e == 1, lambda e: e < 1, lambda e: e != 0],
 )
-@pytest.mark.parametrize("hints", [(0, 5), (5, 0), (1, 1), (3, 4)])
+@each("hints", [(0, 5), (5, 0), (1, 1), (3, 4)])
 def test_products_that_are_nothing_at_the_hint(compare: Callable[[Any], bool], hints: tuple[int, int]) -> None:
     guards = Guards()
     with recording(guards):
@@ -127,13 +128,14 @@ SCALED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("rounding", [math.floor, math.ceil, round])
-@pytest.mark.parametrize("scale", [0.5, 0.25, 0.3, 0.7, 1.5, 2.0, 1.3, 1 / 3, 0.1])
-@pytest.mark.parametrize("made", SCALED.values(), ids=list(SCALED))
-@pytest.mark.parametrize("bits", [32, 64])
+@each("rounding", [math.floor, math.ceil, round])
+@each("scale", [0.5, 0.25, 0.3, 0.7, 1.5, 2.0, 1.3, 1 / 3, 0.1])
+@each("name", SCALED)
+@each("bits", [32, 64])
 def test_floats_are_rounded_as_they_are_where_the_conditions_hold(
-    made: Callable[[Any, Any], Any], scale: float, rounding: Callable[[Any], int], bits: int
+    name: str, scale: float, rounding: Callable[[Any], int], bits: int
 ) -> None:
+    made = SCALED[name]
     kind: Any = numpy.float32 if bits == 32 else numpy.float64
     factor, inside = kind(scale), 0
     guards = Guards()

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 from tests.analyses.timing.models import chain, model
+from tests.cases import each
 from tests.language_models import PUBLISHED, written
 
 import flopwise
@@ -230,7 +231,7 @@ def test_more_work_never_takes_less(device: Device, batch: int, size: int) -> No
         assert near.seconds <= small.seconds
 
 
-@pytest.mark.parametrize("device", devices(), ids=lambda d: d.id)
+@each("device", devices())
 def test_no_row_has_a_floor_above_its_roofline(device: Device) -> None:
     for row in bound(chain(), device).rows:
         assert row.physical_ns is not None

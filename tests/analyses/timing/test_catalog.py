@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.cases import each
 
 from flopwise.analyses.timing import catalog, machine
 from flopwise.analyses.timing.device import LEVELS, Device, arithmetic, holders
@@ -119,7 +120,7 @@ def test_there_are_enough_devices_and_no_name_stands_for_two() -> None:
     assert len(names) == len({*names})
 
 
-@pytest.mark.parametrize("device", DEVICES.values(), ids=lambda d: d.id)
+@each("device", DEVICES.values())
 def test_sparse_figures_are_no_more_than_twice_the_dense_ones(device: Device) -> None:
     for peak in device.peaks:
         if not peak.dense:
@@ -128,7 +129,7 @@ def test_sparse_figures_are_no_more_than_twice_the_dense_ones(device: Device) ->
             assert dense[0] < peak.value <= 2.02 * dense[0]
 
 
-@pytest.mark.parametrize("device", DEVICES.values(), ids=lambda d: d.id)
+@each("device", DEVICES.values())
 def test_narrower_types_and_nearer_memories_are_no_slower(device: Device) -> None:
     rates = {t: device.flops(t) for t in ("float64", "float32", "float16", "float8e4m3fn")}
     known = [p.value for t, p in rates.items() if p is not None and p.dtype == t]
@@ -188,7 +189,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("device", [d for d in DEVICES.values() if d.kind != "cpu"], ids=lambda d: d.id)
+@each("device", [d for d in DEVICES.values() if d.kind != "cpu"])
 def test_a_link_is_what_goes_one_way(device: Device) -> None:
     for peak in device.peaks:
         if peak.what in ("link", "network"):
@@ -203,7 +204,7 @@ def test_a_link_is_what_goes_one_way(device: Device) -> None:
 HALVED = re.compile(r"rtx-[2345]0\d0|a10g")
 
 
-@pytest.mark.parametrize("device", [d for d in DEVICES.values() if d.vendor == "nvidia"], ids=lambda d: d.id)
+@each("device", [d for d in DEVICES.values() if d.vendor == "nvidia"])
 def test_the_rates_of_tensor_cores_stand_in_their_proportions(device: Device) -> None:
     dense = {p.dtype: p.value for p in device.peaks if p.what == "matrix" and p.dense and p.above_rated_mhz is None}
     if "bfloat16" not in dense:
@@ -274,7 +275,7 @@ def spoken(device: Device) -> tuple[str, ...]:
     return (device.id, device.name, *device.aliases)
 
 
-@pytest.mark.parametrize("device", DEVICES.values(), ids=lambda d: d.id)
+@each("device", DEVICES.values())
 def test_names_are_found_whatever_their_case_and_separators(device: Device) -> None:
     for name in spoken(device):
         for separator in ("", " ", "_", "-", " - "):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.analyses.timing.sessions import kernel, program, random_program
 from tests.analyses.timing.simulated import Simulated
+from tests.cases import each
 
 from flopwise.analyses.timing.engines import Options, load
 from flopwise.analyses.timing.measure import measure, runs_of_round
@@ -23,7 +24,7 @@ def floor(simulated: Simulated, result: dict[str, Any], mode: str = "hot") -> fl
     return sum(best.get((n.key, mode), best[n.key, "hot"]) for n in simulated.executed if not n.alias)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@each("seed", range(200))
 def test_a_floor_is_never_above_the_whole_and_hidden_times_come_out(seed: int) -> None:
     simulated, result = measured(random_program(seed))
     whole = min(result["whole_ns"])

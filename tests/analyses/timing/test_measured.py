@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.analyses.timing.throughputs import RECORDED, Row, at_most, deep, figures, request, shallow
+from tests.cases import each
 
 import flopwise
 from flopwise.analyses.timing.bound import physical_bound
@@ -57,7 +58,7 @@ def test_every_measurement_says_where_it_stands() -> None:
         assert find(row["device"])
 
 
-@pytest.mark.parametrize("row", figures("products"), ids=lambda r: f"{r['device']} {r['stored']} {r['measured']}")
+@each("row", figures("products"))
 def test_products(row: Row, seen: Callable[[Row, float], None]) -> None:
     size = 10_240
     product = single("MatMul", [(size, size)] * 2, (size, size), row["stored"])
@@ -99,7 +100,7 @@ def test_the_most_tokens_of_a_second(tmp_path: Path, row: Row) -> None:
     assert at_most(row, request(tmp_path, row)) == pytest.approx(row["at_most"], rel=1e-4)
 
 
-@pytest.mark.parametrize("row", THROUGHPUTS, ids=lambda r: f"{r['device']} {r['model']} {r['measured']}")
+@each("row", THROUGHPUTS)
 def test_throughputs(row: Row, seen: Callable[[Row, float], None]) -> None:
     seen(row, row["measured"] / row["at_most"])
 

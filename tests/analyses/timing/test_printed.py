@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.cases import each
 
 from flopwise.analyses.timing import catalog
 
@@ -140,7 +141,7 @@ PRINTED = tuple(entries())
 STATED = tuple(stated())
 
 
-@pytest.mark.parametrize("device", sorted({key.device for key, _ in STATED}))
+@each("device", sorted({key.device for key, _ in STATED}))
 def test_a_figure_is_what_its_source_prints(device: str) -> None:
     for key, value in STATED:
         if key.device == device:
@@ -149,7 +150,7 @@ def test_a_figure_is_what_its_source_prints(device: str) -> None:
             assert all(abs(value - figure.value) <= 1.001 * figure.half for figure in figures), (key, value)
 
 
-@pytest.mark.parametrize("device", sorted({key.device for key, _ in PRINTED}))
+@each("device", sorted({key.device for key, _ in PRINTED}))
 def test_a_printed_figure_is_in_the_tables_whichever_source_they_name(device: str) -> None:
     for key, figure in PRINTED:
         if key.device == device:

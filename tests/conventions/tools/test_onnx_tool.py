@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
+from tests.cases import each
 from tests.conventions.nodes import Shapes, node, total
 
 from flopwise.conventions import CONVENTIONS
@@ -229,7 +230,7 @@ def ours(one: Case, outputs: Shapes) -> Node:
     return node(one.op, shapes, outputs, one.attrs)
 
 
-@pytest.mark.parametrize("one", CASES, ids=str)
+@each("one", CASES)
 def test_counts_as_the_tool_does(one: Case) -> None:
     count, outputs = measure(one)
     assert total("onnx-tool", ours(one, outputs)) == count

@@ -13,6 +13,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tests.cases import each
 from tests.readers.caffe.caffemodel import field, varint
 
 import flopwise
@@ -69,8 +70,8 @@ def _random(dtype: str, count: int) -> tuple[bytes, Any]:
     return whole.to_bytes((count * width + 7) // 8, "little"), patterns.view(ML[dtype])
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 5, 101])
-@pytest.mark.parametrize("dtype", [*PLAIN, *NARROW, "bool"])
+@each("count", [0, 1, 2, 3, 5, 101])
+@each("dtype", [*PLAIN, *NARROW, "bool"])
 def test_every_type(dtype: str, count: int) -> None:
     data, expected = _random(dtype, count)
     found = encoding(dtype)

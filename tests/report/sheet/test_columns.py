@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cases import each
 from tests.report.graphs import conv_net, mystery, profiled, transformer, unresolved
 
 from flopwise.errors import InputError
@@ -11,7 +12,7 @@ from flopwise.report.sheet.values import AtLeast
 from flopwise.report.sheet.zeros import KEYS
 
 
-@pytest.mark.parametrize("key", COLUMNS)
+@each("key", COLUMNS)
 def test_every_column_works_on_rows_groups_and_totals(key: str) -> None:
     for profile in (mystery(), profiled(transformer()), profiled(unresolved())):
         items: list[Item] = [*profile.rows, *profile.by("op"), *profile.by("module"), profile.sum]

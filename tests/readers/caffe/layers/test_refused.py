@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
+from tests.cases import each
 from tests.readers.caffe.layers.layer import layer, one
 from tests.readers.caffe.layers.rows import CONV, ROWS, X
 
@@ -105,7 +106,7 @@ REFUSED: list[tuple[str, str, list[Shape], int, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "params", "bottoms", "tops", "text"), REFUSED)
+@each(("kind", "params", "bottoms", "tops", "text"), REFUSED)
 def test_refused(kind: str, params: str, bottoms: list[Shape], tops: int, text: str) -> None:
     with pytest.raises(ModelError) as caught:
         one(kind, params, bottoms, tops)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cases import each
 from tests.readers.caffe.layers.layer import layer, node, one
 from tests.readers.caffe.layers.rows import CONV, ROWS, X
 
@@ -11,7 +12,7 @@ from flopwise.operators.tables import OPERATORS, count
 from flopwise.readers.caffe.layers.table import LAYERS, lower
 
 
-@pytest.mark.parametrize(("kind", "params", "bottoms", "op", "outputs", "blobs"), ROWS)
+@each(("kind", "params", "bottoms", "op", "outputs", "blobs"), ROWS)
 def test_row(kind: str, params: str, bottoms: list[Shape], op: str, outputs: list[Shape], blobs: list[Shape]) -> None:
     lowered = one(kind, params, bottoms, len(outputs))
     assert lowered.op == op

@@ -14,6 +14,7 @@ import onnx
 import pytest
 from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper, numpy_helper
+from tests.cases import each
 from tests.onnx_suite.cases import made
 from tests.readers.models import LIGHT, fields, number
 
@@ -165,7 +166,7 @@ def domain(name: str) -> str:
     return "" if name == "ai.onnx" else name
 
 
-@pytest.mark.parametrize("path", [*STANDARD, *EXAMPLES], ids=lambda path: path.parent.name)
+@each("path", [*STANDARD, *EXAMPLES])
 def test_whole_models(path: Path) -> None:
     skeleton = read_skeleton(BytesSource(path.read_bytes(), "m"))
     assert_same(decoded(skeleton, "m"), onnx.ModelProto.FromString(skeleton.model))
@@ -240,8 +241,8 @@ ELEMENTS = {
 }
 
 
-@pytest.mark.parametrize("raw", [False, True], ids=["numbers", "raw"])
-@pytest.mark.parametrize("name", ELEMENTS)
+@each("raw", [False, True])
+@each("name", ELEMENTS)
 def test_elements_of_every_type(name: str, raw: bool) -> None:
     code = getattr(TensorProto, name.upper())
     tensor = helper.make_tensor("t", code, [3], ELEMENTS[name])
