@@ -12,6 +12,7 @@ ASCII, other characters are escaped, so that no encoding on its way can change a
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import html
 import json
@@ -89,11 +90,13 @@ def page(layout: Layout, title: str, data: Mapping[str, Any]) -> str:
     return text.encode("ascii", "xmlcharrefreplace").decode()
 
 
+@functools.cache
 def asset(name: str) -> str:
     """The text of a file in ``assets``."""
     return files("flopwise.report.html").joinpath(f"assets/{name}").read_text("utf-8")
 
 
+@functools.cache
 def _escaped(text: str, form: str) -> str:
     """The text with other characters as escapes of the form; in the assets they stand in strings and comments only."""
     return re.sub(r"[^\n\x20-\x7e]", lambda match: form.format(ord(match[0])), text)
