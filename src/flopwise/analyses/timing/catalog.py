@@ -59,7 +59,7 @@ def find(name: str) -> Device:
     key = _key(name)
     for table in TABLES:
         for block, header in _blocks(table):
-            if key in map(_key, _names(block)):
+            if key in _keys(block):
                 return _device(block, header)
     raise InputError(_unknown(name, key))
 
@@ -168,6 +168,12 @@ def _blocks(table: str) -> Iterator[tuple[str, str]]:
     """The text of each device, and the table that it is in."""
     for block in _text(table).split(_DEVICE)[1:]:
         yield block, table
+
+
+@functools.cache
+def _keys(block: str) -> frozenset[str]:
+    """The keys of a device's names."""
+    return frozenset(map(_key, _names(block)))
 
 
 def _names(block: str) -> list[str]:
