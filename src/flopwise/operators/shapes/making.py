@@ -157,7 +157,7 @@ def counted(call: Call) -> Types:
         return [(OPEN,)]
     if float in map(type, (start, limit, step)):
         return [(max(math.ceil((limit - start) / step), 0),)]
-    return [(larger(-(-(limit - start) // step) if step > 0 else -(-(start - limit) // -step), 0),)]
+    return [(larger(-(-(limit - start) // step), 0),)]
 
 
 def window(call: Call) -> Types:
