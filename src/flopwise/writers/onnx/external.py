@@ -77,7 +77,7 @@ def copied(files: Mapping[Path, Path]) -> Iterator[None]:
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with open(source, "rb") as read, atomic_file(str(target)) as write:
-                    shutil.copyfileobj(read, write, 1 << 20)
+                    shutil.copyfileobj(read, write)
             except OSError as error:
                 raise InputError(f"{target}: cannot be written ({error.strerror})") from error
             undo.callback(lambda path=target: path.unlink(missing_ok=True))  # type: ignore[misc] # mypy sees no default

@@ -88,7 +88,6 @@ def scraped(url: str) -> str:
                 url,
                 timeout=urllib3.Timeout(connect=limits.silent_seconds, read=limits.silent_seconds),
                 retries=False,
-                redirect=False,
                 preload_content=False,
             )
             while part := response.read1(1 << 16):
