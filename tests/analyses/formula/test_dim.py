@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy
@@ -168,3 +169,9 @@ def test_a_size_beside_a_float_is_compared_exactly() -> None:
     assert not size >= 2.5
     assert size > 1.5
     assert -Ratio.of(size) < -1.5
+
+
+def test_the_negative_of_what_is_rounded_misses_to_the_other_side() -> None:
+    negatives = [-Ratio(Fraction(3, 2), H, 2, side) for side in (0, 1, -1)]
+    assert [ratio.identity for ratio in negatives] == [(-H, 2, 0), (-H, 2, -1), (-H, 2, -1)]
+    assert all(ratio.number == Fraction(-3, 2) for ratio in negatives)

@@ -106,6 +106,23 @@ def test_a_packed_table_is_charged_the_bytes_of_what_is_picked(
     assert found.weights == nbytes
 
 
+def test_of_inputs_what_is_picked_or_sliced_is_charged_and_of_experts_those_that_tokens_choose() -> None:
+    table, ids = Tensor("x", (100, 8), "float32", "input"), Tensor("i", (5,), "int64", "input")
+    picked = Tensor("y", (5, 8), "float32")
+    gather = Node("Gather", "pick", (table, ids), (picked,), {})
+    assert must_move(Graph("m", "onnx", "", (table, ids), (picked,), (gather,))).inputs == 5 * 8 * 4 + 5 * 8
+    whole, part = Tensor("x", (100, 8), "float32", "input"), Tensor("y", (3, 8), "float32")
+    cut = Node("Slice", "cut", (whole,), (part,), {})
+    assert must_move(Graph("m", "onnx", "", (whole,), (part,), (cut,))).inputs == 3 * 8 * 4
+    x, y = Tensor("x", (5, 16), "float32", "input"), Tensor("y", (5, 16), "float32")
+    router = Tensor("router", (5, 64), "float32", "input")
+    experts = [Tensor(f"fc{n}", shape, "float32", "weight") for n, shape in ((1, (64, 32, 16)), (2, (64, 16, 32)))]
+    for chosen in (1, 2, 40):
+        mix = Node("com.microsoft::MoE", "mix", (x, router, experts[0], None, experts[1]), (y,), {"k": chosen})
+        moved = must_move(Graph("m", "onnx", "", (x, router), (y,), (mix,)))
+        assert moved.weights == min(64, 5 * chosen) * 2 * 16 * 32 * 4
+
+
 def test_a_tied_table_that_is_also_multiplied_is_charged_whole() -> None:
     nodes = [
         helper.make_node("Gather", ["table", "ids"], ["e"]),

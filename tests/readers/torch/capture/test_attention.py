@@ -14,6 +14,7 @@ from flopwise.readers.torch.capture.attention import kernel_of  # noqa: E402
     [
         ("cuda", torch.float16, (8, 8), 64, False, "flash"),
         ("cuda", torch.float16, (8, 8), 64, True, "efficient"),
+        ("cuda", torch.float16, (8, 8), 256, False, "flash"),
         ("cuda", torch.float16, (8, 8), 512, False, "efficient"),
         ("cuda", torch.float32, (8, 8), 64, False, "efficient"),
         ("cuda", torch.float32, (8, 2), 64, False, "math"),
@@ -28,3 +29,9 @@ def test_kernels(device: str, dtype: object, heads: tuple[int, int], width: int,
     if heads[0] != heads[1]:
         more["enable_gqa"] = True
     assert kernel_of(device, (query, key, key), more) == kernel
+
+
+def test_the_kernel_of_a_cpu_drops_nothing_out() -> None:
+    query = torch.empty(1, 8, 16, 64, device="meta")
+    assert kernel_of("cpu", (query, query, query), {"dropout_p": 0.1}) == "math"
+    assert kernel_of("cpu", (query, query, query[..., :32]), {}) == "math"

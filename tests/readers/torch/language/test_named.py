@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.analyses.llm.model_cards import CARDS
@@ -15,7 +16,7 @@ from torch import nn
 
 import flopwise
 from flopwise.readers.torch.language.model import language_model
-from flopwise.readers.torch.language.named import named_widths
+from flopwise.readers.torch.language.named import _Sizes, _type_of, named_widths
 
 #: Bytes of files of Meta-Llama-3-8B-Instruct, https://huggingface.co/ddh0/UnquantizedEmbeddingTesting/raw/main/sizes.txt
 TO_THE_BYTE = {
@@ -114,3 +115,12 @@ def test_a_request_with_other_widths(tmp_path: Path) -> None:
         flopwise.llm(model, prompt=8, generate=1, weights="int5")
     half, quarter = (flopwise.llm(model, prompt=8, generate=1, kv_dtype=name) for name in ("fp8", "q4_0"))
     assert (half.cache_bytes, quarter.cache_bytes) == (plain.cache_bytes // 2, plain.cache_bytes * 18 // 64)
+
+
+def test_a_table_that_scores_as_well_has_the_type_of_scores() -> None:
+    sizes = _Sizes(SimpleNamespace(num_hidden_layers=32))
+    names = ("model.embed_tokens.weight", "lm_head.weight", "embed_out.weight", "model.norm.weight")
+    for tied in (False, True):
+        types = [_type_of(name, "q4_k_m", sizes, tied) for name in names]
+        assert types == ["q6_K" if tied else "q4_K", "q6_K", "q6_K", "q4_K"]
+    assert _type_of(names[1], "q8_0", sizes, False) == "q8_0"
