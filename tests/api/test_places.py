@@ -68,7 +68,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 #: Other ways to write the names of the model and of its data.
 NAMES = [
-    *("m.onnx", "./inner/../m.onnx", "inner/link_m.onnx", "inner/HARD_M.ONNX.onnx"),
+    *("m.onnx", "./inner/../m.onnx", "./none/../m.onnx", "inner/link_m.onnx", "inner/HARD_M.ONNX.onnx"),
     *("m.data.onnx", "inner/link_m.data.onnx", "inner/HARD_M.DATA.ONNX.onnx"),
 ]
 

@@ -135,8 +135,16 @@ def advise(
 
 
 def _chosen(own: Sequence[Rule], keep_network: bool, train: bool) -> list[Rule]:
-    """The rules that are asked: of an inference or of a training step, and perhaps of the same result alone."""
+    """The rules that are asked: of an inference or of a training step, and perhaps of the same result alone.
+
+    Raises:
+        InputError: two have one name.
+    """
     every = (*own_rules(), *own)
+    names = [rule.name for rule in every]
+    for rule in own:
+        if names.count(rule.name) > 1:
+            raise InputError(f"there are two rules {rule.name}: give yours a name of its own")
     return [r for r in every if not (keep_network and r.exactness == "other") and (r.trained or not train)]
 
 

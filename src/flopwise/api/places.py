@@ -96,7 +96,7 @@ def check_code(option: str, path: str) -> None:
 
 def _refuse(places: Mapping[object, tuple[str, str]], read: Iterable[object]) -> None:
     """Raise InputError if one of these places is read: identity -> option and path of an output."""
-    if not any(os.path.exists(path) for _, path in places.values()):
+    if not any(os.path.exists(os.path.realpath(path)) for _, path in places.values()):
         return
     for name, path, identity in _inputs(read):
         if identity in places:
@@ -113,9 +113,10 @@ def _identities(path: str) -> Iterator[object]:
 
     The second also finds names that differ in case, where the file system takes them for the same.
     """
-    yield os.path.realpath(path)
-    if os.path.isfile(path):
-        yield _inode(os.stat(path))
+    target = os.path.realpath(path)  # where it is written: of "a/../b" that is b, even if there is no a
+    yield target
+    if os.path.isfile(target):
+        yield _inode(os.stat(target))
 
 
 def _inode(status: os.stat_result) -> object:

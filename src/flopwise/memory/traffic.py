@@ -37,9 +37,17 @@ def shared(node: Node) -> dict[int, int]:
             return {0: 0}
         if node.origin in _TORCH_VIEWS:
             return dict.fromkeys(range(len(node.outputs)), 0)
+        if node.origin == "aten.getitem":
+            return {0: 0} if _is_basic(node.attrs.get("args", {}).get("arg1")) else {}
     view = row(node.op).view
     after = node.outputs[0] if view is not None and node.outputs else None
     return {0: 0} if view and after is not None and _same_bytes(node.input(0), after) and view(node) else {}
+
+
+def _is_basic(index: object) -> bool:
+    """True for a subscript that PyTorch gives a view for; elements that tensors, lists and flags pick are copied."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(p is None or p is Ellipsis or (isinstance(p, int | slice) and not isinstance(p, bool)) for p in parts)
 
 
 def in_place_in_caffe(node: Node) -> bool:

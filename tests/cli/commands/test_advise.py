@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
@@ -74,3 +75,34 @@ def test_refusals(run: Run, arguments: tuple[str, ...], text: str) -> None:
     code, _, err = run("advise", *arguments)
     assert code == 2
     assert text in err
+
+
+OWN = """
+from flopwise.analyses.advice.rule import Change, Rule
+
+def find(subject):
+    for position, node in subject.live("Relu"):
+        {}
+
+RULE = Rule(name="{}", about="", exactness="{}", source="", find=find)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "exactness", "text"),
+    [
+        ("raise KeyError('boom')", "own", "same", "rule.py: the rule own failed with KeyError: 'boom' (rule.py:6)"),
+        ("raise SystemExit(3)", "own", "same", "rule.py: ended itself with SystemExit(3)"),
+        ("yield 3", "own", "same", "the rule own found 3, which is no Change"),
+        ("yield Change((position + 1000,), '')", "own", "same", "the rule own found operator 10"),
+        ("yield Change((position,), '')", "own", "sme", "neither 'same' nor 'other'"),
+        ("yield Change((position,), '')", "layout", "same", "two rules layout: give yours a name of its own"),
+    ],
+)
+def test_a_wrong_rule_of_the_user(run: Run, tmp_path: Path, line: str, name: str, exactness: str, text: str) -> None:
+    path = tmp_path / "rule.py"
+    path.write_text(OWN.format(line, name, exactness))
+    code, _, err = run("advise", MODEL, "--rule", str(path))
+    assert code == 2
+    assert text in err
+    assert err.count("\n") == 1

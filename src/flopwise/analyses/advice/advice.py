@@ -141,7 +141,7 @@ def suggestions_of(
     whole = total(each_figure.values()) if whole is None else whole
     found = []
     for rule in rules:
-        for change in rule.find(subject):
+        for change in rule.changes(subject):
             binding = [roofs[p] for p in change.positions if p in roofs] or ["unknown"]
             gone = total(each_figure.get(p, Figures()) for p in change.positions)
             saved = _saved(subject, change, gone, binding, place)

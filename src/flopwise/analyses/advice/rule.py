@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from flopwise._user_code import is_own, place_of, user_code
+from flopwise.errors import FlopwiseError, RuleError
 from flopwise.graph import Node
 
 if TYPE_CHECKING:
     from flopwise.analyses.advice.subject import Subject
     from flopwise.analyses.timing.roofline import Roof
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 
 #: ``same``: the same result, up to rounding; ``other``: another network, which is to be trained again.
 Exactness: TypeAlias = Literal["same", "other"]
@@ -74,6 +80,51 @@ class Rule:
     code: Callable[[Change], str] | None = None
     #: Whether it holds for a training step, too: weights change, and all positions and statistics count.
     trained: bool = True
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            RuleError: the exactness is another word.
+        """
+        if self.exactness not in ("same", "other"):
+            raise RuleError(f"the rule {self.name} has exactness={self.exactness!r}, neither 'same' nor 'other'")
+
+    def changes(self, subject: Subject) -> list[Change]:
+        """The changes that it finds in a model.
+
+        Raises:
+            RuleError: a rule of the user's fails, or gives something else.
+        """
+        changes = self._run(lambda model: list(self.find(model)), subject)
+        for each in changes:
+            if not isinstance(each, Change):
+                raise RuleError(f"the rule {self.name} found {each!r:.60}, which is no Change")
+            if wrong := [p for p in each.positions if p not in range(len(subject.nodes))]:
+                raise RuleError(f"the rule {self.name} found operator {wrong[0]} of {len(subject.nodes)}")
+        return changes
+
+    def in_pytorch(self, change: Change) -> str:
+        """A change in PyTorch's words; "" where there are none.
+
+        Raises:
+            RuleError: a rule of the user's fails.
+        """
+        return "" if self.code is None else self._run(self.code, change)
+
+    def _run(self, function: Callable[[Argument], Result], argument: Argument) -> Result:
+        """The result of one of its functions, on what may be the user's own code."""
+        code = getattr(self.find, "__code__", None)
+        if code is None or is_own(code.co_filename):
+            return function(argument)
+        file = os.path.basename(code.co_filename)
+        try:
+            with user_code(file, f"its rule {self.name} ran"):
+                return function(argument)
+        except FlopwiseError:
+            raise
+        except Exception as error:  # whatever the user's code raises is the user's to see, on one line
+            why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{place_of(error)}"
+            raise RuleError(f"{file}: the rule {self.name} failed with {why}") from error
 
     @property
     def of_executed(self) -> bool:

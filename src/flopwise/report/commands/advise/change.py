@@ -38,7 +38,7 @@ def change_report(advice: Advice, number: int) -> Report:
     signed = [*(("-", node) for node in chosen.gone), *(("+", node) for node in after)]
     notes = [f"{old} = {new}" for old, new in same.items()]
     rule = chosen.rule
-    code = rule.code(chosen.change) if chosen.change is not None and isinstance(rule, Rule) and rule.code else ""
+    code = rule.in_pytorch(chosen.change) if chosen.change is not None and isinstance(rule, Rule) else ""
     notes += [f"in PyTorch: {code}"] if code else []
 
     def sheet(format: Format, look: Look) -> Sheet:
