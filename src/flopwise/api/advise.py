@@ -98,7 +98,8 @@ def advise(
         device = run.device
     if keywords.get("element_type") is not None:
         _refuse(runs, "the engine runs the model in its own element types, and not in that of --dtype (element_type=)")
-    chosen = _chosen(rules, keep_network, train)
+    trains = run is not None and run.trains
+    chosen = _chosen(rules, keep_network, train or trains)
     place = _place(device, optimization, threads)
     if optimization is not None:
         check_runnable(model)
@@ -128,6 +129,7 @@ def advise(
     if run is not None:
         suggestions = sorted([*suggestions, *suggestions_of_run(run)], key=lambda each: -each.share)
         notes.append(f"of the run: recorded time, at most, as a share of step {run.trace.step}")
+        notes += ["the run trains: rules of an inference alone are left out"] if trains else []
     if output is not None:
         progress("writing")
         notes += _write(model, counted, chosen, os.fspath(output))

@@ -131,3 +131,12 @@ def test_a_model_with_its_trace(tmp_path: Path) -> None:
     idle = flopwise.advise(model, trace=STEPS["idle"][0])
     assert idle.environment["device"].startswith("NVIDIA A100")
     assert {each.kind for each in idle.suggestions} == {"same", "other", "run"}
+
+
+def test_a_run_that_trains_is_not_advised_as_an_inference() -> None:
+    pytest.importorskip("torch")
+    model, trace = (ROOT / "examples" / name for name in ("classifier.py:Classifier", "classifier_trace.json.gz"))
+    inference = flopwise.advise(str(model), (16, 3, 32, 32))
+    training = flopwise.advise(str(model), (16, 3, 32, 32), trace=trace)
+    assert {each.rule.name for each in inference.suggestions} == {"batch-norm", "separable"}
+    assert {each.rule.name for each in training.suggestions} == {"separable"}

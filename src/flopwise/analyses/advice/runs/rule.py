@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from flopwise.analyses.traces.trace import BACKWARD
+
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device
     from flopwise.analyses.traces.trace import Trace
@@ -22,6 +24,11 @@ class Run(NamedTuple):
     def on_gpu(self) -> bool:
         """True where kernels of a GPU were recorded."""
         return self.trace.device not in ("", "CPU")
+
+    @property
+    def trains(self) -> bool:
+        """True where backward passes were recorded."""
+        return any(row.phase == BACKWARD for row in self.trace.rows)
 
 
 class Finding(NamedTuple):
