@@ -73,6 +73,23 @@ def test_a_branch_writes_what_the_if_hands_on() -> None:
     assert traffic(node("If", (Tensor("c", (), "bool"),), (4, 6))) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    ("index", "moved"),
+    [
+        ((slice(None), slice(2, 5)), 0),
+        (1, 0),
+        ((Ellipsis, None), 0),
+        (Tensor("i", (4,), "int64"), 96),
+        ([0, 2, 1, 3], 96),
+        ((slice(None), [0]), 96),
+        (True, 96),
+    ],
+)
+def test_a_subscript_of_slices_is_a_view(index: object, moved: int) -> None:
+    made = Node("Slice", "", (X,), (Tensor("y", (4, 6), "float32"),), {"args": {"arg1": index}}, origin="aten.getitem")
+    assert traffic(made) == (moved, moved)
+
+
 def test_in_place_writes_what_it_read() -> None:
     made = Node("Relu", "", (X,), (Tensor("y", (4, 6), "float32"),), origin="aten.relu_")
     assert traffic(made) == (96, 96)

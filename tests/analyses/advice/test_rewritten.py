@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto
 from tests.analyses.advice.planted import Family, Fault, Network, _rms, faults
+from tests.docs.blocks import ROOT
 
 import flopwise
 
@@ -110,3 +111,8 @@ def test_weights_that_are_missing_are_said(settings: dict[str, object], tmp_path
     settings = {"output": tmp_path / "after.onnx"} if "output" in settings else settings
     with pytest.raises(flopwise.ModelError, match="weights outside the file cannot be read"):
         flopwise.advise(path, **settings)  # type: ignore[arg-type]
+
+
+def test_what_the_engine_refuses_is_named(tmp_path: Path) -> None:
+    with pytest.raises(flopwise.ModelError, match=r"custom_op\.onnx: onnxruntime refuses it"):
+        flopwise.advise(ROOT / "examples" / "custom_op.onnx", output=tmp_path / "after.onnx")

@@ -102,13 +102,16 @@ def rewritten(path: str, subject: Subject, found: Sequence[Suggestion]) -> tuple
     Raises:
         ModelError: onnxruntime does not run the model, its weights are missing, or it is larger than a message may be.
     """
+    new = [node for each in found if each.change for node in each.change.after if node.op == "Gather"]
+    rows = min((int(node.input(0).dims[0]) for node in new), default=None)
+    model = loaded(path)
     try:
-        new = [node for each in found if each.change for node in each.change.after if node.op == "Gather"]
-        rows = min((int(node.input(0).dims[0]) for node in new), default=None)
-        rewriter = Rewriter(loaded(path), subject, rows)
+        rewriter = Rewriter(model, subject, rows)
         done, notes = rewriter.apply(found)
         return rewriter.edited.model.SerializeToString(), done, notes
     except UnsupportedError as error:
         raise ModelError(f"{path}: onnxruntime fails to run it: {error}") from error
+    except ModelError as error:
+        raise ModelError(f"{path}: onnxruntime refuses it: {error}") from error
     except ValueError as error:  # protobuf's, of 2 GB and more
         raise ModelError(f"{path}: too large to be written as one file: {error}") from error
