@@ -31,7 +31,8 @@ class Reporter(TrainerCallback):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_twenty_steps(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compiled", [False, True])
+def test_twenty_steps(tmp_path: Path, compiled: bool) -> None:
     sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
     model = LlamaForCausalLM(LlamaConfig(**sizes, vocab_size=31))
     tokens = torch.randint(31, (BATCH, LENGTH))
@@ -48,6 +49,8 @@ def test_twenty_steps(tmp_path: Path) -> None:
         save_strategy="no",
         use_cpu=True,
         disable_tqdm=True,
+        torch_compile=compiled,
+        torch_compile_backend="eager" if compiled else None,
     )
     reporter = Reporter()
     trainer = Trainer(model, arguments, train_dataset=data, eval_dataset=data[:BATCH], callbacks=[reporter])
