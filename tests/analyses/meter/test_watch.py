@@ -78,3 +78,33 @@ def test_a_model_that_is_watched_is_copied_and_saved_without_the_meter() -> None
             assert other(torch.rand(3, 8)).shape == (3, 4)
     assert meter.cost is None
     assert meter.notes == ("no call of the model was seen: give the meter what torch.compile returned, if it did",)
+
+
+class Recursive(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: Any, depth: int = 2) -> Any:
+        x = self.layer(x)
+        return self(x, depth - 1) if depth else x
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("example", [None, torch.rand(5, 4)], ids=["without an example", "with one"])
+def test_calls_that_a_model_makes_of_itself_are_part_of_its_call(example: Any, compiled: bool) -> None:
+    model = Recursive()
+    if compiled:
+        model.compile(backend="eager")
+    meter = flopwise.Meter(model, example, keep=False)
+    with meter:
+        for batch in (3, 2, 3):
+            model(torch.rand(batch, 4)).sum().backward()
+        with pytest.raises(RuntimeError, match=r"mat1 and mat2|size"):
+            model(torch.rand(3, 5))
+        model(torch.rand(2, 4))
+    assert meter.cost is not None
+    assert meter.cost.batches == 4
+    assert meter.cost.forward_flops == (3 + 2 + 3 + 2) * 3 * 4 * (2 * 4 + 1)
+    assert not model._forward_pre_hooks
+    assert not model._forward_hooks

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+import contextlib
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +54,8 @@ class Program:
     notes: list[str] = field(default_factory=list)
     #: How many formulas were derived.
     formulas: int = 0
+    #: Whether the module was seen to call itself.
+    recursive: bool = False
 
     def __post_init__(self) -> None:
         self.counting = Counting(get("flops"), train=self.train)
@@ -73,8 +76,31 @@ class Program:
         """
         args, kwargs = called_with(batch)
         inputs = [_as_it_is(value) for value in args], {name: _as_it_is(value) for name, value in kwargs.items()}
-        profile = self.counting.profile(self.graph(inputs))
+        with self._recursion():
+            profile = self.counting.profile(self.graph(inputs))
         return figures_of_profile(profile), exact_of(profile)
+
+    @contextlib.contextmanager
+    def _recursion(self) -> Iterator[None]:
+        """Look whether the module calls itself."""
+        depth = 0
+
+        def enters(*_: object) -> None:
+            nonlocal depth
+            self.recursive |= depth > 0
+            depth += 1
+
+        def leaves(*_: object) -> None:
+            nonlocal depth
+            depth -= 1
+
+        enter = self.model.register_forward_pre_hook(enters)
+        leave = self.model.register_forward_hook(leaves, always_call=True)
+        try:
+            yield
+        finally:
+            enter.remove()
+            leave.remove()
 
     def remark(self, note: str) -> None:
         """Add a note, once."""

@@ -19,6 +19,9 @@ from flopwise.errors import one_line
 #: What is counted of the arguments of a call.
 Batch: TypeAlias = Callable[[Sequence[object], Mapping[str, object]], object]
 
+#: The place of a call's result, before there is one.
+_BEFORE = object()
+
 #: The number of the backward pass that runs in this thread; -1 where none does.
 _backward: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 
@@ -27,7 +30,8 @@ class Watch:
     """A hook of a model that has each call told with its cost; copies and files of the model have none."""
 
     __slots__ = (
-        "_batch", "_called", "_graded", "_model", "_of", "_program", "_trains", "autocast", "calls", "complete",
+        "_batch", "_called", "_depth", "_graded", "_leave", "_model", "_of", "_program", "_trains", "autocast", "calls",
+        "complete",
     )  # fmt: skip
 
     def __init__(
@@ -54,15 +58,25 @@ class Watch:
         self.autocast: Callable[[], None] | None = autocast
         #: Whether the last call outside of a backward pass had gradients.
         self._graded = True
+        #: How many calls of the model are inside of each other now, where it calls itself; what ends looking.
+        self._depth = 0
+        self._leave: Callable[[], None] | None = None
         #: Whether a call was seen, and whether all of them could be counted.
         self.calls, self.complete = False, True
 
-    def __call__(self, module: object, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
-        """Count a call, unless a count makes it, or a checkpoint for the second time.
+    def __call__(
+        self, module: object, args: Sequence[object], kwargs: Mapping[str, object], result: object = _BEFORE
+    ) -> None:
+        """Count a call, unless a count makes it, the model itself does, or a checkpoint for the second time.
 
         A reentrant checkpoint calls first without gradients, as an evaluation does: then the second call is the batch.
         """
         if COUNTING and COUNTING[-1] == threading.get_ident():
+            return
+        if self._depth:
+            self._depth += 1 if result is _BEFORE else -1
+            return
+        if result is not _BEFORE:
             return
         self.calls = True
         if _backward() >= 0:
@@ -84,7 +98,17 @@ class Watch:
             self._program.remark(f"not counted: {one_line(error)}")
             self._called(None)
             return
+        if self._program.recursive:
+            self._enter()
         self._called(cost)
+
+    def _enter(self) -> None:
+        """Leave the calls out that the model makes of itself until this one ends; compiled ones come to no hook."""
+        if vars(self._model).get("_compiled_call_impl") is not None:
+            return
+        self._depth = 1
+        if self._leave is None:
+            self._leave = self._model.register_forward_hook(self, with_kwargs=True, always_call=True).remove
 
     def __reduce__(self) -> tuple[object, ...]:
         """A function that does nothing, in copies and files of the model."""
@@ -99,7 +123,14 @@ class Watch:
         model = self._model
         compiled: Callable[..., object] | None = vars(model).get("_compiled_call_impl")
         if compiled is None:
-            return model.register_forward_pre_hook(self, with_kwargs=True).remove
+            remove = model.register_forward_pre_hook(self, with_kwargs=True).remove
+
+            def end() -> None:
+                remove()
+                if self._leave is not None:
+                    self._leave()
+
+            return end
 
         def call(*args: object, **kwargs: object) -> object:
             self(model, args, kwargs)
