@@ -119,8 +119,15 @@ def image(chance: random.Random) -> Any:
     return torch.rand(chance.randint(2, 4), 3, chance.randint(9, 60), chance.randint(9, 60))
 
 
+def ids_twice(chance: random.Random) -> dict[str, Any]:
+    """Labels that are the tokens themselves, so that their memory is kept once."""
+    tokens = ids(chance)["input_ids"]
+    return {"input_ids": tokens, "labels": tokens}
+
+
 CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[random.Random], Any]]] = {
     "language model": (Language, ids),
+    "labels that are the tokens": (Language, ids_twice),
     "masks with holes": (Language, lambda chance: ids(chance, masked=True)),
     "checkpoints": (lambda: Language(checkpointed=True), ids),
     "LoRA": (lora, ids),
@@ -162,6 +169,14 @@ def test_a_step_costs_what_the_profile_of_its_batch_says(case: str) -> None:
         figures = expected(model, inputs)
         assert {name: getattr(cost, name) for name in figures} == figures
     assert meter.notes == ()
+
+
+def test_a_tensor_that_is_given_twice_is_kept_once() -> None:
+    model, tokens = Language(), torch.randint(VOCABULARY, (3, 8))
+    meter = flopwise.Meter(model, keep=False)
+    once, twice = (meter.step({"input_ids": tokens, "labels": labels}) for labels in (tokens, tokens.clone()))
+    assert (once.how, twice.how, once.flops) == ("formula", "formula", twice.flops)
+    assert twice.saved_bytes == (once.saved_bytes or 0) + 8 * tokens.numel()
 
 
 def test_calls_inside_a_with_block_add_up_and_those_without_gradients_do_not_count() -> None:

@@ -38,7 +38,8 @@ class Counter:
         call = called_with(batch)
         arguments = named(*call, self.program.names)
         tensors = leaves(arguments)
-        kinds = tuple([(name, t.dtype, t.dim(), t.requires_grad) for name, t in tensors.items()])
+        first = {id(tensor): name for name, tensor in reversed(tensors.items())}  # labels may be the inputs themselves
+        kinds = tuple([(name, first[id(t)], t.dtype, t.dim(), t.requires_grad) for name, t in tensors.items()])
         others = [*plain(counted(arguments, self.program.ignored))]
         key = (self.program.weights.look(), kinds, *others)
         how: How = "profile"

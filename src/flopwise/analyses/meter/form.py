@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,8 +62,9 @@ class Form:
         #: The facts of the last batch whose elements were at hand.
         self.facts: Facts = {}
         try:
-            args = [replaced(value, position_name(program.names, i), _stand_in) for i, value in enumerate(call[0])]
-            self.call = args, {name: replaced(value, name, _stand_in) for name, value in call[1].items()}
+            stand_in = functools.partial(_stand_in, {})
+            args = [replaced(value, position_name(program.names, i), stand_in) for i, value in enumerate(call[0])]
+            self.call = args, {name: replaced(value, name, stand_in) for name, value in call[1].items()}
         except InputError as error:
             program.remark(f"no formula ({error}): {_PROFILED}")
 
@@ -217,6 +219,8 @@ class Form:
             row: tokens in a row, which are one sequence.
         """
         assert self.call is not None
+        tensors = [*leaves(named(*self.call, self.program.names)).values()]
+        met: dict[int, Tensor] = {}
 
         def make(name: str, value: Any) -> Any:
             if not isinstance(value, Tensor):
@@ -227,8 +231,9 @@ class Form:
                 return value
             if facts.get(name) is not None:
                 return saying(name, facts[name], shapes[name], value.dtype)
-            if value.requires_grad or value.dtype not in DTYPES:
-                return torch.empty(*shapes[name], dtype=value.dtype, device="meta", requires_grad=value.requires_grad)
+            if value.requires_grad or value.dtype not in DTYPES or sum(one is value for one in tensors) > 1:
+                empty = torch.empty(*shapes[name], dtype=value.dtype, device="meta", requires_grad=value.requires_grad)
+                return met.setdefault(id(value), empty)
             return InputSpec(name, tuple(shapes[name]), DTYPES[value.dtype])
 
         args, kwargs = self.call
@@ -282,10 +287,20 @@ def _is_open(shape: tuple[str, None, tuple[Term, ...]]) -> bool:
     return any(not isinstance(size, int) for size in shape[2])
 
 
-def _stand_in(name: str, value: Any) -> Any:
-    """The part of an argument that is kept: of a tensor its shape and type, of a single number its value."""
+def _stand_in(tensors: dict[int, Tensor], name: str, value: Any) -> Any:
+    """The part of an argument that is kept: of a tensor its shape and type, of a single number its value.
+
+    Args:
+        tensors: those before, by the tensors that they stand for: one that is met twice is one.
+        name: of the argument.
+        value: the argument.
+    """
     if not isinstance(value, Tensor):
         return value.value
     if not value.dim():
         return value.detach().cpu()
-    return torch.empty(value.shape, dtype=value.dtype, device="meta", requires_grad=value.requires_grad)
+    if id(value) not in tensors:
+        tensors[id(value)] = torch.empty(
+            value.shape, dtype=value.dtype, device="meta", requires_grad=value.requires_grad
+        )
+    return tensors[id(value)]
