@@ -316,11 +316,11 @@ def _logged(framework: str, model: Any, batch: Any, lines: list[dict[str, Any]])
     profile = flopwise.profile(model, batch, train=True)
     once = profile.total("flops") + profile.total("backward_flops")
     for line in lines:
-        values = {name: float(line[name]) for name in ("flops", "tflops_per_s", "mfu", "step_s")}
+        values = {name: float(line[name]) for name in ("flops", "tflops_per_s", "mfu", "step_s") if name in line}
         own = values["flops"] / values["step_s"] / 1e12 / values["tflops_per_s"]
         print(
             f"logged   {framework:20} flops / profile's {values['flops'] / once:.6f}, {values['tflops_per_s']:.3f} "
-            f"TFLOP/s (flops / step_s / it {own:.6f}), mfu {values['mfu']:.4f}, {values['step_s'] * 1e3:.2f} ms a step",
+            f"TFLOP/s (flops / step_s / it {own:.6f}), mfu {values.get('mfu')}, {values['step_s'] * 1e3:.2f} ms a step",
             flush=True,
         )
     if len(lines) != 4:
@@ -348,7 +348,7 @@ def trainer(place: Place, compiled: bool) -> None:
             runner.train()
     lines = [line for line in runner.state.log_history if "loss" in line]
     _logged(f"Trainer{' compiled' if compiled else ''}", model, batch, lines)
-    print(f"logged   total_flos {runner.state.total_flos:.6g}  {'; '.join(meter.notes)}", flush=True)
+    print(f"logged   total_flos {runner.state.total_flos:.6g}, {meter.dtype}  {'; '.join(meter.notes)}", flush=True)
 
 
 def lightning(place: Place) -> None:

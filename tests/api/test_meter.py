@@ -257,6 +257,35 @@ def test_rates_name_their_device() -> None:
     assert flopwise.Meter(Detector(), dtype="tf32").dtype == "tfloat32"
 
 
+class Rounding(nn.Module):
+    """A model that turns autocast on itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(9, 8), nn.Linear(8, 8)
+
+    def forward(self, x: Any) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.head(self.embedding(x))
+
+
+def test_autocast_inside_of_a_model_says_what_products_are() -> None:
+    model = Rounding()
+    meter = flopwise.Meter(model, keep=False)
+    with meter:
+        model(torch.zeros(2, 3, dtype=torch.int64))
+    assert meter.dtype == "bfloat16"
+    assert not model.head._forward_pre_hooks
+
+
+def test_no_share_of_a_peak_is_above_it() -> None:
+    meter = flopwise.Meter(Detector(), torch.rand(2, 3, 20, 24), device="H100 SXM", keep=False)
+    meter.step(torch.rand(4, 3, 40, 40))
+    rates = meter.rates(1e-12)
+    assert (rates.mfu, rates.hfu) == (None, None)
+    assert meter.notes[-1].startswith("more than the peak of 'NVIDIA H100 SXM5 80GB' for float32: no MFU")
+
+
 def test_weights_that_are_frozen_and_thawed_between_steps_count_as_they_are_then() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 4))
     meter = flopwise.Meter(model, torch.rand(3, 8), keep=False)

@@ -49,13 +49,15 @@ def test_twenty_steps(tmp_path: Path, compiled: bool) -> None:
         save_strategy="no",
         use_cpu=True,
         disable_tqdm=True,
+        bf16=compiled,
         torch_compile=compiled,
         torch_compile_backend="eager" if compiled else None,
     )
     reporter = Reporter()
     trainer = Trainer(model, arguments, train_dataset=data, eval_dataset=data[:BATCH], callbacks=[reporter])
-    integration.attach(trainer, keep=False)
+    meter = integration.attach(trainer, keep=False)
     trainer.train()
+    assert meter.dtype == ("bfloat16" if compiled else "float32")
 
     profile = flopwise.profile(model, {"input_ids": tokens, "labels": tokens}, train=True)
     once = profile.total("flops") + profile.total("backward_flops")

@@ -87,6 +87,7 @@ class Meter:
         #: The element type that autocast rounds products to, where it does; of the first call since rates were read.
         self._seen_dtype: str | None = None
         self._looks_for_autocast = self._dtype is None
+        self._end_look: Callable[[], None] = lambda: None
         if example_inputs is not None:
             self.step(example_inputs)
             self.cost = None
@@ -154,17 +155,32 @@ class Meter:
         self._watch = Watch(self.model, self._program, self._costs, called, batch, self._look_for_autocast)
         if not self._looks_for_autocast:
             self._watch.autocast = None
-        return self._watch.start()
+        end = self._watch.start()
+
+        def ended() -> None:
+            end()
+            self._end_look()
+
+        return ended
 
     def _look_for_autocast(self) -> None:
-        import torch
+        """Look which type autocast rounds to around a call, or inside, where the model itself turns it on."""
+        from flopwise.analyses.meter.rates import first_products
+        from flopwise.analyses.meter.watch import Look
 
-        place = next((p.device.type for p in self.model.parameters()), "cpu")
-        rounded = torch.is_autocast_enabled(place)
-        self._seen_dtype = str(torch.get_autocast_dtype(place)).removeprefix("torch.") if rounded else None
+        self._look()
         self._looks_for_autocast = False
         if self._watch is not None:
             self._watch.autocast = None
+        self._end_look()
+        inside = None if self._seen_dtype else first_products(self.model)
+        if inside is not None:
+            self._end_look = Look(inside, self._look).end
+
+    def _look(self) -> None:
+        from flopwise.analyses.meter.rates import autocast_dtype
+
+        self._seen_dtype = autocast_dtype(self.model)
 
     def _add(self, cost: Cost | None) -> None:
         if cost is not None:
@@ -211,6 +227,12 @@ class Meter:
         peak = self.device.rated(self.dtype)
         if peak is None:
             self._program.remark(f"no peak for {self.dtype} on {self.device.name!r}: no MFU; give device= or dtype=")
+        elif cost.hardware_flops > seconds * peak.value * self.devices:
+            self._program.remark(
+                f"more than the peak of {self.device.name!r} for {self.dtype}: no MFU; products are of another type, "
+                "or the device has not ended: give device= or dtype=, or wait for it"
+            )
+            peak = None
         return rates_of(cost, seconds, peak, self.devices)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flopwise.api.meter import Meter
+from flopwise.integrations.accelerate import rounded
 from flopwise.integrations.needs import needed
 from flopwise.integrations.steps import Steps
 
@@ -22,7 +23,7 @@ def attach(trainer: Any, **options: Any) -> Meter:
         trainer: a ``transformers.Trainer``, before ``train()``.
         options: of ``flopwise.Meter``.
     """
-    meter = Meter(trainer.model, **options)
+    meter = Meter(trainer.model, **{"dtype": rounded(trainer.accelerator), **options})
     steps = Steps(meter, trainer.args.gradient_accumulation_steps)
     log = trainer.log
 

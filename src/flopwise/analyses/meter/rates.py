@@ -87,15 +87,45 @@ def device_named(name: str) -> Device:
     return this_cpu() if name.lower() == "cpu" else find(name)
 
 
+def autocast_dtype(model: nn.Module) -> str | None:
+    """The element type that autocast rounds the products of a model to now; None where it rounds none."""
+    kind = next((p.device.type for p in model.parameters()), "cpu")
+    return DTYPES[torch.get_autocast_dtype(kind)] if kind != "meta" and torch.is_autocast_enabled(kind) else None
+
+
+def first_products(model: nn.Module) -> nn.Module | None:
+    """The first module of a model with a matrix of weights, before which the model has turned autocast on, if it does.
+
+    None where it is compiled: its hooks would be compiled with it.
+    """
+    for path, module in model.named_modules():
+        weight = vars(module)["_parameters"].get("weight")
+        if weight is None or nn.parameter.is_lazy(weight) or weight.dim() < 2 or isinstance(module, nn.Embedding):
+            continue
+        parts = path.split(".")
+        around = [vars(model.get_submodule(".".join(parts[:number]))) for number in range(len(parts) + 1)]
+        compiled = any(own.get("_compiled_call_impl") is not None or "_orig_mod" in own["_modules"] for own in around)
+        return None if compiled else module
+    return None
+
+
 def arithmetic_of(model: nn.Module) -> str:
     """The element type of the products that a model computes now: autocast's, else that of most of its weights."""
     kind = next((p.device.type for p in model.parameters()), "cpu")
-    if kind != "meta" and torch.is_autocast_enabled(kind):
-        return DTYPES[torch.get_autocast_dtype(kind)]
+    autocast = autocast_dtype(model)
+    if autocast is not None:
+        return autocast
     elements: dict[Any, int] = {}
     for parameter in model.parameters():
         if parameter.is_floating_point():
             elements[parameter.dtype] = elements.get(parameter.dtype, 0) + parameter.numel()
     dtype = DTYPES[max(elements, key=lambda one: elements[one])] if elements else "float32"
-    rounded = kind == "cuda" and dtype == "float32" and torch.get_float32_matmul_precision() != "highest"
-    return "tfloat32" if rounded else dtype
+    return "tfloat32" if kind == "cuda" and dtype == "float32" and _rounds() else dtype
+
+
+def _rounds() -> bool:
+    """True if PyTorch may round float32 to TF32 in products of matrices."""
+    precision = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
+    if precision is None:  # before PyTorch 2.9; since then this raises an error where programs use the newer setting
+        return torch.get_float32_matmul_precision() != "highest"
+    return bool(precision == "tf32")

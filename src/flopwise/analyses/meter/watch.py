@@ -26,8 +26,35 @@ _BEFORE = object()
 _backward: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 
 
-class Watch:
-    """A hook of a model that has each call told with its cost; copies and files of the model have none."""
+class Hook:
+    """A hook that copies and files of a module do not have."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """A function that does nothing, in copies and files of the model."""
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+class Look(Hook):
+    """A hook that looks once, before a module's next call."""
+
+    def __init__(self, module: nn.Module, look: Callable[[], None]) -> None:
+        """
+        Args:
+            module: that is waited for.
+            look: is called.
+        """
+        self._look, self.end = look, module.register_forward_pre_hook(self).remove
+
+    def __call__(self, *_: object) -> None:
+        """Look, and end."""
+        self.end()
+        self._look()
+
+
+class Watch(Hook):
+    """A hook of a model that has each call told with its cost."""
 
     __slots__ = (
         "_batch", "_called", "_depth", "_graded", "_leave", "_model", "_of", "_program", "_trains", "autocast", "calls",
@@ -109,10 +136,6 @@ class Watch:
         self._depth = 1
         if self._leave is None:
             self._leave = self._model.register_forward_hook(self, with_kwargs=True, always_call=True).remove
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """A function that does nothing, in copies and files of the model."""
-        return getattr, (contextlib.nullcontext(), "__exit__")
 
     def start(self) -> Callable[[], None]:
         """Have the model's calls told; returns what ends it.
