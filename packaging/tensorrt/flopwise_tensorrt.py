@@ -67,7 +67,8 @@ def _read(model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any,
             raise ModelError(f"{source.name}: no layers of an engine as JSON ({type(error).__name__})") from None
         if not isinstance(layers, list) or not all(isinstance(layer, dict) for layer in layers):
             raise ModelError(f"{source.name}: names alone: build the engine with --profilingVerbosity=detailed")
-        return _graph(source.name, layers, content.get("Bindings") or ())
+        bindings = content.get("Bindings")
+        return _graph(source.name, layers, bindings if isinstance(bindings, list) else ())
 
 
 def _graph(name: str, layers: Sequence[Mapping[str, Any]], bindings: Sequence[str]) -> Graph:

@@ -62,6 +62,8 @@ def test_an_engine_by_hand(site: Path, tmp_path: Path) -> None:
     assert document["totals"]["params"] == 112
     assert document["coverage"]["unknown"] == {"tensorrt::Myelin": 1}
     assert [layer["op"] for layer in document["layers"]] == ["Conv", "Add", "Relu", "tensorrt::Myelin"]
+    path.write_text(json.dumps({"Layers": [convolution], "Bindings": 2**63}))
+    assert profile(site, path)["totals"]["macs"] == 2 * 64 * 4 * 27
     path.write_text(json.dumps({"Layers": [{**convolution, "Kernel": "wide"}]}))
     code, error = profile(site, path)
     assert (code, error.count("\n")) == (2, 1)
