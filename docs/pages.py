@@ -148,6 +148,30 @@ def _model_formats() -> Iterator[tuple[str, ...]]:
         )
 
 
+def _one_network() -> list[str]:
+    """Figures of ``benchmarks/one_network.py``."""
+    rows = (
+        ("ResNet-50", "1×3×224×224", "4,089,184,256", "25,557,032", "26,560", ""),
+        ("MobileNetV2", "1×3×224×224", "300,774,272", "3,504,872", "17,056", ""),
+        ("MobileNetV3-Small", "1×3×224×224", "56,510,400", "2,542,856", "6,056", ""),
+        ("EfficientNet-B0", "1×3×224×224", "385,814,752", "5,288,548", "21,008", ""),
+        ("ViT-B/16", "1×3×224×224", "17,563,828,224", "86,567,656", "0", "TFLite: layer norms are in dense layers"),
+        ("U-Net", "1×3×256×256", "3,091,202,048", "502,402", "0", "flax: resizing is two products"),
+        ("heads of SSD", "1×3×320×320", "803,635,200", "395,576", "0", ""),
+        ("LSTM, two directions", "2×16×256", "334,757,888", "10,478,568", "0", "one bias of two; TFLite: first step"),
+        ("BERT base", "2×128", "22,347,251,712", "108,891,648", "0", "OpenVINO: positions are cut off"),
+        ("GPT-2", "2×128", "32,228,179,968", "163,037,184", "0", "OpenVINO: positions are cut off"),
+    )
+    return [
+        "Ten networks as PyTorch, ONNX (`torch.onnx`), OpenVINO (of that), Keras, flax and, but for the last two,",
+        "TensorFlow Lite (litert-torch 0.10.0) have the same MACs and parameters except for what is explained here.",
+        "Converters that fold batch norms into convolutions leave out the scales; the shifts become biases.",
+        "`benchmarks/one_network.py` compares them and says each difference in numbers (2026-11-28).",
+        "",
+        *_table(("network", "input", "MACs", "parameters", "scales", "different in"), rows),
+    ]
+
+
 def formats_page() -> str:
     """docs/reference/formats.md."""
     models = [
@@ -157,6 +181,10 @@ def formats_page() -> str:
         "`flopwise-tensorrt`) are not in the table.",
         "",
         *_table(("models", "files", "counts", "sizes", "`formula`", "`shapes -o`", "`bench`"), _model_formats()),
+        "",
+        "## One network, many files",
+        "",
+        *_one_network(),
         "",
         "## Report formats",
         "",
