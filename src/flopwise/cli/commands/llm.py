@@ -46,7 +46,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     ],
 )
 @click.argument("model", type=Read())
-@option("--prompt", type=int, help="Tokens of the prompt; default: 4096, of an encoder those it was made for.")
+@option("--prompt", type=int, help="Tokens of the prompt; default: 4096, or the longest that an encoder takes.")
 @option("--generate", type=int, default=256, show_default=True, help="Tokens generated after it; 0: none.")
 @option("-b", "--batch-size", "batch", type=int, default=1, show_default=True, help="Sequences.")
 @option("--dtype", metavar="TYPE", help="Element type of the weights: bf16, fp16, fp32; default: as configured.")
@@ -133,7 +133,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 @media("--image", metavar="WxH", help="Width and height of each image in pixels: 1024x1024.")
 @media("--images", type=int, default=1, show_default=True, help="Images per sequence.")
 @media("--seconds", type=float, help="Seconds of audio per sequence.")
-@pipelines("--steps", type=int, help="Steps of the scheduler; default of these: as the pipeline has it.")
+@pipelines("--steps", type=int, help="Steps of the scheduler; default here and below: the pipeline's own.")
 @pipelines("--size", metavar="WxH", help="Width and height of the image in pixels: 1024x1024.")
 @pipelines("--frames", type=int, help="Frames of a video.")
 @pipelines("--guidance", type=float, help="The scale of guidance.")
@@ -146,9 +146,9 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 def command(model: str, output: Output, figures: str | None, figure_format: str, **settings: Any) -> int:
     """The cost of a request to a language model: prompt, each token after it, cache, and what must fit.
 
-    MODEL is a config.json, a folder with one, hf:ORG/NAME or a GGUF file; or a diffusion pipeline, a folder of
-    diffusers or its model_index.json. transformers and diffusers build the model without memory for the weights; none
-    are read.
+    MODEL is a config.json, a folder with one, hf:ORG/NAME, transformers:gpt2 or a GGUF file; or a diffusion pipeline, a
+    folder of diffusers or its model_index.json. transformers and diffusers build the model without memory for the
+    weights; none are read.
     """
     from flopwise.readers.torch.diffusion.format import is_pipeline
 

@@ -76,7 +76,7 @@ def command(model: str, strict: bool, by: str, top: int | None, output: Output, 
     """Zeros of MODEL's weights: single ones, blocks, N:M patterns, whole channels, and the MACs that they save.
 
     A weight is seen as a matrix: rows are outputs, columns are what an output sums over. In weights that are sparse
-    enough, the largest block in which the zeros come is searched for. MODEL may also be a file of tensors alone.
+    enough, the largest block of zeros is searched for. MODEL may also be a file of tensors alone.
     """
     import flopwise
     from flopwise.analyses.sparsity.asking import sparsity_query

@@ -20,7 +20,7 @@ from flopwise.cli.streams import emit, say
 def command(models: tuple[str, ...], port: int, no_browser: bool) -> int:
     """A page in the browser on which files are dropped: profile, memory, bound, formula, weights, trace, advice.
 
-    Files stay on this machine: the page is served on its loopback address, to who has the token in the address alone.
+    Files stay on this machine: the page is served on the loopback address, and only to those who have its token.
     What is dropped is copied to a temporary folder; a MODEL on the command line is read where it lies. Ctrl-C ends it.
     """
     import gc
