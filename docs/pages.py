@@ -160,10 +160,10 @@ def _one_network() -> list[str]:
         ("heads of SSD", "1×3×320×320", "803,635,200", "395,576", "0", ""),
         ("LSTM, two directions", "2×16×256", "334,757,888", "10,478,568", "0", "one bias of two; TFLite: first step"),
         ("BERT base", "2×128", "22,347,251,712", "108,891,648", "0", "OpenVINO, TFLite: positions are cut off"),
-        ("GPT-2", "2×128", "32,228,179,968", "163,037,184", "0", "OpenVINO: positions are cut off"),
+        ("GPT-2", "2×128", "32,228,179,968", "163,037,184", "0", "OpenVINO, TFLite: positions; TFLite: layer norms"),
     )
     return [
-        "Ten networks as PyTorch, ONNX (`torch.onnx`), OpenVINO (of that), Keras, flax and, but for the last one,",
+        "Ten networks as PyTorch, ONNX (`torch.onnx`), OpenVINO (of that), Keras, flax and",
         "TensorFlow Lite (litert-torch 0.10.0) have the same MACs and parameters except for what is explained here.",
         "Converters that fold batch norms into convolutions leave out the scales; the shifts become biases.",
         "`benchmarks/one_network.py` compares them and says each difference in numbers (2026-11-28).",
