@@ -34,7 +34,7 @@ _OWN = frozenset(("aten", "prim", "prims", "profiler", "inductor", "flopwise"))
 
 #: Names of kernels of matrix products -> the product.
 _PRODUCTS = (
-    (re.compile(r"implicit_?gemm|fprop|conv\dd|winograd", re.IGNORECASE), "convolution"),
+    (re.compile(r"implicit_?gemm|fprop|winograd", re.IGNORECASE), "convolution"),
     (re.compile(r"matmul_ogs|fused_moe|moe_?gemm|grouped_?gemm", re.IGNORECASE), "_grouped_mm"),
     (re.compile(r"^Cijk_|gemm|nvjet|_mm_kernel|scaled_mm|cutlass.*tensorop", re.IGNORECASE), "linear"),
 )

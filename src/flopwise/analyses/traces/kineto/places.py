@@ -28,8 +28,8 @@ def places_of(
     told = model.has_products_of(bare, forward)
     for replay, own in graphs:
         if not (replay.captured or told):
-            places.update((o, Place(name=names.GRAPHS)) for o in own.forward if names.product_of(o.name))
-            own.forward[:] = [o for o in own.forward if o not in places]
+            places.update(dict.fromkeys(own.forward, Place(name=names.GRAPHS)))
+            own.forward.clear()
         turn = sum(o.start <= replay.start for o in forward)
         forward[turn:turn] = own.forward
         places.update((o, Place(name=o.context or _remainder_after(o))) for o in own.after)
@@ -38,11 +38,10 @@ def places_of(
     places.update(model.places(forward, trains, views=not written))
     known = set(forward)
     eager = _owners(threads[window.thread].between(window.start, window.end), known)
-    backward = [(units, eager) for units in passes.backward]
-    backward += [(own.backward, _owners(replay.inside, known)) for replay, own in graphs]
-    for units, owners in backward:
-        _place_gradients(units, owners, places)
-        places.update(model.gradients([o for o in units if o.gradient]))
+    for units in passes.backward:
+        _place_gradients(units, eager, places, model)
+    for replay, own in graphs:
+        _place_gradients(own.backward, _owners(replay.inside, known), places, model)
     return places
 
 
@@ -109,11 +108,14 @@ def _passes_of_graph(replay: Replay) -> _GraphPasses:
     return _GraphPasses([o for o in rest if o not in set(late)], backward, late)
 
 
-def _place_gradients(units: Sequence[Operator], owners: Mapping[int, Operator], places: dict[Operator, Place]) -> None:
+def _place_gradients(
+    units: Sequence[Operator], owners: Mapping[int, Operator], places: dict[Operator, Place], model: Model | Listed
+) -> None:
     """Add the places of the operators of a backward pass."""
     last = Place(name=names.UNMATCHED)
     for operator in units:
         last = places[operator] = _backward(operator, owners, places, last)
+    places.update(model.gradients([o for o in units if o.gradient]))
 
 
 def _owners(operators: Iterable[Operator], forward: set[Operator]) -> dict[int, Operator]:

@@ -92,8 +92,7 @@ def _placed(
             times, step = {o: o.end - o.start for o in places}, _step(window, threads, places, hidden)
         if profile is None:
             step.runs = Counter(place for place in places.values() if place.layers)
-        called = (o for thread in threads.values() for o in thread.between(window.start, window.end))
-        products.add(times, places, called)
+        products.add(times, places, _called(window, threads))
         landings.add(step)
         for thread in threads.values():
             thread.forget()
@@ -113,6 +112,11 @@ def _placed(
         records.memory_bytes,
         products.dtype,
     )
+
+
+def _called(window: Window, threads: Mapping[str, Thread]) -> Iterator[Operator]:
+    """The operators that start in a step."""
+    return (o for thread in threads.values() for o in thread.between(window.start, window.end))
 
 
 def _device(records: Records) -> str:
