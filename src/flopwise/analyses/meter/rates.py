@@ -120,12 +120,21 @@ def arithmetic_of(model: nn.Module) -> str:
         if parameter.is_floating_point():
             elements[parameter.dtype] = elements.get(parameter.dtype, 0) + parameter.numel()
     dtype = DTYPES[max(elements, key=lambda one: elements[one])] if elements else "float32"
-    return "tfloat32" if kind == "cuda" and dtype == "float32" and _rounds() else dtype
+    return "tfloat32" if kind == "cuda" and dtype == "float32" and _rounds(model) else dtype
 
 
-def _rounds() -> bool:
-    """True if PyTorch may round float32 to TF32 in products of matrices."""
-    precision = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
-    if precision is None:  # before PyTorch 2.9; since then this raises an error where programs use the newer setting
-        return torch.get_float32_matmul_precision() != "highest"
-    return bool(precision == "tf32")
+def _rounds(model: nn.Module) -> bool:
+    """True if PyTorch may round float32 to TF32 in a product of a model.
+
+    In products of matrices where a program asks for it, in convolutions and recurrent layers, which are cuDNN's, unless
+    it forbids it.
+    """
+    kinds = {type(module) for module in model.modules()}
+    convolves = any(issubclass(kind, nn.modules.conv._ConvNd) for kind in kinds)
+    recurs = any(issubclass(kind, nn.RNNBase) for kind in kinds)
+    backends: Any = torch.backends
+    if not hasattr(backends.cuda.matmul, "fp32_precision"):  # before PyTorch 2.9
+        own = (convolves or recurs) and backends.cudnn.allow_tf32
+        return bool(own or torch.get_float32_matmul_precision() != "highest")
+    settings = [backends.cuda.matmul, *([backends.cudnn.conv] * convolves), *([backends.cudnn.rnn] * recurs)]
+    return any(setting.fp32_precision == "tf32" for setting in settings)
