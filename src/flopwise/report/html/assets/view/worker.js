@@ -3,6 +3,25 @@
 flopwise.service = (() => {
   // What the worker runs. It is made of a text of this page, so that the policy of the page holds for it, too.
   async function work(base) {
+    // The files of an archive without a comment, taken apart while the runtime is on its way.
+    async function files(name) {
+      const archive = await (await fetch(`${base}${name}.zip`)).arrayBuffer();
+      const view = new DataView(archive);
+      const inflated = [];
+      let place = view.getUint32(archive.byteLength - 6, true);
+      for (let left = view.getUint16(archive.byteLength - 12, true); left > 0; left -= 1) {
+        const [name, more, comment] = [28, 30, 32].map((field) => view.getUint16(place + field, true));
+        const [size, from] = [20, 42].map((field) => view.getUint32(place + field, true));
+        const path = new TextDecoder().decode(new Uint8Array(archive, place + 46, name));
+        const start = from + 30 + view.getUint16(from + 26, true) + view.getUint16(from + 28, true);
+        const packed = new Blob([new Uint8Array(archive, start, size)]);
+        const whole = view.getUint16(place + 10, true) ? packed.stream().pipeThrough(new DecompressionStream("deflate-raw")) : packed;
+        inflated.push(new Response(whole).arrayBuffer().then((bytes) => [path, new Uint8Array(bytes)]));
+        place += 46 + name + more + comment;
+      }
+      return Promise.all(inflated);
+    }
+    const own = files("flopwise");
     const { loadPyodide } = await import(`${base}pyodide.mjs`);
     const python = await loadPyodide({ indexURL: base, packages: [], fullStdLib: false });
     const there = new Set();
@@ -11,7 +30,10 @@ flopwise.service = (() => {
       python.unpackArchive(await (await fetch(`${base}${name}.zip`)).arrayBuffer(), "zip", { extractDir: "/lib/app" });
       there.add(name);
     }
-    await unpack("flopwise");
+    for (const [path, bytes] of await own) {
+      python.FS.mkdirTree(`/lib/app/${path}`.replace(/\/[^/]*$/, ""));
+      python.FS.writeFile(`/lib/app/${path}`, bytes, { canOwn: true });
+    }
     python.FS.mkdirTree("/drops");
     const respond = python.runPython("import sys; sys.path.append('/lib/app'); import json; from flopwise.cli.view.answers import respond_in; lambda text: json.dumps(respond_in('/drops', json.loads(text)))");
     const mounted = new Map(); // drop -> its files
