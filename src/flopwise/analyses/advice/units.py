@@ -39,7 +39,7 @@ def unit_of(device: Device | None, level: str | None) -> Unit | None:
 
 
 def blocks(flags: Collection[str]) -> Unit | None:
-    """What onnxruntime keeps convolutions in at level all (MLAS, platform.cpp), by the flags of an x86 CPU."""
+    """The blocks of onnxruntime's convolutions at level all (MLAS, platform.cpp), by the flags of an x86 CPU."""
     if "avx512f" in flags:
         return Unit(16, 0, "onnxruntime's NCHWc layout: blocks of 16 channels with AVX-512")
     return Unit(8, 0, "onnxruntime's NCHWc layout: blocks of 8 channels without AVX-512") if "avx" in flags else None

@@ -27,7 +27,7 @@ class Products:
         self._numbers: Counter[bool] = Counter()
         self._dtypes: Counter[str] = Counter()
         #: Time of products of CUDA graphs that may be any row's.
-        self._untold = 0
+        self.untold = 0
         #: The first of them.
         self.first: list[Operator] = []
 
@@ -46,7 +46,7 @@ class Products:
         for operator, time in times.items():
             place = places.get(operator)
             if place is not None and place.name == names.GRAPHS and names.product_of(operator.name):
-                self._untold += time
+                self.untold += time
             if place is None or not self._has(operator, place):
                 continue
             self._times[bool(place.layers)] += time
@@ -65,16 +65,14 @@ class Products:
     @property
     def share(self) -> float | None:
         """The share of their time that is on rows; None where there is none."""
-        total = self._times.total() + self._untold
+        total = self._times.total() + self.untold
         return self._times[True] / total if total else None
 
     @property
     def confirm(self) -> bool:
-        """True if they are the model's: at least half of them, and of their time, is on rows, or may be of any row."""
+        """True if they are the model's: at least half of those that are told, and of their time, is on rows."""
         told = self._times.total()
-        if not told:
-            return self._untold > 0
-        return 2 * self._times[True] >= told and self._numbers[True] >= self._numbers[False]
+        return told > 0 and 2 * self._times[True] >= told and self._numbers[True] >= self._numbers[False]
 
     @property
     def dtype(self) -> str:

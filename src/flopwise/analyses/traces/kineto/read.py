@@ -142,6 +142,11 @@ def _refuse(
         landings: its steps.
         rows: those that have time.
     """
+    if not products.confirm and products.untold and not products.first:
+        raise ModelError(
+            f"{name}: the kernels of its CUDA graphs name other products than {profile.graph.name} has: "
+            "give a trace of their capture with --beside, or the model that ran"
+        )
     if not products.confirm:
         refuse_other_model(name, products.first, model, profile, products.share)
     if not _hides_rows(landings):
