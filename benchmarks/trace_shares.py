@@ -180,9 +180,9 @@ def _traces(
             for _ in range(3):
                 step()
             recorded = record(path, step, steps=3)
+            yield way, flopwise.trace(model, recorded, x, step="all", beside=beside)
             if beside:
                 yield f"{way}, no capture", flopwise.trace(model, recorded, x, step="all")
-            yield way, flopwise.trace(model, recorded, x, step="all", beside=beside)
 
 
 def _decode(path: Path, device: str) -> Trace:
