@@ -23,7 +23,7 @@ from flopwise.report.formats.json import Json
 from flopwise.report.report import Report
 from flopwise.report.sheet.listing import model_name
 from flopwise.report.sheet.sheet import Field, Figure, Sheet
-from flopwise.report.sheet.values import Look, by_size, human, percent, ratio
+from flopwise.report.sheet.values import Look, by_size, duration, human, percent
 
 #: Grouping -> what a line is.
 NOUNS = {"layer": "layer", "op": "operator"}
@@ -120,7 +120,7 @@ def _frame(bound: Bound, look: Look, run: Utilisation | None = None) -> Json:
 
 def _run_figures(run: Utilisation, look: Look) -> Iterable[Figure]:
     """The shares of a time that somebody measured."""
-    yield Figure(look.text("measured time"), milliseconds(run.measured_ns), "as given")
+    yield Figure(look.text("measured time"), _time(run.measured_ns), "as given")
     peaks = ", ".join(f"{human(round(p.value), p.unit)} {p.dtype}" for p in run.peaks)
     what = f"products at the rated dense peak: {peaks}" if run.mfu is not None else "no peak of a product's type"
     yield Figure(look.text("  MFU"), _share(run.mfu), look.text(what))
@@ -150,13 +150,13 @@ def summary_of(bound: Bound, look: Look) -> Iterable[Figure]:
     floor = bound.physical
     unknown = any(row.status == "unknown" for row in bound.rows)
     at_least = look.glyphs.at_least if unknown else ""
-    yield Figure(look.text("physical floor"), at_least + milliseconds(floor.ns), f"{floor.roof}-bound")
-    yield Figure(look.text("  arithmetic at peak"), milliseconds(floor.compute_ns), _rates(floor, bound, "FLOP/s"))
+    yield Figure(look.text("physical floor"), at_least + _time(floor.ns), f"{floor.roof}-bound")
+    yield Figure(look.text("  arithmetic at peak"), _time(floor.compute_ns), _rates(floor, bound, "FLOP/s"))
     moved = f"{human(floor.movement.total, 'B')} from {_LEVELS[floor.level]} at {_rates(floor, bound, 'B/s')}"
-    yield Figure(look.text("  minimum memory traffic"), milliseconds(floor.memory_ns), moved)
+    yield Figure(look.text("  minimum memory traffic"), _time(floor.memory_ns), moved)
     if bound.machine is not None:
-        yield Figure(look.text("at measured peaks"), milliseconds(bound.machine.ns), f"{bound.machine.roof}-bound")
-    yield Figure(look.text("sum of the rooflines"), milliseconds(bound.roofline_ns), "an estimate: nothing fused")
+        yield Figure(look.text("at measured peaks"), _time(bound.machine.ns), f"{bound.machine.roof}-bound")
+    yield Figure(look.text("sum of the rooflines"), _time(bound.roofline_ns), "an estimate: nothing fused")
 
 
 _VERDICTS = {
@@ -173,20 +173,20 @@ def _engine(bound: Bound, engine: EngineFloor, look: Look) -> Iterable[Figure]:
     threads = facts.get("threads", 1)
     plural = "s" if threads > 1 else ""
     how = f"{facts.get('name')} {facts.get('version')}, {facts.get('level')}, {threads} thread{plural}"
-    yield Figure("measured", milliseconds(engine.measured_ns), how)
+    yield Figure("measured", _time(engine.measured_ns), how)
     if engine.noise is not None:
         count = f"best of {engine.sessions} sessions" if engine.sessions > 1 else "one session"
         yield Figure("  noise", f"{percent(100 * engine.noise)} %", f"of two equal runs, {count}")
     bound_mark = "" if engine.complete else look.glyphs.at_least
     over = "" if engine.ratio is None else f"{100 * engine.ratio:.1f} % of the measured time"
-    yield Figure("engine floor", bound_mark + milliseconds(engine.hot_ns), over)
+    yield Figure("engine floor", bound_mark + _time(engine.hot_ns), over)
     yield Figure("  verdict", bound.verdict, _VERDICTS.get(bound.verdict, ""))
     error = ""
     if engine.measured_ns:
         error = f"an estimate, {100 * (engine.streamed_ns / engine.measured_ns - 1):+.1f} % off"
-    yield Figure("  with streamed weights", bound_mark + milliseconds(engine.streamed_ns), error)
+    yield Figure("  with streamed weights", bound_mark + _time(engine.streamed_ns), error)
     if engine.critical_ns < 0.999 * engine.hot_ns:
-        yield Figure("  along the longest path", milliseconds(engine.critical_ns), "if independent nodes ran at once")
+        yield Figure("  along the longest path", _time(engine.critical_ns), "if independent nodes ran at once")
     share = "" if engine.macs_share is None else f", {percent(100 * engine.macs_share)} % of the multiply-adds"
     yield Figure("  coverage", f"{engine.measured_nodes} of {engine.nodes}", f"nodes{share}")
 
@@ -194,13 +194,8 @@ def _engine(bound: Bound, engine: EngineFloor, look: Look) -> Iterable[Figure]:
 _LEVELS = {"l1": "L1", "l2": "L2", "llc": "the last cache", "dram": "memory"}
 
 
-def milliseconds(nanoseconds: float | None) -> str:
-    """A time for people.
-
-    >>> milliseconds(2582.58), milliseconds(4.09e9), milliseconds(None)
-    ('0.00258 ms', '4,090 ms', '?')
-    """
-    return "?" if nanoseconds is None else f"{ratio(nanoseconds / 1e6)} ms"
+def _time(nanoseconds: float | None) -> str:
+    return "?" if nanoseconds is None else duration(nanoseconds / 1e9)
 
 
 def _rates(floor: Floor, bound: Bound, unit: str) -> str:
