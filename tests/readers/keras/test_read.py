@@ -49,6 +49,20 @@ def test_a_file_is_rebuilt_without_weights(tmp_path: Path) -> None:
         flopwise.profile(path, (1, 8, 16, 3))
 
 
+def test_a_command_imports_of_keras_what_reads_a_model(tmp_path: Path) -> None:
+    """Not what draws, trains or compiles, which would be most of its memory; what a program imports stays whole."""
+    (tmp_path / "net.keras").write_bytes(archive(convolution()))
+    code = (
+        "import atexit, sys; atexit.register(lambda: print([name for name in ('matplotlib', 'pandas', 'jax', "
+        "'torch._dynamo') if name in sys.modules])); sys.argv[0] = 'flopwise'; "
+        "from flopwise.__main__ import main; main()"
+    )
+    command = [sys.executable, "-c", code, "profile", str(tmp_path / "net.keras"), "-f", "json"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == "[]"
+    assert json.loads(ended.stdout.rpartition("[]")[0])["totals"]["macs"] == 8 * 3 * 9 * 14 * 14 + 8 * 3
+
+
 def test_several_inputs_have_the_names_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "two.keras"
     path.write_bytes(archive(graph()))

@@ -104,7 +104,9 @@ def abstract(keras: Any, in_memory: bool = False) -> Iterator[None]:
     if in_memory:
         yield
     elif keras.backend.backend() == "torch":
-        with keras.device("meta"):
+        from flopwise.readers.torch.runs.restore import without_dynamo
+
+        with keras.device("meta"), without_dynamo():
             yield
     else:
         with keras.StatelessScope(initialize_variables=False):

@@ -9,13 +9,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
+from flopwise._user_code import on_command_line
 from flopwise.errors import ModelError
 from flopwise.readers.torch.load import model_errors, silent
 
 #: Backends, the one that is taken where nobody has chosen first.
 BACKENDS = ("torch", "jax")
+
+#: Backend -> packages that Keras imports where they are installed and no reading of a model needs: for figures, for
+#: training, for compilation. They are most of the memory and of the time that its import takes.
+_NEEDLESS = {"torch": ("matplotlib", "pandas", "jax", "torch._dynamo"), "jax": ("matplotlib", "pandas")}
 
 _NEEDS = "Keras 3 is needed for that: pip install 'flopwise[keras]'"
 
@@ -59,6 +65,8 @@ def _surroundings(source: str) -> Iterator[None]:
             changes["KERAS_HOME"] = stack.enter_context(tempfile.TemporaryDirectory())
         before = {name: os.environ.get(name) for name in changes}
         os.environ.update(changes)
+        if on_command_line():  # else a program may train with what it imports
+            stack.enter_context(_without(_NEEDLESS[backend]))
         try:
             yield
         finally:
@@ -67,6 +75,28 @@ def _surroundings(source: str) -> Iterator[None]:
                     del os.environ[name]
                 else:
                     os.environ[name] = value
+
+
+@contextmanager
+def _without(names: tuple[str, ...]) -> Iterator[None]:
+    """In the block, packages that nobody has imported yet count as not installed, and TorchDynamo compiles nothing."""
+    away = [name for name in names if name not in sys.modules]
+    for name in away:
+        sys.modules[name] = _Dynamo(name) if name == "torch._dynamo" else None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for name in away:
+            sys.modules.pop(name, None)
+
+
+class _Dynamo(ModuleType):
+    """What Keras takes of TorchDynamo when it is imported: the mark of functions that are not to be compiled."""
+
+    @staticmethod
+    def disable(function: Any = None) -> Any:
+        """The function as it is, or a decorator that leaves one so."""
+        return function or (lambda function: function)
 
 
 def _there(source: str) -> str:

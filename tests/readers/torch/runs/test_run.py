@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -86,6 +88,31 @@ def test_arguments_that_a_program_changes_come_back_as_they_were(asks: bool) -> 
     assert not any(k.any() for k in keys)
     assert cache.seen == {"steps": 0, "last": [None]}
     assert not hasattr(cache, "more")
+
+
+def test_what_compiles_is_neither_asked_for_nor_kept_away() -> None:
+    """Functions of PyTorch's that ask TorchDynamo to leave them alone ask it again once a model is read."""
+    from flopwise.readers.torch.runs.restore import _MARK, _never_compiled
+
+    kept = {id(one): vars(one).get(_MARK) for one in _never_compiled()}
+    flopwise.profile(Block().eval(), (2, 16))
+    assert {id(one): vars(one).get(_MARK) for one in _never_compiled()} == kept
+    assert len(kept) > 100
+
+
+def test_no_reading_waits_for_what_compiles() -> None:
+    """Of seconds that a process takes to import PyTorch and to read a network, TorchDynamo would be half."""
+    code = """
+import sys
+import flopwise, torch
+from torch.nn import *
+
+parts = Conv2d(3, 4, 3), BatchNorm2d(4), ReLU(), GELU(), SiLU(), Flatten(), Linear(144, 5), LayerNorm(5), Softmax(-1)
+profile = flopwise.profile(Sequential(*parts).eval(), (1, 3, 8, 8))
+assert profile.total("macs") == 36 * 4 * 27 + 144 * 5
+assert not any(name.startswith("torch._dynamo") for name in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_what_is_made_of_a_cache_alone_is_work() -> None:

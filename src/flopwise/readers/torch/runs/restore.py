@@ -5,10 +5,12 @@ gradients, hooks and random state.
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from types import CellType, FunctionType
 from typing import Any, TypeVar
 
 import torch
@@ -187,6 +189,49 @@ def uncompiled(work: Callable[[], T]) -> T:
 
 
 @contextlib.contextmanager
+def without_dynamo() -> Iterator[None]:
+    """In the block, PyTorch's own functions for sizes do not import TorchDynamo, which most of a short reading would
+    wait for, to tell it that it is not to compile them.
+    """
+    own = [] if "torch._dynamo" in sys.modules else [one for one in _never_compiled() if _MARK not in vars(one)]
+    for function in own:
+        setattr(function, _MARK, function)
+    try:
+        yield
+    finally:
+        for function in own:
+            vars(function).pop(_MARK, None)
+
+
+#: Where PyTorch keeps what TorchDynamo made of such a function (torch/_compile.py of 2.13).
+_MARK = "__dynamo_disable"
+
+
+@functools.cache
+def _never_compiled() -> list[Any]:
+    """PyTorch's functions for the sizes of results that TorchDynamo is not to compile."""
+    marking = sys.modules["torch._compile"].__dict__
+    parts = [vars(module) for name, module in sys.modules.items() if name.startswith(("torch._refs", "torch._decomp"))]
+    rest = [one for part in parts for one in part.values() if isinstance(one, FunctionType)]
+    seen, result = set[int](), list[Any]()
+    while rest:
+        function = rest.pop()
+        if id(function) not in seen:
+            seen.add(id(function))
+            inner = [one for one in map(_content, function.__closure__ or ()) if isinstance(one, FunctionType)]
+            result += inner if function.__globals__ is marking else ()
+            rest += inner
+    return result
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None  # it is empty
+
+
+@contextlib.contextmanager
 def plain_execution() -> Iterator[None]:
     """Fused paths are off, so that every operation is seen; compiled modules run as they were written; function modes
     that stand between a program and its operations (``with torch.device(...)``) are suspended.
@@ -197,7 +242,7 @@ def plain_execution() -> Iterator[None]:
     suspended = _popped()
     functions: Any = torch._C._functorch
     depth = functions.maybe_current_level() or 0
-    eager = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else contextlib.nullcontext()
+    eager = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else without_dynamo()
     try:
         with substituted(torch, "compile", _uncompiled), eager, _default_device():
             yield
