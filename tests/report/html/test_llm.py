@@ -101,19 +101,13 @@ def test_names_run_no_script(browser: Any, tmp_path: Path) -> None:
     assert shown.run("return document.title") != "taken"
 
 
-@pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
-def test_figures(tmp_path: Path, run: Run, ending: str, start: bytes) -> None:
+def test_figures(tmp_path: Path, run: Run) -> None:
     pytest.importorskip("matplotlib")
     folder, figures = written(tmp_path, LLAMA), tmp_path / "figures"
-    command = ["llm", folder, "--prompt", "16", "--generate", "2", "--figures", figures, "--figure-format", ending]
-    first: list[bytes] = []
-    for _ in range(2):
-        assert run(*command).code == 0
-        assert sorted(path.name for path in figures.iterdir()) == [f"cost.{ending}", f"memory.{ending}"]
-        contents = [path.read_bytes() for path in sorted(figures.iterdir())]
-        assert all(content.startswith(start) for content in contents)
-        assert contents == (first or contents)
-        first = contents
+    command = ["llm", folder, "--prompt", "16", "--generate", "2", "--figures", figures, "--figure-format", "svg"]
+    assert run(*command).code == 0
+    assert sorted(path.name for path in figures.iterdir()) == ["cost.svg", "memory.svg"]
+    assert all(path.read_bytes().startswith(b"<?xml") for path in figures.iterdir())
 
 
 @pytest.mark.parametrize(

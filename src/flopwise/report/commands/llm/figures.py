@@ -33,8 +33,8 @@ def draw(result: Inference, directory: str, format: str = "png") -> list[str]:
     return write_all(((name, drawn(result)) for name, drawn in figures.items()), directory, format)
 
 
-def _new(result: Inference) -> tuple[Figure, list[Axes]]:
-    """An empty figure with two axes, over the lengths of the context."""
+def _new(result: Inference, base: int = 0) -> tuple[Figure, list[Axes]]:
+    """An empty figure with two axes, over the lengths of the context; on logarithmic ones with a base."""
     from matplotlib.figure import Figure as New
 
     figure = New(figsize=(9, 3.6), layout="constrained")
@@ -44,6 +44,8 @@ def _new(result: Inference) -> tuple[Figure, list[Axes]]:
     title = Look().text(f"{result.source} · {result.name} · {result.dtype}{kv} · {sequences}")
     figure.suptitle(shorten(title, 100), fontsize=9)
     for one in axes:
+        if base:
+            one.set_xscale("log", base=base)  # which sets a formatter of its own
         one.set_xlabel("tokens of context")
         one.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         one.tick_params(axis="x", labelrotation=30)
@@ -52,11 +54,9 @@ def _new(result: Inference) -> tuple[Figure, list[Axes]]:
 
 def _cost(result: Inference) -> Figure:
     """FLOPs of a prompt by its length on the left, FLOPs and bytes of the step after it on the right."""
-    figure, (left, right) = _new(result)
+    figure, (left, right) = _new(result, base=2)
     points = result.curve
     contexts = [point.context for point in points]
-    left.set_xscale("log", base=2)
-    right.set_xscale("log", base=2)
     left.plot(contexts, [p.prefill.flops for p in points], "o-", ms=3, color=BLUE, label="executed")
     rule = [2 * result.active_params * p.prefill.tokens for p in points]
     left.plot(contexts, rule, ":", color=GREY, label="2N per token")
