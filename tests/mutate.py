@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.mutate_sources import Fault, faults
-from tests.reach import read
+from tests.reach import Reached, read, test_of
 
 from flopwise.operators.inputs import DATA, Input, Inputs
 from flopwise.operators.late import Late
@@ -79,14 +79,14 @@ class Mutation(NamedTuple):
 
 
 #: Seconds that the tests of one fault took when they were recorded: a function that most tests reach is seen by few.
-LONGEST = 300
+LONGEST = 60
 
 
 class SourceMutation(NamedTuple):
-    """A fault in a function, with the tests that reach it and the seconds that each takes."""
+    """A fault in a function, and the cases that reach it with their seconds, in the order in which they are run."""
 
     fault: Fault
-    seconds: dict[str, float]
+    cases: dict[str, float]
 
     def __str__(self) -> str:
         return str(self.fault)
@@ -96,14 +96,34 @@ class SourceMutation(NamedTuple):
         self.fault.apply()
 
     def files(self) -> Iterable[str]:
-        """The files of the tests that reach the function."""
-        return {test.partition("::")[0] for test in self.seconds}
+        """The files of its tests."""
+        return {case.partition("::")[0] for case in self.cases}
 
     def tests(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-        """The tests that reach the function, the quickest first, as many as fit into the time for one fault."""
-        concerned = sorted((i for i in items if i.nodeid in self.seconds), key=lambda item: self.seconds[item.nodeid])
-        ends = itertools.accumulate(self.seconds[item.nodeid] for item in concerned)
+        """Its cases, then other cases of the same tests, as many as fit into the time for one fault."""
+        order = {case: place for place, case in enumerate(self.cases)}
+        seconds = {test_of(case): time for case, time in self.cases.items()}
+        places = {test: place for place, test in enumerate(seconds)}
+        concerned = [item for item in items if test_of(item.nodeid) in seconds]
+        concerned.sort(key=lambda item: (order.get(item.nodeid, len(order)), places[test_of(item.nodeid)]))
+        ends = itertools.accumulate(seconds[test_of(item.nodeid)] for item in concerned)
         return [item for item, end in zip(concerned, ends, strict=True) if end < LONGEST]
+
+
+def nearest(path: str, tests: Iterable[Reached]) -> dict[str, float]:
+    """The seconds of tests of a source file: those of its room first, then those that are quick and reach little.
+
+    A test that reaches few functions looks at each of them more closely than one that reaches many.
+    """
+
+    def distance(test: Reached) -> float:
+        rooms = zip(Path(test.test.partition("::")[0]).parts[1:], Path(path).parts[2:], strict=False)
+        shared = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] in (pair[1], f"test_{pair[1]}"), rooms))
+        return float((test.seconds + 0.02) * len(test.functions) / 4**shared)
+
+    ordered = sorted(tests, key=distance)
+    ends = itertools.accumulate(test.seconds for test in ordered)
+    return {test.test: test.seconds for test, end in zip(ordered, ends, strict=True) if end < LONGEST}
 
 
 AnyMutation = Mutation | SourceMutation
@@ -255,12 +275,13 @@ def mutations(number: int | None, seed: int = 0) -> list[Mutation]:
 
 def source_mutations(number: int, seed: int, path: Path) -> list[SourceMutation]:
     """So many faults in the functions that tests reach."""
-    reached = read(path)
-    tests: dict[str, dict[str, float]] = {}
+    reached = [test for test in read(path) if "test_mutate" not in test.test]  # it runs this file
+    tests: dict[str, list[Reached]] = {}
     for test in reached:
         for name in test.functions:
-            tests.setdefault(name, {})[test.test] = test.seconds
-    return [SourceMutation(fault, tests[f"{fault.path}:{fault.function}"]) for fault in faults(number, seed, reached)]
+            tests.setdefault(name, []).append(test)
+    drawn = faults(number, seed, reached)
+    return [SourceMutation(one, nearest(one.path, tests[f"{one.path}:{one.function}"])) for one in drawn]
 
 
 def _say(text: str) -> None:

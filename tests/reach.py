@@ -2,7 +2,8 @@
 
 Every function notes at its start that it was called, which costs a run of all tests a few percent; a tracer would
 double its time. Each process writes a file of its own (``FILE``, or ``FILE.gw0`` and so on with pytest-xdist), a JSON
-line for each test. ``python -m tests.mutate --sources`` reads them.
+line for each test. ``python -m tests.mutate --sources`` reads them. With ``--reach-cases N`` N cases of each test with
+parameters are run, and stand for the others.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
+import random
 import sys
 import types
 from collections.abc import Iterator, Sequence
@@ -114,6 +116,15 @@ class Recorder:
         self.file.close()
 
 
+def test_of(case: str) -> str:
+    """The name of a test without that of its case.
+
+    >>> test_of("tests/test_limits.py::test_of_files[a[0]]")
+    'tests/test_limits.py::test_of_files'
+    """
+    return case.partition("[")[0]
+
+
 def read(path: Path) -> list[Reached]:
     """What the tests reached, of all processes of a run."""
     tests = []
@@ -133,6 +144,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     builtins.__dict__["__flopwise_called__"] = called.add
     sys.meta_path.insert(0, Finder())
     parser.addoption("--reach", type=Path, default=None, help="write the functions that each test reaches to FILE")
+    parser.addoption("--reach-cases", type=int, default=0, help="run at most so many cases of each test (0: all)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose the cases of each test, by a seed that is always the same."""
+    if cases := config.getoption("--reach-cases"):
+        tests: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            tests.setdefault(test_of(item.nodeid), []).append(item)
+        chance = random.Random(0)
+        chosen = {id(one) for every in tests.values() for one in chance.sample(every, min(cases, len(every)))}
+        items[:] = [item for item in items if id(item) in chosen]
 
 
 def pytest_configure(config: pytest.Config) -> None:
