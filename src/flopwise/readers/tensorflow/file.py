@@ -264,6 +264,10 @@ class Decoder:
                 values += self.numbers(inner)
         if any(size < 0 for size in shape):
             raise self.window.damaged(one.tag, "a stored tensor has an open size")
+        if dtype == "float16":  # their bits, and those of bfloat16, stand in half_val
+            values = [struct.unpack("<e", struct.pack("<H", value & 0xFFFF))[0] for value in values]
+        elif dtype == "bfloat16":
+            values = [struct.unpack("<f", struct.pack("<I", (value & 0xFFFF) << 16))[0] for value in values]
         return Constant(dtype, shape, place, tuple(values[:_FEW]) or None)
 
     def numbers(self, one: Field) -> list[Any]:
