@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.mutate_sources import Fault, faults
-from tests.reach import Reached, read, test_of
+from tests.reach import Reached, name_of, read
 
 from flopwise.operators.inputs import DATA, Input, Inputs
 from flopwise.operators.late import Late
@@ -102,11 +102,11 @@ class SourceMutation(NamedTuple):
     def tests(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         """Its cases, then other cases of the same tests, as many as fit into the time for one fault."""
         order = {case: place for place, case in enumerate(self.cases)}
-        seconds = {test_of(case): time for case, time in self.cases.items()}
+        seconds = {name_of(case): time for case, time in self.cases.items()}
         places = {test: place for place, test in enumerate(seconds)}
-        concerned = [item for item in items if test_of(item.nodeid) in seconds]
-        concerned.sort(key=lambda item: (order.get(item.nodeid, len(order)), places[test_of(item.nodeid)]))
-        ends = itertools.accumulate(seconds[test_of(item.nodeid)] for item in concerned)
+        concerned = [item for item in items if name_of(item.nodeid) in seconds]
+        concerned.sort(key=lambda item: (order.get(item.nodeid, len(order)), places[name_of(item.nodeid)]))
+        ends = itertools.accumulate(seconds[name_of(item.nodeid)] for item in concerned)
         return [item for item, end in zip(concerned, ends, strict=True) if end < LONGEST]
 
 

@@ -116,10 +116,10 @@ class Recorder:
         self.file.close()
 
 
-def test_of(case: str) -> str:
+def name_of(case: str) -> str:
     """The name of a test without that of its case.
 
-    >>> test_of("tests/test_limits.py::test_of_files[a[0]]")
+    >>> name_of("tests/test_limits.py::test_of_files[a[0]]")
     'tests/test_limits.py::test_of_files'
     """
     return case.partition("[")[0]
@@ -152,7 +152,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if cases := config.getoption("--reach-cases"):
         tests: dict[str, list[pytest.Item]] = {}
         for item in items:
-            tests.setdefault(test_of(item.nodeid), []).append(item)
+            tests.setdefault(name_of(item.nodeid), []).append(item)
         chance = random.Random(0)
         chosen = {id(one) for every in tests.values() for one in chance.sample(every, min(cases, len(every)))}
         items[:] = [item for item in items if id(item) in chosen]

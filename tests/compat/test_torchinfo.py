@@ -128,8 +128,9 @@ def test_architectures(name: str) -> None:
 def test_prints_unless_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     quiet = summary(nn.Linear(2, 3), (1, 2), verbose=0)
     assert capsys.readouterr().out == ""
-    summary(nn.Linear(2, 3), (1, 2), verbose=1)
-    assert capsys.readouterr().out == f"{quiet}\n"
+    for options in ({"verbose": 1}, {}):  # a script prints, an interpreter shows what comes back
+        summary(nn.Linear(2, 3), (1, 2), **options)
+        assert capsys.readouterr().out == f"{quiet}\n"
 
 
 def test_the_module_is_left_as_it_was() -> None:

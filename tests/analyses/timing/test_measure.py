@@ -54,6 +54,19 @@ def test_small_nodes_run_in_copies() -> None:
     assert notes == {1_000: "20 copies", 1_000_000: ""}
 
 
+def test_without_noise_every_figure_of_a_time_is_that_time() -> None:
+    """An empty run takes 3,000 ns, and each run of 20 copies as much beside them."""
+    _, result = measured(program(kernel("a", 1_000), kernel("b", 1_000_000)))
+    whole = 3_000 + 2 * 300 + 1_001_000
+    assert (result["whole_ns"], result["median_ns"], result["cpu_ns"]) == ([whole, whole], whole, whole)
+    assert (result["rounds"], result["noise"], result["cpu_share"], result["settling"]) == (25, 0, 1, 1)
+    for one in result["measurements"]:
+        copies, time = (20, 1_000) if one["note"] else (1, 1_000_000)
+        assert (one["best_ns"], one["median_ns"], one["null_ns"]) == (time, time, 3_000)
+        assert (one["cpu_ns"], one["spread"]) == (time + 3_000 / copies, 1)
+        assert one["runs"] % 25 == 0
+
+
 def test_a_node_that_the_engine_refuses_has_a_status() -> None:
     _, result = measured(program(kernel("a", 100), kernel("b", 5, fault="unsupported")))
     status = {m["status"]: m["note"] for m in result["measurements"]}

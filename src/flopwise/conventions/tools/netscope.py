@@ -145,8 +145,8 @@ def collapse(names: Sequence[str]) -> list[tuple[str, int]]:
     The tool compares as many letters as the name of the latter has before its slash, so ``conv10`` takes in
     ``conv1/relu`` after it.
 
-    >>> collapse(["pool", "fire2/squeeze", "fire2/expand", "fire3/squeeze"])
-    [('pool', 1), ('fire2', 2), ('fire3/squeeze', 1)]
+    >>> collapse(["pool", "/fire1", "fire2/squeeze", "fire2/expand", "fire3/squeeze"])
+    [('pool', 1), ('/fire1', 1), ('fire2', 2), ('fire3/squeeze', 1)]
     """
     lines: list[tuple[str, int]] = []
     for name in names:
