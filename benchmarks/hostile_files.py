@@ -5,8 +5,8 @@ of the fuzzers' seeds (--changes for each), and the files of a folder (--folder)
 bound, and one for each format. The bounds: status 0, 1 or 2, one line of error at most, SECONDS of the processor with
 those of processes that the command starts, MEGABYTES in any of them. The status is 1 where a file breaks one.
 
-The figure "start" is that of a small honest file. Time of the processor stands for that of a clock, which a command
-without others beside it does not exceed: it waits for nothing.
+The figure "start" is that of a small honest file. Time by a clock stands last; it breaks no bound, for other commands
+beside this one lengthen it.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Ended(NamedTuple):
     words: str
     seconds: float
     megabytes: float
+    clock: float
 
     @property
     def fault(self) -> str:
@@ -71,26 +72,30 @@ class Worst:
     refused: int = 0
     seconds: tuple[float, str] = (0.0, "")
     megabytes: tuple[float, str] = (0.0, "")
+    clock: float = 0.0
 
     def add(self, name: str, ended: Ended) -> None:
         self.files += 1
         self.refused += ended.status == 2
         self.seconds = max(self.seconds, (ended.seconds, name))
         self.megabytes = max(self.megabytes, (ended.megabytes, name))
+        self.clock = max(self.clock, ended.clock)
 
 
 #: A small process that profiles the files that it is told: a process counts as large as what it was started from.
 STARTER = """
-import json, os, subprocess, sys, tempfile
+import json, os, subprocess, sys, tempfile, time
 for line in sys.stdin:
     command, folder = json.loads(line)
     with tempfile.TemporaryFile("w+") as words:
+        start = time.perf_counter()
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=words, cwd=folder)
         _, status, used = os.wait4(process.pid, 0)
+        clock = time.perf_counter() - start
         words.seek(0)
         said = words.read(100_000)
     code = process.returncode = os.waitstatus_to_exitcode(status)
-    print(json.dumps([code, said, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]), flush=True)
+    print(json.dumps([code, said, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, clock]), flush=True)
 """
 
 
@@ -184,16 +189,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("formats", nargs="*", metavar="FORMAT", help=f"of {', '.join(FORMATS)} (all)")
     parser.add_argument("--changes", type=int, default=20, help="of the seeds of each format")
-    parser.add_argument("--folder", type=Path, help="with further files")
+    parser.add_argument("--folder", type=Path, help="whose files are profiled, alone where no format is named")
     chosen = parser.parse_args()
     broken, starter = False, Starter()  # while this process is small
-    print(f"{'format':12} {'files':>5} {'refused':>7} {'start':>7} {'longest':>8}  {'largest':>8}", flush=True)
-    for format in chosen.formats or FORMATS:
+    columns = f"{'files':>5} {'refused':>7} {'start':>7} {'longest':>8}  {'largest':>8} {'clock':>7}"
+    print(f"{'format':12} {columns}", flush=True)
+    for format in [*(chosen.formats or ([] if chosen.folder else FORMATS)), *(["folder"] if chosen.folder else [])]:
         worst, start = Worst(), 0.0
         with tempfile.TemporaryDirectory() as folder:
-            found = files(format, Path(folder), chosen.changes)
-            extra = sorted(chosen.folder.iterdir()) if chosen.folder and format == "others" else []
-            for name, path in (*found, *((path.name, path) for path in extra)) if extra else found:
+            further = ((path.name, path) for path in sorted(chosen.folder.rglob("*.*"))) if format == "folder" else None
+            for name, path in further or files(format, Path(folder), chosen.changes):
                 ended = starter.profile(path)
                 if name == "honest":
                     start = ended.seconds
@@ -203,7 +208,7 @@ def main() -> int:
                     broken = True
                     print(f"  {format}: {name}: {ended.fault}", flush=True)
         (seconds, slow), (megabytes, large) = worst.seconds, worst.megabytes
-        figures = f"{start:5.1f} s {seconds:6.1f} s  {megabytes:5.0f} MB"
+        figures = f"{start:5.1f} s {seconds:6.1f} s  {megabytes:5.0f} MB {worst.clock:5.1f} s"
         print(f"{format:12} {worst.files:5} {worst.refused:7} {figures}  ({slow}; {large})", flush=True)
     return int(broken)
 
