@@ -131,17 +131,17 @@ _KERAS_FILES = (".keras", ".h5", ".hdf5")
 
 
 def _is_keras(model: object) -> bool:
-    """True for files of Keras', objects where somebody has imported it, and names of callables in its packages."""
+    """True for files and presets, objects where somebody has imported Keras, and names of callables in its packages."""
     if isinstance(model, (str, os.PathLike)):
         if ends_in(model, _KERAS_FILES):
             return True
-        if not str(model).startswith("keras"):
+        if not (str(model).startswith("keras") or os.path.isdir(model)):
             return False
     elif "keras" not in sys.modules:
         return False
-    from flopwise.readers.keras.kinds import is_name, is_object
+    from flopwise.readers.keras.kinds import is_name, is_object, is_preset
 
-    return is_name(model) if isinstance(model, str) else is_object(model)
+    return is_name(model) or is_preset(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else is_object(model)
 
 
 def _read_keras(*arguments: Any) -> Graph:
@@ -285,8 +285,8 @@ FORMATS: tuple[Format, ...] = (
     EXECUTORCH,
     OPENVINO,
     weights.CHECKPOINT,
-    LANGUAGE,
     KERAS,
+    LANGUAGE,
     TENSORFLOW,
     STABLEHLO,
     JAX,

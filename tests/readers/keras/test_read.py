@@ -49,6 +49,31 @@ def test_a_file_is_rebuilt_without_weights(tmp_path: Path) -> None:
         flopwise.profile(path, (1, 8, 16, 3))
 
 
+def test_a_preset_is_read_without_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder that keras_hub saves, whose classes are those of its package."""
+    kind = {"module": "keras_hub.models", "class_name": "Net", "registered_name": "keras_hub>Net"}
+    (tmp_path / "config.json").write_text(json.dumps({**kind, "config": {"name": "net", "units": 7}}))
+    if importlib.util.find_spec("keras_hub") is None:
+        with pytest.raises(ModelError, match=r"is a model of keras_hub's, .*: pip install keras-hub"):
+            flopwise.profile(tmp_path)
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "keras_hub.py").write_text("""
+import keras
+@keras.saving.register_keras_serializable(package="keras_hub")
+class Net(keras.Model):
+    def __init__(self, units, **names):
+        x = keras.Input((5,), name="x")
+        super().__init__(x, keras.layers.Dense(units)(x), **names)
+""")
+    monkeypatch.syspath_prepend(tmp_path / "packages")
+    monkeypatch.delitem(sys.modules, "keras_hub", raising=False)
+    profile = flopwise.profile(tmp_path)
+    assert (profile.total("macs"), profile.total("params"), profile.graph.format) == (5 * 7, 5 * 7 + 7, "keras")
+    (tmp_path / "config.json").write_text(json.dumps({**kind, "class_name": "Popen", "registered_name": "Popen"}))
+    with pytest.raises(ModelError, match="which is none of Keras'"):
+        flopwise.profile(tmp_path)
+
+
 def test_a_command_imports_of_keras_what_reads_a_model(tmp_path: Path) -> None:
     """Not what draws, trains or compiles, which would be most of its memory; what a program imports stays whole."""
     (tmp_path / "net.keras").write_bytes(archive(convolution()))

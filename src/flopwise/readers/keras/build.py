@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flopwise.errors import InputError, ModelError, with_article
-from flopwise.readers.keras.config import checked
+from flopwise.readers.keras.config import checked, package_of
 from flopwise.readers.keras.file import config_of
 from flopwise.readers.keras.framework import keras_for
 from flopwise.readers.keras.kinds import PREFIX, is_name
@@ -58,12 +58,10 @@ def _called(name: str, options: TorchOptions, in_memory: bool) -> tuple[Any, str
 
 
 def _of_file(path: str, trust_code: bool) -> Any:
-    if os.path.isdir(path):
-        raise ModelError(f"{path}: is a directory")
     config = config_of(path)
     if "keras" not in sys.modules:
         checked(config, None, path, trust_code)  # nobody waits for its import to be told of a file that is refused
-    keras = keras_for(path)
+    keras = keras_for(path, hub=package_of(config) == "keras_hub")
     config = checked(config, keras, path, trust_code)
     legacy = path.lower().endswith((".h5", ".hdf5"))
     with model_errors(path, "it was rebuilt"), first_cause(), silent(), abstract(keras), few_steps(keras, path):

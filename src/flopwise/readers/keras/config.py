@@ -15,6 +15,9 @@ from flopwise.errors import ModelError, UntrustedError
 #: Classes whose configuration holds code, or names a file that is loaded.
 _CODE = frozenset({"Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer", "__lambda__", "__typespec__"})
 
+#: Keys of layers that take words, or the name of a file that holds them.
+_FILES = ("vocabulary", "merges", "proto")
+
 #: What stands for plain values in a configuration.
 _VALUES = frozenset(
     {"__keras_tensor__", "__tensor__", "__numpy__", "__bytes__", "__ellipsis__", "__slice__", "__tuple__"}
@@ -137,8 +140,10 @@ class _Check:
                     f"or {_CURE}"
                 )
             return
-        if isinstance(config, dict) and isinstance(config.get("vocabulary"), str):
-            raise UntrustedError(f"{self.source}: {layer} reads the file {config['vocabulary'][:80]!r}; {_CURE}")
+        if isinstance(config, dict) and (
+            file := next((config[k] for k in _FILES if isinstance(config.get(k), str)), "")
+        ):
+            raise UntrustedError(f"{self.source}: {layer} reads the file {file[:80]!r}; {_CURE}")
         if not self.is_class(name, value):
             home = value.get("module") or str(value.get("registered_name") or "").rpartition(">")[0] or "no module"
             raise UntrustedError(
@@ -150,7 +155,7 @@ class _Check:
         """True for a class of Keras' that makes layers, or what layers are made of, and for the caller's own."""
         registered = value.get("registered_name")
         if self.keras is None:
-            return _package(value) in ("", "keras")
+            return package_of(value) in ("", "keras", "keras_hub")
         if any(isinstance(one, str) and self.registered(one) for one in (registered, name)):
             return True
         kind = self.find(value.get("module"), name)
@@ -160,7 +165,7 @@ class _Check:
         """True for an activation or operation of Keras', and for the caller's own."""
         if not isinstance(name, str):
             return False
-        own = _package(value) in ("", "builtins", "keras")
+        own = package_of(value) in ("", "builtins", "keras")
         if self.keras is None:
             return own
         if self.registered(name):
@@ -197,7 +202,7 @@ def _numbers(value: object) -> list[int]:
     return [int(min(max(abs(one), 1), 1e18)) for one in values if isinstance(one, (int, float)) and one == one]
 
 
-def _package(value: dict[str, Any]) -> str:
+def package_of(value: dict[str, Any]) -> str:
     """The package that an object is of; "" where nobody says."""
     return str(value.get("module") or "").partition(".")[0]
 

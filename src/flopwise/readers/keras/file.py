@@ -1,4 +1,5 @@
-"""The configuration of a model in a file: a member of a ``.keras`` archive, or a text inside an ``.h5`` file.
+"""The configuration of a model in a file: a member of a ``.keras`` archive, a text inside an ``.h5`` file, or a
+file in the folder of a preset.
 
 Sources: keras/src/saving/saving_lib.py (``config.json``, ``model.weights.h5``) and
 keras/src/legacy/saving/legacy_h5_format.py (the attribute ``model_config``) of Keras 3.15.
@@ -14,6 +15,7 @@ from typing import Any
 
 from flopwise._limits import within_limit
 from flopwise.errors import ModelError
+from flopwise.readers.keras.kinds import PRESET
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.storage import SourceStorage
@@ -29,13 +31,15 @@ _BEGINS = (b'{"module":', b'{"class_name":', b'{"config":', b'{"registered_name"
 
 
 def config_of(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The configuration of the model in a file, as plain values.
+    """The configuration of the model in a file, or in the folder of a preset, as plain values.
 
     Raises:
         ModelError: the file cannot be read, or holds weights alone.
     """
-    source = open_source(path)
+    source = open_source(os.path.join(path, PRESET) if os.path.isdir(path) else path)
     try:
+        if os.path.isdir(path):
+            return _parsed(_text(source), source.name)
         head = source.read(0, min(source.size, 8))
         if head == HDF5:
             return _in_hdf5(source)
@@ -44,6 +48,11 @@ def config_of(path: str | os.PathLike[str]) -> dict[str, Any]:
         return _parsed(_in_archive(source), source.name)
     finally:
         source.close()
+
+
+def _text(source: Source) -> bytes:
+    within_limit("text_bytes", source.size, f"{source.name}: has")
+    return bytes(source.read(0, source.size))
 
 
 def _in_archive(source: Source) -> bytes:

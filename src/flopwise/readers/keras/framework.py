@@ -26,11 +26,12 @@ _NEEDLESS = {"torch": ("matplotlib", "pandas", "jax", "torch._dynamo"), "jax": (
 _NEEDS = "Keras 3 is needed for that: pip install 'flopwise[keras]'"
 
 
-def keras_for(source: str) -> Any:
+def keras_for(source: str, hub: bool = False) -> Any:
     """Keras, imported if nobody has done so: on the backend of ``KERAS_BACKEND``, else on PyTorch, else on JAX.
 
     Args:
         source: the model, for messages.
+        hub: whether keras_hub is to add its classes.
 
     Raises:
         ModelError: Keras 3 is not there, or runs on a backend whose programs cannot be read.
@@ -49,6 +50,11 @@ def keras_for(source: str) -> Any:
             f"{source}: Keras runs on {name} in this process; set KERAS_BACKEND={' or '.join(BACKENDS)} before it is "
             "imported"
         )
+    if hub:
+        if find_spec("keras_hub") is None:
+            raise ModelError(f"{source}: is a model of keras_hub's, which is needed for that: pip install keras-hub")
+        with model_errors("keras_hub", "it was imported"), silent():
+            importlib.import_module("keras_hub")
     return keras
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from flopwise.readers.source.location import is_callable
 
 #: Packages whose callables make models of Keras.
 PACKAGES = ("keras", "keras_hub", "keras_cv", "keras_nlp")
+
+#: The file of a preset's folder that says what model it is.
+PRESET = "config.json"
 
 #: What stands before a name that is one of Keras'.
 PREFIX = "keras:"
@@ -31,3 +35,12 @@ def is_name(model: object) -> bool:
     if model.startswith(PREFIX) and is_callable(model.removeprefix(PREFIX)):
         return True
     return is_callable(model) and model.rpartition(":")[0].partition(".")[0] in PACKAGES
+
+
+def is_preset(folder: str) -> bool:
+    """True for a folder that keras_hub has saved a preset in, with its weights or without."""
+    try:
+        with open(os.path.join(folder, PRESET), "rb") as file:
+            return b'"keras_hub.' in file.read(4096)  # the module of its model, which stands first
+    except OSError:
+        return False
