@@ -106,8 +106,8 @@ class SourceMutation(NamedTuple):
         places = {test: place for place, test in enumerate(seconds)}
         concerned = [item for item in items if name_of(item.nodeid) in seconds]
         concerned.sort(key=lambda item: (order.get(item.nodeid, len(order)), places[name_of(item.nodeid)]))
-        ends = itertools.accumulate(seconds[name_of(item.nodeid)] for item in concerned)
-        return [item for item, end in zip(concerned, ends, strict=True) if end < LONGEST]
+        starts = itertools.accumulate((seconds[name_of(item.nodeid)] for item in concerned), initial=0.0)
+        return [item for item, start in zip(concerned, starts, strict=False) if start < LONGEST]
 
 
 def nearest(path: str, tests: Iterable[Reached]) -> dict[str, float]:
@@ -122,8 +122,8 @@ def nearest(path: str, tests: Iterable[Reached]) -> dict[str, float]:
         return float((test.seconds + 0.02) * len(test.functions) / 4**shared)
 
     ordered = sorted(tests, key=distance)
-    ends = itertools.accumulate(test.seconds for test in ordered)
-    return {test.test: test.seconds for test, end in zip(ordered, ends, strict=True) if end < LONGEST}
+    starts = itertools.accumulate((test.seconds for test in ordered), initial=0.0)
+    return {test.test: test.seconds for test, start in zip(ordered, starts, strict=False) if start < LONGEST}
 
 
 AnyMutation = Mutation | SourceMutation

@@ -188,6 +188,11 @@ def test_the_utilisation_of_a_run(tmp_path: Path) -> None:
     assert step.run is not None
     assert step.run.utilisation == pytest.approx(step.model_flops / (8 * 32) * 1e6 / 989.4e12, rel=1e-3)
     assert _step(tmp_path, device="h100", measured=8 * 32 / 1e6).run == step.run
+    faster = _step(tmp_path, device="h100", tokens_per_second=1e12).notes
+    assert [any("faster than the devices' peak" in note for note in notes) for notes in (step.notes, faster)] == [
+        False,
+        True,
+    ]
     for wrong, words in (({}, "needs a device"), ({"device": "h100", "measured": 1.0}, "say the same of a run")):
         with pytest.raises(flopwise.InputError, match=words):
             _step(tmp_path, tokens_per_second=1e6, **wrong)

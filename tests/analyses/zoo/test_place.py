@@ -280,3 +280,9 @@ def test_behind_a_url_it_is_the_same(remote: Path, name: str, tmp_path: Path, mo
     if (tmp_path / "aside").exists():
         (tmp_path / "aside").rename(path)
     assert zoo.build(str(EXAMPLES / "custom_op.onnx"), output=folder).layers == 57
+
+
+def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        files.LocalFiles(str(tmp_path)).write("parts/file", "text, not bytes")  # type: ignore[arg-type]
+    assert [*(tmp_path / "parts").iterdir()] == []

@@ -69,6 +69,9 @@ def test_plan(run: Run, tmp_path: Path) -> None:
     assert plan["arena_bytes"] == plan["peak_activation_bytes"] == 6308352
     assert max(t["offset"] + t["bytes"] for t in plan["tensors"]) == plan["arena_bytes"]
     assert all(0 <= t["first"] <= t["last"] < len(plan["steps"]) for t in plan["tensors"])
+    profile = flopwise.profile(LIGHT / "light_squeezenet.onnx")
+    makers = {t.name: row.name for row in profile.rows for t in row.node.known_outputs}
+    assert [t["made_by"] for t in plan["tensors"]] == [makers.get(t["name"]) for t in plan["tensors"]]
     for i, one in enumerate(plan["tensors"]):
         for other in plan["tensors"][:i]:
             if one["first"] <= other["last"] and other["first"] <= one["last"]:
