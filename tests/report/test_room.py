@@ -73,3 +73,5 @@ def test_microcontrollers_have_memory_with_a_source_and_no_rates() -> None:
         assert chip.memory_bytes >= chip.bank_bytes
         assert chip.url.startswith("https://")
         assert not chip.peaks
+        with pytest.raises(InputError, match=f"has no rates, so no time follows; flopwise memory --device {chip.id} "):
+            flopwise.bound(TINY, device=chip)

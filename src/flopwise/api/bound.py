@@ -72,7 +72,7 @@ def bound(
 
     Raises:
         ModelError: the model cannot be read.
-        InputError: the device or the element type is unknown.
+        InputError: the device or the element type is unknown, or the device has no rates.
     """
     from flopwise.analyses.timing.engine import with_engine
     from flopwise.analyses.timing.whatif import tries_of
@@ -110,11 +110,16 @@ def device_with(device: str | Device | None, threads: int | None) -> Device:
     """The device of a name, else this machine's CPU.
 
     Raises:
-        InputError: there is none of that name, or it has not so many threads.
+        InputError: there is none of that name, it has not so many threads, or it is a microcontroller.
     """
     from flopwise.analyses.timing import machine
 
     chosen = device if isinstance(device, Device) else machine.named(device)
+    if chosen.kind == "mcu":
+        raise InputError(
+            f"{chosen.name} has no rates, so no time follows; "
+            f"flopwise memory --device {chosen.id} holds a model against its memory"
+        )
     if threads is not None and chosen.kind != "cpu":
         raise InputError(f"{threads} threads are of a CPU, which {chosen.name} is not")
     if threads is not None and (threads < 1 or (chosen.cores is not None and threads > chosen.cores)):
