@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("tests.torch_vision")
 ultralytics = pytest.importorskip("ultralytics")
 
 from PIL import Image  # noqa: E402

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from flopwise.analyses.meter.batch import key_of_call, said_by  # noqa: E402 - needs torch
+from flopwise.analyses.meter.batch import Keys, said_by  # noqa: E402 - needs torch
 
 
 def rows_of(tensor: Any) -> list[list[int]]:
@@ -43,8 +43,10 @@ def test_what_says_nothing_is_no_fact() -> None:
 
 
 def test_keys_differ_where_costs_may() -> None:
+    keys = Keys(("x", "y"), frozenset(["step"]))
+
     def key(*args: Any, **kwargs: Any) -> Any:
-        return key_of_call(args, kwargs, ("x", "y")[: len(args)], frozenset(["step"]))
+        return keys(args, kwargs)
 
     x = torch.ones(2, 3)
     assert key(x, step=1) == key(torch.zeros(2, 3), step=2)

@@ -11,7 +11,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import flopwise  # noqa: E402
-from flopwise.analyses.meter.weights import Weights  # noqa: E402
+from flopwise.analyses.meter.weights import FIRST, Weights  # noqa: E402
+from flopwise.integrations.steps import Steps  # noqa: E402
 
 LAYERS = 60
 
@@ -46,3 +47,55 @@ def test_batches_of_a_loop_count_with_the_weights_that_are_frozen_when_they_come
     profile = flopwise.profile(model, batch, train=True)
     assert less == profile.total("flops") + profile.total("backward_flops") < whole
     assert cost.flops == whole + 2 * less
+
+
+def loop(model: nn.Module, batches: int) -> None:
+    for _ in range(batches):
+        model(torch.ones(3, 4))
+
+
+def step_of(model: nn.Module) -> int:
+    """FLOPs of a step with the weights that are trained now."""
+    profile = flopwise.profile(model, torch.ones(3, 4), train=True)
+    flops: int = profile.total("flops") + profile.total("backward_flops")
+    return flops
+
+
+def test_a_long_loop_sees_at_once_that_a_model_is_frozen() -> None:
+    model = model_of(6)
+    whole = step_of(model)
+    model[:5].requires_grad_(False)
+    part = step_of(model)
+    model.requires_grad_(True)
+    meter = flopwise.Meter(model, torch.ones(3, 4), keep=False)
+    with meter:
+        loop(model, FIRST + 20)
+        model[:5].requires_grad_(False)
+        loop(model, 1)
+        model.requires_grad_(True)
+        loop(model, 2)
+    assert meter.cost is not None
+    assert (meter.cost.flops, meter.cost.exact) == ((FIRST + 22) * whole + part, True)
+    assert meter.notes == ()
+
+
+def test_a_long_loop_that_sees_late_what_is_frozen_says_so_and_goes_on() -> None:
+    model = model_of(6)
+    meter = flopwise.Meter(model, torch.ones(3, 4), keep=False)
+    steps = Steps(meter, skipped=0)
+    steps.start()
+    loop(model, FIRST + 1)
+    assert steps.figures()["flops"] == step_of(model)
+    model[5].requires_grad_(False)
+    loop(model, 1)  # which looks at another weight
+    assert steps.figures() == {}
+    assert meter.notes[0].startswith("a few weights were frozen or thawed")
+    loop(model, 3)
+    assert steps.figures()["flops"] == step_of(model)
+    with meter:
+        loop(model, FIRST + 1)
+        model[5].requires_grad_(True)
+        loop(model, 1)
+    assert meter.cost is not None
+    assert not meter.cost.exact
+    steps.stop()

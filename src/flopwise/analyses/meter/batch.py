@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,9 @@ BORDERS, NUMBERS = "cu_seq", ("max_seq", "max_length", "num_items")
 
 #: Names of inputs that are remembered.
 REMEMBERED = 1 << 10
+
+#: The shape and type of a tensor, and True if it has a gradient.
+_KIND = operator.attrgetter("shape", "dtype", "requires_grad")
 
 #: Element types of masks, positions and borders.
 _WHOLE = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
@@ -75,39 +79,58 @@ def replaced(value: Any, name: str, make: Callable[[str, Any], Any]) -> Any:
     return make(name, Value(value))
 
 
-def key_of_call(
-    args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str], ignored: Container[str]
-) -> Hashable:
-    """A key of a batch, equal where costs are: see ``key_of``.
+class Keys:
+    """Keys of the batches of a model, equal where costs are: see ``key_of``."""
 
-    Args:
-        args: the positional arguments.
-        kwargs: the named ones.
-        names: of the positional arguments, one each.
-        ignored: arguments whose numbers change nothing in the cost.
-    """
-    key: list[Hashable] = [len({*map(id, args), *map(id, kwargs.values())})]  # labels may be the inputs themselves
-    for name, value in (*zip(names, args, strict=True), *kwargs.items()):
-        if type(value) is Tensor:
-            key += (name, value.shape, value.dtype, value.requires_grad)
-            if steers(name):
-                key.append(said_by(name, value))
-        elif name not in ignored or not isinstance(value, (int, float)):
-            key += (name, key_of(value, name))
-    return tuple(key)
+    def __init__(self, names: Sequence[str], ignored: Container[str]) -> None:
+        """
+        Args:
+            names: of the model's parameters.
+            ignored: arguments whose numbers change nothing in the cost.
+        """
+        self._names, self._ignored = names, ignored
+        #: The number of positional arguments and the names of the others -> the names of all, and which of them steer.
+        self._signatures: dict[Hashable, tuple[list[str], list[tuple[int, str]]]] = {}
+
+    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable:
+        """The key of a batch.
+
+        Args:
+            args: the positional arguments.
+            kwargs: the named ones.
+        """
+        signature = (len(args), *kwargs)
+        try:
+            names, steering = self._signatures[signature]
+        except KeyError:
+            names, steering = self._signature(signature)
+        values = (*args, *kwargs.values())
+        key: list[Hashable] = [signature, len({*map(id, values)})]  # labels may be the inputs themselves
+        for name, value in zip(names, values, strict=True):
+            key += _KIND(value) if type(value) is Tensor else (self._kind(name, value),)
+        for place, name in steering:
+            key.append(said_by(name, values[place]))
+        return tuple(key)
+
+    def _kind(self, name: str, value: Any) -> Hashable:
+        return None if name in self._ignored and isinstance(value, (int, float)) else key_of(value, name)
+
+    def _signature(self, signature: tuple[Any, ...]) -> tuple[list[str], list[tuple[int, str]]]:
+        names = [*(position_name(self._names, place) for place in range(signature[0])), *signature[1:]]
+        known = self._signatures[signature] = names, [(place, name) for place, name in enumerate(names) if steers(name)]
+        return known
 
 
 def key_of(value: Any, name: str = "") -> Hashable:
     """A key of an argument, equal where costs are: the shapes and types of its tensors, which of them have gradients,
-    its plain values, and the facts that the elements of masks, positions and borders state.
+    its plain values, and the facts that the elements of masks, positions and borders inside of it state.
     """
     if isinstance(value, Tensor):
-        kind = value.shape, value.dtype, value.requires_grad
-        return (*kind, said_by(name, value)) if steers(name) else kind
+        return (*_KIND(value), said_by(name, value)) if steers(name) else _KIND(value)
     if isinstance(value, Mapping):
-        return tuple([(key, key_of(part, key)) for key, part in value.items()])
+        return tuple([(key, key_of(part, name if steers(name) else key)) for key, part in value.items()])
     if isinstance(value, (list, tuple)):
-        return tuple([key_of(part) for part in value])
+        return tuple([key_of(part, name) for part in value])
     if isinstance(value, ATOMS):
         return value
     return type(value), key_of(vars(value)) if hasattr(value, "__dict__") else id(value)

@@ -10,15 +10,21 @@ import threading
 import time
 from collections.abc import Hashable, Mapping, Sequence
 
-from flopwise.analyses.meter.batch import key_of_call
+from flopwise.analyses.meter.batch import Keys
 from flopwise.analyses.meter.cost import Cost
 from flopwise.analyses.meter.counting import Counter
 from flopwise.analyses.meter.program import Program
-from flopwise.analyses.meter.weights import TRAINED
+from flopwise.analyses.meter.weights import Turn
 from flopwise.errors import FlopwiseError
 
 #: Batches of different keys that are remembered, at most.
 REMEMBERED = 1 << 16
+
+#: The remark where a loop has seen late that weights were frozen or thawed.
+LATE = (
+    "a few weights were frozen or thawed, and the batches of a loop that have seen it late have no figures; "
+    "Meter.step looks at all weights each time"
+)
 
 #: The thread that counts a batch, if one does. It runs the model, and those calls are batches of no meter.
 COUNTING: list[int] = []
@@ -32,12 +38,14 @@ class Costs:
 
     def __init__(self, program: Program) -> None:
         self._program, self._counter = program, Counter(program)
-        self._weights, self._positions, self._ignored = program.weights, program.positions, program.ignored
+        self._weights, self._key = program.weights, Keys(program.names, program.ignored)
         #: The weights that are trained -> the costs of batches, by their keys.
         self._known: dict[bytes, dict[Hashable, Cost]] = {}
-        self._trained = self._weights.look()
-        #: Those of the weights that are trained now.
-        self._now = self._known[self._trained] = {}
+        self._train(self._weights.look())
+        #: The weight that the last batch of a loop has looked at; None where it was all.
+        self._seen: Turn | None = None
+        #: Whether weights may have been frozen or thawed some batches of a loop before that was seen.
+        self._late = False
         #: Seconds that formulas and profiles have taken so far.
         self.seconds = 0.0
         #: The errors of batches that cannot be counted, by the weights that are trained and their keys.
@@ -53,23 +61,51 @@ class Costs:
         Raises:
             ModelError: the model fails with it.
         """
-        trained = bytes(map(TRAINED, self._weights.all))
-        if trained != self._trained:
-            self._train(trained)
-        key = key_of_call(args, kwargs, self._positions[len(args)], self._ignored)
+        self._look()
+        key = self._key(args, kwargs)
         cost = self._now.get(key)
         return self._count(key, args, kwargs) if cost is None else cost
+
+    def of_next(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Cost:
+        """The cost of the next batch of a loop, which looks at one of the weights: see ``settled``."""
+        seen = next(self._turns)
+        if seen is None or seen[0].requires_grad is not seen[1]:
+            self._look()
+        else:
+            self._seen = seen
+        key = self._key(args, kwargs)
+        cost = self._now.get(key)
+        return self._count(key, args, kwargs) if cost is None else cost
+
+    def settled(self) -> bool:
+        """True if all batches of a loop since the last call count with the weights that were trained then."""
+        self._look()
+        late, self._late = self._late, False
+        return not late
+
+    def _look(self) -> None:
+        """Look at all weights."""
+        trained = self._weights.look()
+        if trained != self._trained:
+            if self._seen is not None and self._seen[0].requires_grad is self._seen[1]:  # it may be some batches ago
+                self._late = True
+                self._program.remark(LATE)
+            self._train(trained)
+        self._seen = None
 
     def _train(self, trained: bytes) -> None:
         """Go on with the costs of batches that train these weights."""
         self._trained = trained
+        #: Those of the weights that are trained now.
         self._now = self._known.setdefault(trained, {})
+        self._turns = self._weights.turns(trained)
 
     def _count(self, key: Hashable, args: Sequence[object], kwargs: Mapping[str, object]) -> Cost:
         """The cost of a batch that is like none before."""
         with _ONE:
-            self._weights.renew()
-            self._train(self._weights.look())
+            if self._weights.renew():
+                self._train(self._weights.look())
+            self._look()
             if key in self._now:  # another thread was faster
                 return self._now[key]
             if sum(map(len, self._known.values())) + len(self._failures) >= REMEMBERED:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,24 +18,7 @@ from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.readers.inputs import Value
 from flopwise.readers.torch.inputs.arguments import parameters_of
-from flopwise.readers.torch.inputs.making import position_name
 from flopwise.readers.torch.read import read_torch
-
-
-class Positions(dict[int, tuple[str, ...]]):
-    """The names of positional arguments, by their number."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        """
-        Args:
-            names: of all parameters.
-        """
-        super().__init__()
-        self._names = names
-
-    def __missing__(self, number: int) -> tuple[str, ...]:
-        names = self[number] = tuple([position_name(self._names, place) for place in range(number)])
-        return names
 
 
 @dataclass
@@ -62,7 +45,6 @@ class Program:
         #: The parameters of ``forward``.
         self.names = parameters_of(self.model)
         self.weights = Weights(self.model, self.train)
-        self.positions = Positions(self.names)
 
     def graph(self, inputs: Any) -> Graph:
         """The model's graph on some inputs."""

@@ -80,7 +80,7 @@ class Watch(Hook):
             batch: what is counted of the arguments of a call; None: the arguments.
             autocast: looks which element type products have; it is called once.
         """
-        self._model, self._program, self._of = model, program, costs.of
+        self._model, self._program, self._of = model, program, costs.of_next
         self._called, self._batch, self._trains = called, batch, program.train
         self.autocast: Callable[[], None] | None = autocast
         #: Whether the last call outside of a backward pass had gradients.
