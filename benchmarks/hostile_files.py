@@ -36,6 +36,7 @@ FORMATS: dict[str, tuple[str, str]] = {
     "keras": ("keras", "m.keras"),
     "tensorflow": ("tensorflow", "m.pb"),
     "openvino": ("openvino", "m.xml"),
+    "coreml": ("coreml", "m.mlmodel"),
     "executorch": ("executorch", "m.pte"),
     "onnx": ("onnx_damaged", "m.onnx"),
     "caffe": ("prototxt", "m.prototxt"),
@@ -147,6 +148,10 @@ def tests(format: str) -> Iterator[tuple[str, bytes]]:
         from tests.readers.openvino.test_hostile import CASES as NETS
 
         cases = {name: text for name, (text, _) in NETS.items()}
+    elif format == "coreml":
+        from tests.readers.coreml.test_hostile import CASES as PROGRAMS
+
+        cases = {name: data for name, (data, _) in PROGRAMS.items()}
     elif format == "executorch":
         from tests.readers.executorch.test_read import DATA, HOSTILE
 

@@ -1,7 +1,8 @@
-"""Ten networks at their full sizes in six forms: python benchmarks/one_network.py [NETWORK ...] [--tflite FOLDER]
+"""Ten networks at their full sizes in seven forms: python benchmarks/one_network.py [NETWORK ...] [--tflite FOLDER]
 
-PyTorch, ONNX (torch.onnx), OpenVINO (of that), Keras and flax (the twins of the tests), and TensorFlow Lite: files in
-FOLDER, each by ``python -m tests.readers.converted NAME FOLDER/NAME.tflite`` in an environment with litert-torch.
+PyTorch, ONNX (torch.onnx), OpenVINO (of that), Core ML (as far as coremltools converts it), Keras and flax (the twins
+of the tests), and TensorFlow Lite: files in FOLDER, each by ``python -m tests.readers.converted NAME
+FOLDER/NAME.tflite`` in an environment with litert-torch.
 Prints a row for each network, MACs and parameters, and what is different in a format and why. The status is 1 where a
 figure differs from what the tests explain (tests/readers/network_sizes.py).
 """
@@ -9,6 +10,7 @@ figure differs from what the tests explain (tests/readers/network_sizes.py).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import tempfile
@@ -17,9 +19,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 os.environ["KERAS_BACKEND"] = "torch"
 
+import pytest
 from tests.readers.network_sizes import FULL, Difference, differences
 from tests.readers.networks import built
-from tests.readers.test_one_network import exported, folded
+from tests.readers.test_one_network import exported, folded, in_core_ml
 from tests.readers.twins import flax_twin, keras_twin
 
 import flopwise
@@ -34,6 +37,8 @@ def _forms(name: str, folder: Path, tflite: Path | None) -> dict[str, object]:
     forms: dict[str, object] = {"onnx": onnx, "openvino": folder / f"{name}.xml"}
     if tflite is not None and (tflite / f"{name}.tflite").exists():
         forms["tflite"] = tflite / f"{name}.tflite"
+    with contextlib.suppress(pytest.skip.Exception):
+        forms["coreml"] = in_core_ml(name, folder, FULL)
     return forms | {"keras": keras_twin(name, FULL), "flax": flax_twin(name, FULL)}
 
 

@@ -165,6 +165,7 @@ def _one_network() -> list[str]:
     return [
         "Ten networks as PyTorch, ONNX (`torch.onnx`), OpenVINO (of that), Keras, flax and",
         "TensorFlow Lite (litert-torch 0.10.0) have the same MACs and parameters except for what is explained here.",
+        "So have smaller ones of the first eight as Core ML (coremltools 9.0, which does not convert the last two).",
         "Converters that fold batch norms into convolutions leave out the scales; the shifts become biases.",
         "`benchmarks/one_network.py` compares them and says each difference in numbers (2026-11-28).",
         "",

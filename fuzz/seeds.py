@@ -121,6 +121,13 @@ def openvinos() -> list[bytes]:
     return [CONVOLUTION.encode()]
 
 
+def coremls() -> list[bytes]:
+    """A Core ML program of one convolution."""
+    from tests.readers.coreml.by_hand import CONVOLUTION
+
+    return [CONVOLUTION]
+
+
 def executorchs() -> list[bytes]:
     """Programs of ExecuTorch with a network, branches, a loop, a state and a part of a backend."""
     data = EXAMPLES.parent / "tests" / "readers" / "executorch" / "data"

@@ -122,6 +122,13 @@ def _openvino_damaged(data: bytes) -> None:
     _at_two_batches(read_openvino, data)
 
 
+def _coreml_damaged(data: bytes) -> None:
+    """The same of a Core ML program."""
+    from flopwise.readers.coreml.read import read_coreml
+
+    _at_two_batches(read_coreml, data)
+
+
 def _stablehlo_damaged(data: bytes) -> None:
     """The same of a StableHLO module; its decoder, a process of its own, may end on it, and goes on for the next."""
     import flopwise
@@ -306,6 +313,7 @@ TARGETS: dict[str, Target] = {
     "prototxt": Target(_read("net.prototxt"), seeds.prototxts),
     "tflite": Target(_tflite_damaged, seeds.tflites),
     "openvino": Target(_openvino_damaged, seeds.openvinos),
+    "coreml": Target(_coreml_damaged, seeds.coremls),
     "executorch": Target(_read("m.pte"), seeds.executorchs),
     "stablehlo": Target(_stablehlo_damaged, seeds.stablehlos),
     "tflite_weights": Target(_read("m.tflite", weights=True), seeds.tflites),

@@ -65,6 +65,7 @@ def differences(sizes: Sizes) -> dict[tuple[str, str], Difference]:
         ("gpt", "tflite"): Difference(gpt_cut + gpt_norms, f"{_CUT}; {_INTO_DENSE}"),
         ("vit", "tflite"): Difference(vit_norms, _INTO_DENSE),
         ("lstm", "openvino"): summed,
+        ("lstm", "coreml"): summed,
         ("lstm", "keras"): summed,
         ("lstm", "flax"): summed,
         ("lstm", "tflite"): Difference(

@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from tests.coreml_models import coremltools  # noqa: E402
 from tests.readers.converted import converted  # noqa: E402
 from tests.readers.network_sizes import SMALL, Difference, Sizes, differences  # noqa: E402
 from tests.readers.networks import NETWORKS, built  # noqa: E402
@@ -60,6 +61,29 @@ def in_flax(name: str, folder: Path) -> object:
     return flax_twin(name)
 
 
+def in_core_ml(name: str, folder: Path, sizes: Sizes = SMALL) -> Path:
+    """The same as coremltools makes it of the traced module."""
+    if name in ("bert", "gpt"):
+        pytest.skip("coremltools 9 knows no new_ones and no &, of which transformers makes its masks")
+    ct = coremltools()
+    module, inputs = built(name, sizes)
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            if name == "vit":  # int() of an array, which a trace has, fails with today's NumPy
+                program, types = torch.export.export(module, inputs).run_decompositions({}), None
+            else:
+                program = torch.jit.trace(module, inputs, strict=False)
+                types = [ct.TensorType(shape=tuple(one.shape)) for one in inputs]
+            model = ct.convert(program, inputs=types, minimum_deployment_target=ct.target.iOS18)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+    model.save(str(folder / f"{name}.mlpackage"))
+    return folder / f"{name}.mlpackage"
+
+
 #: Format -> the file or object of a network. The converters of the first three fold batch norms: each leaves its shift
 #: as a bias. The twins keep them.
 FORMATS: dict[str, Callable[[str, Path], object]] = {
@@ -68,6 +92,7 @@ FORMATS: dict[str, Callable[[str, Path], object]] = {
     "tflite": converted,
     "keras": in_keras,
     "flax": in_flax,
+    "coreml": in_core_ml,
 }
 
 DIFFERENCES = differences(SMALL)

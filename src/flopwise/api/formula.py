@@ -39,6 +39,7 @@ from flopwise.readers.formats import format_of
 from flopwise.readers.inputs import InputSpec, input_specs
 from flopwise.readers.options import (
     CaffeOptions,
+    CoremlOptions,
     JaxOptions,
     Keywords,
     OnnxOptions,
@@ -194,7 +195,7 @@ class _Request:
 
 
 def _file(request: _Request, options: OnnxOptions) -> Subject:
-    """An ONNX or OpenVINO model, which is read once for each point."""
+    """An ONNX, OpenVINO or Core ML model, which is read once for each point."""
     from flopwise.readers.onnx.read import resolved_at
     from flopwise.readers.onnx.signature import declared, has_loops
 
@@ -232,6 +233,10 @@ def _opened(model: Any, options: OnnxOptions) -> Opened:
         from flopwise.readers.openvino.read import opened_openvino
 
         return opened_openvino(model, options)
+    if isinstance(options, CoremlOptions):
+        from flopwise.readers.coreml.read import opened_coreml
+
+        return opened_coreml(model, options)
     from flopwise.readers.onnx.read import opened_onnx
 
     return opened_onnx(model, options)

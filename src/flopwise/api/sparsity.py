@@ -15,7 +15,7 @@ from flopwise.api import printable
 from flopwise.errors import InputError, ModelError, UntrustedError
 from flopwise.profiles.profile import Profile
 from flopwise.readers.format import ends_in
-from flopwise.readers.formats import format_of, in_folder, open_stored
+from flopwise.readers.formats import format_of, in_folder, is_one_model, open_stored
 from flopwise.readers.options import TorchOptions, is_given
 from flopwise.readers.source.location import is_callable, shown
 
@@ -62,7 +62,7 @@ def sparsity(
     if threads is not None and threads < 1:
         raise InputError(f"{threads} threads: give 1 or more")
     query = sparsity_query(blocks, patterns, min_size, min_ratio, tolerance, ranks, order)
-    if isinstance(model, str | os.PathLike) and os.path.isdir(model):
+    if isinstance(model, str | os.PathLike) and os.path.isdir(model) and not is_one_model(os.fspath(model)):
         model = in_folder(os.fspath(model))
     format = format_of(model)
     if not isinstance(model, Profile) and not format.has_graph:

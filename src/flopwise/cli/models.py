@@ -12,7 +12,7 @@ from flopwise.cli.streams import Progress, say
 from flopwise.errors import FlopwiseError, InputError, UnknownDimensionError, did_you_mean
 from flopwise.operators.operator import Operator
 from flopwise.operators.own import own_rows, using
-from flopwise.readers.formats import TENSORFLOW, models_in, stored_in
+from flopwise.readers.formats import is_one_model, models_in, stored_in
 from flopwise.readers.source.text import text_of_file
 from flopwise.readers.torch.language.format import LANGUAGE
 
@@ -42,7 +42,7 @@ def find_stored(model: str) -> list[str]:
 
 def is_collection(model: str) -> bool:
     """True where MODEL is a directory of models and not the directory of one model."""
-    return os.path.isdir(model) and not LANGUAGE.match(model) and not TENSORFLOW.match(model)
+    return os.path.isdir(model) and not LANGUAGE.match(model) and not is_one_model(model)
 
 
 def refuse_directory(model: str, why: str) -> None:

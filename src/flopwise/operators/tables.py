@@ -69,6 +69,7 @@ HOMES: Mapping[str, str] = {
     "tflite, of other libraries": "tflite.custom",
     "openvino": "openvino.operators",
     "openvino, detection": "openvino.detection",
+    "coreml": "coreml",
     "lax": "lax",
     "programs": "program",
 }
@@ -149,6 +150,7 @@ _ROOMS = (
     ("quantized", "aten"),
     ("tflite", "tflite"),
     ("openvino", "openvino"),
+    ("coreml", "coreml"),
     ("lax", "lax"),
 )
 

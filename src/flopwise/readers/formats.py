@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flopwise import _extensions
@@ -17,6 +17,7 @@ from flopwise.readers.caffe.format import CAFFE
 from flopwise.readers.format import Format, ends_in
 from flopwise.readers.onnx.format import ONNX
 from flopwise.readers.options import (
+    CoremlOptions,
     ExecutorchOptions,
     JaxOptions,
     OpenvinoOptions,
@@ -224,6 +225,47 @@ OPENVINO = Format(
 )
 
 
+def _is_coreml(model: object) -> bool:
+    """True for Core ML models: by the name of a file or package, or by what is in a folder."""
+    if not isinstance(model, (str, os.PathLike)):
+        return False
+    if ends_in(model, COREML.endings):
+        return True
+    from flopwise.readers.coreml.file.package import is_package
+
+    return os.path.isdir(model) and is_package(os.fsdecode(model))
+
+
+def _read_coreml(
+    model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: CoremlOptions
+) -> Graph:
+    from flopwise.readers.coreml.read import read_coreml
+
+    return read_coreml(model, inputs, dims, batch_size, options, progress)
+
+
+def _coreml_stored(model: object, inputs: Any, dims: Any, batch_size: Any, options: CoremlOptions) -> StoredTensors:
+    from flopwise.readers.coreml.read import read_stored
+    from flopwise.readers.weights.graphs import stored_in_graph
+
+    return stored_in_graph(read_stored(model, inputs, dims, batch_size, options))
+
+
+#: Stands here for the same reason.
+COREML = Format(
+    "coreml",
+    "Core ML programs (.mlpackage, .mlmodel)",
+    _read_coreml,
+    endings=(".mlpackage", ".mlmodel"),
+    matches=_is_coreml,
+    takes=("inputs", "dims", "batch_size"),
+    options=CoremlOptions,
+    stored=_coreml_stored,
+    in_directories=(".mlmodel", ".mlpackage"),
+    formulas=True,
+)
+
+
 def _is_tensorflow(model: object) -> bool:
     """True for a ``.pb`` file that begins with a node, a ``saved_model.pb``, and the directory of one."""
     if not isinstance(model, (str, os.PathLike)):
@@ -284,6 +326,7 @@ FORMATS: tuple[Format, ...] = (
     TFLITE,
     EXECUTORCH,
     OPENVINO,
+    COREML,
     weights.CHECKPOINT,
     KERAS,
     LANGUAGE,
@@ -362,10 +405,23 @@ def open_stored(
     """
     name = os.fsdecode(model) if isinstance(model, (str, os.PathLike)) else ""
     with naming(name):
-        if name and os.path.isdir(name) and not _is_tensorflow(name):
+        if name and os.path.isdir(name) and not is_one_model(name):
             model = in_folder(name)  # of a language model too: its weights lie beside its configuration
         format = format_of(model)
         return format.tensors(model, inputs, dims, batch_size, progress, options_of(format.options, None, keywords))
+
+
+def is_one_model(folder: str) -> bool:
+    """True for a directory that is a model in several files, whose weights belong to its graph."""
+    return _is_tensorflow(folder) or _is_coreml(folder)
+
+
+def _walk(folder: str) -> Iterator[tuple[str, list[str]]]:
+    """A directory and all in it, and the names of the files and packages in each: packages are not entered."""
+    for path, folders, files in os.walk(folder):
+        packages = [name for name in folders if name.lower().endswith(COREML.in_directories)]
+        folders[:] = [name for name in folders if name not in packages]
+        yield path, [*files, *packages]
 
 
 def in_folder(folder: str) -> str:
@@ -397,9 +453,9 @@ def models_in(folder: str) -> list[str]:
     Raises:
         ModelError: it holds neither.
     """
-    if LANGUAGE.match(folder) or _is_tensorflow(folder):
+    if LANGUAGE.match(folder) or is_one_model(folder):
         return [folder]
-    files = [os.path.join(path, file) for path, _, names in os.walk(folder) for file in names]
+    files = [os.path.join(path, file) for path, names in _walk(folder) for file in names]
     models = sorted(filter(_stands_alone, files))
     if models:
         return models
@@ -445,12 +501,12 @@ def stored_in(folder: str) -> list[str]:
     Raises:
         ModelError: there are none.
     """
-    if LANGUAGE.match(folder):
+    if LANGUAGE.match(folder) or _is_coreml(folder):
         return [folder]
     weights_endings = tuple(ending for format in every_format() for ending in format.weights)
     models: list[str] = []
     tensors: list[str] = []
-    for path, _, names in os.walk(folder):
+    for path, names in _walk(folder):
         files = [name for name in names if not name.startswith(".")]
         models += filter(_stands_alone, (os.path.join(path, name) for name in files))
         stored = [name for name in files if name.lower().endswith(weights_endings)]

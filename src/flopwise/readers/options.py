@@ -60,6 +60,13 @@ class OpenvinoOptions(OnnxOptions):
 
 
 @dataclass(frozen=True)
+class CoremlOptions(OnnxOptions):
+    """Options of Core ML models, which are read as ONNX models are."""
+
+    models: ClassVar[str] = "Core ML models"
+
+
+@dataclass(frozen=True)
 class TorchOptions(Options):
     """Options of PyTorch models."""
 
@@ -183,6 +190,7 @@ _KINDS: tuple[type[Options], ...] = (
     CaffeOptions,
     TfliteOptions,
     OpenvinoOptions,
+    CoremlOptions,
     JaxOptions,
     StablehloOptions,
     ExecutorchOptions,

@@ -464,4 +464,6 @@ def _decided_by_data(resolved: Resolved) -> frozenset[str]:
 
 def _title(own: str, name: str) -> str:
     """The file's name without its ending; without a file, the name of the graph."""
-    return Path(name).stem if os.sep in name or name.endswith((".onnx", ".xml")) else own or name
+    return (
+        Path(name).stem if os.sep in name or name.endswith((".onnx", ".xml", ".mlmodel", ".mlpackage")) else own or name
+    )

@@ -204,7 +204,7 @@ class _Builder:
         taken = tuple(names)
         if lowered.inputs is not None:
             taken = tuple([names[place] if 0 <= place < len(names) else "" for place in lowered.inputs])
-        own = Own(_with_rules(row(lowered.op), lowered, layer), flow, functools.partial(_shown, layer.type, lowered))
+        own = Own(_with_rules(row(lowered.op), lowered, layer), flow, functools.partial(shown, layer.type, lowered))
         domain, _, op = lowered.op.rpartition("::")
         attributes = Attributes.of(dict(lowered.attrs))
         return Node(Operation(op, domain, attributes, "", 0, own), layer.name, taken, outputs)
@@ -242,8 +242,14 @@ def _with_rules(known: Any, lowered: Lowered, layer: Layer) -> Any:
     return known if None in dtypes or not dtypes else known._replace(dtype=dtypes)
 
 
-def _shown(origin: str, lowered: Lowered, node: GraphNode) -> GraphNode:
-    """The node of the graph as the file has it."""
+def shown(origin: str, lowered: Any, node: GraphNode) -> GraphNode:
+    """The node of the graph as the file has it.
+
+    Args:
+        origin: what the file calls it.
+        lowered: the operator of the house: what it shows, its views and its layout.
+        node: the node of that.
+    """
     inputs = node.inputs if lowered.shows is None else node.inputs[: lowered.shows]
     if lowered.views:
         inputs = tuple([_viewed(tensor, lowered.views.get(place)) for place, tensor in enumerate(inputs)])

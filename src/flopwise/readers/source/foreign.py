@@ -43,8 +43,7 @@ FOREIGN: tuple[Foreign, ...] = (
     Foreign(f"a model of Hailo's compiler, {_MADE_FROM}", (".hef", ".har"), (b"\x01HEF",)),
     Foreign(f"a model of Qualcomm's SNPE, {_MADE_FROM}", (".dlc",)),
     Foreign(
-        "a Core ML model; give the module or the ONNX file that it was converted from",
-        (".mlmodel", ".mlpackage", ".mlmodelc"),
+        "a Core ML model that was compiled for a device; give the .mlpackage that it was made from", (".mlmodelc",)
     ),
     Foreign("an HDF5 file; if it is a Keras model, name it {stem}.h5", starts=(b"\x89HDF\r\n",)),
     Foreign("a model of ncnn; give the ONNX file or the module that it was converted from", (".param",), (b"7767517",)),

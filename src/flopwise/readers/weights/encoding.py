@@ -81,6 +81,8 @@ def encoding(dtype: str, order: str = "<") -> Encoding | None:
         return Encoding(1, BITS[dtype] // 8, _decoder(dtype, stored), stored, origin)
     if dtype == "bool":
         return Encoding(1, 1, lambda data: data != 0, made_by=origin)
+    if dtype in ("uint6", "uint3", "uint1"):
+        return Encoding(8, BITS[dtype], _across(BITS[dtype]), made_by=origin)
     if dtype not in NARROW:
         return None
     bits = BITS[dtype]
@@ -176,6 +178,19 @@ def _sixes(dtype: str) -> Callable[[Any], Any]:
         words = threes[:, 0] | threes[:, 1] << 8 | threes[:, 2] << 16
         places = (words[:, None] >> numpy.arange(0, 24, 6, dtype=numpy.uint32)) & 63
         return _values(dtype)[places].reshape(-1)
+
+    return decode
+
+
+def _across(bits: int) -> Callable[[Any], Any]:
+    """Numbers of so many bits, one after the other across the bytes."""
+
+    def decode(data: Array) -> Any:
+        import numpy
+
+        flags = numpy.unpackbits(data, bitorder="little")
+        rows = flags[: flags.size // bits * bits].reshape(-1, bits)
+        return numpy.packbits(rows, axis=1, bitorder="little").reshape(-1)
 
     return decode
 

@@ -27,7 +27,7 @@ _BUFFERS: frozenset[Role] = _SCALES | {"statistic"}
 _WEIGHTS: frozenset[Role] = frozenset({"weight", "statistic"})
 
 #: Integer types in which quantised weights are stored; wider integers count, index or steer shapes.
-_QUANTISED = frozenset({"int8", "uint8", "int4", "uint4", "int2", "uint2"})
+_QUANTISED = frozenset({"int8", "uint8", "uint6", "int4", "uint4", "uint3", "int2", "uint2", "uint1"})
 
 #: One use of a tensor: what the operator takes it for.
 Use = Input

@@ -47,11 +47,11 @@ def _attention(application: Application) -> Lowered:
     places = (0, 1, 2, 3) if application.inputs > 3 else (0, 1, 2)
     if application.inputs > 3 and len(application.shape(3)) == 0:
         places = (0, 1, 2)  # a number stands for no mask
-    views = {} if ranks == {4} else dict.fromkeys(range(3), _four_axes)
+    views = {} if ranks == {4} else dict.fromkeys(range(3), four_axes)
     return Lowered("Attention", places, attrs, rule, views=views)
 
 
-def _four_axes(shape_: tuple[Any, ...]) -> tuple[Any, ...]:
+def four_axes(shape_: tuple[Any, ...]) -> tuple[Any, ...]:
     """Images, heads, tokens and width: leading axes as one, or one more of extent 1."""
     first: Any = 1
     for extent in shape_[:-3]:
