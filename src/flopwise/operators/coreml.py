@@ -104,7 +104,7 @@ _ROWS: dict[str, Operator] = {
     "not_equal": each(cmp=1, in_place=True, dtype="bool", effects=_FLAT),
     "linear_activation": each("αx + β", mul=1, add=1, in_place=True),
     "scaled_tanh": each("α tanh(βx)", mul=2, tanh=1, in_place=True),
-    "clamped_relu": each("αx or x, by the sign of x, at most β", cmp=2, mul=1, in_place=True),
+    "clamped_relu": each("αx or x, by the sign of x, held under β", cmp=2, mul=1, in_place=True),
     "threshold": each("max(x, α)", cmp=1, in_place=True),
     "softplus_parametric": each(
         "α log(1 + exp(βx))",

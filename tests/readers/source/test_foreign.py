@@ -58,7 +58,7 @@ def test_an_archive_is_what_its_name_says(tmp_path: Path) -> None:
     with zipfile.ZipFile(held, "w") as archive:
         archive.writestr("Manifest.json", "{}")
     (tmp_path / "net.mlpackage").write_bytes(held.getvalue())
-    with pytest.raises(ModelError, match="not an ONNX model but a Core ML model; give the module"):
+    with pytest.raises(ModelError, match="a Core ML package in a ZIP archive; unpack it first"):
         flopwise.profile(tmp_path / "net.mlpackage")
 
 
@@ -73,9 +73,11 @@ def test_no_command_holds_what_a_shell_would_run(name: str, tmp_path: Path) -> N
 
 
 def test_directories(tmp_path: Path) -> None:
-    (tmp_path / "net.mlpackage").mkdir()
-    with pytest.raises(ModelError, match=r"net.mlpackage: a Core ML model; give the module"):
-        flopwise.profile(tmp_path / "net.mlpackage")
+    (tmp_path / "net.mlmodelc").mkdir()
+    with pytest.raises(
+        ModelError, match=r"net.mlmodelc: a Core ML model that was compiled for a device; give the .mlpack"
+    ):
+        flopwise.profile(tmp_path / "net.mlmodelc")
 
 
 def test_no_format_of_ours_is_foreign() -> None:

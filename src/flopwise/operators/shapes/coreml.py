@@ -54,15 +54,13 @@ def recurrent(call: Call) -> Types:
 
 
 def suppressed(call: Call) -> Types:
-    """Boxes, their scores and places, as many as are asked for, and how many hold boxes."""
+    """Boxes, their scores and places, as many as are asked for, and how many hold boxes; since iOS 17 the boxes lie along
+    the last axis, and their number is left out.
+    """
     scores, most = call.ranked(1, 3), call.attr("most")
+    if call.attr("last"):
+        return [(scores[0], 4, most), (scores[0], scores[1], most), (scores[0], most)]
     return [(scores[0], most, 4), (scores[0], most, scores[2]), (scores[0], most), (scores[0],)]
-
-
-def suppressed_along_last(call: Call) -> Types:
-    """The same, with the boxes along the last axis, and without their number."""
-    scores, most = call.ranked(1, 3), call.attr("most")
-    return [(scores[0], 4, most), (scores[0], scores[1], most), (scores[0], most)]
 
 
 def cropped_and_resized(call: Call) -> Types:

@@ -298,15 +298,10 @@ def _slide(o: Operation) -> Lowered:
 
 def _suppress(o: Operation) -> Lowered:
     attrs = {"most": o.one("max_boxes", 1), "per_class": int(o.one("per_class_suppression", False))}
-    if not o.has("score_threshold"):  # since iOS 17, with the boxes along the last axis
-        return Lowered(
-            f"{DOMAIN}::{o.type}",
-            ("boxes", "scores"),
-            attrs,
-            shape.by("coreml:suppressed_along_last"),
-            layout=Layout(((0, 2, 1), (0, 2, 1)), ((0, 2, 1), (0, 2, 1))),
-        )
-    return _own(o, "", ("boxes", "scores"), **attrs)
+    if o.has("score_threshold"):
+        return _own(o, "", ("boxes", "scores"), **attrs)
+    turned = ((0, 2, 1), (0, 2, 1))  # since iOS 17 the boxes lie along the last axis
+    return _own(o, "", ("boxes", "scores"), **attrs, last=1)._replace(layout=Layout(turned, turned))
 
 
 def _order(o: Operation) -> Lowered:

@@ -36,6 +36,9 @@ def opened(model: object) -> tuple[Source, str]:
     """
     if not isinstance(model, (str, os.PathLike)) or not os.path.isdir(model):
         source = open_source(model)
+        if source.read(0, min(source.size, 4)) == b"PK\x03\x04":
+            source.close()
+            raise ModelError(f"{source.name}: a Core ML package in a ZIP archive; unpack it first")
         return source, source.name
     path = os.path.normpath(os.fsdecode(model))
     return FileSource(_inside(path, os.path.join(DATA, _specification(path)))), path
