@@ -54,8 +54,8 @@ def recurrent(call: Call) -> Types:
 
 
 def suppressed(call: Call) -> Types:
-    """Boxes, their scores and places, as many as are asked for, and how many hold boxes; since iOS 17 the boxes lie along
-    the last axis, and their number is left out.
+    """Boxes, their scores and places, as many as are asked for, and how many hold boxes; since iOS 17 the boxes lie
+    along the last axis, and their number is left out.
     """
     scores, most = call.ranked(1, 3), call.attr("most")
     if call.attr("last"):
