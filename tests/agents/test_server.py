@@ -184,6 +184,17 @@ def test_errors_are_those_of_the_command_line(
         assert "did you mean 'fvcore'?" in text
 
 
+@pytest.mark.parametrize("name", TOOLS)
+def test_each_tool_names_the_file_that_it_cannot_read(folder: Path, name: str) -> None:
+    with (folder / "huge.onnx").open("wb") as huge:
+        huge.truncate(1 << 40)
+    (folder.parent / "text").write_text("no model\n")
+    (field, *others) = TOOLS[name].schema["required"]
+    for file in ("none.onnx", "huge.onnx", "../text", ".."):
+        arguments = {field: [file] if field == "models" else file, **dict.fromkeys(others, "h100")}
+        assert error(name, arguments).startswith(f"{file}: ")
+
+
 def test_arguments_that_do_not_fit(folder: Path) -> None:
     model = "tiny_resnet.onnx"
     assert error("profil", {}) == "no tool 'profil'; did you mean 'profile'?"
