@@ -67,7 +67,7 @@ def test_damage_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     path.write_text(text)
     with pytest.raises(flopwise.ModelError, match=message), Scan(path) as scan:
         list(scan.events())
-    with pytest.raises(flopwise.ModelError, match="No such file"):
+    with pytest.raises(flopwise.ModelError, match="no such file"):
         Scan(tmp_path / "missing.json")
 
 

@@ -68,9 +68,10 @@ def results(op: str, inputs: Sequence[Type], attrs: Mapping[str, Any], behind: M
     site, row = site_of(op, inputs, attrs, behind), ROWS[op]
     assert row.shape is not None
     dtypes = list(row.dtype(site)) if callable(row.dtype) else [row.dtype]
-    assert len(dtypes) == 1
-    dtype = dtypes[0] if isinstance(dtypes[0], str) else site.dtype_or_none(dtypes[0])
-    types = [site.tensor(dtype, one) if isinstance(one, tuple) else one for one in row.shape(site)]
+    made = list(row.shape(site))
+    dtypes = dtypes if len(dtypes) > 1 else dtypes * len(made)
+    named = [one if isinstance(one, str) else site.dtype_or_none(one) for one in dtypes]
+    types = [site.tensor(d, one) if isinstance(one, tuple) else one for d, one in zip(named, made, strict=True)]
     return [None if one is None or one.shape is None else (one.dtype, one.extents) for one in types]
 
 
@@ -329,6 +330,10 @@ ROWS_OF_SHAPES: list[tuple[str, list[Type], dict[str, Any], list[Type]]] = [
     ("ConstantFill", [ints(4, 7)], {"input_as_shape": 1, "extra_shape": [2]}, [(4, 7, 2)]),
     (f"{MS}QuantizeBFP", [(2, 3, 4)], {}, [_, ("int64", (3,)), ("int64", (3,))]),
     (f"{MS}DequantizeBFP", [("uint8", (40,)), ints(4, 5)], {}, [(4, 5)]),
+    ("Attention", [(2, 6, 5, 4), (2, 3, 7, 4), (2, 3, 7, 9), _, (2, 3, 8, 4), (2, 3, 8, 9)], {},
+     [(2, 6, 5, 9), (2, 3, 15, 4), (2, 3, 15, 9), (2, 6, 5, 15)]),
+    ("Attention", [(2, 5, 24), (2, 7, 12), (2, 7, 27), _, (2, 3, 8, 4), (2, 3, 8, 9)],
+     {"q_num_heads": 6, "kv_num_heads": 3}, [(2, 5, 54), (2, 3, 15, 4), (2, 3, 15, 9), (2, 6, 5, 15)]),
     (f"{MS}SkipSimplifiedLayerNormalization", [("float16", (2, 3, 8)), (3, 8), (8,)], {},
      [("float16", (2, 3, 8)), (2, 3, 1), (2, 3, 1), ("float16", (2, 3, 8))]),
     (f"{MS}QEmbedLayerNormalization", [("int32", (2, 3)), _, ("uint8", (60, 8)), *[_] * 5, ("float16", ()), ()], {},

@@ -18,6 +18,7 @@ from typing import Any, TextIO, TypeAlias
 
 from flopwise._limits import within_limit
 from flopwise.errors import ModelError
+from flopwise.readers.source.source import missing
 
 #: An event, or another value of the file, as JSON; numbers with a fraction are still text.
 Json: TypeAlias = dict[str, Any]
@@ -100,6 +101,8 @@ class Scan:
             packed = file.peek(2)[:2] == b"\x1f\x8b"
             unpacked = gzip.open(file) if packed else file  # noqa: SIM115 - closed with it
             return io.TextIOWrapper(unpacked, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        except FileNotFoundError:
+            raise ModelError(f"{self.name}: {missing(self.name)}") from None
         except OSError as error:
             raise ModelError(f"{self.name}: {error.strerror or error}") from error
 
