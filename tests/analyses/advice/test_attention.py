@@ -137,6 +137,16 @@ def test_encoders_do_not_generate(mask: str, speaks: bool) -> None:
     assert bool(_about("all-logits", net)) == speaks
 
 
+@pytest.mark.parametrize("causal", [0, 1])
+def test_encoders_whose_attention_is_one_operator(causal: int) -> None:
+    net = Network(inputs={"tokens": (TensorProto.INT64, (1, TOKENS))})
+    net.add("Gather", f"{net.weight('table', 100, WIDTH)} tokens", "x")
+    net.add("Attention", "x x x", "attended", q_num_heads=2, kv_num_heads=2, is_causal=causal)
+    net.add("MatMul", f"attended {net.weight('head', WIDTH, 100)}", "y")
+    found = flopwise.advise(net.model(opset=23)).suggestions
+    assert ("all-logits" in {each.rule.name for each in found}) == bool(causal)
+
+
 @pytest.mark.parametrize(("rows", "waste"), [(2560, 1 - 160 / 216), (6912, None), (1536, None)])
 def test_waves(rows: int, waste: float | None) -> None:
     """Sixteen tiles of 128 columns for every 256 rows, on the 108 multiprocessors of an A100."""
