@@ -54,17 +54,6 @@ def saved(
 
 def shapes_of(model: Any) -> dict[str, tuple[int, ...]]:
     """The shape that coremltools says of each tensor of a model whose extents are all known."""
-    return _shapes(model._mil_program)
-
-
-def shapes_in(
-    build: Callable[..., Any], shapes: Sequence[tuple[Any, ...]], dtypes: Sequence[str] = (), target: str = "iOS18"
-) -> dict[str, tuple[int, ...]]:
-    """The same of a function that builds operations."""
-    return _shapes(_program(build, shapes, dtypes, target))
-
-
-def _shapes(program: Any) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
 
     def walk(block: Any) -> None:
@@ -76,7 +65,7 @@ def _shapes(program: Any) -> dict[str, tuple[int, ...]]:
                 if operation.op_type != "const" and shape is not None and all(_known(n) for n in shape):
                     found[variable.name] = tuple(int(n) for n in shape)
 
-    walk(program.functions["main"])
+    walk(model._mil_program.functions["main"])
     return found
 
 

@@ -62,7 +62,7 @@ def test_a_node_without_a_time_counts_with_its_physical_floor() -> None:
     text = as_text(bound_report(found))
     assert "~ timeout" in text
     assert "engine floor" in text
-    assert "≥ 0.05" in text
+    assert "≥ 50.0 us" in text
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,8 @@ def by_content(head: bytes, name: str) -> str | None:
 def by_name(name: str) -> str | None:
     """The kind of file that a name stands for, and what to do; None if none is known.
 
-    >>> by_name("net.mlmodel")
-    'a Core ML model; give the module or the ONNX file that it was converted from'
+    >>> by_name("net.mlmodelc")
+    'a Core ML model that was compiled for a device; give the .mlpackage that it was made from'
     """
     ending = os.path.splitext(ending_of(name).rstrip("/\\"))[1]
     return next((_filled(one, name) for one in FOREIGN if ending in one.endings), None)
