@@ -49,6 +49,8 @@ UNTRUSTED: dict[str, tuple[dict[str, Any], str]] = {
     "saved model": (layer("TFSMLayer", "t", filepath="x"), "holds code"),
     "pickle": (layer("TorchModuleWrapper", "t", module="x"), "holds code"),
     "file": (layer("StringLookup", "s", vocabulary="/etc/passwd"), "layer 's' reads the file '/etc/passwd'"),
+    "merges": (layer("Tokenizer", "t", merges="merges.txt"), "layer 't' reads the file 'merges.txt'"),
+    "proto": (layer("Tokenizer", "t", proto="words.spm"), "layer 't' reads the file 'words.spm'"),
     "own class": (_of(None, "Mine", units=3), "give the model as an object, register the class, or --trust-code"),
 }
 

@@ -97,7 +97,7 @@ def _without(names: tuple[str, ...]) -> Iterator[None]:
 
 
 class _Dynamo(ModuleType):
-    """What Keras takes of TorchDynamo when it is imported: the mark of functions that are not to be compiled."""
+    """A stand-in for TorchDynamo while Keras is imported, which marks functions that are not to be compiled."""
 
     @staticmethod
     def disable(function: Any = None) -> Any:

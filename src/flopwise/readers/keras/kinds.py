@@ -6,6 +6,7 @@ import os
 import sys
 
 from flopwise.readers.source.location import is_callable
+from flopwise.readers.source.text import json_object
 
 #: Packages whose callables make models of Keras.
 PACKAGES = ("keras", "keras_hub", "keras_cv", "keras_nlp")
@@ -39,8 +40,4 @@ def is_name(model: object) -> bool:
 
 def is_preset(folder: str) -> bool:
     """True for a folder that keras_hub has saved a preset in, with its weights or without."""
-    try:
-        with open(os.path.join(folder, PRESET), "rb") as file:
-            return b'"keras_hub.' in file.read(4096)  # the module of its model, which stands first
-    except OSError:
-        return False
+    return str(json_object(os.path.join(folder, PRESET)).get("module")).startswith("keras_hub.")
