@@ -110,23 +110,23 @@ def _alone() -> Iterator[None]:
 
 def _tflite_damaged(data: bytes) -> None:
     """As ``_onnx_damaged``, of a TensorFlow Lite model as the file has it and for another batch."""
-    from flopwise.readers.tflite.read import read_tflite
+    from flopwise.readers.formats import TFLITE
 
-    _at_two_batches(read_tflite, data)
+    _at_two_batches(TFLITE, data)
 
 
 def _openvino_damaged(data: bytes) -> None:
     """The same of an OpenVINO model."""
-    from flopwise.readers.openvino.read import read_openvino
+    from flopwise.readers.as_onnx import OPENVINO
 
-    _at_two_batches(read_openvino, data)
+    _at_two_batches(OPENVINO, data)
 
 
 def _coreml_damaged(data: bytes) -> None:
     """The same of a Core ML program."""
-    from flopwise.readers.coreml.read import read_coreml
+    from flopwise.readers.as_onnx import COREML
 
-    _at_two_batches(read_coreml, data)
+    _at_two_batches(COREML, data)
 
 
 def _stablehlo_damaged(data: bytes) -> None:
@@ -159,14 +159,15 @@ def _stablehlo_damaged(data: bytes) -> None:
 _DECODERS: list[Any] = []
 
 
-def _at_two_batches(read: Callable[..., Any], data: bytes) -> None:
+def _at_two_batches(format: Any, data: bytes) -> None:
     """Fail if a model, as the file has it or for another batch, takes long or much."""
     import flopwise
 
     began, most = time.process_time(), _memory()
     for batch_size in (None, 2):
         with _alone(), contextlib.suppress(ModelError, InputError):
-            flopwise.profile(read(data, batch_size=batch_size)).to_dict()
+            graph = format.graph(data, None, None, batch_size, lambda step: None, format.options())
+            flopwise.profile(graph).to_dict()
     seconds, more = time.process_time() - began, _memory() - most
     if seconds > 2 * LONGEST or more > LARGEST:
         raise AssertionError(f"takes {seconds:.2f} s and {more >> 20} MB")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.readers.coreml.by_hand import encoded, inline, operation, program, tensor
+from tests.readers.coreml.by_hand import encoded, inline, operation, program, read, tensor, text
 
 import flopwise
 from flopwise.operators.coreml import OPERATORS
 from flopwise.operators.counts import Counts
-from flopwise.readers.coreml.read import read_coreml
 
 #: Operation -> what an element of its result takes.
 EACH = {
@@ -33,7 +32,7 @@ _X = tensor(11, 2, 5, 3)
 
 def counted(kind: str, result: Any = _X, image: Any = _X, **inputs: Any) -> Counts:
     """The counts of one operation."""
-    graph = read_coreml(encoded("Model", program([operation(kind, "y", result, **inputs)], image=image)))
+    graph = read(encoded("Model", program([operation(kind, "y", result, **inputs)], image=image)))
     (row,) = flopwise.profile(graph).rows
     assert row.node.op == f"coreml::{kind}"
     counts = row.counts
@@ -68,8 +67,6 @@ def test_of_two_tensors(kind: str) -> None:
     }.items(),
 )
 def test_a_scatter_takes_what_its_mode_says(mode: str, once: Counts) -> None:
-    from tests.readers.coreml.by_hand import text
-
     assert counted("scatter", data="x", indices="x", updates="x", mode=text(mode)) == once * 30
 
 

@@ -34,16 +34,15 @@ from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.graph.typed import in_type, retyped
 from flopwise.operators.own import Rules, own_rows, using
+from flopwise.readers.as_onnx import OPENERS
 from flopwise.readers.format import Format
 from flopwise.readers.formats import format_of
 from flopwise.readers.inputs import InputSpec, input_specs
 from flopwise.readers.options import (
     CaffeOptions,
-    CoremlOptions,
     JaxOptions,
     Keywords,
     OnnxOptions,
-    OpenvinoOptions,
     Options,
     TfliteOptions,
     TorchOptions,
@@ -54,7 +53,7 @@ from flopwise.readers.source.location import is_callable, shown
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from flopwise.readers.onnx.read import Opened, Resolved
+    from flopwise.readers.onnx.read import Resolved
 
 
 @checked
@@ -202,7 +201,7 @@ def _file(request: _Request, options: OnnxOptions) -> Subject:
     request.progress("reading the inputs")
     if options.past is not None or options.new is not None:
         return _exported_steps(request, options)
-    model, loops = _opened(request.model, options), list[str]()
+    model, loops = OPENERS[type(options)](request.model, options), list[str]()
     inputs = declared(model.model.graph)
     opened = request.opened(inputs, request.inputs)
 
@@ -225,21 +224,6 @@ def _file(request: _Request, options: OnnxOptions) -> Subject:
     if not opened.symbols and not loops:
         raise InputError(closed_model(inputs))
     return replace(subject, names=(*opened.symbols, *loops), loops=loops)
-
-
-def _opened(model: Any, options: OnnxOptions) -> Opened:
-    """A file before any size is chosen, in the form of ONNX's."""
-    if isinstance(options, OpenvinoOptions):
-        from flopwise.readers.openvino.read import opened_openvino
-
-        return opened_openvino(model, options)
-    if isinstance(options, CoremlOptions):
-        from flopwise.readers.coreml.read import opened_coreml
-
-        return opened_coreml(model, options)
-    from flopwise.readers.onnx.read import opened_onnx
-
-    return opened_onnx(model, options)
 
 
 def _net(request: _Request, options: CaffeOptions) -> Subject:
@@ -446,7 +430,7 @@ def _exported_steps(request: _Request, options: OnnxOptions) -> Subject:
     from flopwise.readers.onnx.read import resolved_at
     from flopwise.readers.onnx.signature import declared
 
-    lengths, model = request.lengths(options), _opened(request.model, options)
+    lengths, model = request.lengths(options), OPENERS[type(options)](request.model, options)
 
     def resolved(point: Point) -> Resolved:
         sizes = lengths.at(point)

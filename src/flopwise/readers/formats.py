@@ -13,21 +13,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flopwise import _extensions
 from flopwise.errors import ModelError, OtherFormatError
 from flopwise.graph import Graph
+from flopwise.readers.as_onnx import COREML, OPENVINO
 from flopwise.readers.caffe.format import CAFFE
 from flopwise.readers.format import Format, ends_in
 from flopwise.readers.onnx.format import ONNX
 from flopwise.readers.options import (
-    CoremlOptions,
     ExecutorchOptions,
     JaxOptions,
-    OpenvinoOptions,
     StablehloOptions,
     TfliteOptions,
     TorchOptions,
     options_of,
 )
 from flopwise.readers.source.location import is_callable, naming
-from flopwise.readers.tflite.format import TFLITE
 from flopwise.readers.torch.format import TORCH
 from flopwise.readers.torch.language.format import GGUF_MODEL, LANGUAGE
 from flopwise.readers.weights import formats as weights
@@ -179,89 +177,37 @@ KERAS = Format(
 )
 
 
-def _is_openvino(model: object) -> bool:
-    """True for OpenVINO models: by the name of a file, and bytes by the root of their XML."""
-    if not isinstance(model, (bytes, bytearray, memoryview)):
-        return ends_in(model, OPENVINO.endings)
-    from flopwise.readers.openvino.kinds import HEAD, is_net
-
-    return is_net(bytes(model[:HEAD]))
-
-
-def _is_openvino_file(path: str) -> bool:
-    from flopwise.readers.openvino.kinds import is_net_file
-
-    return not path.lower().endswith(OPENVINO.endings) or is_net_file(path)
-
-
-def _read_openvino(
-    model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: OpenvinoOptions
-) -> Graph:
-    from flopwise.readers.openvino.read import read_openvino
-
-    return read_openvino(model, inputs, dims, batch_size, options, progress)
-
-
-def _openvino_stored(model: object, inputs: Any, dims: Any, batch_size: Any, options: OpenvinoOptions) -> StoredTensors:
-    from flopwise.readers.openvino.read import read_stored
-    from flopwise.readers.weights.graphs import stored_in_graph
-
-    return stored_in_graph(read_stored(model, inputs, dims, batch_size, options))
-
-
-#: Stands here for the same reason.
-OPENVINO = Format(
-    "openvino",
-    "OpenVINO models (.xml)",
-    _read_openvino,
-    endings=(".xml",),
-    matches=_is_openvino,
-    takes=("inputs", "dims", "batch_size"),
-    options=OpenvinoOptions,
-    stored=_openvino_stored,
-    in_directories=(".xml",),
-    is_model=_is_openvino_file,
-    formulas=True,
-)
-
-
-def _is_coreml(model: object) -> bool:
-    """True for Core ML models: by the name of a file or package, or by what is in a folder."""
-    if not isinstance(model, (str, os.PathLike)):
+def _is_tflite(model: object) -> bool:
+    """True where a model is one by its name, or by the identifier behind its first four bytes."""
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model[4:8]) == b"TFL3"
+    if not isinstance(model, (str, os.PathLike)) or ends_in(model, TFLITE.endings):
+        return ends_in(model, TFLITE.endings)
+    if not os.path.isfile(model):  # a pipe or a device would be read for ever
         return False
-    if ends_in(model, COREML.endings):
-        return True
-    from flopwise.readers.coreml.file.package import is_package
-
-    return os.path.isdir(model) and is_package(os.fsdecode(model))
-
-
-def _read_coreml(
-    model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: CoremlOptions
-) -> Graph:
-    from flopwise.readers.coreml.read import read_coreml
-
-    return read_coreml(model, inputs, dims, batch_size, options, progress)
+    try:
+        with open(model, "rb") as file:
+            return file.read(8)[4:] == b"TFL3"
+    except (OSError, ValueError):
+        return False
 
 
-def _coreml_stored(model: object, inputs: Any, dims: Any, batch_size: Any, options: CoremlOptions) -> StoredTensors:
-    from flopwise.readers.coreml.read import read_stored
-    from flopwise.readers.weights.graphs import stored_in_graph
+def _read_tflite(*arguments: Any) -> Graph:
+    from flopwise.readers.tflite.read import read_tflite
 
-    return stored_in_graph(read_stored(model, inputs, dims, batch_size, options))
+    return read_tflite(*arguments)
 
 
 #: Stands here for the same reason.
-COREML = Format(
-    "coreml",
-    "Core ML programs (.mlpackage, .mlmodel)",
-    _read_coreml,
-    endings=(".mlpackage", ".mlmodel"),
-    matches=_is_coreml,
-    takes=("inputs", "dims", "batch_size"),
-    options=CoremlOptions,
-    stored=_coreml_stored,
-    in_directories=(".mlmodel", ".mlpackage"),
+TFLITE = Format(
+    "tflite",
+    "TensorFlow Lite models (.tflite)",
+    _read_tflite,
+    endings=(".tflite", ".lite", ".task"),
+    matches=_is_tflite,
+    takes=("inputs", "batch_size"),
+    options=TfliteOptions,
+    in_directories=(".tflite",),
     formulas=True,
 )
 
@@ -413,7 +359,7 @@ def open_stored(
 
 def is_one_model(folder: str) -> bool:
     """True for a directory that is a model in several files, whose weights belong to its graph."""
-    return _is_tensorflow(folder) or _is_coreml(folder)
+    return _is_tensorflow(folder) or COREML.match(folder)
 
 
 def _walk(folder: str) -> Iterator[tuple[str, list[str]]]:
@@ -501,7 +447,7 @@ def stored_in(folder: str) -> list[str]:
     Raises:
         ModelError: there are none.
     """
-    if LANGUAGE.match(folder) or _is_coreml(folder):
+    if LANGUAGE.match(folder) or COREML.match(folder):
         return [folder]
     weights_endings = tuple(ending for format in every_format() for ending in format.weights)
     models: list[str] = []

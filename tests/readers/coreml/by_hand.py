@@ -6,8 +6,15 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from flopwise.graph import Graph
+from flopwise.readers.as_onnx import COREML
 from flopwise.readers.coreml.file.schema import SCHEMA
 from flopwise.readers.source.wire import message, number_field, varint
+
+
+def read(data: bytes, inputs: Mapping[str, Any] | None = None) -> Graph:
+    """The graph of a specification, whose bytes alone do not say that it is one."""
+    return COREML.graph(data, inputs, None, None, lambda step: None, COREML.options())
 
 
 def encoded(kind: str, values: Mapping[str, Any]) -> bytes:

@@ -22,6 +22,7 @@ from tests.readers.coreml.by_hand import (
     inline,
     operation,
     program,
+    read,
     tensor,
 )
 
@@ -197,15 +198,13 @@ def test_weights_lie_where_the_header_says_and_need_not_be_there(tmp_path: Path)
 
 def test_a_file_of_countless_messages_is_refused_before_it_takes_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flopwise.readers.coreml.file.message.MOST", 10_000)
-    from flopwise.readers.coreml.read import read_coreml
 
     data = _of(*[{"type": "const"}] * 20_000)
     with pytest.raises(flopwise.ModelError, match="it has too many operations"):
-        read_coreml(data)
+        read(data)
 
 
 def test_a_few_changes_end_in_a_line_or_a_number() -> None:
-    from flopwise.readers.coreml.read import read_coreml
 
     chance = random.Random(0)
     tracemalloc.start()
@@ -218,7 +217,7 @@ def test_a_few_changes_end_in_a_line_or_a_number() -> None:
             else:
                 changed[place : place + chance.randint(1, 20)] = b""
         try:
-            flopwise.profile(read_coreml(bytes(changed))).to_dict()
+            flopwise.profile(read(bytes(changed))).to_dict()
         except flopwise.FlopwiseError as error:
             assert "\n" not in str(error)  # noqa: PT017
     assert tracemalloc.get_traced_memory()[1] < 100 << 20

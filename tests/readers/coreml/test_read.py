@@ -9,12 +9,22 @@ from typing import Any
 import numpy
 import pytest
 from tests.coreml_models import coremltools, saved
-from tests.readers.coreml.by_hand import IMAGE, RESULT, constant, encoded, inline, operation, program, tensor, text
+from tests.readers.coreml.by_hand import (
+    IMAGE,
+    RESULT,
+    constant,
+    encoded,
+    inline,
+    operation,
+    program,
+    read,
+    tensor,
+    text,
+)
 
 import flopwise
 from flopwise.readers.coreml.file.schema import OTHERS, SCHEMA
 from flopwise.readers.coreml.program import DTYPES
-from flopwise.readers.coreml.read import read_coreml
 
 #: Kinds of fields of protobuf's own, by their number in a descriptor, and what the schema calls them.
 _NUMBERS = {3: "int", 4: "int", 5: "int", 8: "int", 13: "int", 14: "int"}
@@ -196,7 +206,7 @@ def test_open_sizes_begin_as_the_description_says(tmp_path: Path) -> None:
 
 
 def test_an_operation_that_nobody_knows_is_unknown() -> None:
-    graph = read_coreml(encoded("Model", program([operation("warp", "y", RESULT, x="x")])))
+    graph = read(encoded("Model", program([operation("warp", "y", RESULT, x="x")])))
     assert flopwise.profile(graph).unknown == {"coreml::warp": 1}
     assert graph.nodes[0].outputs[0].shape == (1, 4, 6, 6)
 
@@ -227,5 +237,5 @@ def test_small_numbers_of_a_specification_are_read() -> None:
     pads = inline(tensor(23, 4), "ints", bytes([1, 2, 0, 3]))
     sixteen = inline(tensor(10), "bytes", struct.pack("<e", 0.5))
     padded = operation("pad", "p", tensor(11, 1, 3, 11, 11), x="x", pad=pads, constant_val=sixteen)
-    graph = read_coreml(encoded("Model", program([padded], outputs=("p",), image=IMAGE)), {"x": (1, 3, 9, 9)})
+    graph = read(encoded("Model", program([padded], outputs=("p",), image=IMAGE)), {"x": (1, 3, 9, 9)})
     assert graph.outputs[0].shape == (1, 3, 12, 12)

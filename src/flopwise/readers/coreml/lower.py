@@ -329,6 +329,12 @@ def _palette(o: Operation) -> Lowered:
 _X = ("x",)
 _XY = ("x", "y")
 
+#: Operations of one input that the house has under the same name.
+_PLAIN = (
+    "abs acos asin atan atanh ceil cos cosh erf exp floor identity relu round sigmoid sign sin sinh "
+    "softplus softsign sqrt tan tanh"
+)
+
 #: Type of an operation -> how it is lowered.
 TABLE: dict[str, Rule] = {
     # Products and windows.
@@ -346,36 +352,9 @@ TABLE: dict[str, Rule] = {
     "gru": _recurrent("GRU"),
     "rnn": _recurrent("RNN"),
     # Element by element.
-    **{
-        name: _same(op, *_X)
-        for name, op in {
-            "abs": "Abs",
-            "acos": "Acos",
-            "asin": "Asin",
-            "atan": "Atan",
-            "atanh": "Atanh",
-            "ceil": "Ceil",
-            "cos": "Cos",
-            "cosh": "Cosh",
-            "erf": "Erf",
-            "exp": "Exp",
-            "floor": "Floor",
-            "identity": "Identity",
-            "logical_not": "Not",
-            "relu": "Relu",
-            "round": "Round",
-            "sigmoid": "Sigmoid",
-            "sign": "Sign",
-            "silu": "Swish",
-            "sin": "Sin",
-            "sinh": "Sinh",
-            "softplus": "Softplus",
-            "softsign": "Softsign",
-            "sqrt": "Sqrt",
-            "tan": "Tan",
-            "tanh": "Tanh",
-        }.items()
-    },
+    **{name: _same(name.capitalize(), *_X) for name in _PLAIN.split()},
+    "logical_not": _same("Not", *_X),
+    "silu": _same("Swish", *_X),
     **{
         name: _same(op, *_XY)
         for name, op in {

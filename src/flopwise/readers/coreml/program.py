@@ -61,7 +61,7 @@ Constant = tuple[Typed, Stored, tuple[Any, ...]]
 
 
 class _Block(NamedTuple):
-    """What can be named in a block: its own and what is around it."""
+    """The values that operations of a block can take: its own and those of the blocks around it."""
 
     types: ChainMap[str, Typed]
     constants: ChainMap[str, Stored]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from flopwise.errors import ModelError
-from flopwise.graph import Graph
 from flopwise.readers.coreml.file.message import Specification
 from flopwise.readers.coreml.file.package import opened as opened_source
 from flopwise.readers.coreml.file.schema import OTHERS
@@ -15,14 +13,11 @@ from flopwise.readers.coreml.file.weights import Weights
 from flopwise.readers.coreml.program import Program, modules
 from flopwise.readers.onnx.file.model import Graph as Operations
 from flopwise.readers.onnx.file.model import Model
-from flopwise.readers.onnx.file.roles import kind_of_constant, uses
-from flopwise.readers.onnx.file.skeleton import Pieces, Skeleton
-from flopwise.readers.onnx.file.stored import Notes
-from flopwise.readers.onnx.file.weights import hard_links
+from flopwise.readers.onnx.foreign import opened_as, refuse_large
 from flopwise.readers.onnx.normalize.names import named
 from flopwise.readers.onnx.normalize.sorting import in_execution_order
-from flopwise.readers.onnx.read import Dialect, Opened, graph_of, in_one_line, resolved_at, stored_at
-from flopwise.readers.options import CoremlOptions
+from flopwise.readers.onnx.read import Dialect, Opened, in_one_line
+from flopwise.readers.options import OnnxOptions
 
 _COREML = Dialect("coreml", modules, states=False)
 
@@ -33,52 +28,15 @@ _OPSETS = {"": 21, "coreml": 1}
 _MAIN = "main"
 
 
-def read_coreml(
-    model: object,
-    inputs: Any = None,
-    dims: Mapping[str, int] | None = None,
-    batch_size: int | None = None,
-    options: CoremlOptions | None = None,
-    progress: Callable[[str], None] = lambda step: None,
-) -> Graph:
-    """The graph of a Core ML model with the shape of every tensor that can be resolved.
+def opened_coreml(
+    model: object, options: OnnxOptions | None = None, progress: Callable[[str], None] = lambda step: None
+) -> Opened:
+    """A Core ML model before any size is chosen.
 
     Args:
         model: a package, or the path, the bytes or an open binary file of a specification.
-        inputs: other shapes of the model's inputs than the file's.
-        dims: values of symbolic dimensions in ``inputs``.
-        batch_size: first dimension of the inputs whose first dimension is the batch.
-        options: how often loops run.
+        options: how large its graph may be.
         progress: called with the name of each step before it starts.
-
-    Raises:
-        ModelError: the model cannot be read.
-        InputError: an input's shape is missing, or does not fit; or there is no such loop.
-    """
-    opened = opened_coreml(model, options, progress)
-    return graph_of(resolved_at(opened, inputs, dims, batch_size, options, progress), progress)
-
-
-def read_stored(
-    model: object,
-    inputs: Any = None,
-    dims: Mapping[str, int] | None = None,
-    batch_size: int | None = None,
-    options: CoremlOptions | None = None,
-) -> Graph:
-    """The graph of a Core ML model for its stored tensors, which need no input shapes.
-
-    Raises:
-        ModelError: the model cannot be read.
-        InputError: what is given does not fit.
-    """
-    return stored_at(opened_coreml(model, options), inputs, dims, batch_size, options)
-
-
-def opened_coreml(
-    model: object, options: CoremlOptions | None = None, progress: Callable[[str], None] = lambda step: None
-) -> Opened:
-    """A Core ML model before any size is chosen.
 
     Raises:
         ModelError: the model cannot be read.
@@ -89,26 +47,14 @@ def opened_coreml(
     weights = Weights(source)
     try:
         with in_one_line(name):
-            if options is not None and options.largest_graph is not None and source.size > options.largest_graph:
-                raise ModelError(f"it takes {source.size:,} bytes, more than the limit of {options.largest_graph:,}")
+            refuse_large(source, options)
             graph, warnings = _graph(Specification(source), weights)
             graph = named(in_execution_order(graph))
     finally:
         weights.close()
         source.close()
-    stored = graph.initializers
-    remarks = hard_links(stored.values(), source.folder)
-    remarks += [f"{file} is not there; numbers in it decide no size" for file in weights.missing]
-    taken = uses(graph.nodes, stored, graph.operations)
-    settings = [
-        name
-        for name, one in stored.items()
-        if kind_of_constant(one.dtype, len(one.dims), math.prod(one.dims), taken.get(name, ())) == "constant"
-    ]
-    notes = Notes(dict.fromkeys(settings, "CONSTANT_TENSOR"), {}, False)
-    skeleton = Skeleton(b"", {}, {}, Pieces(), Pieces())
-    whole = Model(9, dict(_OPSETS), {}, graph)
-    return Opened(whole, skeleton, name, source.later(), notes, tuple(warnings), tuple(remarks), _COREML)
+    remarks = [f"{file} is not there; numbers in it decide no size" for file in weights.missing]
+    return opened_as(Model(9, dict(_OPSETS), {}, graph), name, source, _COREML, warnings, remarks)
 
 
 def _graph(specification: Specification, weights: Weights) -> tuple[Operations, list[str]]:
