@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
 
 import jax
 import numpy
@@ -18,6 +18,9 @@ from flopwise.readers.inputs import FORM, VALUE, InputSpec, Value, dtype_of, par
 from flopwise.readers.jax.kinds import KINDS, is_tree_module
 from flopwise.readers.torch.inputs.dims import Dims
 
+if TYPE_CHECKING:
+    from jax.typing import DTypeLike
+
 #: Parameters of functions that hold whole numbers.
 _WHOLE = frozenset({"ids", "input_ids", "tokens", "token_ids", "idx", "indices", "labels", "positions", "position_ids"})
 
@@ -27,20 +30,20 @@ class Leaf(NamedTuple):
 
     name: str
     kind: Kind
-    spec: Any
-    value: Any = None
+    spec: jax.ShapeDtypeStruct | None
+    value: jax.Array | None = None
 
 
 class Call(NamedTuple):
     """The arguments of a call."""
 
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
 
 
 def settle(
     names: Sequence[str],
-    inputs: Any,
+    inputs: object,
     dims: Mapping[str, int] | None,
     batch_size: int | None,
     source: str,
@@ -61,8 +64,8 @@ def settle(
         InputError: the inputs are not understood, or a size applies to none of them.
     """
     making = _Making(names, Dims(dims), batch_size)
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
+    args: list[object] = []
+    kwargs: dict[str, object] = {}
     texts = [inputs] if isinstance(inputs, str) else inputs
     if isinstance(texts, list | tuple) and texts and all(isinstance(text, str) for text in texts):
         for place, text in enumerate(texts):
@@ -80,11 +83,11 @@ def settle(
     return Call(tuple(args), kwargs)
 
 
-def open_specs(names: Sequence[str], inputs: Any) -> tuple[list[InputSpec], dict[str, Any]]:
+def open_specs(names: Sequence[str], inputs: object) -> tuple[list[InputSpec], dict[str, object]]:
     """The inputs that are given by shapes, which may have names for sizes, and the other arguments by name."""
     making = _Making(names, Dims(), None)
     texts = [inputs] if isinstance(inputs, str) else inputs
-    named: dict[str, Any]
+    named: dict[str, object]
     if isinstance(texts, list | tuple) and texts and all(isinstance(text, str) for text in texts):
         named = {}
         for place, text in enumerate(texts):
@@ -106,28 +109,28 @@ def _name(names: Sequence[str], place: int) -> str:
     return names[place] if place < len(names) else f"input{place}"
 
 
-def _parts(inputs: Any, names: Sequence[str]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+def _parts(inputs: object, names: Sequence[str]) -> tuple[Sequence[object], Mapping[str, object]]:
     """Arguments by position, and by name."""
     if inputs is None:
         return (), {}
     if _is_named(inputs, names):
         return (), inputs
-    plain = isinstance(inputs, list | tuple) and not hasattr(inputs, "_fields")
-    if not plain or is_shape(inputs):
+    if not isinstance(inputs, list | tuple) or hasattr(inputs, "_fields") or is_shape(inputs):
         return (inputs,), {}
     if len(inputs) == 2 and isinstance(inputs[0], list | tuple) and _is_named(inputs[1], names):
         return inputs[0], inputs[1]
     return inputs, {}
 
 
-def _is_named(value: Any, names: Sequence[str]) -> bool:
+def _is_named(value: object, names: Sequence[str]) -> TypeGuard[Mapping[str, object]]:
     return isinstance(value, Mapping) and bool(value) and all(name in names for name in value)
 
 
-def is_shape(value: Any) -> bool:
+def is_shape(value: object) -> TypeGuard[Sequence[int | str]]:
     """True where a value is a sequence of sizes, one at least, some of them perhaps by name."""
-    plain = isinstance(value, list | tuple) and not hasattr(value, "_fields") and bool(value)
-    return plain and all(isinstance(n, int | str | numpy.integer) and not isinstance(n, bool) for n in value)
+    if not isinstance(value, list | tuple) or hasattr(value, "_fields") or not value:
+        return False
+    return all(isinstance(n, int | str | numpy.integer) and not isinstance(n, bool) for n in value)
 
 
 class _Making:
@@ -137,12 +140,12 @@ class _Making:
         self.names, self.dims, self.batch = names, dims, batch
         self.batched = False
 
-    def text(self, text: str, place: int) -> tuple[str, Any]:
+    def text(self, text: str, place: int) -> tuple[str, object]:
         """The name and the value of an argument that a text describes."""
         name, value = self.described(text, place)
         return name, self.spec(value) if isinstance(value, InputSpec) else value
 
-    def described(self, text: str, place: int) -> tuple[str, Any]:
+    def described(self, text: str, place: int) -> tuple[str, object]:
         """The name of an argument that a text describes, and its shape or its value."""
         head, colon, rest = text.partition(":")
         if colon and rest.startswith(VALUE):
@@ -156,7 +159,7 @@ class _Making:
         spec = parse(text, names)
         return spec.name, spec
 
-    def one(self, name: str, value: Any) -> Any:
+    def one(self, name: str, value: object) -> object:
         """An argument: a shape becomes an array of it."""
         if isinstance(value, Value):
             return value.value
@@ -193,7 +196,7 @@ def default_type(name: str) -> str:
     return "int32" if name in _WHOLE else "float32"
 
 
-def jax_dtype(name: str) -> Any:
+def jax_dtype(name: str) -> DTypeLike:
     """An element type as JAX takes it; 64 bits become 32 unless they are enabled.
 
     Raises:
@@ -207,18 +210,18 @@ def jax_dtype(name: str) -> Any:
         raise InputError(f"JAX has no element type {name!r}; write {FORM}") from None
 
 
-def abstract(shape: Sequence[int], dtype: Any) -> jax.ShapeDtypeStruct:
+def abstract(shape: Sequence[int], dtype: DTypeLike) -> jax.ShapeDtypeStruct:
     """An array of which nobody knows the elements."""
     make: Any = jax.ShapeDtypeStruct
     return cast("jax.ShapeDtypeStruct", make(tuple(shape), dtype))
 
 
-def is_array(value: Any) -> bool:
+def is_array(value: object) -> bool:
     """True where a value is an array, or says the shape and the type of one."""
     return hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, type)
 
 
-def leaves_of(call: Call, names: Sequence[str]) -> tuple[list[Leaf], Any]:
+def leaves_of(call: Call, names: Sequence[str]) -> tuple[list[Leaf], Callable[[Sequence[object]], Call]]:
     """The arrays among the arguments, and what makes the arguments of as many others.
 
     Returns:
@@ -226,7 +229,7 @@ def leaves_of(call: Call, names: Sequence[str]) -> tuple[list[Leaf], Any]:
     """
     paths, tree = tree_util.tree_flatten_with_path((call.args, call.kwargs))
     leaves: list[Leaf] = []
-    fixed: list[Any] = []
+    fixed: list[object] = []
     for path, value in paths:
         if not is_array(value):
             fixed.append(value)
@@ -238,14 +241,14 @@ def leaves_of(call: Call, names: Sequence[str]) -> tuple[list[Leaf], Any]:
         root = call.args[path[1].idx] if path[0].idx == 0 else call.kwargs[keys[0]]
         leaves.append(_leaf(keys, root, path[2:], value))
 
-    def restored(values: Sequence[Any]) -> Call:
+    def restored(values: Sequence[object]) -> Call:
         rest = iter(values)
         return Call(*tree_util.tree_unflatten(tree, [next(rest) if value is leaves else value for value in fixed]))
 
     return leaves, restored
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     """The name of a step of a path into a tree."""
     for name in ("key", "name", "idx"):
         if hasattr(key, name):
@@ -253,7 +256,7 @@ def _key(key: Any) -> str:
     return str(key)
 
 
-def _leaf(keys: list[str], root: Any, path: Sequence[Any], value: Any) -> Leaf:
+def _leaf(keys: list[str], root: object, path: Sequence[object], value: Any) -> Leaf:
     kind: Kind = "input"
     for key in keys:
         kind = KINDS.get(key, kind)
@@ -270,7 +273,7 @@ def _leaf(keys: list[str], root: Any, path: Sequence[Any], value: Any) -> Leaf:
     return Leaf(".".join(named), kind, abstract(value.shape, dtype), held)
 
 
-def _is_trained(root: Any, path: Sequence[Any]) -> bool:
+def _is_trained(root: object, path: Sequence[object]) -> bool:
     """True unless a path into a module of flax.nnx leads through a variable that is no parameter, as statistics are."""
     value = root
     for key in path:
@@ -282,7 +285,7 @@ def _is_trained(root: Any, path: Sequence[Any]) -> bool:
     return True
 
 
-def _member(value: Any, key: Any) -> Any:
+def _member(value: Any, key: object) -> object:
     try:
         return value[getattr(key, "idx", getattr(key, "key", None))]
     except (KeyError, IndexError, TypeError):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -17,6 +17,9 @@ from flopwise.readers.jax.kinds import PREFIX, is_tree_module
 from flopwise.readers.options import JaxOptions
 from flopwise.readers.torch.load import argument_values, looked_up, model_errors
 
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr
+
 
 @dataclass(frozen=True)
 class Program:
@@ -25,7 +28,7 @@ class Program:
     name: str
     source: str
     #: Called with the prepared arguments.
-    function: Callable[..., Any] = lambda: None
+    function: Callable[..., object] = lambda: None
     #: The parameters that a user gives, and those of them that have no default.
     names: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
@@ -36,7 +39,7 @@ class Program:
     before: tuple[str, ...] = ()
     #: The name of the key of random numbers that is handed over unasked.
     key: str = ""
-    jaxpr: Any = None
+    jaxpr: ClosedJaxpr | None = None
     #: Whether it takes any number of arguments.
     open_ended: bool = False
     #: A context in which modules of another library name their scopes; their classes are added by path.
@@ -80,16 +83,16 @@ def program_of(model: object, options: JaxOptions) -> Program:
     return _of_object(thing, name)
 
 
-def _is_program(thing: Any) -> bool:
+def _is_program(thing: object) -> bool:
     return callable(thing) or _jaxpr(thing) is not None or _is_transformed(thing)
 
 
-def _makes(thing: Any) -> bool:
+def _makes(thing: object) -> bool:
     """True for a plain function that needs no arguments and takes no number of them: it makes what is to be traced."""
     return inspect.isfunction(thing) and not _parameters(thing)[1] and not _takes_any(thing)
 
 
-def _with(function: Any, arguments: tuple[Any, ...], source: str) -> Program:
+def _with(function: object, arguments: tuple[object, ...], source: str) -> Program:
     """A function with its arguments, both from a callable by name."""
     from dataclasses import replace
 
@@ -109,7 +112,7 @@ def _source(model: object) -> str:
     return f"{getattr(home, '__module__', '')}.{getattr(home, '__qualname__', '')}".replace("<locals>.", "").lstrip(".")
 
 
-def _of_object(model: Any, source: str) -> Program:
+def _of_object(model: object, source: str) -> Program:
     name = source.rpartition(":")[2].rpartition(".")[2]
     jaxpr = _jaxpr(model)
     if jaxpr is not None:
@@ -126,7 +129,7 @@ def _of_object(model: Any, source: str) -> Program:
     return Program(name, source, model, names, required, _keywords(model), open_ended=not names or _takes_any(model))
 
 
-def _jaxpr(model: Any) -> Any:
+def _jaxpr(model: Any) -> ClosedJaxpr | None:
     """The closed jaxpr that a traced program is or holds; None for anything else."""
     inner = getattr(model, "jaxpr", None)
     if inner is None or isinstance(model, type):
@@ -134,21 +137,17 @@ def _jaxpr(model: Any) -> Any:
     return model if hasattr(inner, "eqns") and hasattr(model, "consts") else inner if hasattr(inner, "consts") else None
 
 
-def _is_transformed(model: Any) -> bool:
+def _is_transformed(model: object) -> bool:
     return (
         isinstance(model, tuple) and callable(getattr(model, "init", None)) and callable(getattr(model, "apply", None))
     )
 
 
-def _bases(model: Any) -> set[tuple[str, str]]:
-    return {(base.__module__, base.__name__) for base in type(model).__mro__}
+def _is_linen(model: object) -> bool:
+    return any((base.__module__, base.__name__) == ("flax.linen.module", "Module") for base in type(model).__mro__)
 
 
-def _is_linen(model: Any) -> bool:
-    return ("flax.linen.module", "Module") in _bases(model)
-
-
-def _parameters(function: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _parameters(function: Callable[..., object]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The parameters of a function, and those that have no default."""
     try:
         parameters = [
@@ -161,7 +160,7 @@ def _parameters(function: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(p.name for p in parameters), tuple(p.name for p in parameters if p.default is p.empty)
 
 
-def _keywords(function: Any) -> frozenset[str]:
+def _keywords(function: Callable[..., object]) -> frozenset[str]:
     """The parameters that a function takes by name alone."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -170,7 +169,7 @@ def _keywords(function: Any) -> frozenset[str]:
     return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
 
-def _takes_any(function: Any) -> bool:
+def _takes_any(function: Callable[..., object]) -> bool:
     """True for a function of any number of arguments."""
     try:
         return any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(function).parameters.values())
@@ -178,7 +177,7 @@ def _takes_any(function: Any) -> bool:
         return True
 
 
-def _key() -> Any:
+def _key() -> object:
     """A key of random numbers, of which nobody knows the elements."""
     return jax.eval_shape(lambda: jax.random.key(0))
 
@@ -193,11 +192,11 @@ def _of_linen(module: Any, name: str, source: str) -> Program:
     def prepared(call: Call) -> Call:
         arrays, restored = _split(call)
 
-        def start(key: Any, arrays: Any) -> Any:
+        def start(key: object, arrays: Sequence[object]) -> object:
             again = restored(arrays)
             return module.init({"params": key, "dropout": key}, *again.args, **again.kwargs)
 
-        def run(variables: Any, key: Any, arrays: Any) -> Any:
+        def run(variables: Mapping[str, object], key: object, arrays: Sequence[object]) -> object:
             again = restored(arrays)
             return applied(variables, key, *again.args, **again.kwargs)
 
@@ -211,7 +210,7 @@ def _of_linen(module: Any, name: str, source: str) -> Program:
                 changed.extend(others)
         return Call((variables, _key(), *call.args), call.kwargs)
 
-    def applied(variables: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any) -> Any:
+    def applied(variables: Mapping[str, object], key: object, *args: object, **kwargs: object) -> object:
         return module.apply(variables, *args, rngs={"dropout": key}, mutable=changed or False, **kwargs)
 
     return Program(
@@ -228,7 +227,7 @@ def _of_linen(module: Any, name: str, source: str) -> Program:
     )
 
 
-def _split(call: Call) -> tuple[list[Any], Callable[[Any], Call]]:
+def _split(call: Call) -> tuple[list[jax.ShapeDtypeStruct | None], Callable[[Sequence[object]], Call]]:
     """The arrays of a call, and what makes the call of as many others."""
     from flopwise.readers.jax.arguments import leaves_of
 
@@ -247,7 +246,7 @@ def _of_transformed(model: Any, name: str, source: str) -> Program:
     def prepared(call: Call) -> Call:
         arrays, restored = _split(call)
 
-        def start(key: Any, arrays: Any) -> Any:
+        def start(key: object, arrays: Sequence[object]) -> object:
             again = restored(arrays)
             return model.init(key, *again.args, **again.kwargs)
 

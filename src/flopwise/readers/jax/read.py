@@ -6,7 +6,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 
@@ -22,10 +22,13 @@ from flopwise.readers.options import JaxOptions
 from flopwise.readers.torch.load import model_errors
 from flopwise.readers.weights.tensor import in_memory
 
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr
+
 
 def read_jax(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -53,7 +56,7 @@ def read_jax(
 
 
 def graph_of(
-    program: Program, inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None, options: JaxOptions
+    program: Program, inputs: object, dims: Mapping[str, int] | None, batch_size: int | None, options: JaxOptions
 ) -> Graph:
     """The graph of a program's operations on some arguments; they and the errors are as in ``read_jax``."""
     return _Reading(program, options).graph(inputs, dims, batch_size)
@@ -69,7 +72,7 @@ class _Reading:
     captured: dict[int, Tensor] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def graph(self, inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None) -> Graph:
+    def graph(self, inputs: object, dims: Mapping[str, int] | None, batch_size: int | None) -> Graph:
         """The graph at some inputs."""
         program = self.program
         closed, leaves, kinds = self.traced(inputs, dims, batch_size)
@@ -101,7 +104,9 @@ class _Reading:
             warnings=tuple(self.notes),
         )  # fmt: skip
 
-    def traced(self, inputs: Any, dims: Any, batch_size: int | None) -> tuple[Any, list[Leaf], dict[str, str]]:
+    def traced(
+        self, inputs: object, dims: Mapping[str, int] | None, batch_size: int | None
+    ) -> tuple[ClosedJaxpr, list[Leaf], dict[str, str]]:
         """The jaxpr, the arrays that it takes, and the classes of the modules."""
         program = self.program
         if program.jaxpr is not None:
@@ -126,7 +131,7 @@ class _Reading:
             call = program.prepared(call)
             leaves, restored = leaves_of(call, program.all_names)
 
-            def flat(*arrays: Any) -> Any:
+            def flat(*arrays: object) -> tuple[object, list[object]]:
                 again = restored(arrays)
                 with named_scopes((*again.args, *again.kwargs.values()), kinds):
                     result = program.function(*again.args, **again.kwargs)
@@ -138,7 +143,7 @@ class _Reading:
 
             return jax.make_jaxpr(flat)(*[leaf.spec for leaf in leaves]), leaves, kinds
 
-    def stored(self, value: Any) -> Tensor:
+    def stored(self, value: jax.Array) -> Tensor:
         """The tensor of an array that the program holds: a weight where it has axes of floating-point numbers."""
         tensor = self.captured.get(id(value))
         if tensor is None:
@@ -149,15 +154,15 @@ class _Reading:
             self.hold(tensor, value)
         return tensor
 
-    def hold(self, tensor: Tensor, value: Any) -> None:
+    def hold(self, tensor: Tensor, value: jax.Array) -> None:
         """Keep the elements of a stored tensor where somebody may ask for them."""
         import numpy
 
         if not hasattr(value, "__array__") or tensor.shape != tuple(value.shape):
             return
-        shape: Any = tensor.shape
+
         self.weights[tensor.name] = in_memory(
-            tensor.name, lambda: numpy.asarray(value), shape, tensor.dtype or "float32"
+            tensor.name, lambda: numpy.asarray(value), tensor.dims, tensor.dtype or "float32"
         )
 
     def note(self, walk: Walk) -> None:
@@ -169,7 +174,7 @@ class _Reading:
         self.notes += walk.notes()
 
 
-def arrays_of(program: Program, result: Any) -> Any:
+def arrays_of(program: Program, result: object) -> object:
     """The arrays that a function returned.
 
     Raises:
@@ -181,7 +186,7 @@ def arrays_of(program: Program, result: Any) -> Any:
     return result
 
 
-_HOME: Any = jax.errors if hasattr(jax.errors, "InconclusiveDimensionOperation") else jax.core
+_HOME = jax.errors if hasattr(jax.errors, "InconclusiveDimensionOperation") else jax.core
 
 #: What JAX raises where Python compares an open size; it stands in jax.core before JAX 0.8.
 _INCONCLUSIVE: type[Exception] = _HOME.InconclusiveDimensionOperation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,13 +19,15 @@ def record_linen_classes(kinds: dict[str, str]) -> Iterator[None]:
 
     Nothing is recorded where flax.linen is not imported.
     """
-    linen: Any = sys.modules.get("flax.linen")
+    linen = sys.modules.get("flax.linen")
     if linen is None:
         yield
         return
     roots: list[str] = []
 
-    def watched(call: Any, args: Any, kwargs: Any, context: Any) -> Any:
+    def watched(
+        call: Callable[..., object], args: Iterable[object], kwargs: Mapping[str, object], context: Any
+    ) -> object:
         module = context.module
         path = tuple(map(str, module.path or ()))
         if not path:
@@ -42,7 +44,7 @@ def record_linen_classes(kinds: dict[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def named_scopes(roots: Sequence[Any], kinds: dict[str, str]) -> Iterator[None]:
+def named_scopes(roots: Sequence[object], kinds: dict[str, str]) -> Iterator[None]:
     """In the block, the flax.nnx and equinox modules among some arguments run in ``jax.named_scope`` of their paths.
 
     Args:
@@ -71,14 +73,14 @@ def named_scopes(roots: Sequence[Any], kinds: dict[str, str]) -> Iterator[None]:
                 kind.__call__ = own
 
 
-def _walk(value: Any, path: str, paths: dict[int, str], modules: list[Any]) -> None:
+def _walk(value: object, path: str, paths: dict[int, str], modules: list[Any]) -> None:
     """Add the modules of a tree of modules, lists and mappings to ``paths`` (id -> path) and ``modules``.
 
     A module that is in the tree several times has the path at which it is met first.
     """
     if id(value) in paths:
         return
-    parts: Mapping[Any, Any] = {}
+    parts: Mapping[Any, object] = {}
     if is_tree_module(value):
         paths[id(value)] = path
         modules.append(value)
@@ -92,12 +94,12 @@ def _walk(value: Any, path: str, paths: dict[int, str], modules: list[Any]) -> N
 
 
 def _scoped(
-    original: Callable[..., Any], paths: dict[int, str], modules: list[Any], around: list[str]
-) -> Callable[..., Any]:
+    original: Callable[..., object], paths: dict[int, str], modules: list[Any], around: list[str]
+) -> Callable[..., object]:
     """A method that runs in the scope of its module; a copy that a transformation made has the path of its class."""
 
     @functools.wraps(original)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: object, *args: object, **kwargs: object) -> object:
         outer = f"{around[-1]}." if around else ""
         _walk(self, f"{outer}{type(self).__name__}", paths, modules)
         path = paths[id(self)]

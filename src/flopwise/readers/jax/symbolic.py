@@ -17,7 +17,7 @@ from flopwise.readers.jax.read import read_jax
 from flopwise.readers.options import JaxOptions
 
 
-def open_inputs_of(model: object, inputs: Any, options: JaxOptions) -> tuple[list[InputSpec], dict[str, Any]]:
+def open_inputs_of(model: object, inputs: object, options: JaxOptions) -> tuple[list[InputSpec], dict[str, object]]:
     """The inputs that are given by shapes, and the other arguments by name."""
     return open_specs(program_of(model, options).names, inputs)
 
@@ -26,7 +26,7 @@ def traced_with_symbols(
     model: object,
     specs: Sequence[InputSpec],
     sizes: Mapping[str, Sequence[int]],
-    others: Mapping[str, Any],
+    others: Mapping[str, object],
     options: JaxOptions,
 ) -> Graph:
     """The graph whose sizes carry expressions.
@@ -42,7 +42,7 @@ def traced_with_symbols(
     """
     by_expression = {size.identity: size for shape in sizes.values() for size in shape if hasattr(size, "identity")}
     symbols = {f"d{i}": size for i, size in enumerate(by_expression.values())}
-    names: Any = export.symbolic_shape(", ".join(symbols)) if symbols else ()
+    names = export.symbolic_shape(", ".join(symbols)) if symbols else ()
     of_jax = dict(zip(by_expression, names, strict=True))
 
     def shape(spec: InputSpec) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy
 
@@ -15,6 +15,7 @@ from flopwise.graph import STORED, Body, Kind, Module, Node, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.folding import WRITES
 from flopwise.readers.inputs import dtype_of
+from flopwise.readers.jax.jaxpr import Atom, Closed, Jaxpr, JaxprEqn, Literal, is_literal
 from flopwise.readers.jax.lower.lowered import Equation, Lowered, extent_of
 from flopwise.readers.jax.lower.table import lower
 from flopwise.readers.jax.lower.trips import Trips, trips_of
@@ -52,14 +53,14 @@ class Place:
     mesh: Mapping[str, int] = field(default_factory=dict)
 
 
-def tensor_of(name: str, aval: Any, kind: Kind = "activation") -> Tensor:
+def tensor_of(name: str, aval: object, kind: Kind = "activation") -> Tensor:
     """The tensor of an abstract value."""
     inner = getattr(aval, "inner_aval", aval)  # of a reference
-    dtype = str(getattr(inner, "dtype", "float32"))
+    dtype, shape = str(getattr(inner, "dtype", "float32")), getattr(inner, "shape", ())
     if dtype.startswith("key<"):  # the key of random numbers: two words, or four
-        return Tensor(name, (*map(extent_of, inner.shape), 2 if "fry" in dtype else 4), "uint32", kind)
+        return Tensor(name, (*map(extent_of, shape), 2 if "fry" in dtype else 4), "uint32", kind)
     known = dtype_of("bool" if dtype == "float0" else dtype)
-    return Tensor(name, tuple(map(extent_of, getattr(inner, "shape", ()))), known if known in BITS else None, kind)
+    return Tensor(name, tuple(map(extent_of, shape)), known if known in BITS else None, kind)
 
 
 class Walk:
@@ -91,33 +92,31 @@ class Walk:
         self._settled: set[str] = set()
         self._positions: dict[str, int] = {}
 
-    def run(self, jaxpr: Any, consts: Iterable[Any], arguments: Sequence[Tensor], place: Place) -> list[Tensor]:
+    def run(self, jaxpr: Jaxpr, consts: Iterable[Any], arguments: Sequence[Tensor], place: Place) -> list[Tensor]:
         """The results of a program for some tensors; its nodes are added."""
-        tensors: dict[Any, Tensor] = dict(zip(jaxpr.invars, arguments, strict=True))
+        tensors: dict[Atom, Tensor] = dict(zip(jaxpr.invars, arguments, strict=True))
         tensors.update((var, self.stored(value)) for var, value in zip(jaxpr.constvars, consts, strict=True))
 
-        def read(atom: Any) -> Tensor:
-            if hasattr(atom, "val"):
-                return _literal(atom)
-            return tensors[atom]
+        def read(atom: Atom) -> Tensor:
+            return _literal(atom) if is_literal(atom) else tensors[atom]
 
         for eqn in jaxpr.eqns:
             results = self._equation(eqn, [read(atom) for atom in eqn.invars], _inside(place, eqn))
             tensors.update(zip(eqn.outvars, results, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 
-    def _equation(self, eqn: Any, taken: list[Tensor], place: Place) -> list[Tensor]:
+    def _equation(self, eqn: JaxprEqn, taken: list[Tensor], place: Place) -> list[Tensor]:
         name, params = eqn.primitive.name, eqn.params
-        parameter = CALLS.get(name)
-        if parameter is not None and params.get(parameter) is not None:
-            jaxpr, consts = _opened(params[parameter])
-            if jaxpr is not None and len(jaxpr.invars) == len(taken):
+        called = params.get(CALLS.get(name, ""))
+        if _is_program(called):
+            jaxpr, consts = _opened(called)
+            if len(jaxpr.invars) == len(taken):
                 return self.run(jaxpr, consts, taken, place)
         if name in _CONTROL:
             return _CONTROL[name](self, eqn, taken, place)
         return list(self._node(eqn, taken, place).known_outputs)
 
-    def _node(self, eqn: Any, taken: Sequence[Tensor], place: Place, lowered: Lowered | None = None) -> Node:
+    def _node(self, eqn: JaxprEqn, taken: Sequence[Tensor], place: Place, lowered: Lowered | None = None) -> Node:
         """A node for an equation, added; ``lowered`` where the table does not say what it is."""
         primitive = eqn.primitive.name
         path = ".".join(place.stack)
@@ -165,7 +164,7 @@ class Walk:
 
     def _body(
         self,
-        program: Any,
+        program: Closed | Jaxpr,
         node: Node,
         part: str,
         arguments: Sequence[Tensor | None],
@@ -182,7 +181,7 @@ class Walk:
         ]
         return self.run(jaxpr, consts, own, replace(place, within=(*place.within, body)))
 
-    def scan(self, eqn: Any, taken: list[Tensor], place: Place) -> list[Tensor]:
+    def scan(self, eqn: JaxprEqn, taken: list[Tensor], place: Place) -> list[Tensor]:
         """A scan: its constants are those outside, what is carried and scanned is its own."""
         length = extent_of(eqn.params["length"])
         node = self._node(eqn, taken, place, Lowered("Scan", tuple(taken), {"length": length}))
@@ -191,7 +190,7 @@ class Walk:
         self._body(eqn.params["jaxpr"], node, "body", handed, place, Trips(length))
         return list(node.known_outputs)
 
-    def while_(self, eqn: Any, taken: list[Tensor], place: Place) -> list[Tensor]:
+    def while_(self, eqn: JaxprEqn, taken: list[Tensor], place: Place) -> list[Tensor]:
         """A while loop: its condition runs once more than its body."""
         node = self._node(eqn, taken, place, Lowered("Loop", tuple(taken)))
         params = eqn.params
@@ -209,7 +208,7 @@ class Walk:
         self._body(params["body_jaxpr"], node, "body", [*taken[outer : outer + inner], *carried], place, trips)
         return list(node.known_outputs)
 
-    def cond(self, eqn: Any, taken: list[Tensor], place: Place) -> list[Tensor]:
+    def cond(self, eqn: JaxprEqn, taken: list[Tensor], place: Place) -> list[Tensor]:
         """A choice between branches; one that is known beforehand runs alone."""
         branches = eqn.params["branches"]
         which = _integer(taken[0])
@@ -222,7 +221,7 @@ class Walk:
             self._body(branch, node, part, taken[1:], place, Trips(1), branch=True)
         return list(node.known_outputs)
 
-    def shard_map(self, eqn: Any, taken: list[Tensor], place: Place) -> list[Tensor]:
+    def shard_map(self, eqn: JaxprEqn, taken: list[Tensor], place: Place) -> list[Tensor]:
         """A program that each device of a mesh runs on its own part."""
         sizes = {str(axis): int(size) for axis, size in eqn.params["mesh"].shape.items()}
         manual = {str(axis) for axis in eqn.params.get("manual_axes", eqn.params.get("newly_manual_axes", sizes))}
@@ -237,7 +236,7 @@ class Walk:
         self._body(eqn.params["jaxpr"], node, "device", whole, place, Trips(1 if self.per_device else devices))
         return list(node.known_outputs)
 
-    def reduce(self, eqn: Any, taken: list[Tensor], place: Place) -> list[Tensor]:
+    def reduce(self, eqn: JaxprEqn, taken: list[Tensor], place: Place) -> list[Tensor]:
         """A reduction by a function of the program's own, which runs for each element, or each place of each window."""
         node = self._node(eqn, taken, place, Lowered(f"lax::{eqn.primitive.name}", tuple(taken)))
         times = taken[0].numel
@@ -247,7 +246,7 @@ class Walk:
         self._body(eqn.params["jaxpr"], node, "body", own, place, Trips(times))
         return list(node.known_outputs)
 
-    def linear_solve(self, eqn: Any, taken: list[Tensor], place: Place) -> list[Tensor]:
+    def linear_solve(self, eqn: JaxprEqn, taken: list[Tensor], place: Place) -> list[Tensor]:
         """A solution of linear equations by a function of the program's own."""
         lengths, programs = eqn.params["const_lengths"], eqn.params["jaxprs"]
         before = lengths.matvec + lengths.vecmat
@@ -257,7 +256,7 @@ class Walk:
 
 
 #: Primitives that run programs of their own -> what makes nodes of them.
-_CONTROL: Mapping[str, Callable[[Walk, Any, list[Tensor], Place], list[Tensor]]] = {
+_CONTROL: Mapping[str, Callable[[Walk, JaxprEqn, list[Tensor], Place], list[Tensor]]] = {
     "scan": Walk.scan,
     "while": Walk.while_,
     "cond": Walk.cond,
@@ -271,26 +270,28 @@ _CONTROL: Mapping[str, Callable[[Walk, Any, list[Tensor], Place], list[Tensor]]]
 OPENED: frozenset[str] = frozenset({*CALLS, *_CONTROL})
 
 
-def _opened(program: Any) -> tuple[Any, Sequence[Any]]:
-    """A program without its constants, and these; None for what is no program."""
-    if hasattr(program, "jaxpr"):
-        return program.jaxpr, program.consts
-    return (program, ()) if hasattr(program, "eqns") else (None, ())
+def _is_program(value: object) -> TypeGuard[Closed | Jaxpr]:
+    return hasattr(getattr(value, "jaxpr", value), "eqns")
 
 
-def is_backward(program: Any) -> bool:
+def _opened(program: Any) -> tuple[Jaxpr, Sequence[Any]]:
+    """A program without its constants, and these."""
+    return (program.jaxpr, program.consts) if hasattr(program, "jaxpr") else (program, ())
+
+
+def is_backward(program: Jaxpr) -> bool:
     """True where a program computes gradients, which change with each step."""
     for eqn in program.eqns:
         if any(getattr(part, "name", "") == "transpose" for part in getattr(eqn.source_info.name_stack, "stack", ())):
             return True
         for value in eqn.params.values():
-            inner = [_opened(one)[0] for one in (value if isinstance(value, tuple) else (value,))]
-            if any(is_backward(one) for one in inner if one is not None and hasattr(one, "eqns")):
+            parts = value if isinstance(value, tuple) else (value,)
+            if any(is_backward(_opened(part)[0]) for part in parts if _is_program(part)):
                 return True
     return False
 
 
-def _inside(place: Place, eqn: Any) -> Place:
+def _inside(place: Place, eqn: JaxprEqn) -> Place:
     """The place of an equation: the names that the program gave to the steps around it, without JAX's own."""
     stack = getattr(eqn.source_info.name_stack, "stack", ())
     names = [name for part in stack if type(part).__name__ == "Scope" for name in part.name.split("/")]
@@ -308,7 +309,7 @@ def _inside(place: Place, eqn: Any) -> Place:
     return replace(place, stack=path[last:])
 
 
-def _literal(atom: Any) -> Tensor:
+def _literal(atom: Literal) -> Tensor:
     """The tensor of a literal, which has its value for a name."""
     return tensor_of(str(numpy.asarray(atom.val).item()), atom.aval, "constant")
 

@@ -7,7 +7,6 @@ nobody knows what it costs.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from flopwise.readers.jax.lower.lowered import Equation, Lowered, Lowering, extent_of
 from flopwise.readers.jax.lower.products import LOWERINGS as PRODUCTS
@@ -123,7 +122,7 @@ def _collective(equation: Equation) -> Lowered:
     """The number of devices that take part is an attribute."""
     if "devices" in equation.params:
         return Lowered(f"lax::{equation.primitive}", equation.inputs, {"devices": int(equation.params["devices"])})
-    names: Any = equation.params.get("axes", equation.params.get("axis_name", ()))
+    names = equation.params.get("axes", equation.params.get("axis_name", ()))
     named = names if isinstance(names, (tuple, list)) else (names,)
     devices = math.prod(equation.mesh.get(name, 1) for name in named if isinstance(name, str))
     return Lowered(f"lax::{equation.primitive}", equation.inputs, {"devices": devices})

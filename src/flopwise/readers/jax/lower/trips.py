@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
+
+from flopwise.readers.jax.jaxpr import Atom, Jaxpr, JaxprEqn, is_literal
 
 #: Comparison -> the same with its sides exchanged.
 _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "ne": "ne"}
@@ -32,21 +34,15 @@ def trips_of(params: Mapping[str, Any], operands: Sequence[int | None]) -> Trips
     made = {out: eqn for eqn in condition.eqns for out in eqn.outvars}
     loop = _Loop(condition, body, outer, inner, operands)
     parts = list(_conjuncts(condition.outvars[0], made))
-    steps = [
-        trips for part in parts if (trips := loop.trips(made.get(part) if _is_variable(part) else None)) is not None
-    ]
+    steps = [trips for part in parts if (trips := loop.trips(None if is_literal(part) else made.get(part))) is not None]
     if not steps:
         return Trips(None)
     return Trips(min(steps), bound=len(steps) < len(parts))
 
 
-def _is_variable(atom: Any) -> bool:
-    return not hasattr(atom, "val")
-
-
-def _conjuncts(atom: Any, made: Mapping[Any, Any]) -> list[Any]:
+def _conjuncts(atom: Atom, made: Mapping[Atom, JaxprEqn]) -> list[Atom]:
     """The conditions that must hold together."""
-    eqn = made.get(atom) if _is_variable(atom) else None
+    eqn = None if is_literal(atom) else made.get(atom)
     if eqn is not None and eqn.primitive.name == "and":
         return [part for side in eqn.invars for part in _conjuncts(side, made)]
     if eqn is not None and eqn.primitive.name == "convert_element_type":
@@ -57,13 +53,13 @@ def _conjuncts(atom: Any, made: Mapping[Any, Any]) -> list[Any]:
 class _Loop(NamedTuple):
     """A while loop: what its condition and its body take, and the integers outside that are known."""
 
-    condition: Any
-    body: Any
+    condition: Jaxpr
+    body: Jaxpr
     outer: int
     inner: int
     operands: Sequence[int | None]
 
-    def trips(self, comparison: Any) -> int | None:
+    def trips(self, comparison: JaxprEqn | None) -> int | None:
         """The trips that a comparison allows; None where it does not say."""
         if comparison is None or comparison.primitive.name not in _MIRRORED:
             return None
@@ -85,14 +81,14 @@ class _Loop(NamedTuple):
             return max(0, reach // size + 1 if relation in ("le", "ge") else -(-reach // size))
         return None
 
-    def carried(self, atom: Any) -> int | None:
+    def carried(self, atom: Atom) -> int | None:
         """The place among what is carried from trip to trip; None for anything else."""
         places = [place for place, var in enumerate(self.condition.invars[self.outer :]) if var is atom]
         return places[0] if places else None
 
-    def constant(self, atom: Any) -> int | None:
+    def constant(self, atom: Atom) -> int | None:
         """An integer that does not change from trip to trip."""
-        if not _is_variable(atom):
+        if is_literal(atom):
             return integer(atom.val)
         outside = [place for place, var in enumerate(self.condition.invars[: self.outer]) if var is atom]
         if outside:
@@ -109,20 +105,20 @@ class _Loop(NamedTuple):
         if eqn is None or eqn.primitive.name not in ("add", "sub"):
             return None
         left, right = eqn.invars
-        if left is before and not _is_variable(right):
+        if left is before and is_literal(right):
             step = integer(right.val)
             return step if step is None or eqn.primitive.name == "add" else -step
-        if right is before and not _is_variable(left) and eqn.primitive.name == "add":
+        if right is before and is_literal(left) and eqn.primitive.name == "add":
             return integer(left.val)
         return None
 
 
-def integer(value: Any) -> int | None:
+def integer(value: object) -> int | None:
     """The integer that a constant without axes is; None for anything else."""
     dtype = getattr(value, "dtype", None)
     if isinstance(value, bool) or getattr(value, "shape", ()) != () or (dtype is not None and dtype.kind not in "iu"):
         return None
     try:
-        return value.__index__() if dtype is None else int(value)
-    except (AttributeError, TypeError, ValueError):
+        return value.__index__() if isinstance(value, SupportsIndex) else None
+    except (TypeError, ValueError):
         return None
