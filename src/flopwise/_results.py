@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
+
+#: An object of JSON: plain values by their keys.
+Json: TypeAlias = "dict[str, Any]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +27,7 @@ class Printed:
         return self.html_renderer(self) if self.html_renderer else None
 
 
-def fields(item: object, names: str) -> dict[str, Any]:
+def fields(item: object, names: str) -> Json:
     """Attributes of an object by their own names, in this order, for JSON.
 
     >>> fields(3 + 4j, "real imag")

@@ -17,7 +17,7 @@ from flopwise.errors import InputError, did_you_mean, one_line
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
-    from flopwise.report.formats.json import Json
+    from flopwise._results import Json
 
 #: What the server says of itself to agents.
 ABOUT = (

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flopwise._arguments import checked
+from flopwise._results import Json
 from flopwise.errors import InputError, did_you_mean
 from flopwise.report.schemas.documents import DOCUMENTS
 from flopwise.report.schemas.notation import Open, json_schema
 
 
 @checked
-def schema(name: str) -> dict[str, Any]:
+def schema(name: str) -> Json:
     """The JSON Schema (draft 2020-12) of a document.
 
     Within a version of a document keys are added, and none is removed, renamed or given another meaning; then its

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from flopwise._results import Json
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ METADATA = b"flopwise"
 _TEXTS = ("name", "op", "origin", "scope")
 
 
-def arrow_table(content: Mapping[str, Any]) -> pyarrow.Table:
+def arrow_table(content: Json) -> pyarrow.Table:
     """One line per layer in the columns of the JSON schema; what is unknown is null.
 
     Args:
@@ -76,7 +77,7 @@ def arrow() -> Any:
     return pyarrow
 
 
-def parquet(content: Mapping[str, object]) -> bytes:
+def parquet(content: Json) -> bytes:
     """The table of ``arrow_table`` as a Parquet file.
 
     Raises:
@@ -124,7 +125,7 @@ def _written(table: pyarrow.Table) -> bytes:
     return file.getvalue()
 
 
-def _classes(layers: list[Mapping[str, Any]], content: Mapping[str, Any]) -> list[str]:
+def _classes(layers: list[Json], content: Json) -> list[str]:
     """The operation classes, from the first figure that has them."""
     classes = next((layer["ops"] for layer in layers if layer["ops"] is not None), content["totals"]["ops"])
     return list(classes or {"mac": 0})

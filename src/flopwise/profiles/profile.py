@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flopwise._arguments import checked
+from flopwise._results import Json
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError, counted, did_you_mean
 from flopwise.graph import Graph, Tensor
@@ -139,7 +140,7 @@ class Profile:
         """True where any row has a figure of ``Row``, so that its sum is meaningful."""
         return not self.rows or any(getattr(row, figure) is not None for row in self.rows)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The profile in the stable JSON schema ``flopwise.profile/1``: every number an integer or None.
 
         A total is None when no row has the figure, and a lower bound when "coverage" names what is missing.
@@ -220,12 +221,12 @@ def _shape(tensor: Tensor | None) -> list[Any] | None:
     return [d if isinstance(d, int) else str(d) for d in tensor.shape]
 
 
-def _input(tensor: Tensor) -> dict[str, Any]:
+def _input(tensor: Tensor) -> Json:
     entry = {"name": tensor.name, "dtype": tensor.dtype, "shape": _shape(tensor)}
     return {**entry, "kind": "state"} if tensor.kind == "state" else entry
 
 
-def _layer(row: Row, trained: bool) -> dict[str, Any]:
+def _layer(row: Row, trained: bool) -> Json:
     return {
         "name": row.name,
         "op": row.node.op,

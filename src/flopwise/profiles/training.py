@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from flopwise._results import Json
 from flopwise.graph import Tensor
 from flopwise.graph.dtypes import is_complex
 from flopwise.operators.counts import FLOPS, Counts, words
@@ -75,7 +75,7 @@ class Training:
         """Stored tensors, gradients, state and kept activations together."""
         return self.weight_bytes + self.gradient_bytes + (self.state_bytes or 0) + self.saved_bytes
 
-    def to_dict(self, rows: Sequence[Row], sums: Sum) -> dict[str, Any]:
+    def to_dict(self, rows: Sequence[Row], sums: Sum) -> Json:
         """The key "training" of the JSON schema.
 
         Args:

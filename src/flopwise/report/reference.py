@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.conventions import CONVENTIONS, get
 from flopwise.operators.counts import Counts
 from flopwise.operators.onnx import early
 from flopwise.operators.tables import FAMILIES
-from flopwise.report.formats.json import Json
 from flopwise.report.formats.table import render_sheet
 from flopwise.report.formats.terminal import paint, wrap
 from flopwise.report.report import Report

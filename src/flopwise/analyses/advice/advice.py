@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from flopwise._results import Printed
+from flopwise._results import Json, Printed
 from flopwise.analyses.advice.figures import Figures, Place, of_nodes, of_profile, total
 from flopwise.analyses.advice.rule import Change, Exactness, Rule
 from flopwise.analyses.advice.runs.rule import Run, RunRule
@@ -92,7 +92,7 @@ class Advice(Printed):
     environment: Mapping[str, Any]
     notes: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The advice in the JSON schema ``flopwise.advice/1``."""
         model = self.profile.graph
         return {
@@ -104,7 +104,7 @@ class Advice(Printed):
         }
 
 
-def _plain(each: Suggestion) -> dict[str, Any]:
+def _plain(each: Suggestion) -> Json:
     return {
         "rule": each.rule.name,
         "layers": list(each.place),

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from flopwise._results import Json
 from flopwise.analyses.compare.plurals import Layers, layers_of
 from flopwise.errors import InputError
 from flopwise.graph import Node
@@ -126,7 +127,7 @@ class Difference:
         """The names of the two conventions."""
         return self.first.convention.name, self.other.convention.name
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The difference as plain values: integers, and None for what one of the conventions cannot count."""
         return {
             "conventions": list(self.names),

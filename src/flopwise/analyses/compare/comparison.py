@@ -6,10 +6,10 @@ import functools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flopwise._arguments import checked
-from flopwise._results import Printed
+from flopwise._results import Json, Printed
 from flopwise.analyses.compare.causes import Difference, common_unit, factor, why
 from flopwise.analyses.compare.matching import Match, Way, match
 from flopwise.analyses.quantities import FIGURES
@@ -211,7 +211,7 @@ class Comparison(Printed):
             raise InputError(f"model {model}: there are {len(self.profiles)} models, the first of which is 0")
         return self.changes(figure, self.subtracted(figure))[model].difference
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The comparison in the stable JSON schema ``flopwise.compare/1``.
 
         Figures are integers or None, in the order of "models"; "difference" and "percent" are to the first model.
@@ -240,7 +240,7 @@ class Comparison(Printed):
             **({"differences": [d.to_dict() for d in self.differences]} if self.differences else {}),
         }
 
-    def _figures(self, group: Group, figures: Sequence[str]) -> dict[str, Any]:
+    def _figures(self, group: Group, figures: Sequence[str]) -> Json:
         return {
             figure: _entry(group.values(figure), group.exact(figure), self.of_group(group, figure))
             for figure in figures
@@ -261,7 +261,7 @@ def _group(items: Sequence[Row | Sum | None], ways: Sequence[Way | None] = ()) -
     return Group(names, rows[0].node.op, tuple(items), tuple(ways) or (None,) * len(names))
 
 
-def _entry(values: Values, exact: Sequence[bool], changes: Sequence[Change]) -> dict[str, Any]:
+def _entry(values: Values, exact: Sequence[bool], changes: Sequence[Change]) -> Json:
     return {
         "values": list(values),
         "exact": list(exact),

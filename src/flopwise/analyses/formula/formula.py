@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from flopwise import _arguments
-from flopwise._results import Printed
+from flopwise._results import Json, Printed
 from flopwise.analyses.formula.alive import alive, peak_of, state_of
 from flopwise.analyses.formula.conditions import Conditions
 from flopwise.analyses.formula.domains import Domain
@@ -418,7 +418,7 @@ class Formula(Printed, Symbols):
         figures = cast("dict[str, int | None]", there.terms)
         return Values(figures, [f for f in figures if not there.exact(f)])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The formulas in the stable JSON schema ``flopwise.formula/1``: each as text in Python's notation, or None.
 
         A total is the sum of the layers that have a formula, and a lower bound when "coverage" names what is missing.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.analyses.llm.step import Step
 
 #: Lengths of a curve, and how often the longest context of a request may be exceeded by one.
@@ -36,7 +35,7 @@ class Point:
         alive = self.activation_bytes
         return None if alive is None else self.weight_bytes + self.cache_bytes + alive
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The point in the key "curve" of ``flopwise.llm/1``."""
         steps = (("prefill", self.prefill), ("decode", self.decode))
         return {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-from flopwise._results import Printed, fields
+from flopwise._results import Json, Printed, fields
 from flopwise.analyses.llm.curve import Point, lengths
 from flopwise.analyses.llm.on_device import OnDevice
 from flopwise.analyses.llm.program import Program, step
@@ -138,11 +138,11 @@ class Inference(Printed):
         counts = self.conventions.items()
         return {name: dict(zip(parts, (*own, own[1] + own[3]), strict=True)) for name, own in counts}
 
-    def _media(self) -> dict[str, Any]:
+    def _media(self) -> Json:
         """The key "media"."""
         return {"tokens": self.media_tokens, "stages": [stage.to_dict(None) for stage in self.media]}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The request in the JSON schema ``flopwise.llm/1``: every number an integer or None."""
         prefill, decode = self.prefill, self.decode
         return {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.analyses.llm.serving.serving import Floors, Serving
 from flopwise.analyses.llm.stages.stage import Stage
 from flopwise.analyses.llm.step import Step
@@ -67,7 +67,7 @@ class OnDevice:
         """The least time of the whole request: images and sound, the prompt, and all steps after it."""
         return self.first_token_seconds + self.generate.seconds
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The key "device" of the JSON schema; times in whole nanoseconds, rounded up."""
         return {
             "name": self.device,

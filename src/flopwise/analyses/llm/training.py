@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from flopwise._results import Printed, fields
+from flopwise._results import Json, Printed, fields
 from flopwise.analyses.llm.sharding import Rank, Sharding, rank_of
 from flopwise.analyses.llm.traffic import stored_bytes
 from flopwise.conventions.papers.language_models import training_flops
@@ -63,7 +63,7 @@ class Room:
         """True if the step fits."""
         return self.left_over_bytes >= 0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The key "device" of the JSON schema."""
         return {**vars(self), "left_over_bytes": self.left_over_bytes, "fits": self.fits}
 
@@ -121,7 +121,7 @@ class TrainingStep(Printed):
         """Weights, gradients, the optimizer's state and kept activations."""
         return self.weight_bytes + self.gradient_bytes + self.state_bytes + self.saved_bytes
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The step in the JSON schema ``flopwise.llm-train/1``: every number an integer or None."""
         figures = ("params", "trained_params", "forward_flops", "backward_flops", "optimizer_flops")
         memory = ("weight_bytes", "gradient_bytes", "state_bytes", "saved_bytes", "memory_bytes")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from flopwise._arguments import checked
-from flopwise._results import Printed, fields
+from flopwise._results import Json, Printed, fields
 from flopwise.analyses.sparsity.asking import Block, SparsityQuery
 from flopwise.analyses.sparsity.measuring import Measured
 from flopwise.analyses.sparsity.search import FoundBlock
@@ -123,7 +122,7 @@ class Sparsity(Printed):
             raise InputError(unknown_tensor(name, [t.name for t in self.tensors]))
         return tensor
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The stable JSON schema ``flopwise.sparsity/1``: integers, shares between 0 and 1, texts, or None."""
         query = self.query
         return {
@@ -159,7 +158,7 @@ _OF_BLOCKS = "blocks at_edges zero ratio elements"
 _OF_GROUPS = "groups holding ratio holds"
 
 
-def _effective(effective: Effective | None, sparsity: Sparsity) -> dict[str, Any]:
+def _effective(effective: Effective | None, sparsity: Sparsity) -> Json:
     if effective is None:
         return {"macs": None, "effective_macs": None}
     query = sparsity.query
@@ -174,7 +173,7 @@ def _effective(effective: Effective | None, sparsity: Sparsity) -> dict[str, Any
     }
 
 
-def _tensor(tensor: Measured) -> dict[str, Any]:
+def _tensor(tensor: Measured) -> Json:
     block = tensor.found
     return {
         **fields(tensor, "name layer op"),
@@ -189,7 +188,7 @@ def _tensor(tensor: Measured) -> dict[str, Any]:
     }
 
 
-def _layer(layer: Layer, sparsity: Sparsity) -> dict[str, Any]:
+def _layer(layer: Layer, sparsity: Sparsity) -> Json:
     zeros, elements = layer.zeros, layer.elements
     return {
         "name": layer.name,

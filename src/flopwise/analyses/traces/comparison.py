@@ -7,9 +7,9 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from flopwise._results import Printed
+from flopwise._results import Json, Printed
 from flopwise.analyses.compare.conditions import SIGNS
 from flopwise.analyses.quantities import quantity
 from flopwise.analyses.traces.lines import common_module, modules_around
@@ -95,7 +95,7 @@ class TraceComparison(Printed):
         if sums != (self.before.covered_ns, self.after.covered_ns):
             raise ValueError(f"the parts add up to {sums} ns, and not to what the traces cover")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The JSON schema ``flopwise.trace-comparison/1``: times are integers in nanoseconds."""
         return {
             "schema": "flopwise.trace-comparison/1",

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from flopwise._results import Json
 from flopwise.analyses.traces.executed.matching import ExecutedNode, match, mismatch
 from flopwise.analyses.traces.land import KEPT, Landing, Place, Span, Step, Work, land
-from flopwise.analyses.traces.scan import Json, Scan, nanoseconds
+from flopwise.analyses.traces.scan import Scan, nanoseconds
 from flopwise.analyses.traces.trace import Layer, Matched, Recording, layers_of
 from flopwise.errors import ModelError
 from flopwise.graph import Node, Tensor

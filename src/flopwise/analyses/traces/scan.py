@@ -14,14 +14,12 @@ import re
 import zlib
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
-from typing import Any, TextIO, TypeAlias
+from typing import Any, TextIO
 
 from flopwise._limits import within_limit
+from flopwise._results import Json
 from flopwise.errors import ModelError
 from flopwise.readers.source.source import missing
-
-#: An event, or another value of the file, as JSON; numbers with a fraction are still text.
-Json: TypeAlias = dict[str, Any]
 
 #: Characters that are read at a time.
 BLOCK = 1 << 22

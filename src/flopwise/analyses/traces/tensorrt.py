@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from flopwise._results import Json
 from flopwise.analyses.traces.executed.matching import ExecutedNode, match, mismatch
 from flopwise.analyses.traces.land import Landing, Place
 from flopwise.analyses.traces.onnxruntime import LEAST, matched_of
-from flopwise.analyses.traces.scan import Json, Scan, nanoseconds
+from flopwise.analyses.traces.scan import Scan, nanoseconds
 from flopwise.analyses.traces.trace import Layer, Matched, Recording, layers_of
 from flopwise.errors import ModelError, counted
 from flopwise.graph import Tensor

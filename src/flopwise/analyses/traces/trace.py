@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from flopwise._results import Printed
+from flopwise._results import Json, Printed
 from flopwise.analyses.timing.bound import WhatIf
 from flopwise.analyses.timing.device import Peak
 from flopwise.analyses.traces.land import Landing, Place
@@ -270,7 +270,7 @@ class Trace(Printed):
         """Model FLOPs utilisation: the share of the step that its products would take at the device's peak."""
         return self.peak_ns / self.window_ns if self.peak_ns and self.window_ns else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The JSON schema ``flopwise.trace/1``: times are integers in nanoseconds, what is not known is null."""
         return {
             "schema": "flopwise.trace/1",

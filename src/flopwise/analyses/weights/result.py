@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flopwise._results import Printed, fields
+from flopwise._results import Json, Printed, fields
 from flopwise.analyses.weights.moments import Moments
 
 #: Key of a percentile -> share of the elements that are no greater.
@@ -83,9 +83,9 @@ class Entry:
         return getattr(self, key)
 
 
-def figures(moments: Moments, factor: float = 1.0) -> dict[str, Any]:
+def figures(moments: Moments, factor: float = 1.0) -> Json:
     """The figures of an entry, from the moments of its elements times ``factor``."""
-    numbers: dict[str, Any] = {
+    numbers: Json = {
         **fields(moments, "length zeros nan infinite"),
     }
     values: Sequence[float | None] = [None] * 7
@@ -131,7 +131,7 @@ class Weights(Printed):
                 return entry
         raise KeyError(name)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The JSON schema ``flopwise.weights/1``: every number an integer, a float or null."""
         return {
             "schema": "flopwise.weights/1",
@@ -142,7 +142,7 @@ class Weights(Printed):
             "notes": list(self.notes),
         }
 
-    def histograms(self) -> dict[str, Any]:
+    def histograms(self) -> Json:
         """The JSON schema ``flopwise.histograms/1``: edges and counts of each entry; null for one without elements."""
         return {
             "schema": "flopwise.histograms/1",
@@ -161,11 +161,11 @@ class Weights(Printed):
         }
 
 
-def _figures(entry: Entry) -> dict[str, Any]:
+def _figures(entry: Entry) -> Json:
     return {key: entry.figure(key) for key in FIGURES}
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: Entry) -> Json:
     return {
         "name": entry.name,
         "op": entry.op or None,

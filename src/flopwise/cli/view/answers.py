@@ -16,11 +16,11 @@ from collections.abc import Sequence
 
 from flopwise import cli
 from flopwise._child import Parent
+from flopwise._results import Json
 from flopwise.cli.view.drops import located
 from flopwise.cli.view.tabs import TABS
 from flopwise.errors import FlopwiseError, InputError, ModelError, one_line
 from flopwise.readers.source.text import text_of_file
-from flopwise.report.formats.json import Json
 
 #: What an answer may be written as.
 FORMATS = ("html", "json", "csv")

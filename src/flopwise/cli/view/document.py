@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flopwise.report.formats.json import Json
+from flopwise._results import Json
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Figure, Head, Line, Sheet, figure
 from flopwise.report.sheet.values import Look, Value

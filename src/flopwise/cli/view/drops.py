@@ -7,8 +7,8 @@ import tempfile
 import threading
 from collections.abc import Sequence
 
+from flopwise._results import Json
 from flopwise.errors import InputError
-from flopwise.report.formats.json import Json
 
 #: Bytes of one piece, and of all files together, at most.
 PIECE, TOTAL = 16 << 20, 4 << 30

@@ -17,10 +17,10 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from flopwise._child import Child, LostError
+from flopwise._results import Json
 from flopwise.cli.view.drops import PIECE, Drops, located
 from flopwise.cli.view.tabs import described
 from flopwise.errors import FlopwiseError, InputError, one_line
-from flopwise.report.formats.json import Json
 from flopwise.report.html.view import LOCAL, render_view
 
 #: The only address that it listens on.

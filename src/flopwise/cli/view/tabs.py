@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from flopwise._results import Json
 from flopwise.cli.completion import CONVENTION, DEVICE
 from flopwise.errors import InputError
-from flopwise.report.formats.json import Json
 
 #: Characters of a value at most.
 LONGEST = 2000

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from flopwise._results import Json
 from flopwise.errors import InputError, ModelError, with_article
 from flopwise.readers.keras.config import checked, package_of
 from flopwise.readers.keras.file import config_of
@@ -71,7 +72,7 @@ def _of_file(path: str, trust_code: bool) -> Any:
     return model
 
 
-def _rebuilt(keras: Any, config: dict[str, Any], legacy: bool, trust_code: bool) -> Any:
+def _rebuilt(keras: Any, config: Json, legacy: bool, trust_code: bool) -> Any:
     if not legacy:
         return keras.saving.deserialize_keras_object(config, safe_mode=not trust_code)
     from keras.src.legacy.saving import saving_utils

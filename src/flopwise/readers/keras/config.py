@@ -10,6 +10,7 @@ import math
 import sys
 from typing import Any
 
+from flopwise._results import Json
 from flopwise.errors import ModelError, UntrustedError
 
 #: Classes whose configuration holds code, or names a file that is loaded.
@@ -45,7 +46,7 @@ _MOST_ELEMENTS = 1 << 25
 _CURE = "--trust-code (trust_code=True) loads it, which runs that code"
 
 
-def checked(config: dict[str, Any], keras: Any, source: str, trust_code: bool) -> dict[str, Any]:
+def checked(config: Json, keras: Any, source: str, trust_code: bool) -> Json:
     """The configuration without its training and its initial values, if it names nothing but Keras' own.
 
     Args:
@@ -96,7 +97,7 @@ class _Check:
             raise ModelError(f"{self.source}: the configuration holds the number {str(value)[:30]}, which no model has")
         return value
 
-    def mapping(self, value: dict[str, Any]) -> Any:
+    def mapping(self, value: Json) -> Any:
         """A mapping: of one object, or of any keys."""
         name = value.get("class_name")
         if name in ("__tuple__", "TensorShape") and isinstance(value.get("items"), list):
@@ -113,7 +114,7 @@ class _Check:
                 result[key] = "zeros"  # elements that nobody reads
         return result
 
-    def refuse_large_arrays(self, name: object, value: dict[str, Any]) -> None:
+    def refuse_large_arrays(self, name: object, value: Json) -> None:
         """Raise ModelError if a layer would make an array that is too large for its costs to be worth it."""
         config = value.get("config")
         if not isinstance(name, str) or name not in _ARRAYS or not isinstance(config, dict):
@@ -125,7 +126,7 @@ class _Check:
                 f"{self.source}: {_layer(value)} makes an array of {math.prod(sizes):,} elements ({said[:80]})"
             )
 
-    def refuse(self, name: str, value: dict[str, Any]) -> None:
+    def refuse(self, name: str, value: Json) -> None:
         """Raise UntrustedError if an object of this class would run something of the file's, or of another package."""
         config = value.get("config")
         if name in _VALUES:
@@ -151,7 +152,7 @@ class _Check:
                 f"the model as an object, register the class, or {_CURE}"
             )
 
-    def is_class(self, name: str, value: dict[str, Any]) -> bool:
+    def is_class(self, name: str, value: Json) -> bool:
         """True for a class of Keras' that makes layers, or what layers are made of, and for the caller's own."""
         registered = value.get("registered_name")
         if self.keras is None:
@@ -161,7 +162,7 @@ class _Check:
         kind = self.find(value.get("module"), name)
         return isinstance(kind, type) and issubclass(kind, self.kinds) and kind.__name__ not in _CODE
 
-    def is_function(self, name: object, value: dict[str, Any]) -> bool:
+    def is_function(self, name: object, value: Json) -> bool:
         """True for an activation or operation of Keras', and for the caller's own."""
         if not isinstance(name, str):
             return False
@@ -202,12 +203,12 @@ def _numbers(value: object) -> list[int]:
     return [int(min(max(abs(one), 1), 1e18)) for one in values if isinstance(one, (int, float)) and one == one]
 
 
-def package_of(value: dict[str, Any]) -> str:
+def package_of(value: Json) -> str:
     """The package that an object is of; "" where nobody says."""
     return str(value.get("module") or "").partition(".")[0]
 
 
-def _layer(value: dict[str, Any]) -> str:
+def _layer(value: Json) -> str:
     config = value.get("config")
     name = value.get("name") or (config.get("name") if isinstance(config, dict) else None)
     return f"layer {str(name)[:80]!r}" if name else f"its {str(value.get('class_name'))[:80]}"

@@ -11,9 +11,9 @@ import json
 import os
 import zipfile
 import zlib
-from typing import Any
 
 from flopwise._limits import within_limit
+from flopwise._results import Json
 from flopwise.errors import ModelError
 from flopwise.readers.keras.kinds import PRESET
 from flopwise.readers.source.open import open_source
@@ -30,7 +30,7 @@ _CONFIG, _ATTRIBUTE = "config.json", b"model_config"
 _BEGINS = (b'{"module":', b'{"class_name":', b'{"config":', b'{"registered_name":', b'{"keras_version":')
 
 
-def config_of(path: str | os.PathLike[str]) -> dict[str, Any]:
+def config_of(path: str | os.PathLike[str]) -> Json:
     """The configuration of the model in a file, or in the folder of a preset, as plain values.
 
     Raises:
@@ -67,7 +67,7 @@ def _in_archive(source: Source) -> bytes:
         raise ModelError(f"{source.name}: truncated or damaged archive ({error})") from error
 
 
-def _in_hdf5(source: Source) -> dict[str, Any]:
+def _in_hdf5(source: Source) -> Json:
     """The text of the attribute, which HDF5 stores in one piece; so its library, which trusts a file, is not needed.
 
     Raises:
@@ -126,7 +126,7 @@ def _decoded(text: str) -> object:
         return None
 
 
-def _parsed(text: bytes, name: str) -> dict[str, Any]:
+def _parsed(text: bytes, name: str) -> Json:
     try:
         config = json.loads(text)
     except (ValueError, RecursionError) as error:

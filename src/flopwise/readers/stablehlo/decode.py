@@ -13,6 +13,7 @@ import re
 from typing import Any
 
 from flopwise._child import Parent, limit_memory, limit_processor
+from flopwise._results import Json
 
 #: Bytes that the decoder may take, and how many for each byte of the file.
 _MEMORY, _PER_BYTE = 256 << 20, 8
@@ -66,7 +67,7 @@ def _line(error: Exception) -> str:
     return _PLACE.sub(r"line \1: ", words.removeprefix("error: "))[:_LONGEST] or type(error).__name__
 
 
-def module_of(path: str, shapes: dict[str, list[int]] | None) -> dict[str, Any]:
+def module_of(path: str, shapes: dict[str, list[int]] | None) -> Json:
     """The module in a file.
 
     Args:
@@ -162,10 +163,10 @@ class _Walk:
         self.attributes: dict[Any, Any] = {}
         self.count = self.place = 0
 
-    def module(self, module: Any) -> dict[str, Any]:
+    def module(self, module: Any) -> Json:
         """The functions and meshes of a module."""
-        functions: dict[str, Any] = {}
-        meshes: dict[str, Any] = {}
+        functions: Json = {}
+        meshes: Json = {}
         for op in module.body.operations:
             name = op.operation.name
             if name == "func.func":
@@ -178,7 +179,7 @@ class _Walk:
         devices = math.prod(count for count in counts if isinstance(count, int))
         return {"name": _symbol(module.operation), "functions": functions, "meshes": meshes, "devices": devices}
 
-    def function(self, op: Any) -> dict[str, Any]:
+    def function(self, op: Any) -> Json:
         region = self.region(op.regions[0], 0) if len(op.regions[0].blocks) else None
         return {"region": region, "info": self.attribute(op.attributes["arg_attrs"])
                 if "arg_attrs" in op.attributes else []}  # fmt: skip

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flopwise._child import Child, EndedError, LargeError, LateError, LostError
+from flopwise._results import Json
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph, Kind, StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
@@ -96,7 +97,7 @@ def _on_disk(source: Source) -> Iterator[str]:
         yield path
 
 
-def _decoded(source: Source, inputs: Any, batch_size: int | None) -> tuple[dict[str, Any], list[Argument]]:
+def _decoded(source: Source, inputs: Any, batch_size: int | None) -> tuple[Json, list[Argument]]:
     """The module at the sizes that are chosen for its inputs, and these as the file names them."""
     try:
         with _on_disk(source) as path:
@@ -122,10 +123,10 @@ def _decoded(source: Source, inputs: Any, batch_size: int | None) -> tuple[dict[
         raise ModelError(f"cannot be decoded ({error})") from error
 
 
-def _answer(child: Child, path: str, shapes: Mapping[str, list[int]] | None, size: int) -> dict[str, Any]:
+def _answer(child: Child, path: str, shapes: Mapping[str, list[int]] | None, size: int) -> Json:
     seconds = _SECONDS + _PER_MEGABYTE * size / 1e6
     child.send({"path": path, "shapes": shapes, "seconds": seconds}, _WAIT * seconds)
-    answer: dict[str, Any] = child.receive(_WAIT * seconds, _MEMORY + 16 * size)
+    answer: Json = child.receive(_WAIT * seconds, _MEMORY + 16 * size)
     if "refused" in answer:
         words = answer["refused"]
         if "No module named" in words:
@@ -144,7 +145,7 @@ class Argument(NamedTuple):
     shape: list[int] | None
 
 
-def arguments_of(module: Mapping[str, Any]) -> list[Argument]:
+def arguments_of(module: Json) -> list[Argument]:
     """The inputs of a module."""
     functions = module["functions"]
     known = [name for name, function in functions.items() if function["region"]]
@@ -238,7 +239,7 @@ class Reading:
 
     source: Source
     name: str
-    module: Mapping[str, Any]
+    module: Json
     inputs: Sequence[Argument]
     options: StablehloOptions
     weights: dict[str, StoredTensor] = field(default_factory=dict)

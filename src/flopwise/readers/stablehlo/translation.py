@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from flopwise._results import Json
 from flopwise.errors import ModelError
 from flopwise.readers.stablehlo.lower import translate
 from flopwise.readers.stablehlo.program import Closed, Operation, Region, Var, steps_of, type_of
@@ -16,8 +17,8 @@ _MOST, _DEEPEST = 50_000, 200
 class Translation:
     """The program of one module."""
 
-    def __init__(self, module: Mapping[str, Any]) -> None:
-        self.functions: dict[str, Any] = module["functions"]
+    def __init__(self, module: Json) -> None:
+        self.functions: Json = module["functions"]
         self.meshes: dict[str, dict[str, int]] = module["meshes"]
         self.left = _MOST + sum(_size(function["region"]) for function in self.functions.values())
         self.calls: list[str] = []

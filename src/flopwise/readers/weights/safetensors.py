@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from flopwise._limits import within_limit
+from flopwise._results import Json
 from flopwise.errors import ModelError
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.encoding import length
@@ -97,14 +98,14 @@ def read_header(source: Source) -> list[Entry]:
     return in_order(entries, FRONT + size, source)
 
 
-def parsed(text: bytes, name: str, what: str) -> dict[str, Any]:
+def parsed(text: bytes, name: str, what: str) -> Json:
     """The JSON object in a text.
 
     Raises:
         ModelError: it is none, a name stands in it twice, or it is nested too deeply.
     """
 
-    def once(pairs: Iterable[tuple[str, object]]) -> dict[str, Any]:
+    def once(pairs: Iterable[tuple[str, object]]) -> Json:
         listed = list(pairs)
         named = dict(listed)
         if len(named) < len(listed):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.analyses.budget.checking import Verdict
 from flopwise.report.formats.format import Format
-from flopwise.report.formats.json import Json
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Field, Head, Sheet
 from flopwise.report.sheet.values import Look, Value, bounded

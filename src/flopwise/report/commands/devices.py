@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from flopwise._results import fields
-from flopwise.report.formats.json import Json
+from flopwise._results import Json, fields
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Field, Head, Sheet
 from flopwise.report.sheet.values import Look, Value, human

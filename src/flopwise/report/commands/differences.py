@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.analyses.compare.causes import Cause, Difference, common_unit, factor, why
 from flopwise.report.formats.format import Format
-from flopwise.report.formats.json import Json, parts_of
+from flopwise.report.formats.json import parts_of
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import count_title
 from flopwise.report.sheet.listing import about

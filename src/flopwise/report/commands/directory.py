@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.errors import InputError, counted
 from flopwise.report.formats.format import Format
-from flopwise.report.formats.json import Json
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Column, cell, select
 from flopwise.report.sheet.sheet import Head, Line, Sheet, gaps_of, is_gap
@@ -40,7 +39,7 @@ class Model:
     #: Key of a column -> figure.
     figures: Mapping[str, Value]
     #: Its part of the JSON schema ``flopwise.profiles/1``.
-    content: Mapping[str, Any]
+    content: Json
     exact: bool
     convention: Convention
     gaps: tuple[str, ...]

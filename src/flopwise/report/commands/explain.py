@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.conventions import CONVENTIONS, get
 from flopwise.errors import InputError
 from flopwise.graph.names import LAYERS
 from flopwise.operators.tables import FAMILIES, NOT_RULED, OPERATORS
 from flopwise.readers.torch.lower import names
-from flopwise.report.formats.json import Json
 from flopwise.report.reference import prose_report, spec_url, weighed
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Head, Line, Sheet

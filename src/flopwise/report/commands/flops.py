@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from flopwise._results import Json
 from flopwise.operators.counts import CLASSES, Counts
 from flopwise.report.commands import tool_table
 from flopwise.report.commands.tool_table import named
-from flopwise.report.formats.json import Json
 from flopwise.report.report import Report
 from flopwise.report.sheet.listing import about
 from flopwise.report.sheet.sheet import Head, Line, Sheet

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.analyses.formula.extras.ways import pieces, regions
 from flopwise.analyses.formula.groups import FIGURES, Group
 from flopwise.analyses.formula.groups import OF_MODEL as WHOLE
@@ -16,7 +16,6 @@ from flopwise.operators.counts import CLASSES
 from flopwise.report.drawings import STYLE, as_bytes, styled
 from flopwise.report.formats import latex, markdown, table
 from flopwise.report.formats.format import Format
-from flopwise.report.formats.json import Json
 from flopwise.report.formats.terminal import pad, wrap
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import TITLES as OF_WHOLE

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.graph.names import layer_kind
-from flopwise.report.formats.json import Json, parts_of, plain_shape
+from flopwise.report.formats.json import parts_of, plain_shape
 from flopwise.report.report import Report
 from flopwise.report.sheet.listing import about
 from flopwise.report.sheet.sheet import Field, Head, Sheet

@@ -6,14 +6,14 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.errors import InputError
 from flopwise.graph.names import layer_names
 from flopwise.memory.liveness import Buffer, Liveness, liveness
 from flopwise.memory.micro import MicroArena, micro_arena
 from flopwise.memory.plan import ALIGNMENT, Place, Plan, plan_arena
 from flopwise.operators.folding import weight_bytes_by_dtype
-from flopwise.report.formats.json import Json, parts_of, render_content
+from flopwise.report.formats.json import parts_of, render_content
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import COLUMNS, cell, shapes_of
 from flopwise.report.sheet.listing import about

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flopwise._arguments import checked
-from flopwise.report.formats.json import Json
+from flopwise._results import Json
 from flopwise.report.report import Report, as_text
 from flopwise.report.sheet import Audience
 from flopwise.report.sheet.columns import COLUMNS, cell

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.analyses.zoo.published.figures import PREFIXES, Figure, Way, scaled, sources
-from flopwise.report.formats.json import Json
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Field, Head, Sheet, data_sheet
 from flopwise.report.sheet.values import Look

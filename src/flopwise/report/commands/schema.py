@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from flopwise._results import Json
 from flopwise.report.formats.json import render_content
 from flopwise.report.report import Report
 from flopwise.report.schemas.documents import DOCUMENTS
@@ -22,7 +21,7 @@ def documents_report() -> Report:
     return Report(lambda format, look: [sheet])
 
 
-def schema_report(name: str, schema: dict[str, Any]) -> Report:
+def schema_report(name: str, schema: Json) -> Report:
     """A document's JSON Schema; in formats that are tables, its keys.
 
     Args:

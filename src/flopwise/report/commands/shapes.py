@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from flopwise._results import Json
 from flopwise.errors import counted
 from flopwise.graph import STORED, Tensor
 from flopwise.graph.names import layer_names
-from flopwise.report.formats.json import Json, parts_of, plain_shape
+from flopwise.report.formats.json import parts_of, plain_shape
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import shapes_of
 from flopwise.report.sheet.listing import about

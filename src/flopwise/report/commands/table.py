@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.errors import InputError, counted, entry
 from flopwise.report.formats import latex
-from flopwise.report.formats.json import Json
 from flopwise.report.formats.latex import escape
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import COLUMNS, cell, count_title

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from flopwise._results import Json
 from flopwise.conventions.convention import Column, Convention, Table
 from flopwise.errors import FlopwiseError
 from flopwise.report.formats.format import Format
-from flopwise.report.formats.json import Json
 from flopwise.report.sheet.listing import about
 from flopwise.report.sheet.sheet import Figure, Head, Line, Sheet
 from flopwise.report.sheet.values import AtLeast, Kind, Look, Value, total_of

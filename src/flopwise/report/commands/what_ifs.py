@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flopwise._results import Json
 from flopwise.analyses.timing.bound import WhatIf
-from flopwise.report.formats.json import Json
 from flopwise.report.sheet.sheet import Head, Line, Sheet
 from flopwise.report.sheet.values import Look, Value, ratio
 

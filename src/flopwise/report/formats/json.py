@@ -6,16 +6,14 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
+from flopwise._results import Json
 from flopwise.graph import Tensor
 from flopwise.report.sheet.values import Look
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
-
-#: An object of JSON: plain values by their keys.
-Json: TypeAlias = "dict[str, Any]"
 
 #: What is this short stands on one line.
 LINE = 110

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from flopwise._results import Json
 from flopwise.errors import InputError
-from flopwise.report.formats.json import Json
 from flopwise.report.sheet.values import Look
 
 if TYPE_CHECKING:

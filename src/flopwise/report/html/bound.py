@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from flopwise.report.formats.json import Json
+from flopwise._results import Json
 from flopwise.report.html.page import Layout, page
 
 if TYPE_CHECKING:

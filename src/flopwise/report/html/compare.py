@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from flopwise._results import Json
 from flopwise.analyses.compare.comparison import OF_MODEL, Values, difference
 from flopwise.analyses.quantities import FIGURES
 from flopwise.graph import Shape
-from flopwise.report.formats.json import Json
 from flopwise.report.html.model import Index, convention_data, number, port, text
 from flopwise.report.html.page import Layout, page
 from flopwise.report.sheet.sheet import is_gap

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from flopwise._results import Json
 from flopwise.analyses.llm.on_device import floors_of
-from flopwise.report.formats.json import Json
 from flopwise.report.html.page import Layout, page
 from flopwise.report.sheet.values import duration, human
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from flopwise._results import Json
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.graph.construction import no_search_for_garbage
 from flopwise.graph.names import layer_names
 from flopwise.memory.liveness import Buffer, liveness
-from flopwise.report.formats.json import Json
 from flopwise.report.html.page import Layout, page
 from flopwise.report.html.ridges import ridges
 from flopwise.report.html.views import Views, views
@@ -277,7 +277,7 @@ def _memory(graph: Graph, nodes: Sequence[Node]) -> Json:
     }
 
 
-def _buffer(buffer: Buffer, layer: Callable[[int | None], int]) -> Mapping[str, Any]:
+def _buffer(buffer: Buffer, layer: Callable[[int | None], int]) -> Json:
     return {
         "name": text(buffer.name),
         "bytes": number(buffer.nbytes),

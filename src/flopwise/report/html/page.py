@@ -20,8 +20,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
 
+from flopwise._results import Json
 from flopwise._version import __version__
 
 #: What could end the script element that holds the JSON, or start a comment in it.
@@ -66,7 +66,7 @@ class Layout:
         return ("vendor/d3.min.js", *dagre, "common.js", "theme.js", *own, *report, "ready.js")
 
 
-def page(layout: Layout, title: str, data: Mapping[str, Any]) -> str:
+def page(layout: Layout, title: str, data: Json) -> str:
     """A page of a kind, with its title and the data that its scripts draw."""
     code = _code(layout)
     last = list(layout.sections)[-1]

@@ -11,8 +11,8 @@ from flopwise.analyses.timing.device import arithmetic
 from flopwise.analyses.timing.roofline import fastest
 
 if TYPE_CHECKING:
+    from flopwise._results import Json
     from flopwise.graph import Graph
-    from flopwise.report.formats.json import Json
 
 
 def ridges(graph: Graph) -> Json:

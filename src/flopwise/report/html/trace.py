@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from flopwise._results import Json
 from flopwise.analyses.traces.critical import critical_path
 from flopwise.analyses.traces.lines import Item, common_module, layer_items
 from flopwise.analyses.traces.trace import BACKWARD, FORWARD, Moment, Segment, StepTime, TimedRow
 from flopwise.graph import Module
-from flopwise.report.formats.json import Json
 from flopwise.report.html.bound import roof_lines
 from flopwise.report.html.model import EXACT, Index, number, text
 from flopwise.report.html.page import Layout, page

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flopwise._results import Json
 from flopwise.analyses.traces.comparison import grouped
-from flopwise.report.formats.json import Json
 from flopwise.report.html.model import Index, text
 from flopwise.report.html.page import Layout, page
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flopwise.report.formats.json import Json
+from flopwise._results import Json
 from flopwise.report.html import bound, compare, llm, model, sheet, trace, traces
 from flopwise.report.html.page import Layout, page
 

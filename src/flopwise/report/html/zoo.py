@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flopwise.report.formats.json import Json, plain_value
+from flopwise._results import Json
+from flopwise.report.formats.json import plain_value
 from flopwise.report.html.model import EXACT
 from flopwise.report.html.page import Layout, page
 

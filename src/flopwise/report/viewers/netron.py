@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from flopwise._results import Json
 from flopwise.graph import STORED, Node, Tensor
 from flopwise.report.formats import json
 from flopwise.report.formats.csv import SHAPES
-from flopwise.report.formats.json import Json
 from flopwise.report.html.model import EXACT
 from flopwise.report.sheet.columns import COLUMNS, cell, count_title
 from flopwise.report.sheet.values import AtLeast, Value

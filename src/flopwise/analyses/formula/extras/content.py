@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flopwise._results import Json
 from flopwise.analyses.formula.groups import OF_MODEL, Group
 from flopwise.analyses.formula.rows import NO_FORMULA
 from flopwise.analyses.formula.terms.expressions import identifiers
 from flopwise.analyses.formula.terms.polynomial import Term
 
 
-def formula_json(formula: Any) -> dict[str, Any]:
+def formula_json(formula: Any) -> Json:
     """A ``Formula`` as the JSON object ``flopwise.formula/1``, its formulas as text; ``Formula.to_dict`` returns it."""
     text, names = formula.text, identifiers([d.name for d in formula.domains])
     unknown: dict[str, int] = {}
@@ -51,7 +52,7 @@ def formula_json(formula: Any) -> dict[str, Any]:
     }
 
 
-def _totals(formula: Any) -> dict[str, Any]:
+def _totals(formula: Any) -> Json:
     """Figure of the whole model -> its formula as text, None if it has none; operations by class under "ops"."""
     return {
         **{f: _text(formula.text, t) for f, t in formula.whole.terms.items()},
@@ -60,7 +61,7 @@ def _totals(formula: Any) -> dict[str, Any]:
     }
 
 
-def _way(way: Any) -> dict[str, Any]:
+def _way(way: Any) -> Json:
     """Conditions and totals of a way: formulas at sizes at which the program takes another branch."""
     return {
         "conditions": list(way.conditions),

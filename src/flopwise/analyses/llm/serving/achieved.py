@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from flopwise._results import Printed, fields
+from flopwise._results import Json, Printed, fields
 from flopwise.analyses.llm.serving.log import NO_YEAR, Log, Work
 from flopwise.analyses.timing.roofline import Roof, roofline
 from flopwise.errors import InputError
@@ -44,7 +44,7 @@ class Stretch:
         """Roofline time / time that the engine took; 0 where it took none."""
         return self.floor_seconds / self.seconds if self.seconds else 0.0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The stretch as an entry of ``flopwise.llm-log/1``; times in whole nanoseconds."""
         return {
             "name": self.name,
@@ -75,7 +75,7 @@ class Achieved(Printed):
     whole: Stretch
     notes: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The result in the JSON schema ``flopwise.llm-log/1``."""
         return {
             "schema": "flopwise.llm-log/1",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from flopwise._results import Json
 from flopwise.analyses.llm.serving.floors import floors
 from flopwise.analyses.llm.serving.serving import Serving
 from flopwise.analyses.llm.serving.split import Divisible
@@ -26,7 +27,7 @@ class Batch:
     #: Of all sequences together.
     tokens_per_second: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """An entry of the key "batches" of ``flopwise.llm/1``."""
         return {
             "sequences": self.sequences,

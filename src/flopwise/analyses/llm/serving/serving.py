@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.analyses.llm.serving.memory import Memory
 from flopwise.analyses.llm.serving.ways import Split
 from flopwise.errors import InputError
@@ -115,7 +115,7 @@ class Serving:
         """Bytes that are left of those that the engine may use; negative where it does not fit."""
         return None if self.memory_bytes is None else self.memory_bytes - self.must_fit_bytes
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The key "serving" of ``flopwise.llm/1``."""
         memory = self.memory
         return {
@@ -137,7 +137,7 @@ class Serving:
             **({} if self.floors_apart is None else self._of_split(self.floors_apart)),
         }
 
-    def _of_split(self, apart: Floors) -> dict[str, Any]:
+    def _of_split(self, apart: Floors) -> Json:
         """Floors where devices do not compute while they send, and the speed with the most sequences."""
         most = self.most_tokens_per_second
         return {

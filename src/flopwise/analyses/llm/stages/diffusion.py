@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from flopwise._results import Printed, fields
+from flopwise._results import Json, Printed, fields
 from flopwise.analyses.llm.serving.serving import usable
 from flopwise.analyses.llm.serving.verdict import capacity, gigabytes, rate
 from flopwise.analyses.llm.stages.stage import Stage, largest_workspace
@@ -136,7 +135,7 @@ class Diffusion(Printed):
         what = "images" if self.frames is None else "videos"
         return f"{said}; at most {rate(60 * self.batch / self.seconds)} {what} a minute" if self.seconds else said
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The request in the JSON schema ``flopwise.diffusion/1``; bytes and times as whole numbers."""
         return {
             "schema": "flopwise.diffusion/1",
@@ -155,7 +154,7 @@ class Diffusion(Printed):
             "notes": list(self.notes),
         }
 
-    def _on_device(self, device: Device) -> dict[str, Any]:
+    def _on_device(self, device: Device) -> Json:
         """The key "device"."""
         return {
             "name": device.name,

@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.analyses.llm.serving.workspace import EngineStep
 from flopwise.analyses.llm.step import Step, step_of
 from flopwise.analyses.timing.device import Device
@@ -54,7 +53,7 @@ class Stage:
         products = {types: self.calls * macs for types, macs in self.cost.products.items()}
         return roofline(device, products, self.rounds * self.cost.least_bytes)
 
-    def to_dict(self, device: Device | None) -> dict[str, Any]:
+    def to_dict(self, device: Device | None) -> Json:
         """The stage in JSON; figures of one call but for those named ``total``, times in whole nanoseconds."""
         cost = self.cost
         floor = None if device is None else self.floor(device)

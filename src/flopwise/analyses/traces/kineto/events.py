@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from flopwise._results import Json
 from flopwise.analyses.traces.kineto.records import (
     LABEL,
     Arguments,
@@ -15,7 +16,7 @@ from flopwise.analyses.traces.kineto.records import (
     Records,
 )
 from flopwise.analyses.traces.kineto.selection import MARK
-from flopwise.analyses.traces.scan import Json, Scan, nanoseconds
+from flopwise.analyses.traces.scan import Scan, nanoseconds
 from flopwise.errors import ModelError
 
 #: Category of an event -> what it is. Those of 2021 have capital letters.

@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from flopwise._results import Json
 from flopwise.errors import InputError
 from flopwise.report.drawings import as_bytes, require_matplotlib, styled
 from flopwise.report.formats.format import FIGURES
-from flopwise.report.formats.json import Json
 from flopwise.report.formats.terminal import shorten
 from flopwise.report.html.bound import roofs, waterfall
 from flopwise.report.sheet.listing import model_name

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flopwise._results import fields
+from flopwise._results import Json, fields
 from flopwise.analyses.timing.whatif import notes_on, what_ifs
 from flopwise.errors import InputError, counted, entry
 from flopwise.report.commands.bound.columns import (
@@ -19,7 +19,6 @@ from flopwise.report.commands.bound.columns import (
     mark_of,
 )
 from flopwise.report.commands.what_ifs import plain_ways, what_if_sheet
-from flopwise.report.formats.json import Json
 from flopwise.report.report import Report
 from flopwise.report.sheet.listing import model_name
 from flopwise.report.sheet.sheet import Field, Figure, Sheet

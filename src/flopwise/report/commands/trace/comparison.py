@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from flopwise._results import Json
 from flopwise.analyses.traces.comparison import Break, Change, TraceComparison, grouped
 from flopwise.analyses.traces.trace import BACKWARD, Trace
 from flopwise.errors import InputError, counted
 from flopwise.report.commands.trace.report import MICRO, NOUNS
 from flopwise.report.formats.format import Format
-from flopwise.report.formats.json import Json
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Field, Figure, Head, Sheet
 from flopwise.report.sheet.values import Look, Value, by_size, percent, ratio

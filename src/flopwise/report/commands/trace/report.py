@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from flopwise._results import Json
 from flopwise.analyses.timing.whatif import notes_on
 from flopwise.analyses.traces.lines import Item, Part, common_module, layer_items, modules_around, time_of, timed
 from flopwise.analyses.traces.trace import BACKWARD, FORWARD, Segment, TimedRow, Trace
@@ -13,7 +14,6 @@ from flopwise.analyses.traces.whatif import what_ifs
 from flopwise.errors import InputError, counted, entry
 from flopwise.report.commands.what_ifs import plain_ways, what_if_sheet
 from flopwise.report.formats.format import Format
-from flopwise.report.formats.json import Json
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Field, Figure, Head, Line, Mark, Sheet
 from flopwise.report.sheet.values import Look, Value, by_size, percent, ratio, total_of
