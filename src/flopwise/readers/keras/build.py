@@ -6,7 +6,8 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from flopwise._results import Json
 from flopwise.errors import InputError, ModelError, with_article
@@ -18,8 +19,11 @@ from flopwise.readers.keras.steps import few_steps
 from flopwise.readers.options import TorchOptions
 from flopwise.readers.torch.load import argument_values, looked_up, model_errors, silent
 
+if TYPE_CHECKING:
+    import keras
 
-def model_of(model: object, options: TorchOptions, in_memory: bool = False) -> tuple[Any, str]:
+
+def model_of(model: object, options: TorchOptions, in_memory: bool = False) -> tuple[keras.Layer, str]:
     """The model that something stands for, and where it comes from ("" for an object).
 
     Args:
@@ -41,7 +45,7 @@ def model_of(model: object, options: TorchOptions, in_memory: bool = False) -> t
     return _of_file(os.fspath(model), options.trust_code), os.fspath(model)
 
 
-def _called(name: str, options: TorchOptions, in_memory: bool) -> tuple[Any, str]:
+def _called(name: str, options: TorchOptions, in_memory: bool) -> tuple[keras.Layer, str]:
     keras = keras_for(name)
     make = looked_up(name)
     if isinstance(make, keras.layers.Layer):
@@ -58,7 +62,7 @@ def _called(name: str, options: TorchOptions, in_memory: bool) -> tuple[Any, str
     return made, name
 
 
-def _of_file(path: str, trust_code: bool) -> Any:
+def _of_file(path: str, trust_code: bool) -> keras.Layer:
     config = config_of(path)
     if "keras" not in sys.modules:
         checked(config, None, path, trust_code)  # nobody waits for its import to be told of a file that is refused
@@ -72,7 +76,7 @@ def _of_file(path: str, trust_code: bool) -> Any:
     return model
 
 
-def _rebuilt(keras: Any, config: Json, legacy: bool, trust_code: bool) -> Any:
+def _rebuilt(keras: ModuleType, config: Json, legacy: bool, trust_code: bool) -> keras.Layer:
     if not legacy:
         return keras.saving.deserialize_keras_object(config, safe_mode=not trust_code)
     from keras.src.legacy.saving import saving_utils
@@ -98,7 +102,7 @@ def first_cause() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def abstract(keras: Any, in_memory: bool = False) -> Iterator[None]:
+def abstract(keras: ModuleType, in_memory: bool = False) -> Iterator[None]:
     """In the block, variables of Keras' take no memory: meta tensors of PyTorch, shapes alone on JAX."""
     if in_memory:
         yield

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from types import ModuleType
 
 from flopwise._results import Json
 from flopwise.errors import ModelError, UntrustedError
@@ -46,7 +46,7 @@ _MOST_ELEMENTS = 1 << 25
 _CURE = "--trust-code (trust_code=True) loads it, which runs that code"
 
 
-def checked(config: Json, keras: Any, source: str, trust_code: bool) -> Json:
+def checked(config: Json, keras: ModuleType | None, source: str, trust_code: bool) -> Json:
     """The configuration without its training and its initial values, if it names nothing but Keras' own.
 
     Args:
@@ -71,7 +71,7 @@ def checked(config: Json, keras: Any, source: str, trust_code: bool) -> Json:
 class _Check:
     """One configuration."""
 
-    def __init__(self, keras: Any, source: str, trust_code: bool) -> None:
+    def __init__(self, keras: ModuleType | None, source: str, trust_code: bool) -> None:
         self.keras, self.source, self.trust_code = keras, source, trust_code
         if keras is None:
             return
@@ -87,7 +87,7 @@ class _Check:
         newer = [quantizers[name] for name in ("Quantizer", "QuantizationConfig") if name in quantizers]
         self.kinds = (*kinds, *newer)
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> object:
         """A part of the configuration, as it is handed to Keras."""
         if isinstance(value, dict):
             return self.mapping(value)
@@ -97,7 +97,7 @@ class _Check:
             raise ModelError(f"{self.source}: the configuration holds the number {str(value)[:30]}, which no model has")
         return value
 
-    def mapping(self, value: Json) -> Any:
+    def mapping(self, value: Json) -> object:
         """A mapping: of one object, or of any keys."""
         name = value.get("class_name")
         if name in ("__tuple__", "TensorShape") and isinstance(value.get("items"), list):
@@ -176,7 +176,7 @@ class _Check:
 
     def registered(self, name: str) -> bool:
         """True for a name that the caller's own program has registered."""
-        return self.keras.saving.get_registered_object(name) is not None
+        return self.keras is not None and self.keras.saving.get_registered_object(name) is not None
 
     def find(self, module: object, name: str) -> object:
         """The object of a name in a module that Keras has imported; None for any other."""
@@ -189,9 +189,9 @@ class _Check:
             return None
         return next((vars(home)[name] for home in homes if home is not None and name in vars(home)), None)
 
-    def public(self, module: str) -> Any:
+    def public(self, module: str) -> object:
         """A public part of Keras by its dotted name; None where there is none."""
-        home: Any = self.keras
+        home: object = self.keras
         for part in module.split(".")[1:]:
             home = vars(home).get(part) if hasattr(home, "__dict__") else None
         return home if home is not None and hasattr(home, "__dict__") else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from flopwise.errors import ModelError
 from flopwise.graph import Graph, StoredTensor
@@ -14,8 +14,11 @@ from flopwise.readers.keras.layers import own_variables, sublayers
 from flopwise.readers.keras.stored import stored_in_keras
 from flopwise.readers.options import TorchOptions
 
+if TYPE_CHECKING:
+    import keras
 
-def with_elements(graph: Graph, root: Any, path: str) -> Graph:
+
+def with_elements(graph: Graph, root: keras.Layer, path: str) -> Graph:
     """The graph of a model with the elements that its file holds.
 
     Args:
@@ -58,7 +61,7 @@ class _InFile(Elements):
         raise ModelError(f"{self._file.path}: holds no elements of {own.name!r} ({own.dtype})")
 
 
-def _places(root: Any) -> dict[str, str]:
+def _places(root: keras.Layer) -> dict[str, str]:
     """The name of each variable -> the path of its layer, and its number among the layer's variables."""
     places: dict[str, str] = {}
     rest, seen = [(root, "")], set[int]()

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
 
 from flopwise._user_code import on_command_line
 from flopwise.errors import ModelError
@@ -26,7 +25,7 @@ _NEEDLESS = {"torch": ("matplotlib", "pandas", "jax", "torch._dynamo"), "jax": (
 _NEEDS = "Keras 3 is needed for that: pip install 'flopwise[keras]'"
 
 
-def keras_for(source: str, hub: bool = False) -> Any:
+def keras_for(source: str, hub: bool = False) -> ModuleType:
     """Keras, imported if nobody has done so: on the backend of ``KERAS_BACKEND``, else on PyTorch, else on JAX.
 
     Args:
@@ -36,7 +35,7 @@ def keras_for(source: str, hub: bool = False) -> Any:
     Raises:
         ModelError: Keras 3 is not there, or runs on a backend whose programs cannot be read.
     """
-    keras: Any = sys.modules.get("keras")
+    keras = sys.modules.get("keras")
     if keras is None or not hasattr(keras, "backend"):
         if find_spec("keras") is None:
             raise ModelError(f"{source}: {_NEEDS}")
@@ -100,7 +99,7 @@ class _Dynamo(ModuleType):
     """A stand-in for TorchDynamo while Keras is imported, which marks functions that are not to be compiled."""
 
     @staticmethod
-    def disable(function: Any = None) -> Any:
+    def disable(function: object = None) -> object:
         """The function as it is, or a decorator that leaves one so."""
         return function or (lambda function: function)
 

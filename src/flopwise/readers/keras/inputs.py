@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from flopwise._user_code import on_command_line
 from flopwise.errors import InputError
@@ -21,7 +20,7 @@ class Stated:
     dtype: str
 
 
-def stated_inputs(model: Any) -> tuple[tuple[Stated, ...], Any] | None:
+def stated_inputs(model: object) -> tuple[tuple[Stated, ...], object] | None:
     """The inputs of a model of layers, and the nested structure in which it takes them; None where it states none."""
     functional = getattr(model, "_functional", None) or model
     struct = getattr(functional, "_inputs_struct", None)
@@ -32,7 +31,7 @@ def stated_inputs(model: Any) -> tuple[tuple[Stated, ...], Any] | None:
 
 
 def chosen(
-    stated: tuple[Stated, ...], inputs: Any, dims: Mapping[str, int] | None, batch_size: int | None, source: str
+    stated: tuple[Stated, ...], inputs: object, dims: Mapping[str, int] | None, batch_size: int | None, source: str
 ) -> list[InputSpec]:
     """The inputs at their sizes, in the model's order; a first size that is open is the batch, and 1.
 
@@ -54,7 +53,7 @@ def chosen(
     return result
 
 
-def _by_name(inputs: Any, names: list[str]) -> Any:
+def _by_name(inputs: object, names: list[str]) -> object:
     """A sequence of shapes or arrays as a mapping from the names of inputs."""
     if isinstance(inputs, (list, tuple)) and len(inputs) == len(names):
         shapes = all(isinstance(one, (list, tuple)) or hasattr(one, "shape") for one in inputs)

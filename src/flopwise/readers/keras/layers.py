@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import keras
 
 
-def sublayers(layer: Any) -> dict[str, Any]:
+def sublayers(layer: keras.Layer) -> dict[str, keras.Layer]:
     """The layers that a layer is made of, by their names; those of one name are told apart by numbers.
 
     Layers that other layers wrap or keep in lists are among them; those that stand for inputs alone are not.
     """
-    inner: dict[str, Any] = {}
+    inner: dict[str, keras.Layer] = {}
     for part in [*getattr(layer, "_layers", ())]:
         if part is getattr(layer, "_functional", None) or type(part).__name__ == "InputLayer":
             continue
@@ -21,9 +25,9 @@ def sublayers(layer: Any) -> dict[str, Any]:
     return inner
 
 
-def named(variables: Any) -> dict[str, Any]:
+def named(variables: Iterable[keras.Variable]) -> dict[str, keras.Variable]:
     """Variables of a layer by their names; those of one name are told apart by numbers."""
-    result: dict[str, Any] = {}
+    result: dict[str, keras.Variable] = {}
     for variable in variables:
         name, number = variable.name.replace(".", "_"), 1
         while (key := name if number == 1 else f"{name}_{number}") in result:
@@ -36,7 +40,7 @@ def named(variables: Any) -> dict[str, Any]:
 _QUANTIZED = frozenset({"int8", "uint8", "int4", "uint4"})
 
 
-def own_variables(layer: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def own_variables(layer: keras.Layer) -> tuple[dict[str, keras.Variable], dict[str, keras.Variable]]:
     """The weights of a layer itself, frozen and quantized ones too, and its statistics and states of random numbers."""
     trained = getattr(layer, "_trainable_variables", ())
     still = getattr(layer, "_non_trainable_variables", ())
@@ -46,7 +50,7 @@ def own_variables(layer: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return named([*trained, *quantized]), named([*statistics, *states])
 
 
-def weights_of(root: Any) -> set[int]:
+def weights_of(root: keras.Layer) -> set[int]:
     """The ids of the variables of a model that are weights."""
     weights: set[int] = set()
     seen: set[int] = set()
@@ -60,7 +64,7 @@ def weights_of(root: Any) -> set[int]:
     return weights
 
 
-def paths_of(root: Any) -> dict[int, str]:
+def paths_of(root: keras.Layer) -> dict[int, str]:
     """The path of each variable of a model, by its id."""
     paths: dict[int, str] = {}
     seen: set[int] = set()

@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
+import torch
 from torch import nn
 
 from flopwise.readers.keras.layers import own_variables, sublayers
 
+if TYPE_CHECKING:
+    from _collections_abc import dict_items, dict_keys, dict_values
 
-def called(layer: Any, struct: Any, names: tuple[str, ...]) -> nn.Module:
+
+def called(layer: keras.Layer, struct: object, names: tuple[str, ...]) -> nn.Module:
     """A module that calls a model with its inputs one by one, by name, and has the model's modules for its own.
 
     Args:
@@ -24,7 +28,7 @@ def called(layer: Any, struct: Any, names: tuple[str, ...]) -> nn.Module:
     parameters = inspect.signature(layer.call).parameters
     training = "training" in parameters
 
-    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def forward(self: nn.Module, *args: object, **kwargs: object) -> object:
         if struct is not None:
             args = (keras.tree.pack_sequence_as(struct, [*args, *kwargs.values()]),)
             kwargs = {}
@@ -49,21 +53,21 @@ def _identifier(name: str) -> str:
     return plain if plain.isidentifier() else f"input_{plain}"
 
 
-class _Shown(dict[str, Any]):
+class _Shown(dict[str, nn.Module]):
     """The modules of a layer by their attributes, of which PyTorch lists its sublayers alone, by their own names."""
 
-    def __init__(self, modules: dict[str, Any], parts: dict[str, Any]) -> None:
+    def __init__(self, modules: dict[str, nn.Module], parts: dict[str, nn.Module]) -> None:
         super().__init__(modules)
         foreign = {key: one for key, one in modules.items() if key != "_torch_params" and not hasattr(one, "_layers")}
         self._parts = {**foreign, **parts}
 
-    def items(self) -> Any:
+    def items(self) -> dict_items[str, nn.Module]:
         return self._parts.items()
 
-    def values(self) -> Any:
+    def values(self) -> dict_values[str, nn.Module]:
         return self._parts.values()
 
-    def keys(self) -> Any:
+    def keys(self) -> dict_keys[str, nn.Module]:
         return self._parts.keys()
 
     def __iter__(self) -> Iterator[str]:
@@ -77,10 +81,10 @@ def as_modules(model: nn.Module) -> Iterator[None]:
     Keras hides both from it: layers call each other past PyTorch's registers, and the variables of all of them are in
     one dictionary of the model. Statistics, which training moves without gradients, are buffers.
     """
-    before: list[tuple[Any, dict[str, Any]]] = []
+    before: list[tuple[keras.Layer, dict[str, object]]] = []
     seen: set[int] = set()
 
-    def take(layer: Any) -> None:
+    def take(layer: keras.Layer) -> None:
         if id(layer) in seen:
             return
         seen.add(id(layer))
@@ -102,5 +106,5 @@ def as_modules(model: nn.Module) -> Iterator[None]:
             vars(layer).update(own)
 
 
-def _values(variables: dict[str, Any]) -> dict[str, Any]:
+def _values(variables: dict[str, keras.Variable]) -> dict[str, torch.Tensor]:
     return {name: variable.value for name, variable in variables.items()}

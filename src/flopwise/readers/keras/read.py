@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
@@ -17,10 +17,13 @@ from flopwise.readers.keras.steps import few_steps
 from flopwise.readers.options import TorchOptions
 from flopwise.readers.source.location import naming
 
+if TYPE_CHECKING:
+    import keras
+
 
 def read_keras(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -59,7 +62,7 @@ def read_keras(
         from flopwise.readers.torch.read import read_torch
 
         module = called(layer, stated and stated[1], tuple(one.name for one in stated[0]) if stated else ())
-        arguments: Any = inputs if specs is None else (specs, {})
+        arguments = inputs if specs is None else (specs, {})
         with as_modules(layer), few_steps(keras, source):
             graph = read_torch(
                 module,
@@ -82,7 +85,9 @@ def read_keras(
     return _as_keras(graph, layer, source, model)
 
 
-def module_of(model: object, options: TorchOptions, progress: Callable[[str], None], in_memory: bool = False) -> Any:
+def module_of(
+    model: object, options: TorchOptions, progress: Callable[[str], None], in_memory: bool = False
+) -> keras.Layer:
     """The module of PyTorch's that a Keras model is.
 
     Raises:
@@ -96,7 +101,7 @@ def module_of(model: object, options: TorchOptions, progress: Callable[[str], No
     return layer
 
 
-def _as_keras(graph: Graph, layer: Any, source: str, model: object) -> Graph:
+def _as_keras(graph: Graph, layer: keras.Layer, source: str, model: object) -> Graph:
     name = getattr(layer, "name", "") or type(layer).__name__
     graph = replace(graph, name=name, format="keras", source=source)
     if isinstance(model, (str, os.PathLike)) and not is_name(model):

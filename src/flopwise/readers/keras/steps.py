@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 from flopwise.errors import ModelError
@@ -14,14 +15,14 @@ _STEPS, _TOTAL = 10_000, 100_000
 
 
 @contextlib.contextmanager
-def few_steps(keras: Any, source: str) -> Iterator[None]:
+def few_steps(keras: ModuleType, source: str) -> Iterator[None]:
     """In the block, a layer that would run too many steps one by one raises ModelError, others their own words alone.
 
     TimeDistributed runs so on every backend, recurrent layers on PyTorch and where they are unrolled.
     """
     loops = keras.backend.backend() == "torch"
     layers = (keras.layers.TimeDistributed, keras.layers.RNN)
-    before: list[Callable[..., Any]] = [layer.call for layer in layers]
+    before: list[Callable[..., object]] = [layer.call for layer in layers]
     total, refusal = 0, ""
 
     def count(layer: Any, steps: object) -> None:
@@ -35,9 +36,9 @@ def few_steps(keras: Any, source: str) -> Iterator[None]:
             refusal = f"{source}: {most}, which {'PyTorch runs' if loops else 'Keras runs'} one by one{cure}"
             raise ModelError(refusal)
 
-    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(call: Callable[..., object]) -> Callable[..., object]:
         @functools.wraps(call)
-        def steps(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def steps(self: Any, *args: object, **kwargs: object) -> object:
             count(self, keras.tree.flatten((args, kwargs))[0].shape[1])
             return call(self, *args, **kwargs)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from flopwise._limits import within_limit, within_unpacking
 from flopwise.errors import InputError, ModelError
@@ -22,6 +22,10 @@ from flopwise.readers.source.source import Source
 from flopwise.readers.weights.storage import SourceStorage, reading
 from flopwise.readers.weights.tensor import StoredTensors, in_memory, in_slots, in_storage
 from flopwise.readers.weights.zip import Archive
+
+if TYPE_CHECKING:
+    import h5py
+    import keras
 
 #: The member of an archive that holds the weights.
 _MEMBER = "model.weights.h5"
@@ -62,11 +66,11 @@ def _of_object(model: object, options: TorchOptions) -> StoredTensors:
     return StoredTensors(title, "keras", in_slots(tensors))
 
 
-def stored_variable(path: str, variable: Any, weight: bool) -> StoredTensor:
+def stored_variable(path: str, variable: keras.Variable, weight: bool) -> StoredTensor:
     """A variable of a model in memory as a stored tensor of this name."""
     import keras
 
-    def load() -> Any:
+    def load() -> object:
         return keras.ops.convert_to_numpy(variable.value)
 
     role, dtype = "weight" if weight else "buffer", keras.backend.standardize_dtype(variable.dtype)
@@ -107,12 +111,12 @@ class _Part:
         self._at += len(data)
         return data
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: memoryview) -> int:
         data = self.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
-    def write(self, data: Any) -> int:
+    def write(self, data: bytes) -> int:
         raise OSError("read only")
 
     def truncate(self, size: int | None = None) -> int:
@@ -122,7 +126,7 @@ class _Part:
         pass
 
 
-def _tensors(file: Any, storage: SourceStorage, start: int, path: str) -> Iterator[StoredTensor]:
+def _tensors(file: h5py.File, storage: SourceStorage, start: int, path: str) -> Iterator[StoredTensor]:
     """The datasets of numbers; links, which may lead to other files, are not followed."""
     import h5py
 
@@ -149,7 +153,7 @@ def _tensors(file: Any, storage: SourceStorage, start: int, path: str) -> Iterat
         yield in_memory(name, functools.partial(_elements, path, place), shape, dtype, **facts)
 
 
-def _elements(path: str, place: str) -> Any:
+def _elements(path: str, place: str) -> object:
     """The elements of a dataset in chunks or compressed."""
     import h5py
 
@@ -178,7 +182,7 @@ def _place(source: Source, storage: SourceStorage) -> tuple[int, int]:
     return archive.place(_MEMBER), size
 
 
-def _name(file: Any, place: str) -> str:
+def _name(file: h5py.File, place: str) -> str:
     """The name of a dataset: the layer's path, and its own name or number."""
     *groups, last = place.split("/")
     parts = [part for part in groups if part not in _PLAIN]

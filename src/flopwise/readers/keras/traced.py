@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import jax
 import keras
@@ -22,11 +21,11 @@ from flopwise.readers.options import JaxOptions, TorchOptions
 
 
 def traced(
-    layer: Any,
+    layer: keras.Layer,
     source: str,
     specs: list[InputSpec] | None,
-    struct: Any,
-    inputs: Any,
+    struct: object,
+    inputs: object,
     dims: Mapping[str, int] | None,
     batch_size: int | None,
     options: TorchOptions,
@@ -59,7 +58,9 @@ def traced(
         [names_of[id(v)] for v in group] for group in (layer.trainable_variables, layer.non_trainable_variables)
     )
 
-    def function(params: Any, statistics: Any, *arrays: Any, **named: Any) -> Any:
+    def function(
+        params: Mapping[str, jax.Array], statistics: Mapping[str, jax.Array], *arrays: jax.Array, **named: jax.Array
+    ) -> object:
         packed = arrays if specs is None else (keras.tree.pack_sequence_as(struct, list(arrays)),)
         values = {**params, **statistics}
         result, _ = layer.stateless_call(
@@ -99,10 +100,10 @@ def _names(takes: Mapping[str, inspect.Parameter]) -> tuple[str, ...]:
     return tuple(name for name in own if name not in ("training", "mask"))
 
 
-def _specs(layer: Any) -> tuple[dict[str, Any], dict[int, str]]:
+def _specs(layer: keras.Layer) -> tuple[dict[str, jax.ShapeDtypeStruct], dict[int, str]]:
     """Shapes and types of variables by their paths, in order, and the path of each by its id."""
     paths = paths_of(layer)
-    result: dict[str, Any] = {}
+    result: dict[str, jax.ShapeDtypeStruct] = {}
     names: dict[int, str] = {}
     for variable in layer.variables:
         name = paths.get(id(variable)) or variable.path.replace("/", ".")
@@ -116,13 +117,13 @@ def _specs(layer: Any) -> tuple[dict[str, Any], dict[int, str]]:
 
 
 @contextlib.contextmanager
-def scopes(root: Any, kinds: dict[str, str]) -> Iterator[None]:
+def scopes(root: keras.Layer, kinds: dict[str, str]) -> Iterator[None]:
     """In the block, each layer that is called runs in a scope of its name; its class is added to ``kinds`` by path."""
-    owner: Any = keras.layers.Layer
-    original: Callable[..., Any] = owner.__call__
+    owner = keras.Layer
+    original = owner.__call__
     around: list[str] = []
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: keras.Layer, *args: object, **kwargs: object) -> object:
         name = str(getattr(self, "name", "") or type(self).__name__).replace("/", "_").replace(".", "_")
         around.append(name)
         kinds.setdefault(".".join(around), type(self).__name__)

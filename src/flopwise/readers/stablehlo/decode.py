@@ -10,10 +10,14 @@ import io
 import math
 import os
 import re
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from flopwise._child import Parent, limit_memory, limit_processor
 from flopwise._results import Json
+
+if TYPE_CHECKING:
+    from jaxlib.mlir import ir as mlir
 
 #: Bytes that the decoder may take, and how many for each byte of the file.
 _MEMORY, _PER_BYTE = 256 << 20, 8
@@ -126,7 +130,7 @@ def _bytecode(data: bytes) -> bytes | None:
     return data[place : place + length]
 
 
-def _refined(ir: Any, module: Any, shapes: dict[str, list[int]]) -> Any:
+def _refined(ir: ModuleType, module: mlir.Module, shapes: dict[str, list[int]]) -> mlir.Module:
     """The module at sizes of its inputs, which all others follow from."""
     from jaxlib import _jax
 
@@ -146,24 +150,27 @@ def _refined(ir: Any, module: Any, shapes: dict[str, list[int]]) -> Any:
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, kind.results))
     code = io.BytesIO()
     module.operation.write_bytecode(code)
-    return ir.Module.parse(_jax.mlir.refine_polymorphic_shapes(code.getvalue(), True, True, True), module.context)
+    refined: mlir.Module = ir.Module.parse(
+        _jax.mlir.refine_polymorphic_shapes(code.getvalue(), True, True, True), module.context
+    )
+    return refined
 
 
-def _symbol(op: Any) -> str:
+def _symbol(op: mlir.Operation | mlir.OpView) -> str:
     return str(op.attributes["sym_name"]).strip('"') if "sym_name" in op.attributes else ""
 
 
 class _Walk:
     """The operations of one module."""
 
-    def __init__(self, ir: Any, stablehlo: Any, sdy: Any, data: bytes, text: bool) -> None:
+    def __init__(self, ir: ModuleType, stablehlo: ModuleType, sdy: ModuleType, data: bytes, text: bool) -> None:
         self.ir, self.stablehlo, self.sdy, self.data, self.text = ir, stablehlo, sdy, data, text
-        self.ids: dict[Any, int] = {}
-        self.types: dict[Any, Any] = {}
-        self.attributes: dict[Any, Any] = {}
+        self.ids: dict[mlir.Value[Any], int] = {}
+        self.types: dict[mlir.Type, list[Any]] = {}
+        self.attributes: dict[mlir.Attribute, object] = {}
         self.count = self.place = 0
 
-    def module(self, module: Any) -> Json:
+    def module(self, module: mlir.Module) -> Json:
         """The functions and meshes of a module."""
         functions: Json = {}
         meshes: Json = {}
@@ -179,12 +186,12 @@ class _Walk:
         devices = math.prod(count for count in counts if isinstance(count, int))
         return {"name": _symbol(module.operation), "functions": functions, "meshes": meshes, "devices": devices}
 
-    def function(self, op: Any) -> Json:
+    def function(self, op: mlir.Operation) -> Json:
         region = self.region(op.regions[0], 0) if len(op.regions[0].blocks) else None
         return {"region": region, "info": self.attribute(op.attributes["arg_attrs"])
                 if "arg_attrs" in op.attributes else []}  # fmt: skip
 
-    def region(self, region: Any, depth: int) -> Any:
+    def region(self, region: mlir.Region, depth: int) -> list[object]:
         """Arguments with the names of their places, and operations."""
         blocks = list(region.blocks)
         if len(blocks) > 1:
@@ -196,7 +203,7 @@ class _Walk:
         arguments = [[self.id(a), self.type(a.type), _place(a.location)] for a in blocks[0].arguments]
         return [arguments, [self.operation(op.operation, depth) for op in blocks[0].operations]]
 
-    def operation(self, op: Any, depth: int) -> Any:
+    def operation(self, op: mlir.Operation, depth: int) -> list[object]:
         self.step()
         attrs = {}
         for entry in op.attributes:
@@ -220,10 +227,10 @@ class _Walk:
         if self.count > _MOST:
             raise RefusedError(f"has more than {_MOST:,} operations and attributes")
 
-    def id(self, value: Any) -> int:
+    def id(self, value: mlir.Value[Any]) -> int:
         return self.ids.setdefault(value, len(self.ids))
 
-    def type(self, kind: Any) -> Any:
+    def type(self, kind: mlir.Type) -> list[Any]:
         """Shape with -1 for what is open, and element type; the shape is None for what is no tensor."""
         known = self.types.get(kind)
         if known is None:
@@ -236,7 +243,7 @@ class _Walk:
         self.step(len(known[0] or ()))
         return known
 
-    def attribute(self, attr: Any) -> Any:
+    def attribute(self, attr: mlir.Attribute) -> object:
         """An attribute as JSON says it; the text of one of any other kind."""
         ir = self.ir
         self.step()
@@ -250,7 +257,7 @@ class _Walk:
         self.step(len(known.get("values", ()) if isinstance(known, dict) else known if isinstance(known, list) else ()))
         return known
 
-    def leaf(self, attr: Any) -> Any:
+    def leaf(self, attr: mlir.Attribute) -> object:
         """An attribute that holds no others."""
         ir = self.ir
         for kind in (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr, ir.StringAttr, ir.FlatSymbolRefAttr):
@@ -267,7 +274,7 @@ class _Walk:
                     "splat": int(dense.get_splat_value().value) if dense.is_splat else None}  # fmt: skip
         return self.numbers(attr)
 
-    def numbers(self, attr: Any) -> Any:
+    def numbers(self, attr: mlir.Attribute) -> Json | str:
         """Numbers of the dimensions of a product or a convolution, by name; the text of anything else."""
         lists = {
             "DotDimensionNumbers": ("lhs_contracting_dimensions", "rhs_contracting_dimensions",
@@ -284,7 +291,7 @@ class _Walk:
                 return {name: value if isinstance(value, int) else list(value) for name, value in values.items()}
         return str(attr)[:_LONGEST]
 
-    def constant(self, attr: Any) -> Any:
+    def constant(self, attr: mlir.Attribute) -> Json:
         """One number for all elements, the elements where they are few, else their place in the file."""
         ir = self.ir
         if not _is(attr, ir.DenseElementsAttr):
@@ -316,7 +323,7 @@ class _Walk:
         return place if self.data.startswith(wanted, place) else self.data.find(wanted)
 
 
-def _is(attr: Any, kind: Any) -> bool:
+def _is(attr: object, kind: Any) -> bool:
     """True for an attribute of a kind, as bindings before and after JAX 0.8 say it."""
     return isinstance(attr, kind) or (hasattr(kind, "isinstance") and kind.isinstance(attr))
 
@@ -339,6 +346,6 @@ def _place(location: Any) -> str:
 _KINDS = {"name": "name_str", "callsite": "callee", "fused": "locations"}
 
 
-def _has(location: Any, kind: str) -> bool:
+def _has(location: object, kind: str) -> bool:
     asked = getattr(location, f"is_a_{kind}", None)
     return bool(asked()) if asked is not None else hasattr(location, _KINDS[kind])

@@ -9,8 +9,9 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
+from flopwise._results import Json
 from flopwise.errors import ModelError
 from flopwise.readers.limits import refuse_huge
 from flopwise.readers.stablehlo.program import (
@@ -24,7 +25,9 @@ from flopwise.readers.stablehlo.program import (
     Region,
     Scope,
     Stack,
+    Tuple,
     Type,
+    Value,
     Var,
     type_of,
 )
@@ -71,7 +74,8 @@ _SCATTERED = {"add": "scatter-add", "multiply": "scatter-mul", "minimum": "scatt
 _WORD = re.compile(r"(\w+)>?$")
 _AXES = re.compile(r'"([^"]+)"')
 
-Rule = Callable[["Site"], "list[Any]"]
+T = TypeVar("T")
+Rule = Callable[["Site"], "list[Value]"]
 
 
 class Site:
@@ -82,21 +86,25 @@ class Site:
         self.name = op.name.partition(".")[2]
         self.inputs = [region.read(number) for number in op.operands]
 
-    def attr(self, name: str, default: Any = None) -> Any:
+    def attr(self, name: str, default: T) -> T:
         """An attribute; ``default`` where it is not there, or of another kind."""
         value = self.op.attrs.get(name, default)
-        if default is not None and isinstance(value, dict) and "values" in value:
+        if isinstance(value, dict) and "values" in value:
             value = value["values"] or [value["splat"]] * math.prod(value["shape"][:1] or [1])
-        return value if default is None or isinstance(value, type(default)) else default
+        return value if isinstance(value, type(default)) else default
 
     def add(
-        self, primitive: str, inputs: Sequence[Any] | None = None, results: Sequence[Var] | None = None, **params: Any
-    ) -> list[Any]:
+        self,
+        primitive: str,
+        inputs: Sequence[Value] | None = None,
+        results: Sequence[Var] | None = None,
+        **params: object,
+    ) -> list[Value]:
         """Add an equation; its results."""
         results = [Var(type_of(said)) for _, said in self.op.results] if results is None else results
         info = Info(Stack((Scope("/".join(self.path)),) if self.path else ()))
         taken = self.inputs if inputs is None else inputs
-        taken = [one for one in taken if not isinstance(one, list)]
+        taken = [value for value in taken if not isinstance(value, Tuple)]
         self.into.program.eqns.append(Equation(Primitive(primitive), params, taken, results, info, self.op.name))
         return list(results)
 
@@ -121,7 +129,7 @@ class Site:
         return int(groups["shape"][-1]) if isinstance(groups, dict) and groups.get("shape") else 1
 
 
-def translate(follower: Follower, op: Operation, region: Region, path: Sequence[str]) -> list[Any]:
+def translate(follower: Follower, op: Operation, region: Region, path: Sequence[str]) -> list[Value]:
     """Add an operation to a program; its results."""
     dialect, _, name = op.name.partition(".")
     site = Site(follower, op, region, path)
@@ -135,7 +143,7 @@ def translate(follower: Follower, op: Operation, region: Region, path: Sequence[
     return site.add(primitive)
 
 
-def constant(site: Site) -> list[Any]:
+def constant(site: Site) -> list[Value]:
     said, kind = site.op.attrs.get("value") or {}, type_of(site.op.results[0][1])
     refuse_huge("constant", kind.shape)
     if said.get("splat") is not None:
@@ -146,7 +154,7 @@ def constant(site: Site) -> list[Any]:
     return [value]
 
 
-def call(site: Site) -> list[Any]:
+def call(site: Site) -> list[Value]:
     name = str(site.attr("callee", ""))
     results = site.follower.called(name, site.inputs, site.into, site.path)
     if results is None or len(results) != len(site.op.results):
@@ -154,7 +162,7 @@ def call(site: Site) -> list[Any]:
     return results
 
 
-def composite(site: Site) -> list[Any]:
+def composite(site: Site) -> list[Value]:
     """An operation with a name, or what the function of its decomposition does."""
     name = str(site.attr("name", ""))
     dialect, _, plain = name.partition(".")
@@ -164,13 +172,13 @@ def composite(site: Site) -> list[Any]:
     return site.add(f"composite::{name or 'unnamed'}") if results is None else results
 
 
-def custom_call(site: Site) -> list[Any]:
+def custom_call(site: Site) -> list[Value]:
     target = str(site.attr("call_target_name", ""))
     return site.add(_TARGETS.get(target) or f"custom_call::{target or 'unnamed'}")
 
 
-def dot_general(site: Site) -> list[Any]:
-    numbers = site.attr("dot_dimension_numbers", {})
+def dot_general(site: Site) -> list[Value]:
+    numbers: Json = site.attr("dot_dimension_numbers", {})
     sides = ("lhs", "rhs")
     summed, batch = (
         tuple(numbers.get(f"{side}_{part}_dimensions", []) for side in sides) for part in ("contracting", "batching")
@@ -178,13 +186,13 @@ def dot_general(site: Site) -> list[Any]:
     return site.add("dot_general", dimension_numbers=(summed, batch))
 
 
-def dot(site: Site) -> list[Any]:
+def dot(site: Site) -> list[Value]:
     last = max(len(site.inputs[0].aval.shape) - 1, 0)
     return site.add("dot_general", dimension_numbers=(([last], [0]), ([], [])))
 
 
-def convolution(site: Site) -> list[Any]:
-    numbers = site.attr("dimension_numbers", {})
+def convolution(site: Site) -> list[Value]:
+    numbers: Json = site.attr("dimension_numbers", {})
     if "kernel_spatial_dimensions" not in numbers:
         return site.add("stablehlo::convolution")
     axes = len(numbers["kernel_spatial_dimensions"])
@@ -218,7 +226,7 @@ def convolution(site: Site) -> list[Any]:
     )
 
 
-def compare(site: Site) -> list[Any]:
+def compare(site: Site) -> list[Value]:
     """A comparison; that of a flag with false, as JAX writes a conversion to a flag, is none."""
     direction = _WORD.search(str(site.attr("comparison_direction", "EQ")))
     name = direction[1].lower() if direction else "eq"
@@ -228,7 +236,7 @@ def compare(site: Site) -> list[Any]:
     return site.add(name)
 
 
-def broadcast(site: Site) -> list[Any]:
+def broadcast(site: Site) -> list[Value]:
     """One number is the same in a larger tensor."""
     if isinstance(site.inputs[0], Literal):
         kind = type_of(site.op.results[0][1])
@@ -237,19 +245,19 @@ def broadcast(site: Site) -> list[Any]:
     return site.add("broadcast_in_dim", site.inputs[:1])
 
 
-def select(site: Site) -> list[Any]:
+def select(site: Site) -> list[Value]:
     which, then, other = site.inputs
     return site.add("select_n", (which, other, then))
 
 
-def convert(site: Site) -> list[Any]:
+def convert(site: Site) -> list[Value]:
     """A conversion; of a tensor that has the type already, none."""
     if type_of(site.op.results[0][1]) == site.inputs[0].aval:
         return [site.inputs[0]]
     return site.add("convert_element_type")
 
 
-def reduce(site: Site) -> list[Any]:
+def reduce(site: Site) -> list[Value]:
     end = _REDUCED.get(site.only())
     operands = site.inputs[: len(site.inputs) // 2]
     if end and len(operands) == 1:
@@ -257,7 +265,7 @@ def reduce(site: Site) -> list[Any]:
     return _with_body(site, "reduce")
 
 
-def reduce_window(site: Site) -> list[Any]:
+def reduce_window(site: Site) -> list[Value]:
     end = _REDUCED.get(site.only())
     window = site.attr("window_dimensions", [1])
     operands = site.inputs[: len(site.inputs) // 2]
@@ -266,23 +274,23 @@ def reduce_window(site: Site) -> list[Any]:
     return _with_body(site, "reduce_window", window_dimensions=window)
 
 
-def _with_body(site: Site, primitive: str, **params: Any) -> list[Any]:
+def _with_body(site: Site, primitive: str, **params: Any) -> list[Value]:
     region = site.body(0)
     return site.add(primitive, jaxpr=region.closed(list(region.captured)), **params)
 
 
-def select_and_scatter(site: Site) -> list[Any]:
+def select_and_scatter(site: Site) -> list[Value]:
     x, source, *_ = site.inputs
     if site.only(1) != "add":
         return site.add("select_and_scatter")
     return site.add("select_and_scatter_add", (source, x), window_dimensions=site.attr("window_dimensions", [1]))
 
 
-def scatter(site: Site) -> list[Any]:
+def scatter(site: Site) -> list[Value]:
     return site.add(_SCATTERED.get(site.only(), "scatter"))
 
 
-def sort(site: Site) -> list[Any]:
+def sort(site: Site) -> list[Value]:
     """The keys are the operands that the comparison reads."""
     arguments, operations = site.op.regions[0]
     read = {number for operation in operations for number in operation[1]}
@@ -290,7 +298,7 @@ def sort(site: Site) -> list[Any]:
     return site.add("sort", dimension=site.attr("dimension", 0), num_keys=max(len(keys), 1))
 
 
-def while_(site: Site) -> list[Any]:
+def while_(site: Site) -> list[Value]:
     condition, body = site.body(0), site.body(1)
     outer, inner = list(condition.captured), list(body.captured)
     return site.add(
@@ -303,7 +311,7 @@ def while_(site: Site) -> list[Any]:
     )
 
 
-def case(site: Site) -> list[Any]:
+def case(site: Site) -> list[Value]:
     regions = [site.body(place) for place in range(len(site.op.regions))]
     if site.name == "if":
         regions.reverse()
@@ -315,7 +323,7 @@ def case(site: Site) -> list[Any]:
     return site.add("cond", [which, *captured], branches=branches)
 
 
-def manual_computation(site: Site) -> list[Any]:
+def manual_computation(site: Site) -> list[Value]:
     """A program that each device of a mesh runs on its own part."""
     axes = _AXES.findall(str(site.attr("manual_axes", "")))
     meshes = site.follower.meshes
@@ -333,7 +341,7 @@ def manual_computation(site: Site) -> list[Any]:
     )
 
 
-def quantize(site: Site) -> list[Any]:
+def quantize(site: Site) -> list[Value]:
     """A quantisation; from one quantised type to another by way of real numbers, as the specification has it."""
     x, result = site.inputs[0], site.op.results[0][1]
     if not x.aval.dtype.startswith(("float", "bfloat")):
@@ -343,7 +351,7 @@ def quantize(site: Site) -> list[Any]:
     return site.add("QuantizeLinear", [x, *_scaled(type_of(result))])
 
 
-def dequantize(site: Site) -> list[Any]:
+def dequantize(site: Site) -> list[Value]:
     x = site.inputs[0]
     return site.add("DequantizeLinear", [x, *_scaled(x.aval)])
 
@@ -354,25 +362,25 @@ def _scaled(kind: Type) -> list[Literal]:
     return [scale, Literal(0, Type((), kind.dtype))] if kind.shifted else [scale]
 
 
-def fft(site: Site) -> list[Any]:
+def fft(site: Site) -> list[Value]:
     kind = _WORD.search(str(site.attr("fft_type", "")))
     return site.add("fft", fft_lengths=site.attr("fft_length", [1]), fft_type=kind[1] if kind else "FFT")
 
 
-def all_reduce(site: Site) -> list[Any]:
+def all_reduce(site: Site) -> list[Value]:
     primitive = _ARRIVING.get(site.only())
     return site.add(primitive or "stablehlo::all_reduce", devices=site.devices)
 
 
-def tuple_(site: Site) -> list[Any]:
-    return [list(site.inputs)]
+def tuple_(site: Site) -> list[Value]:
+    return [Tuple(site.inputs)]
 
 
-def get_tuple_element(site: Site) -> list[Any]:
-    values, place = site.inputs[0], site.attr("index", 0)
-    if not isinstance(values, list) or not 0 <= place < len(values):
+def get_tuple_element(site: Site) -> list[Value]:
+    value, place = site.inputs[0], site.attr("index", 0)
+    if not isinstance(value, Tuple) or not 0 <= place < len(value.members):
         raise ModelError("a member is read of what is no tuple")
-    return [values[place]]
+    return [value.members[place]]
 
 
 _RULES: Mapping[str, Rule] = {

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from flopwise._results import Json
 from flopwise.errors import ModelError
 from flopwise.graph.dtypes import BITS
 
@@ -29,6 +30,13 @@ _STEPS = frozenset(
 )  # fmt: skip
 
 
+#: A type as the decoder says it: sizes, -1 for open ones, and the element type; no sizes for what is no tensor.
+Described: TypeAlias = "tuple[list[int] | None, str]"
+
+#: A region as the decoder says it: arguments with the names of their places, and operations.
+Body: TypeAlias = "tuple[list[tuple[int, Described, str]], list[tuple[Any, ...]]]"
+
+
 class Type(NamedTuple):
     """The shape and the element type of a value; of what is no tensor the shape is ()."""
 
@@ -44,7 +52,7 @@ class Constant(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: str
-    place: Mapping[str, Any]
+    place: Json
 
 
 class Var:
@@ -59,8 +67,18 @@ class Var:
 class Literal(NamedTuple):
     """One number, in all places of a tensor."""
 
-    val: Any
+    val: float
     aval: Type
+
+
+class Tuple(NamedTuple):
+    """Several values as one."""
+
+    members: list[Value]
+    aval: Type = Type((), "", False)
+
+
+Value: TypeAlias = "Var | Literal | Tuple"
 
 
 class Primitive(NamedTuple):
@@ -69,19 +87,16 @@ class Primitive(NamedTuple):
     name: str
 
 
-class Step(NamedTuple):
+class Scope(NamedTuple):
     """A step of a name stack; the walk tells it by this class's name."""
 
     name: str
 
 
-Scope = type("Scope", (Step,), {})
-
-
 class Stack(NamedTuple):
     """The steps around an operation."""
 
-    stack: tuple[Any, ...]
+    stack: tuple[Scope, ...]
 
 
 class Info(NamedTuple):
@@ -95,8 +110,8 @@ class Equation(NamedTuple):
 
     primitive: Primitive
     params: Mapping[str, Any]
-    invars: Sequence[Any]
-    outvars: Sequence[Any]
+    invars: Sequence[Value]
+    outvars: Sequence[Var]
     source_info: Info
     origin: str
 
@@ -105,10 +120,10 @@ class Equation(NamedTuple):
 class Program:
     """Equations in order."""
 
-    invars: list[Any] = field(default_factory=list)
-    constvars: list[Any] = field(default_factory=list)
+    invars: list[Var] = field(default_factory=list)
+    constvars: list[Var] = field(default_factory=list)
     eqns: list[Equation] = field(default_factory=list)
-    outvars: list[Any] = field(default_factory=list)
+    outvars: list[Value] = field(default_factory=list)
 
 
 class Closed(NamedTuple):
@@ -123,19 +138,19 @@ class Operation(NamedTuple):
 
     name: str
     operands: list[int]
-    results: list[tuple[int, Any]]
-    attrs: dict[str, Any]
-    regions: list[Any]
+    results: list[tuple[int, Described]]
+    attrs: Json
+    regions: list[Body]
     place: str
 
 
-def type_of(said: Any) -> Type:
+def type_of(described: Described) -> Type:
     """The type of a value as the decoder says it.
 
     Raises:
         ModelError: a size is open.
     """
-    sizes, name = said
+    sizes, name = described
     if sizes is None:
         return Type((), "", False)
     if any(size < 0 for size in sizes):
@@ -189,11 +204,11 @@ class Region:
         self.outer = outer
         self.program = Program()
         self.consts: list[Constant] = []
-        self.values: dict[int, Any] = {}
+        self.values: dict[int, Value] = {}
         #: Value outside -> that of this program.
-        self.captured: dict[Any, Var] = {}
+        self.captured: dict[Var, Var] = {}
 
-    def read(self, number: int) -> Any:
+    def read(self, number: int) -> Value:
         """A value by its number.
 
         Raises:
@@ -227,10 +242,10 @@ class Follower(Protocol):
         """Name of a mesh -> devices along each of its axes."""
         ...
 
-    def called(self, name: str, arguments: Sequence[Any], region: Region, path: Sequence[str]) -> list[Any] | None:
+    def called(self, name: str, arguments: Sequence[Value], region: Region, path: Sequence[str]) -> list[Value] | None:
         """The results of a function, whose operations are added; None where there is none of this name and form."""
         ...
 
-    def region(self, said: Any, outer: Region, path: Sequence[str]) -> Region:
+    def region(self, body: Body, outer: Region, path: Sequence[str]) -> Region:
         """The program of a region of an operation."""
         ...

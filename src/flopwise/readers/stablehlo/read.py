@@ -9,14 +9,15 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flopwise._child import Child, EndedError, LargeError, LateError, LostError
 from flopwise._results import Json
 from flopwise.errors import InputError, ModelError
-from flopwise.graph import Graph, Kind, StoredTensor, Tensor
+from flopwise.graph import Graph, Kind, Node, StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.readers.inputs import InputSpec, input_specs
+from flopwise.readers.jax.jaxpr import JaxprEqn
 from flopwise.readers.jax.kinds import KINDS
 from flopwise.readers.jax.lower.lowered import Lowered
 from flopwise.readers.jax.walk import Place, Walk, tensor_of
@@ -40,7 +41,7 @@ _STEP = re.compile(r"\['([^']*)'\]|\.(\w+)|\[(\d+)\]|^(\w+)")
 
 def read_stablehlo(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -97,7 +98,7 @@ def _on_disk(source: Source) -> Iterator[str]:
         yield path
 
 
-def _decoded(source: Source, inputs: Any, batch_size: int | None) -> tuple[Json, list[Argument]]:
+def _decoded(source: Source, inputs: object, batch_size: int | None) -> tuple[Json, list[Argument]]:
     """The module at the sizes that are chosen for its inputs, and these as the file names them."""
     try:
         with _on_disk(source) as path:
@@ -186,7 +187,7 @@ def named(text: str) -> tuple[str, Kind]:
     return ".".join(rest or keys), kind
 
 
-def _shapes(arguments: Sequence[Argument], inputs: Any, batch_size: int | None) -> dict[str, list[int]]:
+def _shapes(arguments: Sequence[Argument], inputs: object, batch_size: int | None) -> dict[str, list[int]]:
     """Place of an input whose sizes are open -> the shape that is chosen for it."""
     specs: dict[str, InputSpec] = {spec.name: spec for spec in input_specs(inputs, [name for name, *_ in arguments])}
     chosen: dict[str, list[int]] = {}
@@ -223,7 +224,7 @@ _OPERATORS = frozenset({"Einsum", "QuantizeLinear", "DequantizeLinear"})
 class _Walk(Walk):
     """As there, with operations that no primitive of JAX's is."""
 
-    def _node(self, eqn: Any, taken: Any, place: Place, lowered: Lowered | None = None) -> Any:
+    def _node(self, eqn: JaxprEqn, taken: Sequence[Tensor], place: Place, lowered: Lowered | None = None) -> Node:
         name = eqn.primitive.name
         if lowered is None and ("::" in name or name in _OPERATORS):
             lowered = Lowered(name, tuple(taken), eqn.params)

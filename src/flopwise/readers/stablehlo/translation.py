@@ -8,7 +8,7 @@ from typing import Any
 from flopwise._results import Json
 from flopwise.errors import ModelError
 from flopwise.readers.stablehlo.lower import translate
-from flopwise.readers.stablehlo.program import Closed, Operation, Region, Var, steps_of, type_of
+from flopwise.readers.stablehlo.program import Body, Closed, Operation, Region, Value, Var, steps_of, type_of
 
 #: Operations that calls may add to those of the file, and functions that call each other.
 _MOST, _DEEPEST = 50_000, 200
@@ -34,16 +34,10 @@ class Translation:
         name = "main" if "main" in names else names[0] if len(names) == 1 else ""
         if not name:
             raise ModelError(f"has no function main (its functions: {', '.join(names[:5]) or 'none'})")
-        region = Region()
-        arguments, operations = self.functions[name]["region"]
-        for number, said, _ in arguments:
-            region.values[number] = Var(type_of(said))
-            region.program.invars.append(region.values[number])
         self.calls.append(name)
-        region.program.outvars = self.run(operations, region, [])
-        return region.closed(())
+        return self.region(self.functions[name]["region"], None, []).closed(())
 
-    def run(self, operations: Sequence[Any], region: Region, above: Sequence[str]) -> list[Any]:
+    def run(self, operations: Sequence[tuple[Any, ...]], region: Region, above: Sequence[str]) -> list[Value]:
         """Add operations to a program; the values that it returns."""
         for said in operations:
             op = Operation(*said)
@@ -62,7 +56,7 @@ class Translation:
                 region.values[number] = value
         return []
 
-    def called(self, name: str, arguments: Sequence[Any], region: Region, path: Sequence[str]) -> list[Any] | None:
+    def called(self, name: str, arguments: Sequence[Value], region: Region, path: Sequence[str]) -> list[Value] | None:
         """The results of a function, whose operations are added; None where there is none of this name and form.
 
         Raises:
@@ -82,15 +76,16 @@ class Translation:
         self.calls.pop()
         return results
 
-    def region(self, said: Any, outer: Region, path: Sequence[str]) -> Region:
+    def region(self, body: Body, outer: Region | None, path: Sequence[str]) -> Region:
         """The program of a region of an operation."""
+        arguments, operations = body
         region = Region(outer)
-        for number, kind, _ in said[0]:
-            region.values[number] = Var(type_of(kind))
-            region.program.invars.append(region.values[number])
-        region.program.outvars = self.run(said[1], region, path)
+        for number, described, _ in arguments:
+            region.values[number] = var = Var(type_of(described))
+            region.program.invars.append(var)
+        region.program.outvars = self.run(operations, region, path)
         return region
 
 
-def _size(region: Any) -> int:
+def _size(region: Body | None) -> int:
     return sum(1 + sum(map(_size, operation[4])) for operation in region[1]) if region else 0
