@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
 from flopwise.cli import elsewhere, places, streams
 from flopwise.errors import did_you_mean
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from click.types import OptionHelpExtra
+
+#: What the options of a command say: parameter -> value.
+OptionValues: TypeAlias = "dict[str, Any]"
+
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Choice(click.Choice[str]):
     """One of a few words; the error for any other suggests the nearest."""
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The word."""
         try:
             return super().convert(value, param, ctx)
@@ -42,7 +48,7 @@ class Option(click.Option):
         if self.metavar is None and not self.is_flag:
             self.metavar = VALUES.get(self.type.name)
 
-    def get_help_extra(self, ctx: click.Context) -> Any:
+    def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
         """The brackets behind the help; the range of a number stands in its metavar instead."""
         extra = super().get_help_extra(ctx)
         if "range" in extra:

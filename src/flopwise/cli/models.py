@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from flopwise._user_code import place_of, user_code
 from flopwise.cli import BAD, NO
 from flopwise.cli.streams import Progress, say
 from flopwise.errors import FlopwiseError, InputError, UnknownDimensionError, did_you_mean
 from flopwise.operators.operator import Operator
-from flopwise.operators.own import own_rows, using
+from flopwise.operators.own import Rules, own_rows, using
 from flopwise.readers.formats import is_one_model, models_in, stored_in
 from flopwise.readers.source.text import text_of_file
 from flopwise.readers.torch.language.format import LANGUAGE
@@ -145,7 +145,7 @@ class _Sizes:
             )
 
 
-def load_rules(path: str | None) -> Mapping[str, Any] | None:
+def load_rules(path: str | None) -> Rules | None:
     """The user's own rules: the mapping RULES of a Python file, which is executed.
 
     Raises:
@@ -164,7 +164,7 @@ def load_rules(path: str | None) -> Mapping[str, Any] | None:
     return rules
 
 
-def executed_file(path: str) -> dict[str, Any]:
+def executed_file(path: str) -> dict[str, object]:
     """The names that a Python file of the user defines; it is executed.
 
     Raises:

@@ -30,7 +30,7 @@ from flopwise.report.formats.format import FIGURES
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def dimensions(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
@@ -195,7 +195,7 @@ class _Tokens(click.ParamType):  # type: ignore[type-arg] # generic in newer ver
     def __init__(self, least: int) -> None:
         self.least = least
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | int:
         text = str(value)
         if text.isidentifier():
             return text
@@ -404,7 +404,7 @@ def tries(about: str) -> Callable[[F], F]:
 
 def engine_level(command: F) -> F:
     """``--level`` as an engine's level of optimisation, in place of the level of a Caffe net."""
-    options: list[Any] = command.__click_params__  # type: ignore[attr-defined] # click keeps options there
+    options: list[click.Parameter] = command.__click_params__  # type: ignore[attr-defined] # click keeps options there
     options[:] = [param for param in options if param.name != "level"]
     level = option("--level", help="The engine's optimisation: off, basic, extended, all (default).")
     return level(command)
@@ -412,7 +412,7 @@ def engine_level(command: F) -> F:
 
 def pass_of_a_step(command: F) -> F:
     """``--phase`` as the forward or backward pass of a step, beside the phases of a Caffe net."""
-    options: list[Any] = command.__click_params__  # type: ignore[attr-defined] # click keeps options there
+    options: list[click.Parameter] = command.__click_params__  # type: ignore[attr-defined] # click keeps options there
     options[:] = [param for param in options if param.name != "phase"]
     choices = Choice(["forward", "backward", "TEST", "TRAIN"])
     phase = option("--phase", type=choices, help="Only this pass of a step; TEST and TRAIN are phases of a Caffe net.")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from flopwise.report.report import Part, Report
     from flopwise.report.sheet.values import Look
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Output(NamedTuple):
@@ -152,7 +152,7 @@ class _FormatName(click.Choice[str]):
         super().__init__([format.name for format in formats_of(kinds)])
         self._kinds = kinds
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
             return super().convert(ALIASES.get(str(value).lower(), value), param, ctx)
         except click.BadParameter as error:

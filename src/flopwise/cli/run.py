@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.cli import models
+from flopwise.cli.command import OptionValues
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output
 from flopwise.cli.streams import Progress, say
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def run(
     model: str,
-    settings: Mapping[str, Any],
+    settings: OptionValues,
     report: Callable[[Profile], Report],
     output: Output,
     strict: bool = False,
@@ -88,7 +89,7 @@ def run_each(
     return models.exit_code(errors, not strict or all(exact for _, _, exact in results.values()))
 
 
-def in_batches(model: str, sizes: Sequence[int], settings: Mapping[str, object]) -> list[Profile]:
+def in_batches(model: str, sizes: Sequence[int], settings: OptionValues) -> list[Profile]:
     """A profile of one model for each batch size.
 
     Raises:
@@ -102,7 +103,7 @@ def in_batches(model: str, sizes: Sequence[int], settings: Mapping[str, object])
         return [flopwise.profile(model, progress=progress, **{**arguments, "batch_size": size}) for size in sizes]
 
 
-def reading_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+def reading_of(settings: OptionValues) -> OptionValues:
     """The arguments of ``flopwise.read`` that were given on the command line; ``dims`` in any case."""
     formats = ("phase", "stages", "level", "weights", "mode", "past", "new", "trust_code", "element_type", "per_device")
     arguments = {key: settings[key] for key in ("batch_size", *ONNX, *formats, "arguments") if key in settings}
@@ -110,7 +111,7 @@ def reading_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"dims": settings["dims"], **{key: value for key, value in arguments.items() if is_given(value)}}
 
 
-def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_of(settings: OptionValues) -> OptionValues:
     """The arguments of ``flopwise.profile`` that the options of the command line ask for."""
     counting = ("train", "optimizer", "attention", "lora", "masked")
     arguments = {**reading_of(settings), **{key: settings[key] for key in counting if is_given(settings.get(key))}}

@@ -11,9 +11,12 @@ import stat
 import sys
 import threading
 from types import TracebackType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from flopwise.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 #: Seconds before anything is shown.
 PATIENCE = 2.0
@@ -84,7 +87,7 @@ class Progress:
 
     def __init__(self) -> None:
         self._label = "working"
-        self._status: Any = None
+        self._status: Status | None = None
         self._lock = threading.Lock()
         self._timer = threading.Timer(PATIENCE, self._show)
         self._timer.daemon = True

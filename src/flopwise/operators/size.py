@@ -58,24 +58,24 @@ class Most(int):
         bound.high, bound.low = high, _low(low)
         return bound
 
-    def __add__(self, other: object) -> Any:
+    def __add__(self, other: object) -> int:
         return NotImplemented if _foreign(other) else Most(self.high + _high(other), self.low + _low(other))
 
     __radd__ = __add__
 
-    def __sub__(self, other: object) -> Any:
+    def __sub__(self, other: object) -> int:
         return NotImplemented if _foreign(other) else Most(self.high - _low(other), self.low - _high(other))
 
-    def __rsub__(self, other: object) -> Any:
+    def __rsub__(self, other: object) -> int:
         return NotImplemented if _foreign(other) else Most(_high(other) - self.low, _low(other) - self.high)
 
     def __neg__(self) -> Any:
         return Most(-self.low, -self.high)
 
-    def __pos__(self) -> Any:
+    def __pos__(self) -> int:
         return self
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> int:
         return self if self.low >= 0 else Most(larger(abs(self.low), abs(self.high)))
 
     def __mul__(self, other: object) -> Any:
@@ -87,10 +87,10 @@ class Most(int):
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: object) -> Any:
+    def __floordiv__(self, other: object) -> int:
         return NotImplemented if _foreign(other) else _divided(self, other)
 
-    def __rfloordiv__(self, other: object) -> Any:
+    def __rfloordiv__(self, other: object) -> int:
         return NotImplemented if _foreign(other) else _divided(other, self)
 
     def __mod__(self, other: object) -> Any:
@@ -115,7 +115,7 @@ class Most(int):
 
     __rtruediv__ = __divmod__ = __rdivmod__ = __lshift__ = __rshift__ = __truediv__
 
-    def __rpow__(self, base: object, modulo: object = None) -> Any:
+    def __rpow__(self, base: object, modulo: object = None) -> int:
         raise UnresolvedError
 
     def __eq__(self, other: object) -> bool:
@@ -191,7 +191,7 @@ class _Open(int):
 
     precedence = 3
 
-    def _open(self, *_: object) -> Any:
+    def _open(self, *_: object) -> int:
         return self
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _open
@@ -283,7 +283,7 @@ def _certain(always: bool, perhaps: bool) -> bool:
     return always
 
 
-def _between(numbers: Sequence[Any]) -> Any:
+def _between(numbers: Sequence[int]) -> Any:
     """A size between the smallest and the largest of some numbers."""
     least = most = numbers[0]
     for number in numbers[1:]:
@@ -423,7 +423,7 @@ def product(dims: Iterable[int]) -> int:
     return math.prod(extents)
 
 
-def identity(size: Any) -> Any:
+def identity(size: object) -> Any:
     """A size with its kind, so that no two of different kinds are taken for equal."""
     if type(size) is int:
         return size

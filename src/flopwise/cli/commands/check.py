@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from flopwise.cli import models, options
-from flopwise.cli.command import Command, option
+from flopwise.cli.command import Command, OptionValues, option
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Model, Read
 from flopwise.cli.run import arguments_of
 from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.analyses.budget.checking import Verdict
 
 
 @click.command(
@@ -54,7 +57,7 @@ def command(paths: tuple[str, ...], budget: str, update: bool, output: Output, *
     return models.exit_code(errors, not any(v.broken for v in verdicts))
 
 
-def _verdicts(paths: Sequence[str], budget: str, settings: dict[str, Any]) -> tuple[list[Any], list[str]]:
+def _verdicts(paths: Sequence[str], budget: str, settings: OptionValues) -> tuple[list[Verdict], list[str]]:
     """The verdicts on all models, and the errors of those that could not be read."""
     from flopwise.analyses.budget.budget import read_budget
     from flopwise.api.check import check
@@ -64,14 +67,14 @@ def _verdicts(paths: Sequence[str], budget: str, settings: dict[str, Any]) -> tu
     for path in paths:
         limits.for_model(path)
 
-    def work(path: str, step: models.Step, dims: dict[str, int]) -> list[Any]:
+    def work(path: str, step: models.Step, dims: dict[str, int]) -> list[Verdict]:
         return list(check(path, limits, progress=step, **{**arguments, "dims": dims}))
 
     results, errors = models.each(paths, work, arguments["dims"])
     return [verdict for verdicts in results.values() for verdict in verdicts], errors
 
 
-def _update(verdicts: Sequence[Any], budget: str) -> int:
+def _update(verdicts: Sequence[Verdict], budget: str) -> int:
     from flopwise.analyses.budget.checking import updated
 
     with open(budget, encoding="utf-8", newline="") as file:
@@ -85,7 +88,7 @@ def _update(verdicts: Sequence[Any], budget: str) -> int:
     return 0
 
 
-def _make(paths: Sequence[str], budget: str, choices: dict[str, Any]) -> int:
+def _make(paths: Sequence[str], budget: str, choices: OptionValues) -> int:
     """A new budget with the figures of one model."""
     import flopwise
     from flopwise.analyses.budget.budget import Settings

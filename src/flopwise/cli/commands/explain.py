@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from flopwise.cli import models, options
-from flopwise.cli.command import Command, counts
+from flopwise.cli.command import Command, OptionValues, counts
 from flopwise.cli.completion import OPERATOR
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
@@ -96,9 +96,7 @@ def _all_from(conventions: tuple[str, ...]) -> tuple[str, ...]:
     return (*(conventions or ("flops",)), *CONVENTIONS)
 
 
-def _profiles(
-    path: str, conventions: tuple[str, ...], settings: dict[str, Any], lenient: bool = False
-) -> list[Profile]:
+def _profiles(path: str, conventions: tuple[str, ...], settings: OptionValues, lenient: bool = False) -> list[Profile]:
     """The model in each convention; it is read once.
 
     Args:

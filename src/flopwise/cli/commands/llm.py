@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from flopwise.cli import options
-from flopwise.cli.command import Choice, Command, Group, Option, devices, media, option, pipelines, shows, training
+from flopwise.cli.command import (
+    Choice,
+    Command,
+    Group,
+    Option,
+    OptionValues,
+    devices,
+    media,
+    option,
+    pipelines,
+    shows,
+    training,
+)
 from flopwise.cli.command import output as output_group
 from flopwise.cli.completion import DEVICE
 from flopwise.cli.output import Output, writes
@@ -212,12 +224,12 @@ def _refuse_figures(figures: str | None, of: str) -> None:
         raise InputError(f"--figures shows a request {of}")
 
 
-def _chosen(settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _chosen(settings: OptionValues, names: Iterable[str]) -> OptionValues:
     """Some settings; ways of dividing that nobody gave are left out."""
     return {name: settings[name] for name in names if name not in _WAYS or settings[name] is not None}
 
 
-def _request(model: str, output: Output, figures: str | None, figure_format: str, settings: Mapping[str, Any]) -> int:
+def _request(model: str, output: Output, figures: str | None, figure_format: str, settings: OptionValues) -> int:
     """The page of a request."""
     import flopwise
     from flopwise.report.commands.llm.report import llm_report
@@ -238,7 +250,7 @@ def _request(model: str, output: Output, figures: str | None, figure_format: str
     return 0
 
 
-def _diffusion(model: str, output: Output, settings: Mapping[str, Any]) -> int:
+def _diffusion(model: str, output: Output, settings: OptionValues) -> int:
     """The page of an image or a video of a diffusion pipeline."""
     import flopwise
     from flopwise.report.commands.llm.diffusion import diffusion_report
@@ -251,7 +263,7 @@ def _diffusion(model: str, output: Output, settings: Mapping[str, Any]) -> int:
     return 0
 
 
-def _log(model: str, output: Output, settings: Mapping[str, Any]) -> int:
+def _log(model: str, output: Output, settings: OptionValues) -> int:
     """The page of a serving engine's log.
 
     Raises:
@@ -271,7 +283,7 @@ def _log(model: str, output: Output, settings: Mapping[str, Any]) -> int:
     return 0
 
 
-def _train(model: str, output: Output, settings: Mapping[str, Any]) -> int:
+def _train(model: str, output: Output, settings: OptionValues) -> int:
     """The page of a training step."""
     import flopwise
     from flopwise.report.commands.llm.report import training_report

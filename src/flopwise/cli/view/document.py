@@ -41,7 +41,7 @@ def _figures(values: Json, look: Look, around: str = "") -> Iterator[Figure]:
             yield figure(title, value if plain or value is None else _text(value), "", look)
 
 
-def _table(key: str, items: Sequence[Any], look: Look) -> Sheet:
+def _table(key: str, items: Sequence[object], look: Look) -> Sheet:
     """A line for each item of a list; an item that is no object is a line of one cell."""
     lines = [item if isinstance(item, dict) else {key: item} for item in items]
     keys = dict.fromkeys(key for line in lines for key in line)
@@ -60,7 +60,7 @@ def _cell(value: Any, head: Head, look: Look) -> Value:
     return value if head.right else "" if value is None else look.text(_text(value))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A value that is no number: a shape as in the reports, other lists and objects as JSON."""
     if isinstance(value, str):
         return value

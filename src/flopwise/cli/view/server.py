@@ -11,9 +11,8 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from flopwise._child import Child, LostError
@@ -124,7 +123,7 @@ class Server(ThreadingHTTPServer):
         """The address of the page."""
         return f"http://{HOST}:{self.server_port}/{self.viewer.token}/"
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: object, client_address: object) -> None:
         """A client that goes away in the middle is no error: it is not printed."""
 
 
@@ -145,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer({"ask": self._ask, "stop": self._stop})
 
-    def _answer(self, resources: dict[str, Any]) -> None:
+    def _answer(self, resources: dict[str, Callable[[], None]]) -> None:
         """Answer a request, if it is one of the page's own."""
         parts = urlsplit(self.path)
         token, _, rest = parts.path.removeprefix("/").partition("/")
