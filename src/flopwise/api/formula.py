@@ -37,7 +37,7 @@ from flopwise.operators.own import Rules, own_rows, using
 from flopwise.readers.as_onnx import OPENERS
 from flopwise.readers.format import Format
 from flopwise.readers.formats import format_of
-from flopwise.readers.inputs import InputSpec, input_specs
+from flopwise.readers.inputs import Declared, InputSpec, input_specs
 from flopwise.readers.options import (
     CaffeOptions,
     JaxOptions,
@@ -159,26 +159,17 @@ def _in_type(subject: Subject, options: Options) -> Subject:
 
 
 @dataclass(frozen=True)
-class _Declared:
-    """An input of a module or net as ``open_inputs`` takes it."""
-
-    name: str
-    dtype: str | None
-    dims: tuple[Any, ...] | None
-
-
-@dataclass(frozen=True)
 class _Request:
     """The arguments of ``formula`` that say which model it is, and which of its sizes are open."""
 
     model: Any
-    inputs: Any
+    inputs: object
     dims: Mapping[str, int] | None
     batch_size: int | None
     train: bool
     progress: Callable[[str], None]
 
-    def opened(self, declared: Sequence[object], inputs: object) -> OpenInputs:
+    def opened(self, declared: Sequence[Declared], inputs: object) -> OpenInputs:
         """The inputs with their open sizes."""
         return open_inputs(declared, inputs, self.dims, self.batch_size)
 
@@ -234,7 +225,7 @@ def _net(request: _Request, options: CaffeOptions) -> Subject:
     net = open_net(request.model, options)
     specs = {spec.name: spec for spec in net.specs(request.inputs)}
     declared = [
-        _Declared(name, "float32", specs[name].shape if shape is None and name in specs else shape)
+        Declared(name, "float32", specs[name].shape if shape is None and name in specs else shape)
         for name, shape in net.inputs
     ]
     opened = request.opened(declared, list(specs.values()) or None)
@@ -257,7 +248,7 @@ def _subgraphs(request: _Request, options: TfliteOptions, format: str) -> Subjec
     """A TensorFlow Lite model or a TensorFlow graph, whose sizes the engine works out as expressions."""
     request.progress("reading the inputs")
     stated, reading = _subgraph_readers(request.model, format)
-    declared = [_Declared(*one) for one in stated]
+    declared = [Declared(*one) for one in stated]
     specs = None if request.inputs is None else input_specs(request.inputs, [one.name for one in declared])
     opened = request.opened(declared, specs)
     if not opened.symbols:
@@ -292,7 +283,7 @@ def _function(request: _Request, options: JaxOptions) -> Subject:
     from flopwise.readers.jax.symbolic import open_inputs_of, traced_with_symbols
 
     specs, others = open_inputs_of(request.model, request.inputs, options)
-    declared = [_Declared(spec.name, spec.dtype, spec.shape) for spec in specs]
+    declared = [Declared(spec.name, spec.dtype, spec.shape) for spec in specs]
     opened = request.opened(declared, specs)
     if not opened.symbols:
         raise InputError("no size is open; write a name in place of a number, such as -i batchx28x28x1")
@@ -317,7 +308,7 @@ def _module(request: _Request, options: TorchOptions, name: str) -> Subject:
         return _steps(request, options)
     module = request.model
     specs = open_specs(module, request.inputs, name)
-    declared = [_Declared(s.name, s.dtype, s.shape) for s in specs]
+    declared = [Declared(s.name, s.dtype, s.shape) for s in specs]
     opened = request.opened(declared, [InputSpec(s.name, s.shape, s.dtype) for s in specs])
     if not opened.symbols:
         raise InputError("no size is open; write a name in place of a number, such as -i batchx3x224x224")

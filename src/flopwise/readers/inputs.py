@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise._kinds import described
 from flopwise.errors import InputError
@@ -62,6 +62,15 @@ class Value:
 
 #: What stands in front of a value in a text: ``img_shapes:value:[(1, 8, 8)]``.
 VALUE = "value:"
+
+
+class Declared(NamedTuple):
+    """An input: its name, element type and dims, where None is a dimension without a name or number."""
+
+    name: str
+    dtype: str | None
+    #: None when the file gives no shape, or the input is not a tensor.
+    dims: tuple[int | str | None, ...] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from onnx import TensorProto, helper
 
 import flopwise
 from flopwise.errors import ModelError
+from flopwise.readers.inputs import Declared
 from flopwise.readers.onnx.read import graph_of, opened_onnx, resolved_at
-from flopwise.readers.onnx.signature import Declared, declared, has_loops
+from flopwise.readers.onnx.signature import declared, has_loops
 
 
 def model(op: str = "Relu") -> onnx.ModelProto:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from flopwise.analyses.formula.terms.evaluation import symbols, value
 from flopwise.analyses.formula.terms.polynomial import Term, symbol
 from flopwise.errors import InputError, did_you_mean
-from flopwise.readers.inputs import InputSpec, input_specs
+from flopwise.readers.inputs import Declared, InputSpec, input_specs
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +46,8 @@ class OpenInputs:
 
 
 def open_inputs(
-    declared: Sequence[Any],
-    inputs: Any = None,
+    declared: Sequence[Declared],
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
 ) -> OpenInputs:
@@ -75,7 +74,7 @@ def open_inputs(
 
 
 def _opened(
-    declared: Sequence[Any],
+    declared: Sequence[Declared],
     specs: Mapping[str, InputSpec],
     fixed: Mapping[str, int],
     batch_size: int | None,
@@ -94,11 +93,11 @@ def _opened(
         if batch is not None and shape and shape[0] == batch:
             shape = (batch_size, *shape[1:])
         if one.name in specs or shape != one.dims or any(isinstance(dim, str) for dim in shape):
-            terms = tuple(dim if isinstance(dim, int) else _term(dim, fixed) for dim in shape)
+            terms = tuple(dim if isinstance(dim, int) else _term(str(dim), fixed) for dim in shape)
             yield OpenInput(one.name, one.dtype, terms, specs.get(one.name, InputSpec(one.name, ())))
 
 
-def _overridden(one: Any, spec: InputSpec, hints: dict[str, int]) -> tuple[int | str | None, ...]:
+def _overridden(one: Declared, spec: InputSpec, hints: dict[str, int]) -> tuple[int | str | None, ...]:
     """The user's shape; where it has a symbol and the file a number, the number is a hint."""
     if one.dims is not None and len(one.dims) != len(spec.shape) and any(isinstance(d, str) for d in spec.shape):
         raise InputError(
@@ -111,7 +110,7 @@ def _overridden(one: Any, spec: InputSpec, hints: dict[str, int]) -> tuple[int |
     return spec.shape
 
 
-def _batch(declared: Sequence[Any], specs: Mapping[str, InputSpec]) -> int | str | None:
+def _batch(declared: Sequence[Declared], specs: Mapping[str, InputSpec]) -> int | str | None:
     """The first dimension of the first input that has one."""
     shapes = (specs[d.name].shape if d.name in specs else d.dims for d in declared)
     return next((shape[0] for shape in shapes if shape), None)
@@ -156,7 +155,7 @@ def _refuse_unknown(fixed: Mapping[str, int], declared: set[str], specs: Mapping
             raise InputError(f"no input has a dimension named {name!r}{near} the symbolic dimensions are: {listed}")
 
 
-def _example(one: Any) -> str:
+def _example(one: Declared) -> str:
     """The option that names the dimensions that are usually open: the batch, and what follows the channels."""
     dims = one.dims or (None, 3, None, None)
     names = {1: "N", 2: "NS", 3: "NSC", 4: "NCHW", 5: "NCDHW"}.get(len(dims), "")
@@ -167,11 +166,11 @@ def _example(one: Any) -> str:
     return f"-i {one.name}:{one.dtype or 'float32'}:{','.join(parts)}"
 
 
-def _unnamed(one: Any) -> str:
+def _unnamed(one: Declared) -> str:
     return f"input {one.name!r} has open dimensions without a name; name them, for example {_example(one)}"
 
 
-def closed_model(declared: Sequence[Any]) -> str:
+def closed_model(declared: Sequence[Declared]) -> str:
     """The error for a model without open sizes: how to name some."""
     first = next((d for d in declared if d.dims), None)
     how = f"; put symbols in place of numbers, for example {_example(first)}" if first else ""

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 from flopwise.errors import InputError
-from flopwise.readers.inputs import InputSpec
+from flopwise.readers.inputs import Declared, InputSpec
 
 #: Names of inputs by what they hold.
 _STATE = re.compile(
@@ -39,17 +38,6 @@ _NUMBERS = {
     "past_seq_len": ("past", 0),
     "sequence_length": ("new", 0),
 }
-
-
-class Declared(Protocol):
-    """An input as a file declares it; a dim is a number, a name, or None."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def dtype(self) -> str | None: ...
-    @property
-    def dims(self) -> tuple[int | str | None, ...] | None: ...
 
 
 def states(inputs: Iterable[Declared]) -> list[str]:

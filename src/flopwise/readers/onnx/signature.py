@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from flopwise.readers.inputs import Declared
 from flopwise.readers.onnx.file.model import CONTROL_FLOW, Graph, Value
 from flopwise.readers.onnx.types import dims_of, dtype_of
-
-
-class Declared(NamedTuple):
-    """An input: its name, element type and dims, where None is a dimension without a name or number."""
-
-    name: str
-    dtype: str | None
-    #: None when the file gives no shape, or the input is not a tensor.
-    dims: tuple[int | str | None, ...] | None
 
 
 def declared(graph: Graph) -> tuple[Declared, ...]:
