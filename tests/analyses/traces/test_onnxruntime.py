@@ -140,6 +140,53 @@ def test_the_trace_alone(tmp_path: Path) -> None:
     assert trace.remainder.keys() <= {"gaps"}
     attention = next(row for row in trace.rows if row.name.startswith("Softmax"))
     assert (attention.name, attention.launches) == ("Softmax 1x4x24x24", 2)
+    scores = next(row for row in trace.rows if row.name == "MatMul 1x4x24x16 1x4x16x24")
+    assert scores.bytes == 2 * 4 * 4 * 24 * (16 + 16 + 24)  # two factors that no kernel packed, and the result
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "result", "macs", "elements"),
+    [
+        ("Gemm", [[5, 7], [7, 3], [3]], [5, 3], 105, 74),
+        ("Gemm", [[7, 5], [7, 3], [3]], [5, 3], 105, 74),  # its left factor is transposed
+        ("Gemm", [[5, 7], [3]], [5, 3], 105, 74),  # its right one was packed when the session was made
+        ("Gemm", [[7, 5], [3]], [5, 3], 105, 74),
+        ("MatMul", [[2, 5, 7]], [2, 5, 3], 210, 121),
+        ("MatMul", [[2, 5, 7], [2, 7, 3]], [2, 5, 3], 210, 142),
+        ("FusedMatMul", [[2, 5, 7], [2, 3, 7]], [2, 5, 3], 210, 142),
+        ("FusedMatMul", [[2, 7, 5], [2, 7, 3]], [2, 5, 3], 210, 142),
+        ("Conv", [[1, 3, 9], [4, 3, 3]], [1, 4, 7], 252, 91),
+        ("Conv", [[1, 3, 9]], [1, 4, 7], None, None),
+        ("LSTM", [[6, 2, 8], [2, 20, 8], [2, 20, 5]], [6, 2, 2, 5], 6 * 2 * 2 * 4 * 5 * (8 + 5), 736),
+    ],
+)
+def test_a_kernel_counts_by_its_shapes(
+    op: str, inputs: list[list[int]], result: list[int], macs: int | None, elements: int | None, tmp_path: Path
+) -> None:
+    """The elements are those that it reads and writes, of 4 bytes each."""
+    shapes = {"input_type_shape": [{"float": shape} for shape in inputs], "output_type_shape": [{"float": result}]}
+    node = {"cat": "Node", "name": "n_kernel_time", "tid": 1, "ts": 1, "dur": 5, "args": {"op_name": op, **shapes}}
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps([{"cat": "Session", "name": "model_run", "tid": 1, "ts": 0, "dur": 9}, node]), "utf-8")
+    with Scan(path) as scan:
+        (layer,) = format_of(scan).read(scan, None).layers
+    assert (layer.macs, layer.bytes) == (macs, None if elements is None else 4 * elements)
+
+
+def test_a_norm_in_blocks_of_channels_counts_as_a_norm(tmp_path: Path) -> None:
+    """It runs as a convolution of one weight a channel; one of as many channels that has another name is one."""
+    shapes = {"input_type_shape": [{"float": [1, 16, 8, 8]}, {"float": [16, 1, 1, 1]}, {"float": [16]}]}
+    args = {"op_name": "Conv", **shapes, "output_type_shape": [{"float": [1, 16, 8, 8]}]}
+    names = ("a_bn_nchwc_kernel_time", "b_bn_nchwc_token_7_kernel_time", "c_nchwc_kernel_time")
+    nodes = [{"cat": "Node", "name": name, "tid": 1, "ts": 1, "dur": 2, "args": args} for name in names]
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps([{"cat": "Session", "name": "model_run", "tid": 1, "ts": 0, "dur": 9}, *nodes]), "utf-8")
+    norm, conv = traced(path, None).rows
+    assert (norm.name, norm.launches, norm.flops) == (
+        "BatchNormalization 1x16x8x8 16 16 16 16",
+        *(2, 2 * (2 * 1024 + 5 * 16)),
+    )
+    assert (conv.name, conv.flops) == ("Conv 1x16x8x8 16x1x1x1 16", 3 * 1024)
 
 
 @pytest.mark.parametrize("name", NETS)

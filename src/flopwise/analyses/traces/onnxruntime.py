@@ -283,10 +283,11 @@ def _by_shape(executed: Sequence[ExecutedNode]) -> tuple[tuple[Layer, ...], list
 def _layer(name: str, item: ExecutedNode) -> Layer:
     """The work of a run of a node."""
     counts, moved = item.counts, traffic(item.node)
+    packed = counts is None and find(item.node.op) is not None  # the event leaves weights out
     return Layer(
         name,
         item.node.op,
         None if counts is None else counts.dot(FLOPS),
-        None if moved.read is None or moved.written is None else moved.read + moved.written,
+        None if packed or moved.read is None or moved.written is None else moved.read + moved.written,
         macs=None if counts is None else counts.mac,
     )

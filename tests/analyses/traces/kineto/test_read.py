@@ -18,6 +18,7 @@ import pytest
 
 import flopwise
 from flopwise.analyses.traces.assembly import trace_of
+from flopwise.analyses.traces.kineto.events import records_of
 from flopwise.analyses.traces.kineto.read import read
 from flopwise.analyses.traces.land import Place, union
 from flopwise.analyses.traces.scan import Json, Scan
@@ -223,6 +224,31 @@ def test_kernels_of_calls_outside_operators_have_their_time(tmp_path: Path) -> N
     assert "1 kernel of CUDA graphs matched by name only" in trace.notes[1]
 
 
+@pytest.mark.parametrize(
+    ("around", "category", "kernel", "name"),
+    [
+        ("Optimizer.step#SGD.step", "kernel", "multi_tensor_apply", "optimiser"),
+        ("Optimizer.step#SGD.step", "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "communication"),
+        ("Optimizer.step#SGD.step", "gpu_memcpy", "Memcpy HtoD", "copies"),
+        ("enumerate(DataLoader)#_SingleProcess.__next__", "kernel", "fill", "data loading"),
+        ("enumerate(DataLoader)#_SingleProcess.__next__", "gpu_memset", "Memset", "copies"),
+        ("## Call CompiledFxGraph abc ##", "kernel", "triton_red_fused_0", "compiled kernels"),
+        ("[pl][profile]run_training_batch", "kernel", "fill", "unmatched"),
+    ],
+)
+def test_a_kernel_under_an_annotation_alone_is_named_by_either(
+    around: str, category: str, kernel: str, name: str, tmp_path: Path
+) -> None:
+    trace = _recorded(
+        tmp_path / "t.json",
+        _event("cpu_op", "aten::relu", 0, 5, **{"Input Dims": [[8]]}),
+        _event("user_annotation", around, 10, 20),
+        _event("cuda_runtime", "cudaLaunchKernel", 12, 13, correlation=1),
+        _event(category, kernel, 30, 36, 9, correlation=1),
+    )
+    assert trace.remainder == {"gaps": 30_000, name: 6_000}
+
+
 def test_kernels_that_were_launched_before_the_recording_are_of_no_step(tmp_path: Path) -> None:
     """The step before the first one is still running on the device: the first step begins where it ends."""
     launches = [_event("cuda_runtime", "cudaLaunchKernel", 12 + 20 * n, 13 + 20 * n, correlation=7 + n) for n in (0, 1)]
@@ -269,6 +295,8 @@ def test_properties_of_devices_that_are_nonsense_are_unknown(tmp_path: Path) -> 
     for properties in (5, [None], [{"id": 0, "name": 5, "totalGlobalMem": "much"}], [{"name": ["x"]}]):
         path.write_text(json.dumps({"traceEvents": events, "deviceProperties": properties}))
         assert flopwise.trace(None, path).rows_ns == 10_000
+        with Scan(path) as scan:
+            assert read(scan, None).memory_bytes == 0
 
 
 @pytest.mark.parametrize("dims", [[[1.5]], [["a"]], [[[[1]]]], [3], 3])
@@ -338,6 +366,29 @@ def test_a_large_trace_is_folded_and_no_kept_step_changes(
     assert folded.notes == (f"too many steps to keep: one in {64 // len(folded.steps)} is reported",)
     assert all(time == whole[time.name] for time in folded.times)
     assert {row.launches for row in folded.rows} == {len(folded.steps)}
+
+
+def test_of_a_folded_trace_little_is_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of each dropped step the last kernel and its call are left: the next step begins where it ends."""
+    monkeypatch.setattr("flopwise.analyses.traces.kineto.records.HELD", 100)
+    events = [
+        event
+        for step in range(1, 33)
+        for event in (
+            _event("user_annotation", f"ProfilerStep#{step}", 100 * step, 100 * step + 99),
+            *[_event("cuda_runtime", "cudaLaunchKernel", 100 * step + n, 100 * step + n, correlation=100 * step + n)
+              for n in range(1, 5)],
+            *[_event("kernel", "k", 100 * step + 20 * n, 100 * step + 20 * n + 9, 9, correlation=100 * step + n)
+              for n in range(1, 5)],
+        )
+    ]  # fmt: skip
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    with Scan(path) as scan:
+        records = records_of(scan)
+    records.fold()
+    held = {100 * step + n for step in range(1, 33) for n in range(1, 5) if n == 4 or step % 8 == 0}
+    assert {kernel.correlation for kernel in records.kernels} == records.launches.keys() == held
 
 
 @sample

@@ -188,6 +188,7 @@ class Records:
             if self.held <= HELD // 2 or not self.steps.coarsen():
                 break
         self.limit = max(HELD, 2 * self.held)
+        self._old = len(self.launches)
 
     def _drop_calls(self) -> None:
         marks = {n for n, kind in enumerate(self.kinds) if kind.annotation and kind.name.startswith(MARK)}
@@ -217,4 +218,4 @@ class Records:
             if correlation not in started and self.steps.dropped(launch.start, launch.start) >= 0:
                 self._dropped.add(correlation)
                 del self.launches[correlation]
-        self._old = len(self.launches)
+                self._old -= 1
