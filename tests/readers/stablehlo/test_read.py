@@ -188,6 +188,34 @@ def test_annotations_leave_the_division_to_a_compiler(tmp_path: Path) -> None:
         )
 
 
+#: Attributes of a convolution of 1x8x8x3 with 16 filters of 3x3x3 -> its pixels, and what is read of them.
+CONVOLUTIONS = {
+    "": ("6x6", {"padding": [0, 0, 0, 0], "window_strides": [1, 1], "rhs_dilation": [1, 1]}),
+    "window_strides = array<i64: 2, 2>,": ("3x3", {"window_strides": [2, 2]}),
+    "padding = dense<1> : tensor<2x2xi64>,": ("8x8", {"padding": [1, 1, 1, 1]}),
+    "padding = dense<[[0, 2], [1, 0]]> : tensor<2x2xi64>,": ("8x7", {"padding": [0, 2, 1, 0]}),
+    "rhs_dilation = array<i64: 2, 3>,": ("4x2", {"rhs_dilation": [2, 3]}),
+}
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("attributes", CONVOLUTIONS)
+def test_convolutions_that_leave_attributes_out(attributes: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.mlir"
+    pixels, expected = CONVOLUTIONS[attributes]
+    height, width = map(int, pixels.split("x"))
+    types = f"(tensor<1x8x8x3xf32>, tensor<3x3x3x16xf32>) -> tensor<1x{pixels}x16xf32>"
+    path.write_text(
+        f"""module {{ func.func @main(%x: tensor<1x8x8x3xf32>, %w: tensor<3x3x3x16xf32>) -> tensor<1x{pixels}x16xf32> {{
+        %0 = "stablehlo.convolution"(%x, %w) {{{attributes} feature_group_count = 1 : i64, batch_group_count = 1 : i64,
+          dimension_numbers = #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>}} : {types}
+        return %0 : tensor<1x{pixels}x16xf32> }} }}"""
+    )
+    (row,) = flopwise.profile(path).rows
+    assert row.macs == height * width * 16 * 3 * 3 * 3
+    assert expected.items() <= row.node.attrs.items()
+
+
 QUANTIZED = "tensor<2x8x!quant.uniform<i8:f32, 0.5:3>>"
 PER_AXIS = "tensor<8x4x!quant.uniform<i8:f32:1, {0.5,0.25,0.125,1.0}>>"
 SUM, RESULT = "tensor<2x4x!quant.uniform<i32:f32, 0.25>>", "tensor<2x4x!quant.uniform<i8:f32, 0.7:1>>"

@@ -221,8 +221,8 @@ def convolution(site: Site) -> list[Value]:
         lhs_dilation=site.attr("lhs_dilation", ones),
         rhs_dilation=site.attr("rhs_dilation", ones),
         padding=[flat[place : place + 2] for place in range(0, len(flat), 2)],
-        feature_group_count=site.attr("feature_group_count", 1),
-        batch_group_count=site.attr("batch_group_count", 1),
+        feature_group_count=site.op.attrs["feature_group_count"],
+        batch_group_count=site.op.attrs["batch_group_count"],
     )
 
 
