@@ -14,6 +14,7 @@ from tests.cases import each
 
 from flopwise.analyses.formula.dim import Dim, Ratio, dim, larger, smaller, term
 from flopwise.analyses.formula.guards import Guards, recording
+from flopwise.analyses.formula.rounding import scale
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import symbol, written
 
@@ -149,6 +150,17 @@ def test_floats_are_rounded_as_they_are_where_the_conditions_hold(
             assert value(term(size), {"H": number}) == expected, number
             inside += 1
     assert inside
+
+
+@each("number", [0.5, 0.1, 0.3, 0.7, 1.1, 1.3, 0.15, 1 / 3])
+@each("bits", [32, 64])
+def test_the_side_of_a_scale_is_that_on_which_its_whole_and_half_products_lie(number: float, bits: int) -> None:
+    kind: Any = numpy.float32 if bits == 32 else numpy.float64
+    fraction, side = scale(float(kind(number)), False)
+    assert fraction == Fraction(number).limit_denominator(1000)
+    exact = {n: fraction * n for n in range(1, 2001) if 2 * fraction * n % 1 == 0}
+    errors = [Fraction(float(kind(number) * kind(n))) - product for n, product in exact.items()]
+    assert side == (-1 if min(errors) < 0 else int(max(errors) > 0))
 
 
 def test_rounding_a_size_leaves_it_as_it_is() -> None:

@@ -18,11 +18,13 @@ from tests.docs.blocks import ROOT
 import flopwise
 from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.bound import Other
+from flopwise.analyses.timing.catalog import devices
 from flopwise.analyses.timing.engines import Options
 from flopwise.analyses.timing.engines.onnxruntime import Runtime
 from flopwise.analyses.timing.quantized import saved_ns
 from flopwise.analyses.timing.turns import Way, in_turns
 from flopwise.analyses.timing.whatif import trials, tries_of, what_ifs
+from flopwise.api import tries
 from flopwise.api.tries import BLOCKS, channels_last, resized
 from flopwise.report.commands.bound.report import bound_report
 from flopwise.report.report import as_text
@@ -94,8 +96,8 @@ def test_what_is_tried_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime")
     monkeypatch.setattr("flopwise.api.tries.in_turns", functools.partial(in_turns, seconds=0.0))
     monkeypatch.setattr("flopwise.analyses.timing.quantized.SECONDS", 0.0)
-    tries = ["level=off", "threads=2", "layout=nchw", "layout=nhwc", "batch=4", "dtype=int8"]
-    tried = flopwise.bound(ROOT / "examples" / "tiny_resnet.onnx", threads=1, tries=tries)
+    texts = ["level=off", "threads=2", "layout=nchw", "layout=nhwc", "batch=4", "dtype=int8"]
+    tried = flopwise.bound(ROOT / "examples" / "tiny_resnet.onnx", threads=1, tries=texts)
     kinds = [(way.what, way.kind) for way in tried.tried]
     assert kinds == [
         ("level off", "measured"),
@@ -110,6 +112,42 @@ def test_what_is_tried_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
     for way in tried.tried:
         assert way.base_ns > 0 < way.ns
         assert (way.low_ns is not None and way.low_ns < way.ns) == (way.kind == "estimate")
+
+
+def test_each_change_is_made_and_its_time_is_that_of_as_many_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime")
+    path, ways = str(ROOT / "examples" / "tiny_resnet.onnx"), []
+
+    def timed(both: Sequence[Way]) -> list[float]:
+        ways.append(both[-1])
+        return [80.0, 40.0]
+
+    rooflines = {1: 10.0, 4: 20.0}
+    monkeypatch.setattr(tries, "in_turns", timed)
+    monkeypatch.setattr(tries, "saved_ns", lambda *_: 30.0)
+    monkeypatch.setattr(tries, "roofline_ns", lambda profile, *_: rooflines[profile.graph.inputs[0].shape[0]])
+    texts = ["level=off", "threads=2", "layout=nchw", "layout=nhwc", "batch=4", "dtype=int8"]
+    changes = tries_of(texts, [text.partition("=")[0] for text in texts])
+    counted, device = flopwise.profile(path), next(iter(devices()))
+    made, notes = tries.tried(path, counted, changes, device, Options(threads=1), {}, lambda _: None)
+    assert notes == []
+    assert [(each.what, each.kind, each.ns, each.ratio) for each in made] == [
+        ("level off", "measured", 40, 0.5),
+        ("threads 2", "measured", 40, 0.5),
+        ("layout nchw", "measured", 40, 0.5),
+        ("layout nhwc", "measured", 40, 0.5),
+        ("batch 4, time of 1", "measured", 10, 0.125),
+        ("batch 4, time of 1", "estimate", 40, 0.5),  # a quarter of twice the roofline
+        ("dtype int8", "measured", 40, 0.5),
+        ("dtype int8", "estimate", 50, 0.625),
+    ]
+    level, threads, blocks, last, batch, quantised = ways
+    assert (level.options.level, level.model) == ("off", path)
+    assert (threads.options.threads, threads.model) == (2, path)
+    assert (blocks.without, blocks.model) == ((BLOCKS,), path)
+    assert (last.shapes["image.channels_last"], last.without) == ([1, 64, 64, 3], ())
+    assert batch.shapes == {"image": (4, 3, 64, 64)}
+    assert str(quantised.model).endswith("quantized.onnx")
 
 
 def test_other_sizes_in_a_file_give_the_rows_of_each_item() -> None:

@@ -59,7 +59,7 @@ def _side(exact: Fraction, fraction: Fraction, double: bool) -> int:
     single = not double and _single(scale) == scale  # a number of ONNX's float, as its products are
     half = 2 - fraction.denominator % 2
     errors = set()
-    for k in range(1, MULTIPLES + 1):
+    for k in range(MULTIPLES):
         product = fraction.denominator // half * k * scale
         errors.add((_single(product) if single else product) - fraction.numerator * k / half)
     return -1 if min(errors) < 0 else int(max(errors) > 0)

@@ -15,7 +15,18 @@ from tests.language_models import ENCODER_DECODER, LATENT, LLAMA, MIXTURE, STATE
 
 import flopwise  # noqa: E402
 from flopwise.readers.torch.language.model import built  # noqa: E402
-from flopwise.readers.torch.language.state import state_tensors, step  # noqa: E402
+from flopwise.readers.torch.language.state import encoder_inputs, state_tensors, step  # noqa: E402
+
+#: Formulas in images: the program takes tokens beside the image, which its encoder does not read.
+FORMULAS = {
+    "model_type": "pp_formulanet",
+    "text_config": {"model_type": "pp_formulanet_text", "d_model": 32, "decoder_layers": 1, "vocab_size": 64}
+    | {"decoder_attention_heads": 2, "decoder_ffn_dim": 32, "max_position_embeddings": 64},
+    "vision_config": {"model_type": "pp_formulanet_vision", "hidden_size": 32, "num_hidden_layers": 1, "mlp_dim": 32}
+    | {"num_attention_heads": 2, "output_channels": 16, "image_size": 64, "window_size": 2, "global_attn_indexes": [0]}
+    | {"post_conv_in_channels": 16, "post_conv_mid_channels": 16, "post_conv_out_channels": 32}
+    | {"decoder_hidden_size": 32},
+}
 
 CONFIGS = {
     "llama": LLAMA,
@@ -85,6 +96,14 @@ def test_more_tokens_than_the_model_was_made_for(tmp_path: Path) -> None:
     note = "513 tokens are more than the 512 that the model was made for"
     assert note in flopwise.profile(folder, past=512, new=1).notes
     assert not any("made for" in each for each in flopwise.profile(folder, past=511, new=1).notes)
+
+
+def test_the_encoder_of_an_image_gets_one_though_the_program_takes_tokens_too() -> None:
+    if FORMULAS["model_type"] not in transformers.CONFIG_MAPPING:
+        pytest.skip("needs transformers with PP-FormulaNet")
+    model = built(_config(FORMULAS), "formulas")
+    assert encoder_inputs(model, 16, 2)["pixel_values"] == (2, 3, 64, 64)
+    assert step(model, 4, 1).state_bytes == 2 * (4 + 1) * 32 * 4  # keys and values of 4 tokens and of 1 place of 64x64
 
 
 def test_a_model_that_takes_no_tokens() -> None:
