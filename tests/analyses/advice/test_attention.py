@@ -31,8 +31,12 @@ def _attention(mask: str) -> Network:
     net.add("Transpose", "k", "kt", perm=[0, 2, 1])
     net.add("MatMul", "q kt", "scores")
     above = np.triu(np.ones((TOKENS, TOKENS)), 1)
-    if mask == "added":
-        net.add("Add", f"scores {net.weight('m', TOKENS, TOKENS, values=(-1e9 * above).ravel())}", "masked")
+    if mask in ("added", "scaled"):
+        scores = "scores"
+        if mask == "scaled":
+            scores = "scaled"
+            net.add("Mul", f"scores {net.weight('scale', 1, values=[0.3])}", scores)
+        net.add("Add", f"{scores} {net.weight('m', TOKENS, TOKENS, values=(-1e9 * above).ravel())}", "masked")
     elif mask == "where":
         flags = net.weight("m", TOKENS, TOKENS, values=(1 - above).ravel(), dtype=np.bool_)
         net.add("Where", f"{flags} scores {net.weight('low', 1, values=[-1e9])}", "masked")
@@ -49,7 +53,7 @@ def _attention(mask: str) -> Network:
     return net
 
 
-@pytest.mark.parametrize("mask", ["added", "where"])
+@pytest.mark.parametrize("mask", ["added", "scaled", "where"])
 def test_masked_pairs(mask: str) -> None:
     (found,) = _about("masked-attention", _attention(mask))
     assert found.place == ("scores", "y")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,6 +18,8 @@ pytest.importorskip("sympy")
 from tests.language_models import ENCODER_DECODER, LLAMA, MIXTURE, SOUND, STATE_SPACE, WINDOW, written
 
 import flopwise
+from flopwise.report.commands.formula import formula_report
+from flopwise.report.report import as_text
 
 
 @pytest.mark.parametrize("config", [LLAMA, MIXTURE, WINDOW], ids=["llama", "mixture", "window"])
@@ -95,6 +98,16 @@ def _expected(formula: flopwise.Formula) -> list[list[int | None]]:
     return [
         [formula.value(figure, batch=batch, past=past, new=new) for figure in _FIGURES] for batch, past, new in _POINTS
     ]
+
+
+@pytest.mark.parametrize(("format", "begin"), [("markdown", "- {} = "), ("latex", r"  \text{{{}, ")])
+def test_each_way_of_a_figure_is_called_by_its_name(windowed: flopwise.Formula, format: str, begin: str) -> None:
+    text = as_text(formula_report(windowed, columns=["flops", "state_bytes", "peak_activation_bytes"]), format)
+    for name in ("FLOPs", "peak activation bytes"):
+        lines = [line for line in text.splitlines() if line.startswith(begin.format(name))]
+        assert len(lines) > 4
+        assert sum("otherwise" in line for line in lines) == 1
+    assert re.search(r"^(- |  \\text\{)state bytes.*256", text, re.MULTILINE)
 
 
 def test_python_source_of_several_ways(windowed: flopwise.Formula) -> None:

@@ -344,6 +344,20 @@ def test_wrong_options(tmp_path: Path, options: dict[str, Any]) -> None:
 def test_a_context_longer_than_the_model_was_made_for_is_noted(tmp_path: Path) -> None:
     result = flopwise.llm(written(tmp_path, LLAMA), prompt=510, generate=4)
     assert "514 tokens are more than the 512 that the model was made for" in result.notes
+    result = flopwise.llm(tmp_path, prompt=508, generate=4)
+    assert not any("made for" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(("prompt", "words"), [(80, "80 tokens are more than the 64"), (64, "")])
+def test_a_prompt_longer_than_its_encoder_was_made_for_is_noted(prompt: int, words: str, tmp_path: Path) -> None:
+    """The decoder starts anew: its few tokens are far from its limit."""
+    sizes = {f"{side}_{what}": 2 for side in ("encoder", "decoder") for what in ("layers", "attention_heads")}
+    config = {"model_type": "bart", "architectures": ["BartForConditionalGeneration"], "d_model": 32, **sizes}
+    config |= {"encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "vocab_size": 64, "max_position_embeddings": 64}
+    notes = [
+        note for note in flopwise.llm(written(tmp_path, config), prompt=prompt, generate=4).notes if "made" in note
+    ]
+    assert notes == ([f"{words} that the model was made for"] if words else [])
 
 
 def test_on_a_device(tmp_path: Path) -> None:

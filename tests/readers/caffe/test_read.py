@@ -82,6 +82,8 @@ def test_the_batch_and_other_shapes(tmp_path: Path) -> None:
     assert wide.graph.nodes[0].output().shape == (1, 4, 16, 16)
     with pytest.raises(InputError, match="the model has no input 'nope'"):
         profile(path, {"nope": (1, 3, 8, 8)})
+    for first in (1, 2):
+        assert profile(path, {"data": (first, 3, 8, 8)}, batch_size=2).total("macs") == 2 * one.total("macs")
     with pytest.raises(InputError, match="given with the batch 3, not 2"):
         profile(path, {"data": (3, 3, 8, 8)}, batch_size=2)
 

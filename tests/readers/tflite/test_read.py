@@ -80,6 +80,13 @@ def test_another_batch_is_worked_out_by_the_engine() -> None:
     assert profile.graph.outputs[0].shape == (3, 10)
     larger = flopwise.read(convolution().bytes(), inputs={"image": (1, 16, 8, 3)})
     assert larger.nodes[0].output().shape == (1, 8, 4, 4)
+    for first in (1, 3):
+        both = flopwise.read(convolution().bytes(), inputs={"image": (first, 8, 8, 3)}, batch_size=3)
+        assert both.inputs[0].shape == (3, 8, 8, 3)
+    with pytest.raises(flopwise.InputError, match="input 'image' is given with the batch 2, not 3"):
+        flopwise.read(convolution().bytes(), inputs={"image": (2, 8, 8, 3)}, batch_size=3)
+    with pytest.raises(flopwise.InputError, match="input 'image' has 4 dimensions, not 2"):
+        flopwise.read(convolution().bytes(), inputs={"image": (1, 8)})
 
 
 def test_layouts_are_hidden_from_rules_alone() -> None:

@@ -312,6 +312,18 @@ def test_nested_tensors_run_for_real() -> None:
     assert profile.total("macs") == 5 * 4 * 5
 
 
+def test_an_encoder_with_a_mask_of_padding_is_seen_layer_by_layer() -> None:
+    """PyTorch's own way without gradients packs the tokens into a nested tensor, of which nobody sees the work."""
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 1).eval()
+    encoder.requires_grad_(False)
+    padding = torch.tensor([[False] * 4 + [True] * 6, [False] * 10])
+    fast = torch.backends.mha.get_fastpath_enabled()
+    profile = flopwise.profile(encoder, {"src": torch.zeros(2, 10, 16), "src_key_padding_mask": padding})
+    assert torch.backends.mha.get_fastpath_enabled() == fast
+    assert not profile.unknown
+    assert profile.sum.macs == 2 * 10 * (4 * 16 * 16 + 2 * 16 * 32 + 2 * 10 * 16)
+
+
 def test_packed_sequences() -> None:
     class Packed(nn.Module):
         def __init__(self) -> None:

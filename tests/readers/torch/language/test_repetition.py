@@ -19,12 +19,13 @@ from tests.language_models import (
 )
 
 import flopwise
+from flopwise.graph import ProgramTensor
 
 pytest.importorskip("transformers")
 
 from flopwise.readers.torch.language.layers import twin_of
 from flopwise.readers.torch.language.model import language_model
-from flopwise.readers.torch.language.repetition import Repetition, UnlikeError
+from flopwise.readers.torch.language.repetition import Repetition, UnlikeError, _Copy
 from flopwise.readers.torch.language.state import step
 
 _HYBRID = {
@@ -111,3 +112,19 @@ def test_what_only_looks_alike_is_found_out(tmp_path: Path) -> None:
     part.model.layers[2].mlp.forward = lambda hidden: forward(hidden).relu()
     with pytest.raises(UnlikeError):
         Repetition(model, twin).graph(flopwise.read(part, step(part, 0, 8).inputs))
+
+
+def test_a_copy_has_the_tensors_of_its_own_layer() -> None:
+    weight = ProgramTensor("layers.5.mlp.weight", (2, 2), kind="weight")
+    copy = _Copy(range(3, 5), 10, {"t2": "t8"}, ("layers.1.", "layers.5."), {weight.name: weight})
+
+    def name(old: str, kind: str) -> str:
+        return copy.tensor(ProgramTensor(old, (2, 2), kind=kind)).name
+
+    assert name("layers.1.mlp.weight", "weight") == "layers.5.mlp.weight"
+    assert name("past_key_values.layers.1.keys", "input") == "past_key_values.layers.5.keys"
+    assert name("attention_mask", "input") == "attention_mask"
+    assert [name(old, "activation") for old in ("t2", "t4", "t1")] == ["t8", "t14", "t1"]
+    for old, kind in (("layers.1.bias", "weight"), ("past_key_values.layers.0.keys", "input")):
+        with pytest.raises(UnlikeError, match=old):
+            name(old, kind)

@@ -169,6 +169,7 @@ def test_weights_take_what_the_published_files_take(tmp_path: Path, settings: di
         ({"quant_method": "gptq", "bits": "four"}, "quantization_config: bits is 'four'"),
         ({"quant_method": "gptq", "bits": 5}, "quantization_config: bits is 5; expected: 2, 3, 4, 8"),
         ({"quant_method": "awq", "bits": 4, "group_size": 0}, "quantization_config: group_size is 0"),
+        ({"quant_method": "awq", "bits": 4, "group_size": -2}, "quantization_config: group_size is -2"),
         ([1, 2], "quantization_config"),
     ],
 )
@@ -223,9 +224,29 @@ def test_each_group_of_compressed_tensors_has_its_own_modules(tmp_path: Path) ->
     assert found["model.layers.0.self_attn.q_proj.weight"] == 1 + 2 / 256
     assert "model.layers.1.self_attn.q_proj.weight" not in found
     assert "lm_head.weight" not in found
-    wrong = {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 99}}}
-    with pytest.raises(flopwise.InputError, match="num_bits is 99"):
-        _bytes(tmp_path, {"quant_method": "compressed-tensors", "config_groups": wrong})
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ({"num_bits": 0}, "num_bits is 0; expected: 1 to 16"),
+        ({"num_bits": 17}, "num_bits is 17; expected: 1 to 16"),
+        ({"num_bits": 4, "group_size": 0}, "group_size is 0; expected: -1 or a number of at least 1"),
+        ({"num_bits": 4, "group_size": -2}, "group_size is -2; expected: -1 or a number of at least 1"),
+        ({"num_bits": 1, "group_size": 1}, ""),
+        ({"num_bits": 16, "group_size": -1}, ""),
+    ],
+)
+def test_limits_of_compressed_tensors(weights: dict[str, Any], words: str, tmp_path: Path) -> None:
+    groups = {"group_0": {"targets": ["Linear"], "weights": weights}}
+    settings = {"quant_method": "compressed-tensors", "config_groups": groups}
+    if words:
+        with pytest.raises(flopwise.InputError, match=f"quantization_config: {words}"):
+            _bytes(tmp_path, settings)
+    else:
+        scales = 2 if weights["group_size"] == 1 else 2 / 256
+        width = _bytes(tmp_path, settings)["model.layers.0.self_attn.q_proj.weight"]
+        assert width == weights["num_bits"] / 8 + scales
 
 
 def test_patterns_for_experts_reach_their_stacks(tmp_path: Path) -> None:
