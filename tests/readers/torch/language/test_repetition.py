@@ -115,11 +115,14 @@ def test_what_only_looks_alike_is_found_out(tmp_path: Path) -> None:
 
 
 def test_a_copy_has_the_tensors_of_its_own_layer() -> None:
-    weight = ProgramTensor("layers.5.mlp.weight", (2, 2), kind="weight")
+    weight = ProgramTensor("layers.5.mlp.weight", (2, 2), "float32", "weight")
     copy = _Copy(range(3, 5), 10, {"t2": "t8"}, ("layers.1.", "layers.5."), {weight.name: weight})
 
+    tensors = []  # they live as long as the copy, which knows them by their identity
+
     def name(old: str, kind: str) -> str:
-        return copy.tensor(ProgramTensor(old, (2, 2), kind=kind)).name
+        tensors.append(ProgramTensor(old, (2, 2), "float32", kind))
+        return copy.tensor(tensors[-1]).name
 
     assert name("layers.1.mlp.weight", "weight") == "layers.5.mlp.weight"
     assert name("past_key_values.layers.1.keys", "input") == "past_key_values.layers.5.keys"
