@@ -108,7 +108,7 @@ def test_the_module_is_afterwards_what_it_was(fails: bool, mode: Any, needs_valu
     model.train()
     model[-1].norm.eval() if needs_values else model.norm.eval()
     handle = model.register_forward_hook(lambda module, args, result: None)
-    public = (nn.Module.__call__, torch.autograd.Function.__dict__["apply"], torch.nn.functional.relu, torch.load)
+    public = (nn.Module._call_impl, torch.autograd.Function.__dict__["apply"], torch.nn.functional.relu, torch.load)
     fast, chance, grad = torch.backends.mha.get_fastpath_enabled(), torch.get_rng_state(), torch.is_grad_enabled()
     before = state(model)
     with pytest.raises(ModelError, match="KeyError: 'nothing'") if fails else contextlib.nullcontext():
@@ -119,7 +119,7 @@ def test_the_module_is_afterwards_what_it_was(fails: bool, mode: Any, needs_valu
     assert list(before["tensors"]) == list(after["tensors"])
     assert all(torch.equal(v, after["tensors"][k]) for k, v in before["tensors"].items())
     assert public == (
-        nn.Module.__call__,
+        nn.Module._call_impl,
         torch.autograd.Function.__dict__["apply"],
         torch.nn.functional.relu,
         torch.load,
@@ -267,6 +267,17 @@ def test_compiled_modules_count_as_they_were_written() -> None:
     profile = flopwise.profile(model, (3, 4))
     assert profile.total("macs") == 60
     assert [row.node.op for row in profile.rows] == ["Gemm", "Relu"]
+
+
+def test_a_module_that_compiled_itself_is_seen_in_its_calls() -> None:
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU())
+    model.compile()
+    model[0].compile()
+    compiled = [module._compiled_call_impl for module in model.modules()]
+    profile = flopwise.profile(model, (3, 4))
+    assert [row.node.module for row in profile.rows] == ["0", "1"]
+    assert [call.path for call in profile.graph.program.calls] == ["", "0", "1"]
+    assert [module._compiled_call_impl for module in model.modules()] == compiled
 
 
 def test_modules_made_in_fake_mode() -> None:

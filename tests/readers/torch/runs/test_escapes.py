@@ -299,11 +299,11 @@ def test_settings_and_generators_are_as_they_were(asks: bool, train: bool) -> No
 def test_what_is_imported_during_a_run_keeps_no_function_of_flopwise(tmp_path: Path) -> None:
     """PyTorch imports its compiler when it is first needed, and that remembers how modules are called."""
     (tmp_path / "late.py").write_text(
-        "from torch import compile\nfrom torch.nn import Module\ncall = Module.__call__\n"
+        "from torch import compile\nfrom torch.nn import Module\ncall = Module._call_impl\n"
     )
     (tmp_path / "main.py").write_text(
         "import sys, torch, flopwise\n"
-        "call, compile = torch.nn.Module.__call__, torch.compile\n"
+        "call, compile = torch.nn.Module._call_impl, torch.compile\n"
         "class Late(torch.nn.Linear):\n"
         "    def forward(self, x):\n"
         "        import late\n"
@@ -311,7 +311,7 @@ def test_what_is_imported_during_a_run_keeps_no_function_of_flopwise(tmp_path: P
         "flopwise.profile(Late(4, 4), (2, 4))\n"
         "import late, torch._dynamo.utils\n"
         "assert late.call is call and late.compile is compile\n"
-        "assert torch._dynamo.utils.unpatched_nn_module_call is call\n"
+        "assert torch._dynamo.utils.unpatched_nn_module_call_impl is call\n"
     )
     subprocess.run([sys.executable, "main.py"], cwd=tmp_path, check=True, timeout=120)
 

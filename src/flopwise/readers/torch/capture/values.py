@@ -180,7 +180,7 @@ class Values:
         tensors = list(flat((*args, *kwargs.values()) if kwargs else args))
         if not tensors or any(self.of(tensor) is None for tensor in tensors):
             return None
-        if result is not None and _elements(result) > LARGEST_FLAGS:
+        if result is not None and _too_large(result):
             return None
         try:
             values = func(
@@ -190,8 +190,7 @@ class Values:
             return None
         if values is None:  # it gives nothing, and wrote
             return ()
-        is_mask = values.__class__ is TorchTensor and values.dtype is torch.bool
-        return values if _elements(values) <= (LARGEST_FLAGS if is_mask else LARGEST) else None
+        return None if _too_large(values) else values
 
     def _with_elements(self, thing: object) -> object:
         if isinstance(thing, TorchTensor):
@@ -207,6 +206,11 @@ _FLAGS = (torch.bool, torch.uint8)
 
 def _elements(result: object) -> int:
     return sum(tensor.numel() for tensor in flat((result,)))
+
+
+def _too_large(result: object) -> bool:
+    is_mask = isinstance(result, TorchTensor) and result.dtype is torch.bool
+    return _elements(result) > (LARGEST_FLAGS if is_mask else LARGEST)
 
 
 class Sizes(Protocol):

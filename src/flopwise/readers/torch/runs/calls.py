@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,19 +22,25 @@ class Calls:
     """The calls of a model's modules, in the order in which they began."""
 
     def __init__(
-        self, modules: Iterable[tuple[str, nn.Module]], recorder: Recorder, surroundings: Surroundings
+        self, modules: Sequence[tuple[str, nn.Module]], recorder: Recorder, surroundings: Surroundings
     ) -> None:
         self._recorder = recorder
         self._surroundings = surroundings
         self._steps = {id(m): Module(path, type(m).__name__) for path, m in modules}
+        self._attributes = [vars(m) for _, m in modules]
         self.calls: list[Call] = []
         #: The module in which the program failed first, and its arguments.
         self.failed: tuple[Module, tuple[Tensor, ...]] | None = None
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
-        """Calls of modules are recorded meanwhile."""
-        original: Any = nn.Module.__call__
+        """Calls of modules are recorded meanwhile, in what ``__call__`` calls: to replace that itself, Python would go
+        through the classes of all modules that were ever imported. Compiled modules are called as they are written.
+        """
+        original: Any = nn.Module._call_impl
+        for attributes in self._attributes:
+            if attributes.get("_compiled_call_impl") is not None:
+                attributes["_compiled_call_impl"] = None  # ``restored`` puts it back
 
         def call(module: nn.Module, *args: object, **kwargs: Any) -> Any:
             step = self._steps.get(id(module))
@@ -45,7 +51,7 @@ class Calls:
                 return original(module, *args, **kwargs)
             return self._call(original, step, module, args, kwargs)
 
-        with substituted(nn.Module, "__call__", call):
+        with substituted(nn.Module, "_call_impl", call):
             yield
 
     def _call(self, original: Any, step: Module, module: nn.Module, args: Any, kwargs: Any) -> object:

@@ -13,7 +13,7 @@ def substituted(owner: Any, name: str, substitute: Any) -> Iterator[None]:
     """An attribute of a class or Python module is another meanwhile.
 
     Python modules that are imported meanwhile may have taken it over under a name of their own, as ``torch._dynamo``
-    does with ``nn.Module.__call__``, to see whether somebody has replaced it; afterwards they have the original.
+    does with ``nn.Module._call_impl``, to see whether somebody has replaced it; afterwards they have the original.
     """
     original, known = vars(owner)[name], len(sys.modules)
     setattr(owner, name, substitute)
