@@ -5,8 +5,10 @@ Imports torch, torchvision and transformers: ask for them with ``pytest.importor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
+from unittest import mock
 
 import torch
 from tests.torch_vision import torchvision
@@ -16,9 +18,21 @@ from torch import nn
 Case: TypeAlias = "tuple[nn.Module, tuple[torch.Tensor, ...], dict[str, Any]]"
 
 
+@contextlib.contextmanager
+def zeros() -> Iterator[None]:
+    """Weights that would be drawn are zeros: of the 138 million of VGG-16 that takes seconds, and no tool looks."""
+
+    def drawn(tensor: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+        return tensor.zero_()
+
+    with mock.patch.multiple(torch.Tensor, normal_=drawn, uniform_=drawn):
+        yield
+
+
 def vision(name: str, size: int = 224, **options: Any) -> Case:
     """A classifier of torchvision and one image."""
-    model = getattr(torchvision.models, name)(weights=None, **options)
+    with zeros():
+        model = getattr(torchvision.models, name)(weights=None, **options)
     return model.eval(), (torch.zeros(1, 3, size, size),), {}
 
 
@@ -26,7 +40,8 @@ def bert() -> Case:
     """BERT base, one sequence of 128 tokens and its mask."""
     from transformers import BertConfig, BertModel
 
-    model = BertModel(BertConfig()).eval()
+    with zeros():
+        model = BertModel(BertConfig()).eval()
     tokens = torch.zeros(1, 128, dtype=torch.int64)
     return model, (tokens,), {"attention_mask": torch.ones(1, 128, dtype=torch.int64)}
 
@@ -35,7 +50,9 @@ def gpt2() -> Case:
     """GPT-2 small with its head, one sequence of 128 tokens."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    return GPT2LMHeadModel(GPT2Config()).eval(), (torch.zeros(1, 128, dtype=torch.int64),), {}
+    with zeros():
+        model = GPT2LMHeadModel(GPT2Config()).eval()
+    return model, (torch.zeros(1, 128, dtype=torch.int64),), {}
 
 
 class FirstTensor(nn.Module):

@@ -115,7 +115,22 @@ def _vit(models: Any) -> nn.Module:
 
 
 def _swin(models: Any) -> nn.Module:
-    network: nn.Module = models.SwinTransformer([4, 4], 24, [2, 2, 2, 2], [3, 6, 12, 24], [7, 7], 4.0)
+    """Windows that are shifted and not, that are padded, and one that is larger than its stage."""
+    network: nn.Module = models.SwinTransformer([4, 4], 24, [2, 1, 1], [3, 6, 12], [7, 7], 4.0)
+    return network
+
+
+def _mobilenet(models: Any) -> nn.Module:
+    """A large MobileNetV3 with one block of each kind in each stage."""
+    blocks, channels = models.mobilenetv3._mobilenet_v3_conf("mobilenet_v3_large")
+    network: nn.Module = models.MobileNetV3([b for i, b in enumerate(blocks) if i not in (5, 7, 9, 11, 14)], channels)
+    return network
+
+
+def _efficientnet(models: Any) -> nn.Module:
+    """An EfficientNet-B0 with one block in each stage, and two in one."""
+    stages, channels = models.efficientnet._efficientnet_conf("efficientnet_b0", width_mult=1.0, depth_mult=0.3)
+    network: nn.Module = models.EfficientNet(stages, 0.2, last_channel=channels)
     return network
 
 
@@ -145,8 +160,8 @@ _MASKED = ("input_ids", "attention_mask")
 
 MODELS: dict[str, Model] = {
     "resnet": _image(_resnet),
-    "mobilenet_v3_large": _image(lambda models: models.mobilenet_v3_large()),
-    "efficientnet_b0": _image(lambda models: models.efficientnet_b0()),
+    "mobilenet_v3": _image(_mobilenet),
+    "efficientnet": _image(_efficientnet),
     "convnext": _image(_convnext),
     "vit": _image(_vit),
     "swin": _image(_swin),
