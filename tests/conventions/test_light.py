@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -177,6 +178,12 @@ OF_ONE_IMAGE = ("caffe", "convnet-burden", "mmcv")
 OF_BOTH = "ptflops"
 
 
+@functools.lru_cache(maxsize=2)
+def graph(model: str, batch: int) -> flopwise.Graph:
+    """The model with a batch, which is read once for all conventions."""
+    return flopwise.read(path(model), batch_size=batch)
+
+
 @pytest.mark.parametrize("convention", [name for name in CONVENTIONS if name != OF_BOTH])
 @pytest.mark.parametrize("model", ["densenet121", "squeezenet"])
 def test_doubling_the_batch_doubles_the_count(convention: str, model: str) -> None:
@@ -184,6 +191,6 @@ def test_doubling_the_batch_doubles_the_count(convention: str, model: str) -> No
     once = ("BatchNormalization", "Unsqueeze")
     counts = []
     for batch in (1, 2):
-        rows = flopwise.profile(path(model), convention=convention, batch_size=batch).rows
+        rows = flopwise.profile(graph(model, batch), convention=convention).rows
         counts.append(sum(row.count or 0 for row in rows if row.node.op not in once))
     assert counts[1] == (1 if convention in OF_ONE_IMAGE else 2) * counts[0]
