@@ -149,7 +149,8 @@ def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes
 def zeros(name: str, length: int, method: int, head: bytes = b"", fill: bytes = b"\0") -> bytes:
     """An archive with a member that begins in some way, and then repeats itself."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", method, compresslevel=3) as archive, archive.open(name, "w", force_zip64=True) as member:
+    packed = zipfile.ZipFile(buffer, "w", method, compresslevel=3)
+    with packed as archive, archive.open(name, "w", force_zip64=True) as member:
         member.write(head)
         block = fill * ((1 << 20) // len(fill))
         for _ in range(length >> 20):

@@ -32,9 +32,9 @@ class Case(NamedTuple):
 @lru_cache(maxsize=1)
 def made() -> tuple[Case, ...]:
     """The tests of the installed onnx, made by its own generators."""
-    import onnx.reference.ops  # which keep their own pool
-    from onnx.backend.test.case.node import collect_testcases
-    from onnx.reference.ops import op_pool_common
+    from onnx.reference.ops import op_pool_common  # all operators: they keep their own pool
+
+    from onnx.backend.test.case.node import collect_testcases  # isort: skip
 
     with warnings.catch_warnings(), mock.patch.object(op_pool_common, "pool", _pooled):
         warnings.simplefilter("ignore")
