@@ -25,7 +25,7 @@ def zeros() -> Iterator[None]:
     def drawn(tensor: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
         return tensor.zero_()
 
-    with mock.patch.multiple(torch.Tensor, normal_=drawn, uniform_=drawn):
+    with mock.patch.multiple(torch.Tensor, normal_=drawn, uniform_=drawn, erfinv_=drawn):
         yield
 
 

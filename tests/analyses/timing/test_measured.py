@@ -116,7 +116,9 @@ def test_images(name: str, size: int, seen: Callable[[Row, float], None]) -> Non
         timm = imports.repaired(lambda: importlib.import_module("timm"))
     except ImportError:
         pytest.skip("timm is not installed")
-    with torch.device("meta"):
+    from tests.torch_models import zeros
+
+    with torch.device("meta"), zeros():
         try:
             network = timm.create_model(name, img_size=size)
         except TypeError:
