@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from tests.report.html.test_page import chain
 
 import flopwise
 from flopwise.cli import cli, main
-from flopwise.profiles.arrow import METADATA
+from flopwise.profiles.arrow import METADATA, parquet, stacked
 
 pyarrow = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.parquet")
 
 RESNET = "examples/tiny_resnet.onnx"
 
@@ -61,6 +63,17 @@ def test_names_of_any_kind_fit() -> None:
 def test_figures_beyond_64_bits_are_refused_in_words() -> None:
     with pytest.raises(flopwise.FlopwiseError, match="64-bit"):
         flopwise.profile(chain(["huge"], 2**33)).to_arrow()
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_models_side_by_side_those_without_loops_run_once(order: tuple[int, int]) -> None:
+    """A layer that runs nobody knows how often stays one."""
+    plain = flopwise.profile("examples/custom_op.onnx").to_dict()
+    looped = {**plain, "layers": [{**row, "times": n} for row, n in zip(plain["layers"], (1, None, 7), strict=True)]}
+    parts = [[("plain", parquet(plain)), ("looped", parquet(looped))][place] for place in order]
+    table = pyarrow.parquet.read_table(io.BytesIO(stacked(parts)))
+    times = {name: table.filter(pyarrow.compute.field("model") == name)["times"].to_pylist() for name, _ in parts}
+    assert times == {"plain": [1, 1, 1], "looped": [1, None, 7]}
 
 
 def test_a_model_without_layers_is_an_empty_table() -> None:

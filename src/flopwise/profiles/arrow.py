@@ -110,10 +110,13 @@ def stacked(parts: Sequence[tuple[str, bytes]]) -> bytes:
         contents.append(json.loads(table.schema.metadata[METADATA]))
         names = pa.array([printable(path)] * len(table), pa.string())
         tables.append(table.add_column(0, pa.field("model", pa.string()), names).replace_schema_metadata())
+    if any("times" in table.column_names for table in tables):  # models without control flow lack it
+        once = pa.field("times", pa.int64())
+        tables = [
+            table if "times" in table.column_names else table.append_column(once, pa.array([1] * len(table), once.type))
+            for table in tables
+        ]
     joined = pa.concat_tables(tables, promote_options="permissive")
-    if "times" in joined.column_names:  # models without control flow lack it: each layer runs once
-        place = joined.column_names.index("times")
-        joined = joined.set_column(place, "times", joined["times"].fill_null(1))
     return _written(joined.replace_schema_metadata({METADATA: json.dumps(contents).encode()}))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -87,6 +88,10 @@ def test_the_least_of_several_sessions_counts() -> None:
     found = bound(ALL, (120_000.0, 100_000.0, 110_000.0))
     assert found.engine is not None
     assert (found.engine.measured_ns, found.engine.sessions) == (100_000, 3)
+    noisy = [replace(found, engine=replace(found.engine, noise=0.02, sessions=number)) for number in (3, 1)]
+    texts = [as_text(bound_report(each)) for each in noisy]
+    assert ["best of 3 sessions" in text for text in texts] == [True, False]
+    assert ["of two equal runs, one session" in text for text in texts] == [False, True]
 
 
 def test_a_node_below_its_physical_floor_is_named() -> None:

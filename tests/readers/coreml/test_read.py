@@ -149,6 +149,25 @@ def test_palettes_hold_the_weights(tmp_path: Path) -> None:
     assert abs(restored - _WIDE).max() < 0.5
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_palettes_of_vectors_add_to_an_axis(size: int, tmp_path: Path) -> None:
+    coremltools()
+    from coremltools.converters.mil import Builder
+    from coremltools.converters.mil.mil import types
+
+    def layer(x: Any) -> Any:
+        indices = numpy.arange(20).reshape(4, 5).astype(types.nptype_from_builtin(types.uint6))
+        palette = numpy.ones((1, 1, 64, size), "float32")
+        weight = Builder.constexpr_lut_to_dense(indices=indices, lut=palette, vector_axis=0)
+        return Builder.linear(x=x, weight=weight)
+
+    path = tmp_path / "net.mlpackage"
+    saved(layer, [(3, 5)], path, target="iOS18")
+    profile = flopwise.profile(path)
+    assert profile.graph.outputs[0].shape == (3, 4 * size)
+    assert profile.total("macs") == 3 * 5 * 4 * size
+
+
 def test_a_state_is_read_and_updated(tmp_path: Path) -> None:
     coremltools()
     from coremltools.converters.mil import Builder

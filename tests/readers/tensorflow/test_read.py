@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import shutil
 from pathlib import Path
@@ -130,6 +131,28 @@ def test_open_sizes_and_factors_that_are_turned(tmp_path: Path) -> None:
     profile = flopwise.profile(path, {"x": (2, 3, 4, 5)})
     assert profile.total("macs") == 2 * 3 * 4 * 5 * 7
     assert [tensor.shape for tensor in profile.graph.outputs] == [(2, 3, 4, 7)]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "turned", "result"),
+    [
+        ((2, 5, 7), (2, 7, 3), "", (2, 5, 3)),
+        ((2, 7, 5), (2, 7, 3), "x", (2, 5, 3)),
+        ((2, 5, 7), (2, 3, 7), "y", (2, 5, 3)),
+        ((2, 7, 5), (2, 3, 7), "xy", (2, 5, 3)),
+        ((4, 1, 5, 7), (2, 7, 3), "", (4, 2, 5, 3)),  # the axes in front broadcast
+        ((2, 5, 7), (4, 1, 7, 3), "", (4, 2, 5, 3)),
+        ((4, 2, 5, 7), (1, 7, 3), "", (4, 2, 5, 3)),
+        ((7, 5), (4, 2, 7, 3), "x", (4, 2, 5, 3)),
+    ],
+)
+def test_products_in_batches(
+    left: tuple[int, ...], right: tuple[int, ...], turned: str, result: tuple[int, ...], tmp_path: Path
+) -> None:
+    product = node("y", "BatchMatMulV2", "a", "b", **{f"adj_{side}": field(5, 1) for side in turned})
+    profile = flopwise.profile(_written(tmp_path, placeholder("a", *left), placeholder("b", *right), product))
+    assert profile.graph.outputs[0].shape == result
+    assert profile.total("macs") == math.prod(result) * 7
 
 
 def test_settings_that_follow_from_others(tmp_path: Path) -> None:

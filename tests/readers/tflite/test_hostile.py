@@ -63,16 +63,20 @@ def test_an_archive_holds_several_models_and_no_compressed_ones(tmp_path: Path) 
     with zipfile.ZipFile(task, "w") as archive:
         archive.writestr("one.tflite", convolution().bytes())
         archive.writestr("two.tflite", convolution("int8").bytes())
-        archive.writestr("labels.txt", "cat")
+        archive.writestr("labels.txt", "a cat, or a dog")
+        archive.writestr("notes.txt", "a cat, or a dog " * 9, zipfile.ZIP_DEFLATED)
     profile = flopwise.profile(task)
     assert profile.total("macs") == 2 * flopwise.profile(convolution().bytes()).total("macs")
     assert [t.name for t in profile.graph.inputs] == ["one/image", "two/image"]
     assert flopwise.read(task).weights["two/conv/w"].array().shape == (4, 3, 3, 3)
+    with zipfile.ZipFile(task, "a") as archive:
+        archive.writestr("THIRD", convolution().bytes())  # as LiteRT's tasks name theirs
+    assert [t.name for t in flopwise.read(task).inputs] == ["one/image", "two/image", "THIRD/image"]
     with zipfile.ZipFile(task, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("one.tflite", convolution().bytes())
     with pytest.raises(flopwise.ModelError, match="compressed or encrypted"):
         flopwise.profile(task)
     with zipfile.ZipFile(task, "w") as archive:
-        archive.writestr("labels.txt", "cat")
+        archive.writestr("labels.txt", "a cat, or a dog")
     with pytest.raises(flopwise.ModelError, match="an archive without a TensorFlow Lite model; it holds labels"):
         flopwise.profile(task)
