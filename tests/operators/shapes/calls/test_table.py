@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -75,8 +76,67 @@ CALLS: list[tuple[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = [
     ("sum", torch.sum, (t(2, 3, 5), (0, -1)), {"keepdim": True}),
     ("mean", torch.mean, (t(2, 3, 5), 1), {}),
     ("arange", torch.arange, (3, 20, 4), {"device": "meta"}),
+    ("arange", torch.arange, (7,), {"device": "meta"}),
+    ("arange", torch.arange, (), {"start": 3, "end": 20, "step": 5, "device": "meta"}),
+    ("arange", torch.arange, (3, 20), {"step": 3, "device": "meta"}),
     ("eye", torch.eye, (3, 5), {"device": "meta"}),
+    ("eye", torch.eye, (3,), {"device": "meta"}),
+    ("zeros", torch.zeros, (3, 5), {"device": "meta"}),
+    ("zeros", torch.zeros, ((3, 5),), {"device": "meta"}),
+    ("zeros", torch.zeros, (), {"size": (3, 5), "device": "meta"}),
+    ("full", torch.full, ((3, 5), 7), {"device": "meta"}),
+    ("new_zeros", torch.Tensor.new_zeros, (t(2), 3, 5), {}),
+    ("new_zeros", torch.Tensor.new_zeros, (t(2), (3, 5)), {}),
+    ("new_zeros", torch.Tensor.new_zeros, (t(2),), {"size": (3, 5)}),
+    ("new_full", torch.Tensor.new_full, (t(2), (3, 5), 7), {}),
+    ("zeros_like", torch.zeros_like, (t(3, 5),), {}),
+    ("linspace", torch.linspace, (2, 3, 5), {"device": "meta"}),
     ("meshgrid", torch.meshgrid, (t(3), t(5), t(7)), {"indexing": "xy"}),
+    ("meshgrid", torch.meshgrid, ([t(3), t(5)],), {"indexing": "ij"}),
+    ("affine_grid", F.affine_grid, (t(2, 2, 3), [2, 3, 5, 7]), {"align_corners": False}),
+    ("affine_grid", F.affine_grid, (t(2, 3, 4), [2, 3, 5, 7, 11]), {"align_corners": False}),
+    ("grid_sample", F.grid_sample, (t(2, 3, 5, 7), t(2, 11, 13, 2)), {"align_corners": False}),
+    ("one_hot", lambda x, classes: F.one_hot(torch.zeros(x.shape, dtype=torch.long), classes), (t(2, 3), 5), {}),
+    ("getitem", operator.getitem, (t(3, 17, 5, 7), (1, slice(2, 15, 4), None)), {}),
+    ("getitem", operator.getitem, (t(3, 17, 5, 7), (..., 2, slice(-3, None))), {}),
+    ("getitem", lambda x, places: x[places.long()], (t(17, 5), t(2, 3)), {}),
+    ("view", torch.Tensor.view, (t(6, 5), 2, -1, 5), {}),
+    ("reshape", torch.reshape, (t(6, 5),), {"shape": (10, 3)}),
+    ("view_as", torch.Tensor.view_as, (t(6, 5), t(2, 15)), {}),
+    ("expand_as", torch.Tensor.expand_as, (t(5, 1), t(3, 5, 7)), {}),
+    ("t", torch.t, (t(3, 5),), {}),
+    ("mT", lambda x: x.mT, (t(2, 3, 5),), {}),
+    ("roll", torch.roll, (t(3, 5), 1, 0), {}),
+    ("sort", torch.sort, (t(3, 5),), {}),
+    ("histc", lambda x, bins: torch.empty(bins, device="meta"), (t(3, 5), 7), {}),
+    ("searchsorted", torch.searchsorted, (t(11), t(3, 5)), {}),
+    ("gather", lambda x, dim, index: torch.gather(x, dim, index.long()), (t(3, 17), 1, t(3, 5)), {}),
+    ("index_select", lambda x, dim, index: torch.index_select(x, dim, index.long()), (t(3, 17, 2), 1, t(5)), {}),
+    ("linalg_vector_norm", torch.linalg.vector_norm, (t(2, 3, 5), 2, (0, 2)), {"keepdim": True}),
+    ("var_mean", torch.var_mean, (t(2, 3, 5), 1), {"keepdim": True}),
+    ("var_mean", torch.var_mean, (t(2, 3, 5),), {"dim": (0, 1), "correction": 0}),
+    (
+        "scaled_dot_product_attention",
+        F.scaled_dot_product_attention,
+        (t(2, 3, 5, 8), t(2, 3, 7, 8), t(2, 3, 7, 11)),
+        {},
+    ),
+    ("linalg_solve_triangular", torch.linalg.solve_triangular, (t(2, 1, 5, 5), t(3, 5, 7)), {"upper": True}),
+    ("eq", torch.eq, (t(3, 1, 5), t(7, 1)), {}),
+    ("adaptive_avg_pool1d", F.adaptive_avg_pool1d, (t(2, 5, 23), 4), {}),
+    ("adaptive_avg_pool3d", F.adaptive_avg_pool3d, (t(2, 5, 11, 13, 17), (3, None, 4)), {}),
+    ("adaptive_max_pool2d", F.adaptive_max_pool2d, (t(2, 5, 23, 19), (3, 4)), {}),
+    ("adaptive_max_pool3d", F.adaptive_max_pool3d, (t(2, 5, 11, 13, 17), 3), {}),
+    ("avg_pool3d", F.avg_pool3d, (t(2, 5, 11, 13, 17), 3, 2, 1), {}),
+    *[
+        (
+            f"max_pool{rank}d_with_indices",
+            getattr(F, f"max_pool{rank}d"),
+            (t(2, 5, *[23, 19, 17][:rank]), 3, 2, 1, 2),
+            {},
+        )
+        for rank in (1, 2, 3)
+    ],
     ("matmul", torch.matmul, (t(2, 1, 3, 5), t(7, 5, 4)), {}),
     ("addmm", torch.addmm, (t(4), t(3, 5), t(5, 4)), {}),
     ("linear", F.linear, (t(2, 3, 5), t(7, 5)), {}),
@@ -110,6 +170,42 @@ def test_as_pytorch(name: str, function: Callable[..., Any], args: tuple[Any, ..
         shapes.reverse()
     found = [tuple(shape) for shape in RULES[name](*shapes, **options)]
     assert found[: len(expected)] == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "settings"),
+    [
+        ((2, 3, 5, 7), {"size": (11, 13)}),
+        ((2, 3, 5, 7), {"scale_factor": 2.5}),
+        ((2, 3, 5, 7), {"scale_factor": (1.5, 3.0)}),
+        ((2, 3, 5), {"scale_factor": 0.5}),
+    ],
+)
+def test_resized_as_pytorch(shape: tuple[int, ...], settings: dict[str, Any]) -> None:
+    """The operator takes sizes, or a scale for each axis."""
+    expected = F.interpolate(tensor(t(*shape)), **settings).shape
+    scale = settings.get("scale_factor")
+    scales = [scale] * (len(shape) - 2) if isinstance(scale, float) else scale
+    rule = RULES[f"upsample_nearest{len(shape) - 2}d"]
+    assert rule(Of(shape), settings.get("size"), None if scales is None else list(scales)) == [tuple(expected)]
+
+
+@pytest.mark.parametrize(("batch_first", "directions"), [(False, 1), (True, 1), (False, 2)])
+def test_recurrent_layers_as_pytorch(batch_first: bool, directions: int) -> None:
+    layer = torch.nn.LSTM(5, 7, 3, batch_first=batch_first, bidirectional=directions == 2, device="meta")
+    x, state = (2, 11, 5) if batch_first else (11, 2, 5), (3 * directions, 2, 7)
+    made, states = layer(tensor(t(*x)), (tensor(t(*state)), tensor(t(*state))))
+    weights = [Of(tuple(weight.shape)) for weight in layer.parameters()]
+    settings = [Of(state), Of(state)], weights, True, 3, 0.0, False, directions == 2, batch_first
+    found = RULES["lstm"](Of(x), *settings)
+    assert found == [tuple(one.shape) for one in (made, *states)]
+
+
+def test_every_rule_has_a_row() -> None:
+    """Those of one function share theirs."""
+    rows = {RULES[name] for name, *_ in CALLS}
+    others = {"_grouped_mm", "upsample_nearest2d", "lstm", "lstm_cell"}
+    assert [name for name, rule in RULES.items() if rule not in rows | {RULES[name] for name in others}] == []
 
 
 @pytest.mark.parametrize(
