@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.cases import each
-from tests.report.graphs import conv_net, mystery, profiled, transformer, unresolved
+from tests.report.graphs import conv_net, graph, mystery, profiled, tensor, transformer, unresolved
 
+import flopwise
 from flopwise.errors import InputError
+from flopwise.graph import Node
 from flopwise.report.sheet.columns import COLUMNS, Item, cell, defaults, select
 from flopwise.report.sheet.values import AtLeast
 from flopwise.report.sheet.zeros import KEYS
@@ -52,6 +54,18 @@ def test_values(key: str, conv: object, fc: object) -> None:
     profile = mystery()
     found = [cell(COLUMNS[key], profile.rows[i], profile) for i in (0, -1)]
     assert found == [conv, fc]
+
+
+def test_multiply_adds_that_masks_leave_out() -> None:
+    """Of 4 queries and keys each sees itself and those before it: 10 of 16 pairs, in 2 heads of 8 numbers."""
+    x, y = tensor("x", (1, 4, 16), "input"), tensor("y", (1, 4, 16))
+    heads = {"q_num_heads": 2, "kv_num_heads": 2, "is_causal": 1}
+    profile = flopwise.profile(graph([Node("Attention", "attention", (x, x, x), (y,), heads)], [x], [y], "net"))
+    for item in (profile.rows[0], profile.sum):
+        found = {key: cell(COLUMNS[key], item, profile) for key in ("macs", "masked_macs", "moved_bytes")}
+        assert found == {"macs": 2 * 2 * 16 * 8, "masked_macs": 2 * 2 * 6 * 8, "moved_bytes": 4 * 2 * 64}
+    unknown = mystery().rows[3]
+    assert cell(COLUMNS["masked_macs"], unknown, mystery()) is None
 
 
 def test_unknown_is_none_in_a_row_and_a_lower_bound_in_a_sum() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.language_models import ENCODER_DECODER, ENCODERS, SMALL, STATE_SPACE, written
+from tests.language_models import ENCODER_DECODER, ENCODERS, LLAMA, SMALL, STATE_SPACE, written
 
 pytest.importorskip("transformers")
 
@@ -71,3 +71,6 @@ def test_a_note_says_how_much_is_not_divided(tmp_path: Path) -> None:
         f"tp 2: each device has {share} % of the weights whole, in layers that the division does not name"
         in result.notes
     )
+    alone = flopwise.llm(tmp_path, prompt=32, generate=4, device="2xh100", dp=2)
+    divided = flopwise.llm(written(tmp_path, LLAMA), prompt=32, generate=4, device="2xh100", tp=2)
+    assert not any("of the weights whole" in note for note in (*alone.notes, *divided.notes))
