@@ -8,7 +8,7 @@ from tests.conventions.nodes import node, view
 
 from flopwise.conventions import CONVENTIONS, Convention, get
 from flopwise.errors import InputError
-from flopwise.operators.counts import Counts
+from flopwise.operators.counts import FLOPS, Counts
 from flopwise.operators.tables import OPERATORS
 
 #: Operators that old or foreign files contain and that no ONNX schema names any more.
@@ -76,3 +76,25 @@ def test_tools_that_go_by_the_bare_name(convention: str) -> None:
 def test_other_conventions_keep_domains_apart() -> None:
     assert view("textbook", node("acme::Relu", [(2, 3)], [(2, 3)])) is None
     assert view("molchanov", node("acme::Relu", [(2, 3)], [(2, 3)])) is None
+
+
+def test_says_how_it_counts_an_operator() -> None:
+    def products(node: object, counts: Counts | None) -> Counts | None:
+        """2 MNK
+        in one line.
+
+        More about it.
+        """
+        return counts
+
+    said = {
+        "Gemm": "2 MNK in one line",
+        "Conv": "by a rule of its own",
+        "Relu": "neither listed nor counted",
+        "Exp": "cannot be counted",
+    }
+    own = {"Gemm": products, "Conv": lambda node, counts: counts}
+    made = Convention(
+        "own", "FLOP", "Own.", "here", FLOPS, overrides=own, unlisted=frozenset({"Relu"}), others="unknown"
+    )
+    assert {op: made.describe(op) for op in said} == said

@@ -16,8 +16,8 @@ from tests.graphs import Sketch, sketch
 import flopwise
 from flopwise.errors import InputError
 from flopwise.graph import Graph
-from flopwise.memory.liveness import liveness
-from flopwise.memory.plan import Plan, plan_arena
+from flopwise.memory.liveness import Buffer, liveness
+from flopwise.memory.plan import Plan, plan_arena, sweep
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
@@ -160,6 +160,15 @@ def test_however_many_are_alive_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     plan = planned(graph, 1)
     assert plan.size == plan.bound == liveness(graph).peak
     assert plan.order == "time"
+
+
+def test_in_the_order_of_time_a_gap_of_just_the_size_is_taken() -> None:
+    """By hand: C where A was, D and E share that place after it, and G makes the gap at the end larger."""
+    lives = {"a": (64, 0, 0), "b": (8, 0, 9), "c": (64, 1, 1), "d": (24, 2, 9), "e": (40, 2, 9), "f": (16, 3, 3)}
+    lives |= {"g": (32, 4, 9), "h": (7, 5, 9), "i": (1, 5, 9)}
+    buffers = [Buffer(name, nbytes, first, last, (), None, None) for name, (nbytes, first, last) in lives.items()]
+    offsets = dict(zip(lives, sweep(buffers, 8), strict=True))
+    assert offsets == {"a": 0, "b": 64, "c": 0, "d": 40, "e": 0, "f": 72, "g": 72, "h": 104, "i": 112}
 
 
 @settings(deadline=None)

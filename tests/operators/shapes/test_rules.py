@@ -396,5 +396,10 @@ def test_only_images_go_into_blocks(rank: int) -> None:
             results(f"{NCHWC}{op}", [(2,) * rank], {"channels": 2})
 
 
+def test_heads_of_a_packed_state_are_known_by_the_state_alone() -> None:
+    with pytest.raises(UnresolvedError):
+        results(f"{MS}GatedDeltaNet", [("float16", (7, 56)), _, _, ("int32", (3,)), (7, 4), (7, 4)], {})
+
+
 def test_each_is_a_row_of_the_tables() -> None:
     assert {row[0] for row in ROWS_OF_SHAPES} <= {*OPERATORS, *ROWS}

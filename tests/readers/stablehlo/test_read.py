@@ -301,6 +301,13 @@ def test_names_of_modules_and_calls_that_nobody_knows() -> None:
     assert list(unknown) == ["custom_call::lapack_spotrf_ffi"]
 
 
+@pytest.mark.usefixtures("here")
+def test_the_only_function_is_the_program_whatever_it_is_called(tmp_path: Path) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(jax.jit(lambda x: x @ x).lower(X).as_text().replace("@main", "@forward"))
+    assert flopwise.profile(path).sum.macs == PRODUCT
+
+
 def test_a_child_decodes_and_its_end_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "m.mlir"
     path.write_text(jax.jit(lambda x: x @ x).lower(X).as_text())

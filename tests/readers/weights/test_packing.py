@@ -69,6 +69,24 @@ CASES: dict[str, tuple[Entries, dict[str, bytes], int, int]] = {
         K * N,
         K // GROUP * N,
     ),
+    **{
+        f"GPTQ int{bits}": (
+            {"a.qweight": ("I32", (K * bits // 32, N)), "a.g_idx": ("I32", (K,)), "a.scales": ("F16", (2, N))},
+            {},
+            K * N,
+            2 * N,
+        )
+        for bits in (1, 8)
+    },
+    **{
+        f"AWQ int{bits}": (
+            {"a.qweight": ("I32", (K, N * bits // 32)), "a.scales": ("F16", (K // GROUP, N))},
+            {},
+            K * N,
+            K // GROUP * N,
+        )
+        for bits in (2, 8)
+    },
     "compressed-tensors int4": (
         {
             "a.weight_packed": ("I32", (N, K // 8)),
