@@ -164,20 +164,55 @@ def test_a_loop_that_data_may_end_early() -> None:
     assert set(runs(read(net, trips={"loop": 2})).values()) == {2}
 
 
-def test_a_loop_that_its_own_numbers_end() -> None:
-    """while s < 20: s = s + 3"""
-    step = loop(node("Add", "s three", "t"), node("Less", "t end", "keep"), node("Relu", "x", "r"), out="keep t r")
-    constants = [
-        array("three", 3, "int64"),
-        array("end", 20, "int64"),
-        array("zero", 0, "int64"),
-        array("go", True, bool),
-    ]
-    net = model([node("Loop", "_ go zero", "l scan", "loop", body=step)], {"x": (5,)}, constants)
-    graph = read(net)
-    assert set(runs(graph).values()) == {7}
-    assert shapes(graph)["scan"] == (7, 5)
+@pytest.mark.parametrize(
+    ("start", "change", "condition"),
+    [
+        (0, "Add s three", "Less t end"),
+        (1, "Add three s", "Less t end"),
+        (2, "Add s three", "LessOrEqual t end"),
+        (2, "Add s three", "Greater end t"),
+        (2, "Add s three", "GreaterOrEqual end t"),
+        (2, "Add s three", "Less s end"),
+        (59, "Sub s three", "Greater t end"),
+        (59, "Sub s three", "LessOrEqual end t"),
+        (20, "Add s three", "Less t end"),
+        (90, "Add s three", "Less t end"),
+    ],
+)
+def test_a_loop_that_its_own_numbers_end(start: int, change: str, condition: str) -> None:
+    """The condition is looked at behind each turn: while s < 20: s = s + 3"""
+    s, turns, holds = start, 0, True
+    while holds:
+        t = s + 3 if change.startswith("Add") else s - 3
+        op, *names = condition.split()
+        left, right = ({"s": s, "t": t, "end": 20}[name] for name in names)
+        holds = {
+            "Less": left < right,
+            "LessOrEqual": left <= right,
+            "Greater": left > right,
+            "GreaterOrEqual": left >= right,
+        }[op]
+        s, turns = t, turns + 1
+    graph = read(_counting(start, change, condition))
+    assert set(runs(graph).values()) == {turns}
+    assert shapes(graph)["scan"] == (turns, 5)
     assert graph.warnings == ()
+
+
+def test_a_loop_whose_number_goes_back_and_forth_ends_nobody_knows_when() -> None:
+    (warning,) = read(_counting(0, "Sub three s", "Less t end")).warnings
+    assert "Loop 'loop' runs an unknown number of times" in warning
+
+
+def _counting(start: int, change: str, condition: str) -> onnx.ModelProto:
+    """A loop on a number, which runs a Relu in each turn."""
+    steps = [
+        node(op, " ".join(names), made) for (op, *names), made in ((change.split(), "t"), (condition.split(), "keep"))
+    ]
+    step = loop(*steps, node("Relu", "x", "r"), out="keep t r")
+    numbers = {"three": 3, "end": 20, "start": start}
+    constants = [*(array(name, number, "int64") for name, number in numbers.items()), array("go", True, bool)]
+    return model([node("Loop", "_ go start", "l scan", "loop", body=step)], {"x": (5,)}, constants)
 
 
 def test_a_loop_whose_tensor_grows() -> None:

@@ -12,6 +12,9 @@ from tests.sparse_models import conv, in_blocks, matmul, model, scattered, two_o
 
 import flopwise
 from flopwise.errors import InputError, ModelError
+from flopwise.report.commands.sparsity import sparsity_report
+from flopwise.report.report import as_text
+from flopwise.report.sheet.values import Look
 
 
 def node(op: str, inputs: str, output: str = "y", **attributes: Any) -> Any:
@@ -212,6 +215,10 @@ def test_a_zero_point_that_is_not_stored() -> None:
     assert any("zero point 'z' is not stored" in note for note in found.notes)
     assert found.layers[0].effective.zeros is None
     assert "?" in str(found)
+    for by in ("tensor", "layer"):
+        text = as_text(sparsity_report(found, by), "table", Look(color=True))
+        (line,) = [line for line in text.splitlines() if "MatMulInteger" in line]
+        assert line.startswith("\x1b")  # set apart, as all that is unknown
 
 
 @pytest.mark.parametrize("dtype", ["FLOAT16", "BFLOAT16", "DOUBLE", "FLOAT8E4M3FN", "FLOAT8E5M2", "INT4", "UINT4"])

@@ -44,6 +44,10 @@ def test_scan_counts_its_body_for_each_element():
         (9, lambda i: i > 0, lambda i: i - 4, 3),
         (9, lambda i: i >= 1, lambda i: i - 4, 3),
         (8, lambda i: i != 0, lambda i: i - 2, 4),
+        (0, lambda i: i != 0, lambda i: i - 2, 0),
+        (0, lambda i: 10 > i, lambda i: i + 3, 4),  # noqa: SIM300 - the limit stands first
+        (10, lambda i: i < 10, lambda i: i + 1, 0),
+        (11, lambda i: i <= 10, lambda i: i + 1, 0),
         (12, lambda i: i < 10, lambda i: i + 1, 0),
         (-5, lambda i: i < 1, lambda i: i + 3, 2),
     ],
