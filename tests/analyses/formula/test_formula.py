@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 from collections.abc import Callable
@@ -206,6 +207,15 @@ def test_conditions_on_several_symbols() -> None:
     formula = flopwise.formula(model, rules={"Softmax": stepped})
     assert formula.conditions == ("batch*past_length*seq + batch*seq**2 >= 50000",)
     check(model, formula, rules={"Softmax": stepped})
+
+
+def test_where_no_condition_speaks_values_come_from_the_profile() -> None:
+    formula = flopwise.formula(models.mystery())
+    some = dataclasses.replace(formula, everywhere=False)
+    for figure in (None, "macs"):
+        with pytest.raises(flopwise.InputError, match=r"no condition speaks: values come from at\(\), which asks"):
+            some.lambdify(figure)
+    assert ["not everywhere" in each.source("python", ["macs"]) for each in (some, formula)] == [True, False]
 
 
 def test_what_has_no_formula_is_named() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from tests.analyses.formula import models
 from tests.analyses.formula.models import Net
 
 import flopwise
-from flopwise.analyses.formula.extras.solve import Budget, budget, solve
+from flopwise.analyses.formula.extras.solve import Budget, _last, budget, solve
 from flopwise.analyses.formula.terms.polynomial import symbol
 from flopwise.errors import InputError
 from flopwise.operators.counts import CLASSES
@@ -298,6 +299,11 @@ def even(net: Net) -> str:
     half = net.op("Concat", net.op("Div", net.extent("x", 0), net.values(2)), net.values(2), axis=0)
     halves = net.op("Reshape", "x", half)
     return str(net.op("MatMul", halves, net.op("Transpose", halves, perm=[1, 0])))
+
+
+def test_the_last_place_that_holds_is_found_up_to_the_last_there_is() -> None:
+    for low, high, edge in itertools.product((0, 3), (3, 8, 10, 11), range(14)):
+        assert _last(lambda place, edge=edge: place <= edge, low, high) == (min(edge, high) if edge >= low else low - 1)
 
 
 @pytest.mark.parametrize("build", [bounded, rest, even])
