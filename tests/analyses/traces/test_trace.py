@@ -60,6 +60,22 @@ def test_what_does_not_add_up_is_no_trace() -> None:
         trace_of(Recording("", LAYERS, (lost,), Matched()), "", "kineto")
 
 
+def test_each_event_has_the_arithmetic_of_what_it_landed_on() -> None:
+    """Of one layer, of a segment, of what no layer does, and of a layer of which nobody knows it."""
+    layers = (*LAYERS, Layer("mystery", "Own"))
+    places = (Place((3,)), Place((3,), "backward"), Place((2, 3)), Place((3, 5)), Place(name="copies"))
+    works = [Work(place, "stream 1", 2 * n, 2 * n + 1, name=f"k{n}") for n, place in enumerate(places)]
+    works.append(Work(Place((4,)), "", 0, 0, 0))  # a layer that was passed over
+    trace = trace_of(Recording("", layers, (land(Step("s", 0, 20, works)),), Matched()), "m", "kineto")
+    assert [(each.where, each.phase, each.kernel, each.flops, each.layer) for each in trace.timeline] == [
+        ("layer3", "forward", "k0", 30, 3),
+        ("layer3", "backward", "k1", 60, 3),
+        ("layer2+1", "forward", "k2", 50, None),
+        ("layer3+1", "forward", "k3", None, None),
+        ("copies", "", "k4", None, None),
+    ]
+
+
 def test_a_segment_holds_the_time_of_its_layers() -> None:
     works = [
         Work(Place((0,)), "", 0, 4),

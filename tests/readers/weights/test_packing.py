@@ -166,6 +166,14 @@ def test_a_layer_of_4096(tmp_path: Path) -> None:
     assert (profile.total("params"), profile.total("buffers")) == (4096 * 4096, 32 * 4096 + 32 * 512 + 4096)
 
 
+def test_words_of_nine_bits_are_no_method(tmp_path: Path) -> None:
+    entries: Entries = {"a.qweight": ("I32", (K * 9 // 32, N)), "a.g_idx": ("I32", (K,)), "a.scales": ("F16", (2, N))}
+    path = _write(tmp_path / "a.safetensors", entries)
+    assert not any("GPTQ" in note for note in flopwise.profile(path).notes)
+    with open_stored(path) as found:
+        assert not any(tensor.packed for tensor in found.tensors)
+
+
 def test_scales_in_another_shard(tmp_path: Path) -> None:
     entries = CASES["GPTQ int4"][0]
     names = list(entries)

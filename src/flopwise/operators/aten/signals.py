@@ -133,13 +133,17 @@ def ctc_loss(node: Node) -> Counts:
     """
     logs, targets = node.input(0), node.input(1)
     steps, samples = extent(node, logs, 0), product(logs.dims[1:-1])
-    states = 2 * extent(node, targets, -1) + 1
-    counts = Counts(cmp=2, add=8, exp=3, log=1) * (samples * (steps - 1) * states)
-    counts += Counts(cmp=1, add=5, exp=2, log=1, bit=1) * samples
+    counts = alignments(samples, steps, extent(node, targets, -1))
     reduction = node.attrs.get("reduction", "mean")
     if reduction == "none":
         return counts
     return counts + Counts(add=samples, div=samples + 1 if reduction == "mean" else 0)
+
+
+def alignments(samples: int, steps: int, labels: int) -> Counts:
+    """The sum over all ways in which labels lie along the steps of a sample, without what reduces it."""
+    each_state = Counts(cmp=2, add=8, exp=3, log=1) * (samples * (steps - 1) * (2 * labels + 1))
+    return each_state + Counts(cmp=1, add=5, exp=2, log=1, bit=1) * samples
 
 
 OPERATORS: dict[str, Operator] = {

@@ -8,12 +8,13 @@ from __future__ import annotations
 from flopwise.graph import Node
 from flopwise.operators import gradient, shape, views
 from flopwise.operators.aten.reduction import adaptive_avg_pool, adaptive_max_pool
-from flopwise.operators.aten.signals import ctc_loss
+from flopwise.operators.aten.signals import alignments
 from flopwise.operators.counts import SIGMOID, SOFTMAX, Counts
 from flopwise.operators.extents import extent, product, required
 from flopwise.operators.fourier import fourier, lines
 from flopwise.operators.inputs import DATA, FACTOR, SETTING, STATE, WEIGHT, factor, inputs
 from flopwise.operators.onnx.movement import bits
+from flopwise.operators.onnx.normalization import log_softmax
 from flopwise.operators.operator import Effect, Operator, by, each, each_input, nothing, unknown
 
 
@@ -65,6 +66,17 @@ def inverse_short_transforms(node: Node) -> Counts:
     frames = product(x.dims[:-3]) * extent(node, x, -2)
     once = fourier(node, length, real=True) + Counts(mul=2, add=2) * length
     return once * frames + Counts(div=node.output().numel)
+
+
+def ctc_loss(node: Node) -> Counts:
+    """at most as LogSoftmax of the logits, N × (T − 1) × (2S + 1) × (2 cmp + 8 add + 3 exp + 1 log): the sum over three
+    predecessors for each state of each step after the first, and N × (1 cmp + 5 add + 2 exp + 1 log + 1 bit) for the
+    last two. Logits are (N, T, C), labels (N, S).
+
+    https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/operation-specs/sequence/ctc-loss-4.html
+    """
+    samples, steps = (extent(node, node.input(0), axis) for axis in (0, 1))
+    return log_softmax(node) + alignments(samples, steps, extent(node, node.input(2), 1))
 
 
 def normalized(node: Node) -> Counts:
