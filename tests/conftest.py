@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 #: Keras would take its element type and the order of axes from the user's file, or write one: here it finds none.
 os.environ["KERAS_HOME"] = os.path.join(os.devnull, "keras")
+
+#: OpenVINO would tell its makers of every conversion, each time from a fork of this process; without this package not.
+sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type] # as Python documents it
 
 #: Children import the engines and jobs of tests; what is not named here they do not take from the current folder.
 os.environ["PYTHONPATH"] = os.pathsep.join(
