@@ -235,7 +235,7 @@ def _read_tensorflow(*arguments: Any) -> Graph:
 
 
 def _stored_in_tensorflow(
-    model: object, inputs: Any, dims: Any, batch_size: Any, options: TfliteOptions
+    model: str | os.PathLike[str], inputs: Any, dims: Any, batch_size: Any, options: TfliteOptions
 ) -> StoredTensors:
     from flopwise.readers.tensorflow.read import stored_in_tensorflow
 

@@ -349,7 +349,7 @@ def _at_symbols(text: str, symbols: Collection[str]) -> list[str]:
     return []
 
 
-def _data(text: str, dtype: str | None, description: str) -> list[Any]:
+def _data(text: str, dtype: str | None, description: str) -> list[str] | list[float]:
     """The values in a text."""
     if dtype == "string":
         return text.split(",")

@@ -190,7 +190,7 @@ def _tensors(shapes: Sequence[Mapping[str, Sequence[int]]]) -> tuple[Tensor, ...
     )
 
 
-def _attributes(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> dict[str, Any]:
+def _attributes(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> dict[str, object]:
     """The attributes that change a count, as far as shapes tell them: a transposed factor, and both directions."""
     attributes: dict[str, Any] = {}
     if inputs and outputs and _transposed(inputs[0], outputs[0]):

@@ -100,7 +100,7 @@ def _arguments(nodes: Sequence[Node]) -> tuple[Tensor, ...]:
     return tuple({t.name: t for t in inputs}.values())
 
 
-def _attention(nodes: Sequence[Node], query: Tensor) -> dict[str, Any]:
+def _attention(nodes: Sequence[Node], query: Tensor) -> dict[str, object]:
     """The options of an attention: heads are an axis of the scores, and a batch that comes first is turned around."""
     scores = next((one.input(0).dims for one in nodes if one.op == "Softmax"), ())
     return {

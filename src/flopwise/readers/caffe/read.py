@@ -6,10 +6,10 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flopwise.errors import InputError, ModelError
-from flopwise.graph import Graph, Node, Shape, StoredTensor, Tensor
+from flopwise.graph import Graph, Kind, Node, Shape, StoredTensor, Tensor
 from flopwise.graph.names import FreshNames, primed
 from flopwise.readers.caffe.file.binary import Caffemodel
 from flopwise.readers.caffe.file.message import Message
@@ -311,7 +311,7 @@ class _Builder:
         self.names.add(tensor.name)
         return tensor
 
-    def weight(self, layer: Layer, place: int, role: str, shape: Shape, kind: Any) -> Tensor:
+    def weight(self, layer: Layer, place: int, role: str, shape: Shape, kind: Kind) -> Tensor:
         """A stored blob; one that is shared by name is that of the first layer with the name.
 
         Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flopwise._limits import within_unpacking
 from flopwise.errors import ModelError
@@ -20,6 +20,9 @@ from flopwise.readers.source.open import open_source
 from flopwise.readers.source.source import FileSource, Source
 from flopwise.readers.weights.storage import SourceStorage, reading
 from flopwise.readers.weights.tensor import StoredTensors, in_memory, in_storage
+
+if TYPE_CHECKING:
+    import h5py
 
 #: NumPy's names of the element types of blobs -> flopwise's.
 DTYPES = {"<f4": "float32", "<f8": "float64", "<f2": "float16"}
@@ -49,7 +52,7 @@ def read_h5(source: Source) -> Caffemodel:
     return Caffemodel(Message([]), blobs, {}, hdf5=True)
 
 
-def _member(group: Any, name: str, path: str) -> Any:
+def _member(group: h5py.Group, name: str, path: str) -> Any:
     """A member of a group, which has to be in this file.
 
     Raises:
@@ -62,7 +65,7 @@ def _member(group: Any, name: str, path: str) -> Any:
     return group[name]
 
 
-def _blob(dataset: Any, path: str) -> Blob:
+def _blob(dataset: h5py.Dataset, path: str) -> Blob:
     """A blob by its place in the file; without one where it is compressed or in pieces.
 
     Raises:

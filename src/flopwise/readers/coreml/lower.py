@@ -6,7 +6,6 @@ https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.de
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from flopwise.graph import Layout, Shape
 from flopwise.operators import shape
@@ -22,13 +21,13 @@ AS_STATED = shape.by("openvino:as_stated")
 _PADDING = {"same": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VALID", "custom": "NOTSET"}
 
 
-def _same(op: str, *inputs: str, **attrs: Any) -> Rule:
+def _same(op: str, *inputs: str, **attrs: object) -> Rule:
     """The rule for an operation that takes what the operator of the house takes."""
     lowered = Lowered(op, inputs, attrs)
     return lambda o: lowered
 
 
-def _own(o: Operation, rule: str = "", inputs: tuple[str, ...] | None = ("x",), **attrs: Any) -> Lowered:
+def _own(o: Operation, rule: str = "", inputs: tuple[str, ...] | None = ("x",), **attrs: object) -> Lowered:
     """An operation with a row of its own."""
     return Lowered(f"{DOMAIN}::{o.type}", inputs, attrs, shape.by(rule) if rule else None)
 
@@ -38,7 +37,7 @@ def _with(op: str, *inputs: str, **defaults: float) -> Rule:
     return lambda o: Lowered(op, inputs, {name: o.one(name, default) for name, default in defaults.items()})
 
 
-def _windows(o: Operation, kernel: Sequence[Any], default: str = "valid") -> dict[str, Any]:
+def _windows(o: Operation, kernel: Sequence[int | None], default: str = "valid") -> dict[str, object]:
     """The attributes that say how windows lie."""
     rank, mode = len(kernel), str(o.one("pad_type", default)).lower()
     pads = o.list("pad", (0,) * 2 * rank) if mode == "custom" else (0,) * 2 * rank
@@ -49,7 +48,7 @@ def _windows(o: Operation, kernel: Sequence[Any], default: str = "valid") -> dic
     }
 
 
-def _products(o: Operation) -> dict[str, Any]:
+def _products(o: Operation) -> dict[str, object]:
     kernel = o.shape("weight")[2:]
     return {
         **_windows(o, kernel),
@@ -69,7 +68,7 @@ def _conv_transpose(o: Operation) -> Lowered:
     return Lowered("ConvTranspose", ("x", "weight", "bias"), attrs)
 
 
-def _pool(op: str, **more: Any) -> Rule:
+def _pool(op: str, **more: object) -> Rule:
     def rule(o: Operation) -> Lowered:
         kernel = o.list("kernel_sizes")
         attrs = {**_windows(o, kernel), "kernel_shape": kernel, "ceil_mode": int(o.one("ceil_mode", False)), **more}
@@ -128,7 +127,7 @@ def _recurrent(op: str) -> Rule:
     def rule(o: Operation) -> Lowered:
         both = o.one("direction", "forward") == "bidirectional"
         names = [str(o.one(name, default)).lower() for name, default in activations]
-        attrs: dict[str, Any] = {
+        attrs: dict[str, object] = {
             "direction": o.one("direction", "forward"),
             "activations": tuple([_ACTIVATIONS.get(name, name) for name in names]) * (2 if both else 1),
             "sequence": int(o.one("output_sequence", False)),
@@ -160,7 +159,7 @@ def _layer_norm(o: Operation) -> Lowered:
 
 def _reduction(op: str) -> Rule:
     def rule(o: Operation) -> Lowered:
-        attrs: dict[str, Any] = {"keepdims": int(o.one("keep_dims", False))}
+        attrs: dict[str, object] = {"keepdims": int(o.one("keep_dims", False))}
         if axes := o.list("axes"):
             attrs["axes"] = axes
         return Lowered(op, ("x",), attrs)
@@ -210,7 +209,7 @@ def _slice_by_size(o: Operation) -> Lowered:
 
 
 def _split(o: Operation) -> Lowered:
-    attrs: dict[str, Any] = {"axis": o.one("axis", 0)}
+    attrs: dict[str, object] = {"axis": o.one("axis", 0)}
     if o.has("split_sizes"):
         return Lowered("Split", ("x", "split_sizes"), attrs)
     return Lowered("Split", ("x",), {**attrs, "num_outputs": o.one("num_splits", len(o.results))})
@@ -235,7 +234,7 @@ def _resize(mode: str) -> Rule:
     """The rule for rows and columns of given numbers, or times given factors."""
 
     def rule(o: Operation) -> Lowered:
-        attrs: dict[str, Any] = {"mode": mode}
+        attrs: dict[str, object] = {"mode": mode}
         if o.type == "resize":
             attrs["mode"] = "nearest" if "NEAREST" in str(o.one("interpolation_mode", "LINEAR")).upper() else "linear"
             attrs["resized"] = o.one("resized_dims", 2)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flopwise.graph import Layout, Shape
-from flopwise.operators.shape import ShapeRule, ValueRule
+from flopwise.operators.shape import Element, ShapeRule, ValueRule
 
 #: A stated extent; None where it is open.
 Extents = tuple["int | None", ...]
@@ -26,7 +26,7 @@ class Operation(NamedTuple):
     #: Parameter -> the names of the values that are bound to it.
     bound: Mapping[str, tuple[str, ...]]
     #: The elements of a constant by its name; None for what is none, or large.
-    elements: Callable[[str], tuple[Any, ...] | None]
+    elements: Callable[[str], tuple[Element, ...] | None]
     #: The types of values.
     types: Mapping[str, Typed]
     #: The types of its results.
@@ -41,12 +41,12 @@ class Operation(NamedTuple):
         names = self.bound.get(parameter)
         return self.types[names[0]].dims or () if names and names[0] in self.types else ()
 
-    def constant(self, parameter: str) -> tuple[Any, ...] | None:
+    def constant(self, parameter: str) -> tuple[Element, ...] | None:
         """The elements of a constant parameter."""
         names = self.bound.get(parameter, ())
         return self.elements(names[0]) if len(names) == 1 else None
 
-    def list(self, parameter: str, default: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+    def list(self, parameter: str, default: tuple[Element, ...] = ()) -> tuple[Element, ...]:
         """The elements of a parameter that has to be constant.
 
         Raises:
@@ -59,7 +59,7 @@ class Operation(NamedTuple):
             raise ValueError(f"{parameter} is no constant")
         return elements
 
-    def one(self, parameter: str, default: Any) -> Any:
+    def one(self, parameter: str, default: Element) -> Element:
         """The one element of a parameter that has to be constant.
 
         Raises:
@@ -78,7 +78,7 @@ class Lowered(NamedTuple):
     op: str
     #: Parameters in the order of the house's signature, "" for one that is left out; None: all of them.
     inputs: tuple[str, ...] | None = None
-    attrs: Mapping[str, Any] = {}
+    attrs: Mapping[str, object] = {}
     #: The rule of its results' shapes where it is not that of the house's row: settings come in another way.
     shape: ShapeRule | None = None
     #: That of their elements, where the rule for shapes is one of these.

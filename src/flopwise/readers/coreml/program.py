@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from flopwise.graph import Module
 from flopwise.graph.dtypes import BITS
+from flopwise.operators.shape import Element
 from flopwise.operators.tables import row
-from flopwise.readers.coreml.file.message import Specification
+from flopwise.readers.coreml.file.message import Message, Specification
 from flopwise.readers.coreml.file.weights import HEADER, ROOT, Weights
 from flopwise.readers.coreml.lower import lower
 from flopwise.readers.coreml.lowered import Extents, Lowered, Operation, Typed
@@ -57,7 +58,7 @@ _AS_THEY_ARE, _VARINTS = ("floats", "doubles", "bytes"), ("ints", "bools", "long
 _MOST_INLINE = 1 << 22
 
 #: A constant: its type, where its elements lie, and what it holds where these are texts.
-Constant = tuple[Typed, Stored, tuple[Any, ...]]
+Constant = tuple[Typed, Stored, tuple[Element, ...]]
 
 
 class _Block(NamedTuple):
@@ -77,14 +78,14 @@ class Program:
     def __init__(self, specification: Specification, weights: Weights) -> None:
         self._spec, self._weights = specification, weights
         #: Texts by the name of their constant: no operator of the house takes any.
-        self._texts: dict[str, tuple[Any, ...]] = {}
-        self._elements: dict[str, tuple[Any, ...] | None] = {}
+        self._texts: dict[str, tuple[Element, ...]] = {}
+        self._elements: dict[str, tuple[Element, ...] | None] = {}
         #: The results of all operations.
         self._names: set[str] = set()
         #: The constants that something takes.
         self._used: set[str] = set()
 
-    def graph(self, function: Mapping[str, Any], defaults: Mapping[str, Extents]) -> Graph:
+    def graph(self, function: Message, defaults: Mapping[str, Extents]) -> Graph:
         """The graph of a function, whose inputs have these extents where it leaves them open.
 
         Raises:
@@ -103,7 +104,7 @@ class Program:
             around.types[one.get("name", "")] = Typed(dtype, dims)
         return self._block(block, tuple(around.types), around, 0)
 
-    def _block(self, block: Mapping[str, Any], inputs: tuple[str, ...], around: _Block, depth: int) -> Graph:
+    def _block(self, block: Message, inputs: tuple[str, ...], around: _Block, depth: int) -> Graph:
         """The graph of a block, with the types of its inputs in place."""
         if depth > DEEPEST:
             raise self._spec.damaged("blocks are nested too deep")
@@ -124,7 +125,7 @@ class Program:
         given = [Value(name, None, {}) for name in outputs]
         return Graph("", nodes, taken, given, stored, Values([], lambda data: values))
 
-    def _operation(self, message: Mapping[str, Any], around: _Block, depth: int) -> list[Node]:
+    def _operation(self, message: Message, around: _Block, depth: int) -> list[Node]:
         """The node of an operation; none for a constant."""
         kind, results = message.get("type", ""), message.get("outputs", [])
         names = tuple([one.get("name", "") for one in results])
@@ -153,7 +154,7 @@ class Program:
             )
         ]
 
-    def _bound(self, own: str, binding: Mapping[str, Any], around: _Block) -> str:
+    def _bound(self, own: str, binding: Message, around: _Block) -> str:
         """The name of what is bound to a parameter."""
         if "value" in binding:
             return self._keep(own, binding["value"], around)
@@ -172,11 +173,11 @@ class Program:
             around.constants[name] = stored
         return name
 
-    def _value_of(self, name: str) -> tuple[Any, ...] | None:
+    def _value_of(self, name: str) -> tuple[Element, ...] | None:
         return self._texts.get(name) or self._elements.get(name)
 
     def _node(
-        self, message: Mapping[str, Any], o: Operation, name: str, names: tuple[str, ...], around: _Block, depth: int
+        self, message: Message, o: Operation, name: str, names: tuple[str, ...], around: _Block, depth: int
     ) -> Node:
         """The node of an operation that is no constant."""
         flow: Any = None
@@ -208,14 +209,12 @@ class Program:
             own = Own(known, flow, functools.partial(shown, o.type, lowered))
         return Node(Operator(op, domain, Attributes.of(dict(lowered.attrs)), "", 0, own), name, tuple(taken), names)
 
-    def _with_blocks(
-        self, o: Operation, blocks: list[Mapping[str, Any]], around: _Block, depth: int
-    ) -> tuple[Lowered, Any]:
+    def _with_blocks(self, o: Operation, blocks: list[Message], around: _Block, depth: int) -> tuple[Lowered, Any]:
         """The operator of the house for one with blocks, and what follows them."""
         if o.type not in _CONTROL or len(blocks) != 2:
             raise ValueError(f"it has {len(blocks)} blocks")
         op, parts, parameter = _CONTROL[o.type]
-        graphs: dict[str, Any] = {}
+        graphs: dict[str, Graph | tuple[Graph, ...]] = {}
         for part, block in zip(parts, blocks, strict=True):
             inner = around.inner()
             inputs = {one.get("name", ""): self._typed(one) for one in block.get("inputs", [])}
@@ -223,7 +222,7 @@ class Program:
             graphs[part] = self._block(block, tuple(inputs), inner, depth + 1)
         return Lowered(op, (parameter,), graphs), loop if op == "Loop" else None
 
-    def _typed(self, message: Mapping[str, Any]) -> Typed:
+    def _typed(self, message: Message) -> Typed:
         """The type of a named value."""
         type_ = message.get("type", {})
         for _ in range(2):
@@ -255,7 +254,7 @@ class Program:
         self._elements[name] = elements(stored) if small else None
         return type_, stored, ()
 
-    def _in_file(self, stored: Stored, blob: Mapping[str, Any], small: bool) -> Stored:
+    def _in_file(self, stored: Stored, blob: Message, small: bool) -> Stored:
         """A tensor whose elements lie in a file of weights."""
         file, offset = blob.get("fileName", "").removeprefix(ROOT), blob.get("offset", 0)
         place = self._weights.place(file, offset, stored.name)
@@ -267,7 +266,7 @@ class Program:
             stored, external=where, payload=self._weights.read(file, start, length) if place and small else b""
         )
 
-    def _inline(self, stored: Stored, tensor: Mapping[str, Any], small: bool) -> Stored:
+    def _inline(self, stored: Stored, tensor: Message, small: bool) -> Stored:
         """A tensor whose elements lie in the specification."""
         kind = next(iter(tensor), "")
         place: tuple[int, int] = tensor.get(kind, {}).get("values", (0, 0))

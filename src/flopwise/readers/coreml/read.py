@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from flopwise.errors import ModelError
-from flopwise.readers.coreml.file.message import Specification
+from flopwise.readers.coreml.file.message import Message, Specification
 from flopwise.readers.coreml.file.package import opened as opened_source
 from flopwise.readers.coreml.file.schema import OTHERS
 from flopwise.readers.coreml.file.weights import Weights
@@ -83,7 +82,7 @@ def _graph(specification: Specification, weights: Weights) -> tuple[Operations, 
     return graph, [f"function {chosen!r} is counted; others are {', '.join(others)}"] if others else []
 
 
-def _default(feature: Mapping[str, Any]) -> tuple[int | None, ...]:
+def _default(feature: Message) -> tuple[int | None, ...]:
     """The extents of an input where nobody chooses others."""
     kind = feature.get("type", {})
     if "imageType" in kind:

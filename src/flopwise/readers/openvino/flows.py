@@ -6,14 +6,14 @@ https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets/op
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flopwise.errors import InputError
 from flopwise.operators.size import OPEN, Most, larger, smaller
 from flopwise.sizes.control import Run, alike, bodies_of, fact_at, grouped, pass_on_warnings, run, scalar
 from flopwise.sizes.facts import NOTHING, Fact, either, wider
 from flopwise.sizes.loops import ROUNDS
-from flopwise.sizes.program import Node, describe
+from flopwise.sizes.program import Graph, Node, describe
 from flopwise.sizes.run import Pass
 from flopwise.sizes.scope import Inner, Scope
 
@@ -112,11 +112,11 @@ def loop(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tupl
             return grouped(runs), _loop_results(whole, node, ports, given, runs, len(runs))
     pass_on_warnings(scope, [general])
     number, bound = _count_of_body(whole, node, most, exact, scope)
-    length: Any = OPEN if number is None else Most(number) if bound else number
+    length: int = OPEN if number is None else Most(number) if bound else number
     return [general.inner("body", number, bound=bound)], _loop_results(whole, node, ports, given, [general], length)
 
 
-def _count_of_body(whole: Pass, node: Node, most: Any, exact: bool, scope: Scope) -> tuple[Any, bool]:
+def _count_of_body(whole: Pass, node: Node, most: int | None, exact: bool, scope: Scope) -> tuple[int | None, bool]:
     """Number of times a body counts (None if unknown), and if that is an upper bound; warns where users should say.
 
     Raises:
@@ -136,9 +136,9 @@ def _count_of_body(whole: Pass, node: Node, most: Any, exact: bool, scope: Scope
     return number, bound
 
 
-def _trip_limit(node: Node, ports: Ports, given: Sequence[Fact]) -> tuple[Any, bool]:
+def _trip_limit(node: Node, ports: Ports, given: Sequence[Fact]) -> tuple[int | None, bool]:
     """The trips at most (None if nothing limits them), and if only the body's condition can end the loop earlier."""
-    limits: list[Any] = []
+    limits: list[int] = []
     exact = True
     if node.attributes.values["counted"]:
         count, first = scalar(fact_at(given, 0)), scalar(fact_at(given, 1))
@@ -167,7 +167,7 @@ def _trip_limit(node: Node, ports: Ports, given: Sequence[Fact]) -> tuple[Any, b
     return most, exact
 
 
-def _slices(extent: Any, slice_: Slice) -> Any:
+def _slices(extent: int, slice_: Slice) -> int:
     """Number of slices along an axis of this extent."""
     first, last = (place + extent + 1 if place < 0 else place for place in (slice_.start, slice_.end))
     reach = last - first if slice_.stride > 0 else first - last
@@ -175,7 +175,7 @@ def _slices(extent: Any, slice_: Slice) -> Any:
 
 
 def _inputs_in_turn(
-    whole: Pass, body: Any, ports: Ports, given: Sequence[Fact], carried: dict[int, Fact], turn: int | None
+    whole: Pass, body: Graph, ports: Ports, given: Sequence[Fact], carried: dict[int, Fact], turn: int | None
 ) -> list[Fact]:
     """The body's inputs in an iteration; ``turn`` is its number, None for any iteration."""
     facts = whole.facts
@@ -195,7 +195,7 @@ def _inputs_in_turn(
 
 
 def _run_for_all(
-    whole: Pass, body: Any, ports: Ports, given: Sequence[Fact], carried: dict[int, Fact], scope: Scope
+    whole: Pass, body: Graph, ports: Ports, given: Sequence[Fact], carried: dict[int, Fact], scope: Scope
 ) -> Run:
     """One run of the body that holds for every iteration.
 
@@ -215,13 +215,13 @@ def _run_for_all(
 
 def _unrolled(
     whole: Pass,
-    body: Any,
+    body: Graph,
     ports: Ports,
     given: Sequence[Fact],
     carried: dict[int, Fact],
     scope: Scope,
-    limit: Any,
-    most: Any,
+    limit: int | None,
+    most: int | None,
 ) -> list[Run] | None:
     """A run of the body for each iteration; None if they are too many, or nothing says where the loop ends.
 
@@ -254,7 +254,7 @@ def _unrolled(
 
 
 def _loop_results(
-    whole: Pass, node: Node, ports: Ports, given: Sequence[Fact], runs: Sequence[Run], trips: Any
+    whole: Pass, node: Node, ports: Ports, given: Sequence[Fact], runs: Sequence[Run], trips: int
 ) -> list[Fact]:
     """The operator's results: those of the last iteration, or the slices of all iterations along an axis."""
     results = [NOTHING] * len(node.outputs)

@@ -15,6 +15,7 @@ from flopwise.graph import Module, Tensor
 from flopwise.graph import Node as GraphNode
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.names import FreshNames, primed
+from flopwise.operators.shape import Element
 from flopwise.operators.tables import row
 from flopwise.readers.onnx.build.scope import scope_of_path
 from flopwise.readers.onnx.file.literal import elements
@@ -106,7 +107,7 @@ class _Builder:
             for place, port in enumerate(layer.outputs)
         }
         self._stored: dict[str, Stored] = {}
-        self._constants: dict[str, tuple[Any, ...] | None] = {}
+        self._constants: dict[str, tuple[Element, ...] | None] = {}
 
     def graph(self) -> Graph:
         """The graph."""
@@ -182,7 +183,7 @@ class _Builder:
             raise self._damaged(f"{layer} takes output {source[1]!r} of layer {source[0]!r}, and there is none")
         return self._tensors[source]
 
-    def _elements(self, name: str) -> tuple[Any, ...] | None:
+    def _elements(self, name: str) -> tuple[Element, ...] | None:
         """The elements of a small stored tensor."""
         if name not in self._constants:
             stored = self._stored.get(name)
@@ -215,7 +216,7 @@ class _Builder:
         if op is None:
             raise ValueError("it has a body")
         if op == "If":
-            branches_: dict[str, Any] = {}
+            branches_: dict[str, Graph | tuple[Graph, ...]] = {}
             ports: dict[str, Ports] = {}
             for part, (map_, name) in _BRANCHES.items():
                 graph, parameters, results = self._program.body(layer.bodies[part])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from flopwise.graph import Body, Module, StoredTensor, Tensor
+from flopwise.graph import Body, Kind, Module, StoredTensor, Tensor
 from flopwise.graph import Node as GraphNode
 from flopwise.graph.names import FreshNames, primed
 from flopwise.readers.subgraphs import tensors as file
@@ -113,7 +113,7 @@ class Builder(ABC):
         return result and replace(result, name=self.names.fresh(f"{result.name}/before {label}"), kind="activation")
 
     @abstractmethod
-    def stored(self, name: str, tensor: file.Tensor, kind: Any) -> Tensor:
+    def stored(self, name: str, tensor: file.Tensor, kind: Kind) -> Tensor:
         """A stored tensor of the file; one that is there already is that one."""
 
     def lowered(self, node: Node, scope: Scope) -> Lowered:
@@ -141,7 +141,7 @@ class _Tensors(dict[str, "Tensor | None"]):
         if key in self._graph.initializers:
             stored = self._builder.stored(name, tensor, self._roles[key])
         else:
-            kind: Any = "input" if key in self._inputs else "state" if tensor.variable else "activation"
+            kind: Kind = "input" if key in self._inputs else "state" if tensor.variable else "activation"
             dtype = None if tensor.dtype in ("resource", "variant") else tensor.dtype
             shape = () if tensor.dtype in ("resource", "variant") else fact.extents
             stored = Tensor(self._builder.names.fresh(name), shape, dtype, kind, fact.bound)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flopwise.graph import Layout
 from flopwise.operators.shape import ShapeRule, ValueRule
@@ -19,7 +19,7 @@ class Lowered(NamedTuple):
     op: str
     #: Places among the file's inputs in the order of the house's signature; -1 for one that is left out. None: all.
     inputs: tuple[int, ...] | None = None
-    attrs: Mapping[str, Any] = {}
+    attrs: Mapping[str, object] = {}
     layout: Layout | None = None
     #: The rule of its results' shapes where it is not that of the house's row: settings come in another way.
     shape: ShapeRule | None = None
@@ -37,6 +37,6 @@ class Part(NamedTuple):
     op: str
     #: What it is called after its operator: "RELU6".
     label: str
-    attrs: Mapping[str, Any]
+    attrs: Mapping[str, object]
     #: Places among the operator's inputs of what it takes beside the operator's result.
     takes: tuple[int, ...] = ()

@@ -56,7 +56,7 @@ class Stored(NamedTuple):
 class Attributes(NamedTuple):
     """The attributes of a node, bodies included."""
 
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
 
 
 class Node(NamedTuple):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flopwise.errors import ModelError
+from flopwise.operators.shape import Element
 from flopwise.readers.source.wire import BYTES, FIXED32, FIXED64, VARINT, Field, Window
 
 #: Numbers of element types (types.proto); those of references are 100 more.
@@ -42,7 +43,7 @@ class Constant(NamedTuple):
     #: Where its elements lie one after the other; None where they do not.
     place: tuple[int, int] | None
     #: Its elements where they are few; one stands for all.
-    elements: tuple[Any, ...] | None
+    elements: tuple[Element, ...] | None
 
 
 class Function(NamedTuple):
@@ -252,7 +253,7 @@ class Decoder:
     def tensor(self, one: Field) -> Constant:
         dtype, place = "", None
         shape: tuple[int, ...] = ()
-        values: list[Any] = []
+        values: list[Element] = []
         for inner in self.fields(one):
             if inner.number == 1:
                 dtype = DTYPES.get(inner.value, "")
@@ -270,7 +271,7 @@ class Decoder:
             values = [struct.unpack("<f", struct.pack("<I", (value & 0xFFFF) << 16))[0] for value in values]
         return Constant(dtype, shape, place, tuple(values[:_FEW]) or None)
 
-    def numbers(self, one: Field) -> list[Any]:
+    def numbers(self, one: Field) -> list[Element]:
         """Elements of one field, packed or not."""
         form = _VALUES[one.number]
         if one.wire == VARINT:

@@ -6,11 +6,10 @@ Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from flopwise.graph import Layout
 from flopwise.operators import shape
-from flopwise.operators.shape import Call, Types
+from flopwise.operators.shape import Call, ShapeRule, Types
 from flopwise.operators.size import MisfitError, UnresolvedError
 from flopwise.readers.subgraphs.lowered import CHANNELS_FIRST, CHANNELS_FIRST_3D, Lowered
 from flopwise.readers.tensorflow.file import Constant, Node
@@ -39,7 +38,7 @@ def _channels_last(node: Node) -> bool:
     return not attribute(node, "data_format", "NHWC").startswith("NC")
 
 
-def _window_attrs(node: Node, kernel: tuple[int, ...]) -> dict[str, Any] | None:
+def _window_attrs(node: Node, kernel: tuple[int, ...]) -> dict[str, object] | None:
     """ONNX's ``kernel_shape``, ``strides``, ``dilations``, and ``auto_pad`` or ``pads``; None for unknown padding."""
     padding = attribute(node, "padding", "VALID")
     inner = slice(1, -1) if _channels_last(node) else slice(2, None)
@@ -231,7 +230,7 @@ def _cast(node: Node, constants: Constants) -> Lowered:
     return Lowered("Cast", attrs={"to": attribute(node, "DstT", "float32")})
 
 
-def _with_attrs(op: str, *names: str, **attrs: Any) -> Rule:
+def _with_attrs(op: str, *names: str, **attrs: object) -> Rule:
     """The rule for an operator that takes some attributes of the node as integers, 0 where they are missing.
 
     Args:
@@ -301,13 +300,13 @@ def _list_reserve_shape(call: Call) -> Types:
     return [(count, *sizes)]
 
 
-def _tensor_list(op: str, places: tuple[int, ...], rule: Any) -> Rule:
+def _tensor_list(op: str, places: tuple[int, ...], rule: ShapeRule) -> Rule:
     """The rule for an operator on tensor lists: ``places`` are inputs in ``op``'s order, ``rule`` infers the shape."""
     lowered = Lowered(op, places, shape=rule, as_in_file=True)
     return lambda node, constants: lowered
 
 
-def _renamed(op: str, **attrs: Any) -> Rule:
+def _renamed(op: str, **attrs: object) -> Rule:
     """The rule for an operator that is ``op`` of the house, with the same inputs and these attributes."""
     lowered = Lowered(op, attrs=attrs)
     return lambda node, constants: lowered

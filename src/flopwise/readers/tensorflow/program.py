@@ -8,10 +8,10 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from flopwise.errors import ModelError
-from flopwise.graph import Layout
+from flopwise.graph import Kind, Layout
+from flopwise.operators.shape import Element
 from flopwise.readers.source.source import Source
 from flopwise.readers.subgraphs.lowered import Lowered
 from flopwise.readers.subgraphs.program import KINDS, NOWHERE, Attributes, Graph, Name, Stored
@@ -48,7 +48,7 @@ class Programs:
     file: File
     constants: dict[str, Constant] = field(default_factory=dict)
     #: Kinds of stored tensors, by the identity of what the program has of them.
-    kinds: dict[int, str] = field(default_factory=dict)
+    kinds: dict[int, Kind] = field(default_factory=dict)
     variables: dict[str, Tensor] = field(default_factory=dict)
     #: Elements that followed from others in an earlier pass, by the tensors of the main graph.
     followed: dict[str, Constant] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Programs:
         bodies = [self.file.nodes, *(body.nodes for body in self.file.functions.values())]
         return not any(node.op in VARIABLES for nodes in bodies for node in nodes)
 
-    def elements(self, stored: Stored) -> tuple[Any, ...] | None:
+    def elements(self, stored: Stored) -> tuple[Element, ...] | None:
         constant = self.constants.get(stored.name)
         return None if constant is None else constant.elements
 
@@ -124,7 +124,7 @@ class Programs:
         self.kinds[id(known)] = "weight" if trained and self.frozen else "constant"
         return constant
 
-    def _few(self, constant: Constant) -> tuple[Any, ...] | None:
+    def _few(self, constant: Constant) -> tuple[Element, ...] | None:
         """The elements of a small constant, however they are written."""
         count = math.prod(constant.shape)
         if count > 8192:

@@ -9,10 +9,10 @@ import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 from flopwise.errors import InputError, ModelError
-from flopwise.graph import Graph, StoredTensor, Tensor
+from flopwise.graph import Graph, Kind, StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.readers.inputs import InputSpec, input_specs
 from flopwise.readers.limits import refuse_huge, refuse_unknown_loops
@@ -44,7 +44,7 @@ _ROUNDS = 6
 
 def read_tensorflow(
     model: object,
-    inputs: Any = None,
+    inputs: object = None,
     dims: Mapping[str, int] | None = None,
     batch_size: int | None = None,
     progress: Callable[[str], None] = lambda step: None,
@@ -73,7 +73,9 @@ def read_tensorflow(
     return graph
 
 
-def stored_in_tensorflow(model: Any, inputs: Any, batch_size: int | None, options: TfliteOptions) -> StoredTensors:
+def stored_in_tensorflow(
+    model: str | os.PathLike[str], inputs: object, batch_size: int | None, options: TfliteOptions
+) -> StoredTensors:
     """The stored tensors of a graph; no element is read yet.
 
     Raises:
@@ -86,7 +88,7 @@ def stored_in_tensorflow(model: Any, inputs: Any, batch_size: int | None, option
     return stored_in_graph(graph)
 
 
-def inputs_of(model: Any) -> list[tuple[str, str, tuple[int | None, ...]]]:
+def inputs_of(model: str | os.PathLike[str]) -> list[tuple[str, str, tuple[int | None, ...]]]:
     """Name, element type and shape of the inputs, as the file states them; None for an extent that it leaves open.
 
     Raises:
@@ -99,7 +101,7 @@ def inputs_of(model: Any) -> list[tuple[str, str, tuple[int | None, ...]]]:
 
 def _read(
     path: str,
-    inputs: Any,
+    inputs: object,
     batch_size: int | None,
     progress: Callable[[str], None],
     options: TfliteOptions,
@@ -159,12 +161,12 @@ class _Pass(LayoutPass):
 class _Builder(Builder):
     """As there, with stored tensors of each name."""
 
-    def __init__(self, storage: SourceStorage, kinds: Mapping[int, str], checkpoint: Checkpoint | None) -> None:
+    def __init__(self, storage: SourceStorage, kinds: Mapping[int, Kind], checkpoint: Checkpoint | None) -> None:
         super().__init__(storage)
         self._kinds, self._made, self._checkpoint = kinds, dict[int, Tensor](), checkpoint
         self._files: dict[int, SourceStorage] = {}
 
-    def stored(self, name: str, tensor: stored_tensors.Tensor, kind: Any) -> Tensor:
+    def stored(self, name: str, tensor: stored_tensors.Tensor, kind: Kind) -> Tensor:
         known = self._made.get(id(tensor))
         if known is None:
             kind = self._kinds.get(id(tensor), kind)
@@ -225,7 +227,7 @@ class _Reading:
             for name, (shape, dtype) in shapes.items()
         ]
 
-    def graph(self, inputs: Any, batch_size: int | None) -> Graph:
+    def graph(self, inputs: object, batch_size: int | None) -> Graph:
         """The graph at some sizes."""
         programs, path = self.programs, self.programs.path
         flat, inliner, outputs = self.nodes()
@@ -256,7 +258,7 @@ class _Reading:
         self,
         main: Subgraph,
         facts: Facts,
-        inputs: Any,
+        inputs: object,
         batch_size: int | None,
     ) -> tuple[Scope, LayoutPass]:
         """The facts about all tensors, and the pass that found them."""

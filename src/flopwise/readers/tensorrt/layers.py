@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from flopwise.graph import Node, Tensor
+from flopwise.readers.source.text import JsonObject
 
 #: Element types by what the description of a format says.
 _TYPES = {"fp32": "float32", "float": "float32", "fp16": "float16", "half": "float16", "bf16": "bfloat16"}
@@ -19,7 +18,7 @@ _WINDOWS = {"strides": ("Stride",), "dilations": ("Dilation",), "pads": ("PrePad
 _POOLING = {"MAX": "MaxPool", "AVERAGE": "AveragePool"}
 
 
-def node_of(name: str, layer: Mapping[str, Any], inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Node:
+def node_of(name: str, layer: JsonObject, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Node:
     """The operator of ONNX that a layer computes, where it is a product or a pooling; else the layer's own type.
 
     Raises:
@@ -46,13 +45,13 @@ def node_of(name: str, layer: Mapping[str, Any], inputs: tuple[Tensor, ...], out
     return Node(kind, name, inputs, outputs)
 
 
-def _windows(layer: Mapping[str, Any]) -> dict[str, Any]:
+def _windows(layer: JsonObject) -> dict[str, object]:
     """Kernel, strides, pads and dilations as ONNX attributes."""
     numbers = {name: [int(n) for key in keys for n in layer.get(key, ())] for name, keys in _WINDOWS.items()}
     return {name: listed for name, listed in numbers.items() if listed}
 
 
-def tensor_of(described: Mapping[str, Any]) -> Tensor:
+def tensor_of(described: JsonObject) -> Tensor:
     """A tensor as a layer describes its inputs and outputs."""
     shape = tuple(int(extent) for extent in described["Dimensions"])
     return Tensor(str(described["Name"]), shape, dtype_of(described["Format/Datatype"]))

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from flopwise.graph import StoredTensor, Tensor
+from flopwise.graph import Kind, StoredTensor, Tensor
 from flopwise.readers.subgraphs import tensors as file
 from flopwise.readers.subgraphs.build import Builder
 from flopwise.readers.subgraphs.lowered import Lowered, Part
@@ -40,7 +40,7 @@ class LiteBuilder(Builder):
     def parts(self, node: Node, graph: Graph) -> list[Part]:
         return parts(_application(node, graph), node.lowered)
 
-    def stored(self, name: str, tensor: file.Tensor, kind: Any) -> Tensor:
+    def stored(self, name: str, tensor: file.Tensor, kind: Kind) -> Tensor:
         key = (tensor.data, tensor.shape, tensor.dtype)
         known = self._same.get(key)
         if known is None:

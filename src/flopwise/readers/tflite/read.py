@@ -6,10 +6,10 @@ import os
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from flopwise.errors import InputError, ModelError
-from flopwise.graph import STORED, Graph, Tensor
+from flopwise.graph import STORED, Graph, Node, StoredTensor, Tensor
 from flopwise.readers.inputs import InputSpec, input_specs
 from flopwise.readers.limits import refuse_huge, refuse_unknown_loops
 from flopwise.readers.options import TfliteOptions
@@ -25,6 +25,11 @@ from flopwise.readers.tflite.program import Programs
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.sizes.facts import Fact, Facts
 from flopwise.sizes.scope import Scope
+
+if TYPE_CHECKING:
+    import zipfile
+
+    from flopwise.readers.weights.zip import Archive
 
 
 class Opened(NamedTuple):
@@ -136,7 +141,7 @@ def _members(source: Source) -> dict[str, tuple[int, int]]:
     return {name: (archive.place(name), archive.members[name].file_size) for name in names}
 
 
-def _is_model(archive: Any, name: str, info: Any) -> bool:
+def _is_model(archive: Archive, name: str, info: zipfile.ZipInfo) -> bool:
     if info.file_size < 8 or info.is_dir():
         return False
     if name.lower().endswith((".tflite", ".lite")):
@@ -159,8 +164,8 @@ def _graph(
 ) -> Graph:
     specs = _specs(opened, inputs)
     ends: tuple[list[Tensor], list[Tensor]] = [], []
-    nodes: list[Any] = []
-    weights: dict[str, Any] = {}
+    nodes: list[Node] = []
+    weights: dict[str, StoredTensor] = {}
     warnings: list[str] = []
     met: dict[str, int | None] = {}
     offsets: dict[str, int] = {}
@@ -213,7 +218,7 @@ def _offline(one: Opened, source: Source) -> dict[str, int]:
     return {name: offset for name, offset in names if offset >= 0} if subgraph == 0 else {}
 
 
-def _moved(node: Any, by: int) -> object:
+def _moved(node: Node, by: int) -> Node:
     """A node behind others: the owners of the bodies around it are so many places further on."""
     if not node.within:
         return node

@@ -8,19 +8,21 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flopwise._limits import within_limit
 from flopwise.errors import ModelError
-from flopwise.graph.stored import Elements
 from flopwise.readers.source.location import explained, shown
 from flopwise.readers.source.source import FileSource, Source
-from flopwise.readers.weights.modules import TorchElements, stored_by_name
+from flopwise.readers.weights.modules import Finder, TorchElements, stored_by_name
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors
 from flopwise.readers.weights.zip import refuse_compressed
+
+if TYPE_CHECKING:
+    import torch
 
 #: Where checkpoints of training keep the weights.
 _WEIGHTS = ("state_dict", "model_state_dict", "model", "module", "net")
@@ -71,7 +73,7 @@ def _open_file(path: str) -> StoredTensors:
     return _without_duplicates(path, _tensors_by_path(content, path))
 
 
-def _tensors_by_path(loaded: object, name: str) -> dict[str, Any]:
+def _tensors_by_path(loaded: object, name: str) -> dict[str, torch.Tensor]:
     """The tensors in a loaded checkpoint by their dotted path.
 
     Args:
@@ -103,23 +105,21 @@ def _tensors_by_path(loaded: object, name: str) -> dict[str, Any]:
 _MOST_VIEWS = 16
 
 
-def _view_key(tensor: Any) -> tuple[Any, ...]:
+def _view_key(tensor: torch.Tensor) -> tuple[Any, ...]:
     """A key that tensors of the same elements share; its first part is the address of their storage, 0 if unknown."""
     storage = tensor.untyped_storage()
     place = getattr(storage, "_checkpoint_offset", None) or storage.data_ptr()
     return place, tensor.storage_offset(), tensor.dtype, tuple(tensor.shape), tensor.stride()
 
 
-def _is_strided(tensor: Any) -> bool:
+def _is_strided(tensor: torch.Tensor) -> bool:
     """True if a tensor is an ordinary strided one: neither sparse nor nested."""
     import torch
 
     return tensor.layout is torch.strided and not tensor.is_nested
 
 
-def _without_duplicates(
-    title: str, tensors: Mapping[str, Any], find: Callable[[Any, str, int], Elements] = TorchElements
-) -> StoredTensors:
+def _without_duplicates(title: str, tensors: Mapping[str, torch.Tensor], find: Finder = TorchElements) -> StoredTensors:
     """Stored tensors of a checkpoint, tied ones (the same elements under several names) once, with a note.
 
     Args:
@@ -127,7 +127,7 @@ def _without_duplicates(
         tensors: by their dotted path.
         find: gives the elements of a tensor when they are asked for.
     """
-    distinct: dict[str, Any] = {}
+    distinct: dict[str, torch.Tensor] = {}
     names: dict[object, str] = {}
     again: list[tuple[str, str]] = []
     for name, tensor in tensors.items():

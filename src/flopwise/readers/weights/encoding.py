@@ -56,7 +56,7 @@ class Encoding(NamedTuple):
     elements: int
     nbytes: int
     #: uint8 array -> numbers.
-    decode: Callable[[Any], Any]
+    decode: Callable[[Array], Array]
     #: NumPy's name of the stored type; "" where NumPy has no such type.
     stored: str = ""
     #: The function that made it and its arguments, for copies.
@@ -111,7 +111,7 @@ def length(elements: int, dtype: str) -> int:
     return (elements * BITS[dtype] + 7) // 8
 
 
-def numbers(array: Array) -> Any:
+def numbers(array: Array) -> Array:
     """An array with its elements in the types that a payload gives: float16 and narrower floats as float32."""
     import numpy
 
@@ -126,10 +126,10 @@ def numbers(array: Array) -> Any:
     raise ValueError(f"elements of type {name} are not numbers")
 
 
-def _decoder(dtype: str, stored: str) -> Callable[[Any], Any]:
+def _decoder(dtype: str, stored: str) -> Callable[[Array], Array]:
     """A function from bytes to numbers in a type that NumPy has; 16 bits of a float32 are shifted to their place."""
 
-    def decode(data: Array) -> object:
+    def decode(data: Array) -> Array:
         import numpy
 
         array = data.view(stored)
@@ -161,12 +161,12 @@ def _table(dtype: str) -> Any:
     return values[(every >> numpy.arange(0, 8, bits, dtype=numpy.uint16)) & ((1 << bits) - 1)]
 
 
-def _looked_up(dtype: str) -> Callable[[Any], Any]:
+def _looked_up(dtype: str) -> Callable[[Array], Array]:
     """By a table."""
     return lambda data: _table(dtype)[data].reshape(-1)
 
 
-def _sixes(dtype: str) -> Callable[[Any], Any]:
+def _sixes(dtype: str) -> Callable[[Array], Array]:
     """Four elements in three bytes."""
 
     def decode(data: Array) -> Any:
@@ -182,10 +182,10 @@ def _sixes(dtype: str) -> Callable[[Any], Any]:
     return decode
 
 
-def _across(bits: int) -> Callable[[Any], Any]:
+def _across(bits: int) -> Callable[[Array], Array]:
     """Numbers of so many bits, one after the other across the bytes."""
 
-    def decode(data: Array) -> Any:
+    def decode(data: Array) -> Array:
         import numpy
 
         flags = numpy.unpackbits(data, bitorder="little")
@@ -222,7 +222,7 @@ class EncodedElements(Elements):
         return None if view is None else numpy.frombuffer(view, self._encoding.stored, self._count)
 
 
-def concatenated(elements: Elements) -> Any:
+def concatenated(elements: Elements) -> Array:
     """All elements in a row, in memory."""
     import numpy
 

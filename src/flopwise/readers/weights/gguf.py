@@ -277,7 +277,7 @@ def encoding_of(kind: Type) -> Encoding:
     return Encoding(kind.elements, kind.nbytes, lambda data: _dequantised(data, kind), made_by=(encoding_of, (kind,)))
 
 
-def _dequantised(data: Array, kind: Type) -> object:
+def _dequantised(data: Array, kind: Type) -> Array:
     """The numbers in blocks.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
@@ -14,11 +14,18 @@ from flopwise.readers.weights.encoding import encoding, length
 from flopwise.readers.weights.memory import ArrayElements
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
 
+if TYPE_CHECKING:
+    import torch
+
+
+#: What finds the elements of a tensor: the tensor, its type, and how many elements it has.
+Finder: TypeAlias = "Callable[[torch.Tensor, str, int], Elements]"
+
 
 class TorchElements(Elements):
     """The elements of a PyTorch tensor on any device; those on the CPU are views."""
 
-    def __init__(self, tensor: Any, dtype: str, count: int) -> None:
+    def __init__(self, tensor: torch.Tensor, dtype: str, count: int) -> None:
         self._tensor = tensor
         self._dtype = dtype
         self._count = count
@@ -42,7 +49,7 @@ class TorchElements(Elements):
             return None
         return ArrayElements(lambda: _bytes(tensor.reshape(-1)).view(stored.stored), flat=True).raw()
 
-    def _flat(self) -> Any:
+    def _flat(self) -> torch.Tensor:
         tensor = self._tensor.detach()
         if tensor.is_meta:
             raise ModelError("the tensors are on the meta device, which has no elements")
@@ -51,7 +58,7 @@ class TorchElements(Elements):
         return tensor.resolve_conj().resolve_neg().reshape(-1)
 
 
-def _bytes(tensor: Any) -> Any:
+def _bytes(tensor: torch.Tensor) -> Array:
     import torch
 
     plain = tensor.contiguous().cpu()
@@ -59,7 +66,7 @@ def _bytes(tensor: Any) -> Any:
 
 
 def stored_tensor(
-    name: str, tensor: Any, role: str, op: str = "", find: Callable[[Any, str, int], Elements] = TorchElements
+    name: str, tensor: torch.Tensor, role: str, op: str = "", find: Finder = TorchElements
 ) -> StoredTensor | None:
     """A tensor as a stored one; None for a sparse or nested one, and for one whose type holds no numbers.
 
@@ -85,7 +92,7 @@ def stored_tensor(
     return StoredTensor(name, shape, dtype, length(count, dtype), parted(name)[0], op, role, elements=elements)
 
 
-def stored_in_module(model: Any, name: str = "") -> StoredTensors:
+def stored_in_module(model: torch.nn.Module, name: str = "") -> StoredTensors:
     """The parameters and buffers of a module; shared ones once.
 
     Raises:
@@ -97,18 +104,18 @@ def stored_in_module(model: Any, name: str = "") -> StoredTensors:
     if not isinstance(model, torch.nn.Module):  # an exported program
         return stored_by_name(title, dict(model.state_dict), (), set(model.graph_signature.buffers))
     kinds = {path: type(module).__name__ for path, module in model.named_modules()}
-    tensors: dict[str, Any] = dict(model.named_parameters())
+    tensors: dict[str, torch.Tensor] = dict(model.named_parameters())
     buffers = dict(model.named_buffers())
     return stored_by_name(title, {**tensors, **buffers}, (), set(buffers), kinds)
 
 
 def stored_by_name(
     title: str,
-    tensors: Mapping[str, Any],
+    tensors: Mapping[str, torch.Tensor],
     notes: tuple[str, ...] = (),
     buffers: set[str] | None = None,
     kinds: Mapping[str, str] | None = None,
-    find: Callable[[Any, str, int], Elements] = TorchElements,
+    find: Finder = TorchElements,
 ) -> StoredTensors:
     """Tensors by name as stored tensors.
 

@@ -13,7 +13,6 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from flopwise._limits import within_limit
 from flopwise.errors import ModelError, counted
@@ -89,7 +88,7 @@ def _row(stored: StoredTensor, origin: str) -> Node:
     kind: Kind = "weight"
     if stored.role != "weight":  # tables take memory too; single numbers do not count
         kind = "buffer" if stored.shape else "constant"
-    attrs: dict[str, Any] = {}
+    attrs: dict[str, object] = {}
     dtype = stored.packed.dtype if stored.packed else stored.dtype
     if stored.dtype in BITS and stored.packed is None:
         tensor = Tensor(stored.name, stored.shape, stored.dtype, kind)

@@ -12,19 +12,19 @@ import io
 import pickle
 import warnings
 import zipfile
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import ModelError
 from flopwise.graph.stored import Elements
 from flopwise.readers.source.location import explained, in_words
 from flopwise.readers.weights.encoding import EncodedElements, encoding, strided
 from flopwise.readers.weights.memory import ArrayElements
+from flopwise.readers.weights.modules import Finder
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.zip import Archive
 
-#: What finds the elements of a tensor: the tensor, its type, and how many elements it has.
-Finder = Callable[[Any, str, int], Elements]
+if TYPE_CHECKING:
+    import torch
 
 
 def load(storage: SourceStorage, name: str) -> tuple[Any, Finder]:
@@ -43,7 +43,7 @@ def load(storage: SourceStorage, name: str) -> tuple[Any, Finder]:
     storages = [member for member in archive.members if member.startswith(f"{prefix}/data/")]
     hollow, places = _hollow(prefix, text, _word(archive, f"{prefix}/version") or b"3", storages)
 
-    def find(tensor: Any, dtype: str, count: int) -> Elements:
+    def find(tensor: torch.Tensor, dtype: str, count: int) -> Elements:
         storage = tensor.untyped_storage()
         place = getattr(storage, "_checkpoint_offset", None)
         if place not in places:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Kind, Shape
@@ -37,7 +37,7 @@ class Lowered(NamedTuple):
     #: The stored blobs in Caffe's order.
     weights: tuple[Weight, ...] = ()
     #: The operator's attributes, under ONNX's names where the operator is ONNX's.
-    attrs: Mapping[str, Any] = {}
+    attrs: Mapping[str, object] = {}
     #: Shapes of the inputs as the operator sees them, where they differ from the bottoms' (InnerProduct flattens).
     inputs: tuple[Shape, ...] | None = None
     #: What the reader should know: an assumption, or a contradiction between the text and the stored blobs.

@@ -7,7 +7,7 @@ is guessed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.errors import InputError
 from flopwise.graph import Kind, Shape
@@ -84,7 +84,7 @@ def _unknown(place: Place) -> Lowered:
         InputError: it has no bottoms, so it brings data of a shape that the user must give.
     """
     layer = place.layer
-    attrs: dict[str, Any] = {}
+    attrs: dict[str, object] = {}
     what = f"there is no rule for its type {layer.type}"
     if layer.type == "Python":
         message = place.param("python_param")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from flopwise.errors import ModelError
 from flopwise.readers.coreml.file.schema import SCHEMA
 from flopwise.readers.source.source import BytesSource, Source
 from flopwise.readers.source.wire import BYTES, VARINT, Window, signed, varints
+
+#: A message: numbers, texts, places, messages and lists of these by name.
+Message: TypeAlias = "dict[str, Any]"
 
 #: How deep messages may nest: blocks in operations in blocks, and types in types.
 DEEPEST = 160
@@ -41,8 +44,8 @@ class Specification:
         """The bytes at a place."""
         return self._window.bytes(*place)
 
-    def message(self, kind: str, place: tuple[int, int], depth: int = 0) -> dict[str, Any]:
-        """The message of a kind at a place: numbers, texts, places, messages and lists of these by name.
+    def message(self, kind: str, place: tuple[int, int], depth: int = 0) -> Message:
+        """The message of a kind at a place.
 
         Raises:
             ModelError: it is none, or the file holds too many.

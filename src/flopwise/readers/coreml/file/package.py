@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 
 from flopwise.errors import ModelError
 from flopwise.readers.source.open import open_source
@@ -53,7 +52,7 @@ def _specification(path: str) -> str:
     try:
         if manifest.size > _LARGEST:
             raise ModelError(f"{path}: {MANIFEST} takes {manifest.size:,} bytes")
-        listed: Any = json.loads(manifest.read(0, manifest.size))
+        listed = json.loads(manifest.read(0, manifest.size))
         entry = listed["itemInfoEntries"][listed["rootModelIdentifier"]]["path"]
     except (ValueError, LookupError, TypeError, RecursionError):
         raise ModelError(f"{path}: {MANIFEST} names no model") from None

@@ -15,7 +15,7 @@ class Lowered(NamedTuple):
 
     op: str
     inputs: tuple[Tensor | None, ...]
-    attrs: Mapping[str, Any] = {}
+    attrs: Mapping[str, object] = {}
 
 
 class Equation(NamedTuple):

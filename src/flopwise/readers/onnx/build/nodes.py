@@ -35,7 +35,7 @@ class _Form(NamedTuple):
     """The operator, attributes and version that nodes of an operation share in the graph."""
 
     op: str
-    attrs: dict[str, Any]
+    attrs: dict[str, object]
     version: int
     #: Whether it is a standard operator with bodies.
     control_flow: bool
@@ -231,7 +231,7 @@ def _items(fact: Fact, name: str) -> Members | None:
     return None
 
 
-def _attributes(held: Attributes) -> dict[str, Any]:
+def _attributes(held: Attributes) -> dict[str, object]:
     """Attributes as plain Python values; a graph by its name. Tensors are left out: no count reads them."""
     return {name: _plain(value) for name, value in held.values.items() if _is_plain(value)}
 
@@ -262,7 +262,7 @@ def with_masks(nodes: Sequence[GraphNode], weights: Mapping[str, StoredTensor]) 
         nodes: the operators.
         weights: the stored tensors.
     """
-    masks: dict[str, Any] = {}
+    masks: dict[str, object] = {}
     for node in nodes:
         if node.op != "Attention" or not _is_known(node, weights):
             yield node

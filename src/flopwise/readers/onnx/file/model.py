@@ -102,7 +102,7 @@ class Attributes:
         return cls((), lambda data: values) if values else NO_ATTRIBUTES
 
     @property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """The values by name; not to be changed.
 
         Raises:

@@ -85,7 +85,7 @@ def with_small(stored: Stored, name: str, reopen: Reopen) -> Stored:
     return replace(stored, payload=data) if len(data) == stored.nbytes else stored
 
 
-def load(stored: Stored, name: str, reopen: Reopen | None) -> Any:
+def load(stored: Stored, name: str, reopen: Reopen | None) -> object:
     """The elements of a stored tensor as a numpy array, read now.
 
     Args:
@@ -156,7 +156,7 @@ def _opened(stored: Stored, name: str, reopen: Reopen | None) -> Source:
     return reopen()
 
 
-def _as_stored(place: Place, content: bytes, dtype: str) -> Any:
+def _as_stored(place: Place, content: bytes, dtype: str) -> Array:
     """Elements as raw data has them, from the content of a field or from fields of one element each."""
     import numpy
 
@@ -172,7 +172,7 @@ def _as_stored(place: Place, content: bytes, dtype: str) -> Any:
     return numbers.astype(f"<u{width}").view(numpy.uint8)
 
 
-def varints_of(data: Array) -> Any:
+def varints_of(data: Array) -> Array:
     """The numbers in an array of bytes that holds one varint after the other.
 
     Raises:
@@ -243,7 +243,7 @@ def external_range(stored: Stored, needed: int | None, size: int, name: str) -> 
     return offset, offset + length
 
 
-def _dense(stored: Stored, name: str, reopen: Reopen | None) -> Any:
+def _dense(stored: Stored, name: str, reopen: Reopen | None) -> Array:
     """A sparse tensor's elements, zeros included. Its indices are places in row order, or one row of indices each."""
     import numpy
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from flopwise.readers.openvino.lower.lowered import Application, Lowered, Rule
 
@@ -69,7 +68,7 @@ def deformable_psroi(application: Application) -> Lowered:
     return Lowered("openvino::DeformablePSROIPooling", attrs={**_cells(application, size, size), "bins": bins})
 
 
-def _cells(application: Application, rows: int, columns: int) -> dict[str, Any]:
+def _cells(application: Application, rows: int, columns: int) -> dict[str, object]:
     return {"channels": application.number("output_dim", 1), "pooled_shape": (rows, columns)}
 
 
@@ -113,7 +112,7 @@ def detection_output(application: Application) -> Lowered:
     shared = application.flag("share_location", True)
     top = application.number("top_k", -1)
     keep = application.ints("keep_top_k")
-    attrs: dict[str, Any] = {"classes": classes or 1, "top_k": top, "keep_top_k": keep[0] if keep else -1}
+    attrs: dict[str, object] = {"classes": classes or 1, "top_k": top, "keep_top_k": keep[0] if keep else -1}
     if priors_:
         attrs |= {
             "priors": priors_,
@@ -157,7 +156,7 @@ def numbers(op: str, names: Mapping[str, str]) -> Rule:
 def yolo(application: Application) -> Lowered:
     """RegionYolo."""
     names = ("axis", "end_axis", "coords", "classes", "num")
-    attrs: dict[str, Any] = {name: application.number(name) for name in names}
+    attrs: dict[str, object] = {name: application.number(name) for name in names}
     attrs |= {"do_softmax": int(application.flag("do_softmax", True)), "mask": application.ints("mask")}
     return Lowered("openvino::RegionYolo", attrs=attrs)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flopwise.graph import Layout, Shape
 from flopwise.operators import shape
-from flopwise.operators.shape import ShapeRule, ValueRule
+from flopwise.operators.shape import Element, ShapeRule, ValueRule
 from flopwise.readers.openvino.file.net import Layer
 
 #: Another shape under which the operator of the house sees the same tensor.
@@ -19,7 +19,7 @@ class Application(NamedTuple):
 
     layer: Layer
     #: The elements of an input that is stored and small; None for any other.
-    elements: Callable[[int], tuple[Any, ...] | None]
+    elements: Callable[[int], tuple[Element, ...] | None]
 
     @property
     def version(self) -> int:
@@ -78,7 +78,7 @@ class Lowered(NamedTuple):
     op: str
     #: Places among the layer's inputs in the order of the house's signature; -1 for one that is left out. None: all.
     inputs: tuple[int, ...] | None = None
-    attrs: Mapping[str, Any] = {}
+    attrs: Mapping[str, object] = {}
     #: The rule of its results' shapes where it is not that of the house's row: settings come in another way.
     shape: ShapeRule | None = None
     #: That of their elements, where the rule for shapes is one of these.
@@ -98,13 +98,13 @@ Rule = Callable[[Application], Lowered]
 AS_STATED: ShapeRule = shape.by("openvino:as_stated")
 
 
-def same(op: str, **attrs: Any) -> Rule:
+def same(op: str, **attrs: object) -> Rule:
     """The rule for a layer that takes what the operator of the house takes."""
     lowered = Lowered(op, attrs=attrs)
     return lambda application: lowered
 
 
-def own(name: str, inputs: tuple[int, ...] | None = None, **attrs: Any) -> Rule:
+def own(name: str, inputs: tuple[int, ...] | None = None, **attrs: object) -> Rule:
     """The rule for a layer that has a row of its own."""
     lowered = Lowered(f"openvino::{name}", inputs, attrs)
     return lambda application: lowered
@@ -128,9 +128,9 @@ def joined(*axes: Sequence[int]) -> View:
     """The view in which axes that lie next to each other are one; each group names the axes of one extent."""
 
     def view(shape: Shape) -> Shape:
-        made: list[Any] = []
+        made: list[int] = []
         for group in axes:
-            extent: Any = 1
+            extent: int = 1
             for axis in group:
                 extent = extent * shape[axis]
             made.append(extent)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flopwise.operators import shape
 from flopwise.operators.tables import row
 from flopwise.readers.openvino.lower.lowered import AS_STATED, Application, Lowered, Rule, axes_of, axis_of
@@ -61,7 +59,7 @@ def scatter_elements(application: Application) -> Lowered:
     """ScatterElementsUpdate: the axis is an input."""
     axis = axis_of(application, 3)
     reduction = {"sum": "add", "prod": "mul"}.get(application.text("reduction", "none"), application.text("reduction"))
-    attrs: dict[str, Any] = {"reduction": reduction or "none"}
+    attrs: dict[str, object] = {"reduction": reduction or "none"}
     return Lowered("ScatterElements", (0, 1, 2), attrs if axis is None else {**attrs, "axis": axis})
 
 
@@ -144,7 +142,7 @@ _MODES = {
 def interpolate(application: Application) -> Lowered:
     """Interpolate: operator set 1 takes sizes, 4 sizes and scales, 11 one of both; the axes are an input or not."""
     mode, antialias = _MODES.get(application.text("mode"), ("linear", False))
-    attrs: dict[str, Any] = {"mode": mode}
+    attrs: dict[str, object] = {"mode": mode}
     if antialias or application.flag("antialias"):
         attrs["antialias"] = 1
     by_sizes = application.text("shape_calculation_mode", "sizes") == "sizes"

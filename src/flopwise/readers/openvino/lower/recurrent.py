@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flopwise.operators import shape
 from flopwise.readers.openvino.lower.lowered import Application, Lowered, Rule, batched
 
@@ -11,10 +9,10 @@ from flopwise.readers.openvino.lower.lowered import Application, Lowered, Rule, 
 _DEFAULT = {"LSTM": "sigmoid,tanh,tanh", "GRU": "sigmoid,tanh", "RNN": "tanh"}
 
 
-def _attrs(application: Application, op: str) -> dict[str, Any]:
+def _attrs(application: Application, op: str) -> dict[str, object]:
     names = tuple([name.strip() for name in application.text("activations", _DEFAULT[op]).split(",") if name.strip()])
     direction = application.text("direction", "forward")
-    attrs: dict[str, Any] = {"direction": direction, "layout": 1, "hidden_size": application.number("hidden_size")}
+    attrs: dict[str, object] = {"direction": direction, "layout": 1, "hidden_size": application.number("hidden_size")}
     attrs["activations"] = names * (2 if direction == "bidirectional" else 1)
     if application.real("clip"):
         attrs["clip"] = application.real("clip")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flopwise.graph import Layout
 from flopwise.operators import shape
+from flopwise.operators.size import Dims
 from flopwise.readers.openvino.lower import detection, movement, recurrent, windows
 from flopwise.readers.openvino.lower.lowered import Application, Lowered, Rule, axes_of, axis_of, own, same
 
@@ -22,7 +21,7 @@ def _reduction(op: str) -> Rule:
     """The rule for a reduction along the axes in the second input; none is no reduction."""
 
     def rule(application: Application) -> Lowered:
-        attrs: dict[str, Any] = {"keepdims": int(application.flag("keep_dims")), "noop_with_empty_axes": 1}
+        attrs: dict[str, object] = {"keepdims": int(application.flag("keep_dims")), "noop_with_empty_axes": 1}
         axes = axes_of(application, 1)
         return Lowered(op, (0,), {**attrs, "axes": axes}) if axes else Lowered(op, attrs=attrs)
 
@@ -51,9 +50,9 @@ def _attention(application: Application) -> Lowered:
     return Lowered("Attention", places, attrs, rule, views=views)
 
 
-def four_axes(shape_: tuple[Any, ...]) -> tuple[Any, ...]:
+def four_axes(shape_: Dims) -> Dims:
     """Images, heads, tokens and width: leading axes as one, or one more of extent 1."""
-    first: Any = 1
+    first: int = 1
     for extent in shape_[:-3]:
         first = first * extent
     return (first, *shape_[-3:]) if len(shape_) > 2 else (1, 1, *shape_)
@@ -127,7 +126,7 @@ def _einsum(application: Application) -> Lowered:
 def _spectrum(op: str, real: str = "") -> Rule:
     def rule(application: Application) -> Lowered:
         axes = axes_of(application, 1)
-        attrs: dict[str, Any] = {"real": real}
+        attrs: dict[str, object] = {"real": real}
         return Lowered(f"{_DOMAIN}::{op}", attrs=attrs if axes is None else {**attrs, "axes": axes})
 
     return rule
@@ -135,7 +134,7 @@ def _spectrum(op: str, real: str = "") -> Rule:
 
 def _short_spectrum(op: str) -> Rule:
     def rule(application: Application) -> Lowered:
-        attrs: dict[str, Any] = {"transpose_frames": int(application.flag("transpose_frames"))}
+        attrs: dict[str, object] = {"transpose_frames": int(application.flag("transpose_frames"))}
         length = axis_of(application, 2)
         return Lowered(f"{_DOMAIN}::{op}", attrs=attrs if length is None else {**attrs, "length": length})
 
@@ -143,7 +142,7 @@ def _short_spectrum(op: str) -> Rule:
 
 
 def _read_value(application: Application) -> Lowered:
-    attrs: dict[str, Any] = {"variable": application.layer.data.get("variable_id", "")}
+    attrs: dict[str, object] = {"variable": application.layer.data.get("variable_id", "")}
     said = application.layer.data.get("variable_shape", "")
     parts = [part.strip() for part in said.split(",")] if said else []
     if parts and all(part.isdecimal() for part in parts):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flopwise.operators import shape
 from flopwise.readers.openvino.lower.lowered import Application, Lowered, Rule, joined
 
@@ -14,9 +12,9 @@ _PADDING = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER", "valid": "VA
 _ROUNDING = {"ceil": 2, "ceil_torch": 1}
 
 
-def _windows(application: Application, *kernel: str) -> dict[str, Any]:
+def _windows(application: Application, *kernel: str) -> dict[str, object]:
     """The attributes that say how windows lie."""
-    attrs: dict[str, Any] = {"auto_pad": _PADDING.get(application.text("auto_pad"), "NOTSET")}
+    attrs: dict[str, object] = {"auto_pad": _PADDING.get(application.text("auto_pad"), "NOTSET")}
     before, after = application.ints("pads_begin"), application.ints("pads_end")
     if before or after:
         attrs["pads"] = (*before, *after)
@@ -42,7 +40,7 @@ def grouped(application: Application) -> Lowered:
     return Lowered("Conv", (0, 1), attrs, shape.by("openvino:grouped_conv"), views={1: joined((0, 1))})
 
 
-def _transposed(application: Application) -> dict[str, Any]:
+def _transposed(application: Application) -> dict[str, object]:
     attrs = _windows(application)
     rank = max(len(application.shape(0)) - 2, 0)
     attrs.setdefault("strides", (1,) * rank)
@@ -82,7 +80,7 @@ def deformable(application: Application) -> Lowered:
     return Lowered("DeformConv", (0, 2, 1, -1, 3) if application.inputs > 3 else (0, 2, 1), attrs)
 
 
-def _pooling(application: Application) -> dict[str, Any]:
+def _pooling(application: Application) -> dict[str, object]:
     rank = max(len(application.shape(0)) - 2, 0)
     attrs = {**_windows(application, "kernel"), "ceil_mode": _ROUNDING.get(application.text("rounding_type"), 0)}
     attrs.setdefault("strides", (1,) * rank)

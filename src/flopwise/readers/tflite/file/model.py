@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from flopwise.readers.source.flatbuffer import FlatBuffer, Table
+from flopwise.readers.source.flatbuffer import FlatBuffer, Scalar, Table
 from flopwise.readers.source.source import Source
 from flopwise.readers.subgraphs.tensors import Extent, Level, Operator, Quantization, Sparsity, Tensor
 from flopwise.readers.tflite.file.schema import BUILTIN, CUSTOM, DTYPES, OPTIONS
@@ -143,7 +143,7 @@ class _Reader:
 
     def _indices(self, level: Table, field: int) -> tuple[int, ...]:
         """A vector of 32, 16 or 8 bits, as the field before it says."""
-        kinds: dict[int, Any] = {1: "i", 2: "H", 3: "B"}
+        kinds: dict[int, Scalar] = {1: "i", 2: "H", 3: "B"}
         kind, table = kinds.get(level.number(field, "B")), level.table(field + 1)
         return () if kind is None or table is None else table.numbers(0, kind)
 
@@ -153,7 +153,7 @@ class _Reader:
             raise self.buffer.error(f"operator code {place} is named, but there are {len(self.codes)}")
         op, custom = self.codes[place]
         options = table.table(4) or table.table(12)
-        read: dict[str, Any] = {}
+        read: dict[str, object] = {}
         for name, (number, kind, default, vector) in OPTIONS.get(op, {}).items():
             if vector:
                 read[name] = () if options is None else options.numbers(number, kind)

@@ -14,7 +14,7 @@ from flopwise.readers.tflite.lower.lowered import LAST_AXIS_FIRST, OUTPUTS_FIRST
 _PADDING = ("SAME_UPPER", "VALID")
 
 
-def _windows(application: Application, kernel: tuple[int, ...]) -> dict[str, Any]:
+def _windows(application: Application, kernel: tuple[int, ...]) -> dict[str, object]:
     options = application.options
     axes = ("d", "h", "w") if "stride_d" in options else ("h", "w")
     return {

@@ -148,7 +148,7 @@ def _recurrent(application: Application) -> Lowered:
     return Lowered(_own(application.operator.op), attrs=_activation_attr(application), shape=_as_stated)
 
 
-def _activation_attr(application: Application) -> dict[str, Any]:
+def _activation_attr(application: Application) -> dict[str, object]:
     code = application.options["activation"]
     return {"activation": ACTIVATIONS[code] if 0 <= code < len(ACTIVATIONS) else ""}
 

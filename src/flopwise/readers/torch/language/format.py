@@ -6,6 +6,7 @@ Where transformers is not there, four families are read from their sizes alone (
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,12 @@ def _matches(model: object) -> bool:
 
 
 def _read_gguf(
-    model: Model, inputs: object, dims: object, batch_size: object, progress: object, options: TorchOptions
+    model: Model,
+    inputs: object,
+    dims: Mapping[str, int] | None,
+    batch_size: object,
+    progress: object,
+    options: TorchOptions,
 ) -> Graph:
     """The program of the architecture that the header names; where it cannot be built, a row for each tensor."""
     from flopwise.readers.torch.language.config import UnknownArchitectureError, require
@@ -60,7 +66,12 @@ def _read_gguf(
 
 
 def _read(
-    model: Model, inputs: object, dims: object, batch_size: int | None, progress: object, options: TorchOptions
+    model: Model,
+    inputs: object,
+    dims: Mapping[str, int] | None,
+    batch_size: int | None,
+    progress: object,
+    options: TorchOptions,
 ) -> Graph:
     from flopwise.readers.decoder.read import installed, read_decoder
 

@@ -93,7 +93,7 @@ def inner(input: Tensor, other: Tensor) -> Lowered:
 
 
 def einsum(equation: str, *operands: object, path: Sequence[int] | None = None) -> Lowered:
-    attrs: dict[str, Any] = {"equation": _spelled(equation)}
+    attrs: dict[str, object] = {"equation": _spelled(equation)}
     return Lowered("Einsum", tensors(*operands), attrs | {"path": list(path)} if path else attrs)
 
 
@@ -132,7 +132,7 @@ def attention(
     if ragged is not None:
         return Lowered(RAGGED, (query, key, value), ragged)
     shaped = [replace(t, shape=_heads(t.dims)) for t in (query, key, value)]
-    attrs: dict[str, Any] = {"is_causal": int(is_causal)} | ({} if pairs is None else {PAIRS: pairs})
+    attrs: dict[str, object] = {"is_causal": int(is_causal), **({} if pairs is None else {PAIRS: pairs})}
     if kernel is not None:
         attrs[KERNEL] = kernel
     return Lowered("Attention", (*shaped, attn_mask), attrs)

@@ -13,7 +13,7 @@ class Lowered(NamedTuple):
 
     op: str
     inputs: tuple[Tensor | None, ...]
-    attrs: Mapping[str, Any] = {}
+    attrs: Mapping[str, object] = {}
 
 
 def tensor(value: object) -> Tensor | None:
@@ -61,7 +61,7 @@ class Arguments(Protocol):
     """The arguments of a call."""
 
     @property
-    def named(self) -> dict[str, Any]:
+    def named(self) -> dict[str, object]:
         """Every argument by name."""
 
 

@@ -48,7 +48,7 @@ class Call(NamedTuple):
     kwargs: Mapping[str, Any]
 
     @property
-    def named(self) -> dict[str, Any]:
+    def named(self) -> dict[str, object]:
         """Every argument by name; those beyond the known ones as ``arg3``."""
         if self.lowering is None:
             return {**{f"arg{i}": a for i, a in enumerate(self.args)}, **self.kwargs}

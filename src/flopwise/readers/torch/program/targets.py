@@ -133,7 +133,7 @@ def _symbol(content: JsonObject, values: JsonObject) -> object:
     return values[inner] if kind == "as_name" else inner
 
 
-_KINDS: dict[str, Callable[[Any, JsonObject], Any]] = {
+_KINDS: dict[str, Callable[[Any, JsonObject], object]] = {
     "as_none": lambda content, values: None,
     "as_tensor": lambda content, values: values[content["name"]],
     "as_tensors": lambda content, values: [values[one["name"]] for one in content],

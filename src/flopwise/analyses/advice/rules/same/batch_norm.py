@@ -33,7 +33,7 @@ def find(subject: Subject) -> Iterator[Change]:
         yield Change((maker[0], position), text, (after,), values=functools.partial(_folded, product, node))
 
 
-def _folded(product: Node, norm: Node, read: Callable[[str], Any]) -> dict[str, Any]:
+def _folded(product: Node, norm: Node, read: Callable[[str], Any]) -> dict[str, object]:
     """Weight and bias of the convolution that does both."""
     kernel = read(product.input(1).name)
     scale, shift, mean, variance = (read(norm.input(place).name) for place in range(1, 5))

@@ -56,7 +56,7 @@ def _resized(node: Node, end: Tensor) -> tuple[tuple[Tensor | None, ...], Callab
         return rest, None
     sizes = Tensor(f"{end.name}.sizes", (len(end.dims),), "int64", "constant")
 
-    def values(read: object) -> dict[str, Any]:
+    def values(read: object) -> dict[str, object]:
         import numpy as np
 
         return {sizes.name: np.array(end.dims, np.int64)}
@@ -64,7 +64,7 @@ def _resized(node: Node, end: Tensor) -> tuple[tuple[Tensor | None, ...], Callab
     return (*rest[:2], sizes), values
 
 
-def _of_extents(attributes: Any) -> dict[str, Any]:
+def _of_extents(attributes: Any) -> dict[str, object]:
     return {key: value for key, value in attributes.items() if key != "args"}
 
 
