@@ -59,7 +59,7 @@ class _Names(dict[str, Any]):
         return getattr(builtins, name, None) or type(name, (), {})  # nothing is of a class that nobody has loaded
 
 
-def evaluated(text: str, names: Mapping[str, object]) -> Any:
+def evaluated(text: str, names: Mapping[str, object]) -> object:
     """The object of ``typing`` that an annotation stands for in a file with these names."""
     return eval(text, {}, _Names(names))
 
@@ -228,7 +228,7 @@ def _no_path(value: Any) -> str:
 
 ANYTHING = Kind("anything", "values", _no_fault)
 _PATH = Kind("a path", "paths", _no_path)
-_PLAIN: dict[Any, Kind] = {
+_PLAIN: dict[object, Kind] = {
     Any: ANYTHING,
     object: ANYTHING,
     bool: Kind("True or False", "Booleans", _no_truth),

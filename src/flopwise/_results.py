@@ -15,9 +15,9 @@ class Printed:
     """A result with the functions that write it; without them it is shown as its ``repr``."""
 
     #: Writes it for ``print``.
-    renderer: Callable[[Any], str] | None = field(default=None, repr=False, compare=False)
+    renderer: Callable[[object], str] | None = field(default=None, repr=False, compare=False)
     #: Writes it as HTML for a notebook.
-    html_renderer: Callable[[Any], str] | None = field(default=None, repr=False, compare=False)
+    html_renderer: Callable[[object], str] | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.renderer(self) if self.renderer else repr(self)

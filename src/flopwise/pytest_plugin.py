@@ -45,7 +45,7 @@ def flopwise_budget(request: pytest.FixtureRequest) -> Check:
     marker = request.node.get_closest_marker("flopwise_budget")
     config = request.config
 
-    def check(model: object, budget: Any = None, **options: Any) -> Sequence[Verdict]:
+    def check(model: object, budget: Any = None, **options: object) -> Sequence[Verdict]:
         from flopwise.analyses.budget.budget import FIGURES
         from flopwise.analyses.quantities import ALIASES
         from flopwise.errors import FlopwiseError

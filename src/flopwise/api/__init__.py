@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from flopwise.report.report import Report
@@ -44,21 +44,21 @@ def printable(result: Result) -> Result:
     return changed
 
 
-def report_of(result: Any) -> Report:
+def report_of(result: object) -> Report:
     """The report of a result, as its command shows it without options."""
     module, function = REPORTS[type(result).__name__]
     report: Report = getattr(import_module(f"flopwise.report.commands.{module}"), function)(result)
     return report
 
 
-def as_text(result: Any) -> str:
+def as_text(result: object) -> str:
     """A result as a table for a terminal; it ends with a line end."""
     from flopwise.report.report import as_text as written
 
     return written(report_of(result))
 
 
-def as_html(result: Any) -> str:
+def as_html(result: object) -> str:
     """A result as a small table of HTML."""
     from flopwise.report.viewers import notebook
 

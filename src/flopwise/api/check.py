@@ -21,7 +21,7 @@ from flopwise.profiles.profile import Profile
 def check(
     model: object,
     budget: str | os.PathLike[str] | Mapping[str, object] | Budget,
-    inputs: Any = None,
+    inputs: object = None,
     *,
     convention: str | Convention | None = None,
     batch_size: int | None = None,

@@ -6,7 +6,7 @@ import inspect
 import operator
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 from flopwise._arguments import checked
 from flopwise.analyses.llm.inference import Inference, Logits
@@ -89,7 +89,7 @@ def llm(
     device: str | None = None,
     trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
-    **settings: Any,
+    **settings: object,
 ) -> Inference | TrainingStep:
     """The cost of a request to a language model: the prompt, each token after it, the cache, and what must fit.
 

@@ -53,7 +53,7 @@ class _Analysis:
     """
 
     #: Operators of a trace that have a rule, and the rule.
-    _RULES: ClassVar[Mapping[str, Callable[[convention.Traced], Any]]] = {}
+    _RULES: ClassVar[Mapping[str, Callable[[convention.Traced], object]]] = {}
 
     @checked
     def __init__(self, model: nn.Module, inputs: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise.errors import InputError
 from flopwise.memory.liveness import Buffer, Liveness
@@ -24,7 +24,7 @@ ALIGNMENT = 64
 MOST = 1 << 21
 
 #: Orders in which buffers are placed, the first ones first: name -> sort key.
-ORDERS: dict[str, Callable[[Buffer], Any]] = {
+ORDERS: dict[str, Callable[[Buffer], object]] = {
     "size": lambda b: (-b.nbytes, b.first),
     "start": lambda b: (b.first, -b.nbytes),
     "lifetime": lambda b: (b.first - b.last, -b.nbytes),

@@ -5,8 +5,6 @@ A kernel that computes every score and masks some of them executes all pairs; th
 
 from __future__ import annotations
 
-from typing import Any
-
 from flopwise.graph import Node
 
 #: The attribute under which a reader that knows the elements of a mask hands over how many pairs it leaves, over all
@@ -45,7 +43,7 @@ def _below(queries: int, keys: int, shift: int) -> int:
     return rising * (first + shift + 1) + rising * (rising - 1) // 2 + (queries - full) * keys
 
 
-def pairs_left(node: Node, batch: Any, heads: Any, queries: Any, keys: Any) -> Any:
+def pairs_left(node: Node, batch: int, heads: int, queries: int, keys: int) -> int:
     """Pairs that the masks of an ``Attention`` leave; all pairs where nothing is known of its masks.
 
     Args:

@@ -139,7 +139,7 @@ class Call(Protocol):
         kind: Any = "sequence",
         item: Type | None = None,
         bound: bool = False,
-        parts: Any = None,
+        parts: object = None,
     ) -> Type:
         """The type of a sequence or optional.
 

@@ -187,7 +187,7 @@ class _Counting:
     repeats: bool
     shared: dict[int, Canonical] | None
     #: The first row of each kind of node so far, where they repeat.
-    like: dict[Any, _Pattern] = field(default_factory=dict)
+    like: dict[object, _Pattern] = field(default_factory=dict)
     #: Names of the stored tensors that a row has claimed.
     owned: set[str] = field(default_factory=set)
     #: What stands for a shape, by the identity of the shape, which many tensors share.
@@ -336,7 +336,7 @@ class _Counting:
 MANY = 500
 
 
-def _kind(node: Node, shapes: dict[int, Any]) -> Any:
+def _kind(node: Node, shapes: dict[int, object]) -> Any:
     """All that the operations of a node follow from, but for the elements of its attributes, which readers share.
 
     None for a node that is looked at by itself.

@@ -44,14 +44,14 @@ OPENERS: Mapping[type[OnnxOptions], Callable[..., Opened]] = {
 }
 
 
-def _read(model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: OnnxOptions) -> Graph:
+def _read(model: object, inputs: object, dims: Any, batch_size: Any, progress: Any, options: OnnxOptions) -> Graph:
     from flopwise.readers.onnx.read import graph_of, resolved_at
 
     opened = OPENERS[type(options)](model, options, progress)
     return graph_of(resolved_at(opened, inputs, dims, batch_size, options, progress), progress)
 
 
-def _stored(model: object, inputs: Any, dims: Any, batch_size: Any, options: OnnxOptions) -> StoredTensors:
+def _stored(model: object, inputs: object, dims: Any, batch_size: Any, options: OnnxOptions) -> StoredTensors:
     from flopwise.readers.onnx.read import stored_at
     from flopwise.readers.weights.graphs import stored_in_graph
 

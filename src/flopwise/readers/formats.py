@@ -149,13 +149,15 @@ def _read_keras(*arguments: Any) -> Graph:
     return read_keras(*arguments)
 
 
-def _stored_in_keras(model: object, inputs: Any, dims: Any, batch_size: Any, options: TorchOptions) -> StoredTensors:
+def _stored_in_keras(
+    model: object, inputs: object, dims: object, batch_size: object, options: TorchOptions
+) -> StoredTensors:
     from flopwise.readers.keras.stored import stored_in_keras
 
     return stored_in_keras(model, options)
 
 
-def _module_of_keras(*arguments: Any, **keywords: Any) -> Any:
+def _module_of_keras(*arguments: Any, **keywords: Any) -> object:
     from flopwise.readers.keras.read import module_of
 
     return module_of(*arguments, **keywords)

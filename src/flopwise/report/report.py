@@ -22,7 +22,7 @@ class Report(NamedTuple):
     #: The plain values of its JSON schema; None where it has none.
     content: Callable[[], Any] | None = None
     #: What formats draw in a way of their own, with the arguments of their ``render_KIND`` before the look.
-    subjects: Mapping[Kind, tuple[Any, ...]] = {}
+    subjects: Mapping[Kind, tuple[object, ...]] = {}
     #: Formats by name for which the report itself has a better text than a sheet.
     own: Mapping[str, Callable[[Look], str]] = {}
 

@@ -99,8 +99,8 @@ class Facts:
         #: How many more members of sequences may be looked at.
         self.room = MEMBERS
         self._tensors: dict[Any, Fact] = {}
-        self._constants: dict[Any, Fact] = {}
-        self._sequences: dict[Any, Fact] = {}
+        self._constants: dict[object, Fact] = {}
+        self._sequences: dict[object, Fact] = {}
 
     def tensor(self, dtype: str | None, shape: Dims | None) -> Fact:
         """A tensor of this element type and shape."""

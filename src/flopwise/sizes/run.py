@@ -63,7 +63,7 @@ class Pass:
     def __init__(
         self,
         opsets: Mapping[str, int],
-        elements: Callable[[Any], tuple[Any, ...] | None],
+        elements: Callable[[Any], tuple[object, ...] | None],
         trips: Mapping[str, int] | None = None,
         facts: Facts | None = None,
         flows: Mapping[str, Flow] | None = None,
@@ -257,7 +257,7 @@ def _by_rule(rule: ShapeRule, site: Site) -> tuple[Sequence[Any], str, str]:
         return (), "", f"its inputs or attributes make no sense: {type(error).__name__}: {error}"[:300]
 
 
-def _stated(size: Any, word: int) -> Any:
+def _stated(size: object, word: int) -> Any:
     """A size where the file states a number."""
     if type(size) is int:
         return size

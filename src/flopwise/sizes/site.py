@@ -43,7 +43,7 @@ class Site(Call):
         outputs: int,
         version: int,
         facts: Facts,
-        constant_of: Callable[[Any], Fact],
+        constant_of: Callable[[object], Fact],
         surroundings: Surroundings,
     ) -> None:
         """

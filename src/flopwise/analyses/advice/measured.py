@@ -120,7 +120,7 @@ def _piece(
     return bytes(model.SerializeToString())
 
 
-def _numpy(tensor: Tensor) -> Any:
+def _numpy(tensor: Tensor) -> object:
     import numpy as np
 
     try:

@@ -228,7 +228,7 @@ def _tables(path: tuple[str, ...], value: object) -> Iterator[tuple[str, Mapping
         yield key, _table((*path, key), table)
 
 
-def _table(path: tuple[str, ...], value: object) -> Mapping[str, Any]:
+def _table(path: tuple[str, ...], value: object) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
         raise InputError(f"{_where(path)} is not a table but {_shown(value)}")
     return value

@@ -285,7 +285,7 @@ class _Tally:
         length, times = (zero_lines, self.view.width) if self.view.flipped else (self.view.width, zero_lines)
         return times if 0 < length % size <= nonzero else 0
 
-    def _across(self, lines: Array, start: int) -> list[tuple[int, Any]]:
+    def _across(self, lines: Array, start: int) -> list[tuple[int, object]]:
         """For each section in a band, which elements of a line are zero in all lines of the section."""
         view = self.view
         per_section = view.lines // view.sections

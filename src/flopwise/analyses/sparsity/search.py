@@ -61,7 +61,7 @@ def part(band: Array, view: View, inside: int) -> Part:
     return Part(columns, rows, squares, lines, square)
 
 
-def _halved(band: Array, levels: int, join: Callable[[Any, int], Any]) -> tuple[list[int], Any]:
+def _halved(band: Array, levels: int, join: Callable[[Any, int], Any]) -> tuple[list[int], object]:
     """Zero blocks of each size, until none are left, and the flags of the largest; None where there are none."""
     counts: list[int] = []
     for level in range(levels):
@@ -154,7 +154,7 @@ class _Stack:
                 self.counts[level] += int(numpy.count_nonzero(line))
             level += 1
 
-    def _both(self, one: Any, other: Any, level: int) -> object:
+    def _both(self, one: object, other: Any, level: int) -> object:
         """The zero blocks of twice the size that two neighbouring lines make; None where there are none."""
         if one is None or other is None:
             return None

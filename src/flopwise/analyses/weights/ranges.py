@@ -56,7 +56,7 @@ class Ruler:
             return self.high - self.low > 1e-290
         return 1e-30 < self.high - self.low < 1e38 and self.bins <= 1 << 12
 
-    def fast(self, dtype: np.dtype[Any]) -> tuple[Array, Any, Any, Any]:
+    def fast(self, dtype: np.dtype[Any]) -> tuple[Array, Any, object, Any]:
         """Edges, least element, bins per unit, and how near an edge a computed place is unsure, in this type.
 
         An element of the type is at or above an edge exactly if it is at or above the edge rounded upward to the type.

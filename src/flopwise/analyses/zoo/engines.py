@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from flopwise.analyses.zoo import profiling
 from flopwise.analyses.zoo.profiling import Job
@@ -201,7 +201,7 @@ def _dask(jobs: Jobs, workers: int, limits: Limits, address: str | None) -> Outc
     with contextlib.ExitStack() as stack:
         build = ""
         with _connect("dask", address):
-            cluster: Any = address or stack.enter_context(_local_dask(distributed, workers))
+            cluster: object = address or stack.enter_context(_local_dask(distributed, workers))
             client = stack.enter_context(distributed.Client(cluster, timeout=PATIENCE))
         if address is None:
             build = stack.enter_context(_stoppable())

@@ -167,7 +167,7 @@ class _Run:
     engine: Engine
     progress: Callable[[str], None]
 
-    def program(self, module: Any, model: object, weights: str | None) -> LanguageProgram:
+    def program(self, module: object, model: object, weights: str | None) -> LanguageProgram:
         """A module as a program that is run call by call."""
         return LanguageProgram(module, model, self.cache, weights, self.prompt, self.batch, self.generate)
 
@@ -176,7 +176,9 @@ class _Run:
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "cache"}
         return inference(program, **own, **settings)
 
-    def guessing(self, module: Any, model: object, draft: object, weights: str | None, trust_code: bool) -> _Guessing:
+    def guessing(
+        self, module: object, model: object, draft: object, weights: str | None, trust_code: bool
+    ) -> _Guessing:
         """A draft model for the model, or the model's own head."""
         self.progress("the draft model")
         if not (isinstance(draft, str) and draft == OWN_HEAD):

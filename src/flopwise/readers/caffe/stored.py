@@ -132,7 +132,7 @@ def open_caffemodel(model: str) -> StoredTensors:
 
 
 def stored_blob(
-    name: str, shape: tuple[int, ...], blob: Blob, place: tuple[str, int], storage: SourceStorage, **facts: Any
+    name: str, shape: tuple[int, ...], blob: Blob, place: tuple[str, int], storage: SourceStorage, **facts: object
 ) -> StoredTensor:
     """A blob as a stored tensor.
 

@@ -180,7 +180,7 @@ class Program:
         self, message: Message, o: Operation, name: str, names: tuple[str, ...], around: _Block, depth: int
     ) -> Node:
         """The node of an operation that is no constant."""
-        flow: Any = None
+        flow: object = None
         try:
             if blocks := message.get("blocks"):
                 lowered, flow = self._with_blocks(o, blocks, around, depth)

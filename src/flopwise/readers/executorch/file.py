@@ -247,5 +247,5 @@ def _used(instructions: list[Instruction]) -> list[int]:
     return used
 
 
-def _members(values: tuple[Any, ...]) -> list[int]:
+def _members(values: tuple[object, ...]) -> list[int]:
     return [place for value in values if isinstance(value, (Items, Members)) for place in value.values]

@@ -386,7 +386,7 @@ class Reading:
         return len(self.nodes) - 1
 
 
-def _bound(name: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _bound(name: str, args: tuple[object, ...]) -> tuple[tuple[object, ...], dict[str, Any]]:
     """Arguments by position, and those after them that a lowering takes by name alone, in the order of the schema."""
     space, _, base = name.partition(".")
     key = base if space == "aten" else name

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.graph import Graph
@@ -370,7 +370,7 @@ def _with_small(model: Model, name: str, reopen: Reopen) -> Model:
 
 def _step(
     model: Model, inputs: object, batch_size: int | None, dims: Mapping[str, int], options: OnnxOptions
-) -> tuple[Any, int | None, tuple[str, ...]]:
+) -> tuple[object, int | None, tuple[str, ...]]:
     """The inputs of a call with so many tokens in the state, the batch size left to set, and the inputs that are state.
 
     Raises:

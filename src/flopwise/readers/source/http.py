@@ -14,7 +14,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import urllib3
 from urllib3 import exceptions
@@ -66,7 +66,7 @@ class _BrokenError(Exception):
 class _Watched:
     """A connection that can be cut from another thread, wherever it waits."""
 
-    sock: Any
+    sock: object
     #: The connection that each thread used last, and whether its time is over.
     last = threading.local()
 
@@ -79,7 +79,7 @@ class _Watched:
         self._watch()
         super().connect()  # type: ignore[misc] # of the connection that it is mixed into
 
-    def request(self, *arguments: object, **options: Any) -> None:
+    def request(self, *arguments: object, **options: object) -> None:
         self._watch()
         super().request(*arguments, **options)  # type: ignore[misc]
 

@@ -27,7 +27,7 @@ SAVED = "saved"
 def nodes_of(events: Sequence[Event]) -> tuple[Node, ...]:
     """One node for each operation, named after the module that made it."""
     lowered = [operators.lower(e.plan.name, e.args, e.kwargs, e.outputs) for e in events]
-    equal: dict[str, Mapping[str, Any]] = {}
+    equal: dict[str, Mapping[str, object]] = {}
     names = _names(events, [low.op for low, _ in lowered])
     return tuple(
         [

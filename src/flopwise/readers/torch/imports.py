@@ -32,7 +32,7 @@ def repaired(work: Callable[[], object]) -> Any:
 
 
 #: The library that holds the declarations: they are gone with the object.
-_DECLARED: list[Any] = []
+_DECLARED: list[object] = []
 
 
 def _declare_missing() -> None:

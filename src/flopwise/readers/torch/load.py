@@ -246,7 +246,7 @@ def _file(path: str) -> object:
 
 
 #: The file that was imported last, as it was then: a model that needs its weights in memory is made a second time.
-_IMPORTED: dict[tuple[str, int, int], Any] = {}
+_IMPORTED: dict[tuple[str, int, int], object] = {}
 
 
 @contextlib.contextmanager

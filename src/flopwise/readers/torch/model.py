@@ -126,7 +126,7 @@ def _step(
     dims: Mapping[str, int] | None,
     batch_size: int | None,
     options: TorchOptions,
-) -> tuple[Any, tuple[str, ...]]:
+) -> tuple[object, tuple[str, ...]]:
     """The inputs of a call with ``past`` tokens in the state, and what to note.
 
     Raises:

@@ -84,7 +84,7 @@ def read_torch(
     return uncompiled(recorded)
 
 
-def result_of(model: nn.Module, inputs: object, keep: Callable[[Any], Any]) -> Any:
+def result_of(model: nn.Module, inputs: object, keep: Callable[[object], object]) -> Any:
     """The part to be kept of what a module returns in eval mode, on meta tensors.
 
     Args:
@@ -99,7 +99,7 @@ def result_of(model: nn.Module, inputs: object, keep: Callable[[Any], Any]) -> A
         return _run_on_meta(model, settle(model, inputs, None, None), keep).result
 
 
-def graph_and_result(model: nn.Module, inputs: object, keep: Callable[[Any], Any]) -> tuple[Graph, Any]:
+def graph_and_result(model: nn.Module, inputs: object, keep: Callable[[object], object]) -> tuple[Graph, Any]:
     """The graph of a module in eval mode, from one run on meta tensors, and the part to be kept of what it returns.
 
     Args:
@@ -117,7 +117,7 @@ def graph_and_result(model: nn.Module, inputs: object, keep: Callable[[Any], Any
         return _of_run(model, arguments, recorded, notes, "", kind), recorded.result
 
 
-def _run_on_meta(model: nn.Module, arguments: Arguments, keep: Callable[[Any], Any]) -> Run:
+def _run_on_meta(model: nn.Module, arguments: Arguments, keep: Callable[[object], object]) -> Run:
     """A run in eval mode on meta tensors; arguments and errors as in ``result_of``."""
     try:
         return run(model, arguments, "eval", grad=False, real=False, keep=keep)

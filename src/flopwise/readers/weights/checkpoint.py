@@ -162,7 +162,7 @@ def _reason(error: Exception) -> str:
 
 
 def _walk(
-    value: object, kind: type[Any], prefix: str = "", depth: int = 0, counter: Iterator[int] | None = None
+    value: object, kind: type[object], prefix: str = "", depth: int = 0, counter: Iterator[int] | None = None
 ) -> Iterator[tuple[str, Any]]:
     """Dotted path and tensor of each tensor in nested containers; of a training checkpoint only the model's weights.
 

@@ -60,7 +60,7 @@ class Encoding(NamedTuple):
     #: NumPy's name of the stored type; "" where NumPy has no such type.
     stored: str = ""
     #: The function that made it and its arguments, for copies.
-    made_by: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
+    made_by: tuple[Callable[..., Any], tuple[object, ...]] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         assert self.made_by is not None

@@ -58,7 +58,7 @@ class Tool:
         #: The lines; None where the tool prints figures of the model alone.
         self.entries = self._entries()
 
-    def _values(self, row: Row) -> list[Any]:
+    def _values(self, row: Row) -> list[object]:
         """A value for each column; None where it depends on an unknown shape."""
         values: list[Any] = []
         for column in self.table.columns:

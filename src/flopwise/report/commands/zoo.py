@@ -28,7 +28,7 @@ def overview_report(overview: Overview) -> Report:
     return Report(lambda format, look: [titled], subjects={"zoo": (overview,)})
 
 
-def _sheet(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[Sheet, list[list[Any]]]:
+def _sheet(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[Sheet, list[list[object]]]:
     """The rows as a sheet, and as JSON has them."""
     plain = [[plain_value(value) for value in row] for row in rows]
     heads = (Head(name, name, _kind(name, [row[i] for row in plain]), i) for i, name in enumerate(columns))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise._results import Json
 from flopwise.analyses.compare.comparison import OF_MODEL, Values, difference
@@ -151,7 +151,7 @@ def _operator(group: Group, ops: Index) -> Json:
     return content
 
 
-def _names(groups: Sequence[Group], model: int) -> list[Any]:
+def _names(groups: Sequence[Group], model: int) -> list[object]:
     """The name of each layer in a model: 0 where the first model calls it so too, None where there is none."""
     return [
         None if name is None else 0 if model and name == group.names[0] else text(name)
@@ -169,7 +169,7 @@ def _outputs(item: Row | Sum | None, shapes: Index) -> int:
     return shapes.number_of(", ".join([*(_LOOK.shape(shape) for shape in outputs[:SHAPES]), *more]))
 
 
-def _columns(groups: Sequence[Group], key: str) -> list[list[Any]]:
+def _columns(groups: Sequence[Group], key: str) -> list[list[object]]:
     """For each model the figure of every layer."""
     rows = (
         [number(value) if item is not None else "" for value, item in zip(group.values(key), group.items, strict=True)]

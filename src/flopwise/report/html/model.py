@@ -145,7 +145,7 @@ def _columns(nodes: Sequence[Node], rows: Sequence[Row], shapes: Index) -> Json:
     }
 
 
-def _group(group: Group) -> list[Any]:
+def _group(group: Group) -> list[object]:
     """Name, class, module around (-1 for none), and a number: 1 for a run, more for parts that repeat."""
     around = -1 if group.parent is None else group.parent
     return [text(group.name), text(group.kind), around, group.period + 1 if group.period else int(group.run)]
@@ -171,14 +171,14 @@ def text(name: str) -> str:
     return _LOOK.text(name)
 
 
-def number(value: Any) -> Any:
+def number(value: object) -> Any:
     """A figure that JavaScript keeps exact; text for a large integer and for a figure in symbols."""
     if value is None or (isinstance(value, int) and abs(value) <= EXACT):
         return value
     return str(value)
 
 
-def _sparse(values: Iterable[Any]) -> dict[int, Any]:
+def _sparse(values: Iterable[object]) -> dict[int, object]:
     """The values that are not empty, by index."""
     return {index: value for index, value in enumerate(values) if value != ""}
 
@@ -203,7 +203,7 @@ def _layers(profile: Profile, seen: Views) -> tuple[list[Node], list[Row]]:
     return nodes, [rows[id(node)] for node in nodes]
 
 
-def _trained(profile: Profile, rows: Sequence[Row]) -> dict[str, list[Any]]:
+def _trained(profile: Profile, rows: Sequence[Row]) -> dict[str, list[object]]:
     """The figures of a training step; "" for a layer that only other conventions list."""
     own = {id(row) for row in profile.rows}
     return {key: [number(getattr(row, key)) if id(row) in own else "" for row in rows] for key in OF_TRAINING}
@@ -252,7 +252,7 @@ def convention_data(profile: Profile) -> dict[str, str]:
 def _shared(conventions: Iterable[Json]) -> list[Json]:
     """The conventions, with the number of an earlier one in place of counts that it has too."""
     listed: list[Json] = []
-    firsts: dict[tuple[Any, ...], int] = {}
+    firsts: dict[tuple[object, ...], int] = {}
     for view in conventions:
         first = firsts.setdefault(tuple(view["counts"]), len(listed))
         listed.append(view if first == len(listed) else {**view, "counts": first})

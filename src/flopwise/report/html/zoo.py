@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise._results import Json
 from flopwise.report.formats.json import plain_value
@@ -50,6 +50,6 @@ def _tables(overview: Overview, names: str) -> Json:
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     value = plain_value(value)
     return str(value) if isinstance(value, int) and abs(value) >= EXACT else value

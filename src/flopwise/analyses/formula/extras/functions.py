@@ -59,7 +59,7 @@ def checked(pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mappin
     function = pieces[0].of
     signature = inspect.signature(function)
 
-    def answer(*sizes: object, **named: Any) -> Any:
+    def answer(*sizes: object, **named: object) -> Any:
         try:
             by_name = dict(signature.bind(*sizes, **named).arguments)
         except TypeError as error:

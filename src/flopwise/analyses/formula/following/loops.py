@@ -176,7 +176,7 @@ def differing(rows: Sequence[Row], others: Sequence[Row], places: Point) -> set[
     return wrong
 
 
-def _by_kind(rows: Sequence[Row]) -> dict[Any, list[int]]:
+def _by_kind(rows: Sequence[Row]) -> dict[object, list[int]]:
     groups: dict[Any, list[int]] = {}
     for place, row in enumerate(rows):
         groups.setdefault((row.node.module, row.node.op, row.node.origin), []).append(place)

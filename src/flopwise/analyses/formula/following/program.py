@@ -58,7 +58,7 @@ class _Ranges(type):
     def __instancecheck__(cls, thing: object) -> bool:
         return isinstance(thing, (_range, _Turns))
 
-    def __call__(cls, *ends: Any) -> Any:
+    def __call__(cls, *ends: Any) -> object:
         return _Turns(*ends) if any(type(end) is Dim for end in ends) else _range(*ends)
 
 
@@ -229,7 +229,7 @@ class ProgramSizes:
             return ()
 
     def gathered(
-        self, loop: int, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Tensor]
+        self, loop: int, name: str, args: Sequence[Any], kwargs: Mapping[str, object], outputs: Sequence[Tensor]
     ) -> Sequence[Dims | None]:
         """The shapes of results made of one tensor from each turn of a loop: each turn adds what the second adds."""
         assert self.loops is not None

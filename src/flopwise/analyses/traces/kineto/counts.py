@@ -116,7 +116,7 @@ def _encoder(arguments: Arguments) -> int | None:
     return batch * length * matrices + 2 * batch * length * length * width
 
 
-def _arguments(arguments: Arguments) -> tuple[Any, ...]:
+def _arguments(arguments: Arguments) -> tuple[object, ...]:
     """The arguments as tensors, numbers and lists of them; without values, up to the last tensor."""
     args = [_argument(arguments, place, shape) for place, shape in enumerate(arguments.shapes)]
     while args and not arguments.values and args[-1] is None:
@@ -124,7 +124,7 @@ def _arguments(arguments: Arguments) -> tuple[Any, ...]:
     return tuple(args)
 
 
-def _bound(function: Callable[..., Any] | None, args: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+def _bound(function: Callable[..., object] | None, args: Sequence[object]) -> tuple[Sequence[object], dict[str, Any]]:
     """Arguments in the order of an operator's schema as a function takes them: the last ones perhaps by name."""
     if function is None:
         return args, {}
@@ -133,7 +133,7 @@ def _bound(function: Callable[..., Any] | None, args: Sequence[Any]) -> tuple[Se
 
 
 @functools.cache
-def _parameters(function: Callable[..., Any]) -> tuple[int | None, tuple[str, ...]]:
+def _parameters(function: Callable[..., object]) -> tuple[int | None, tuple[str, ...]]:
     """The number of arguments that a function takes by position (None: all), and the names of the others."""
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
@@ -142,7 +142,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[int | None, tuple[str, ..
     return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters), by_name
 
 
-def _argument(arguments: Arguments, place: int, shape: Any) -> Any:
+def _argument(arguments: Arguments, place: int, shape: Any) -> object:
     kind = arguments.types[place] if place < len(arguments.types) else ""
     text = arguments.values[place] if place < len(arguments.values) else ""
     dtype = DTYPES.get(kind, "float32")
@@ -178,7 +178,7 @@ def _outputs(base: str, args: tuple[Any, ...], lowered: Lowered) -> tuple[Tensor
     return (Tensor("", tuple(made[0]), tensors[0].dtype if tensors else "float32"),)
 
 
-def _taken(value: Any) -> Any:
+def _taken(value: object) -> object:
     """An argument as the rules for calls take it."""
     if isinstance(value, list):
         return [_taken(each) for each in value]

@@ -147,7 +147,7 @@ class Recorder:
         return records
 
 
-def _shape(value: Any) -> Any:
+def _shape(value: Any) -> object:
     """A shape, or those of a list of tensors."""
     return tuple(map(_extents, value)) if value and isinstance(value[0], list) else _extents(value or ())
 

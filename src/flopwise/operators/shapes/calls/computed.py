@@ -25,7 +25,7 @@ def reduced(x: Of, dim: object = None, keepdim: bool = False, **options: object)
     return [shape, shape]
 
 
-def vector_norm(x: Of, ord: object = 2, dim: object = None, keepdim: bool = False, **options: Any) -> Shapes:
+def vector_norm(x: Of, ord: object = 2, dim: object = None, keepdim: bool = False, **options: object) -> Shapes:
     return reduced(x, dim, keepdim, **options)
 
 
@@ -78,7 +78,7 @@ def pool_of(rank: int, kind: str) -> Callable[..., Shapes]:
     """The rule of a pooling, whose arguments after the padding differ between the kinds."""
 
     def rule(
-        x: Of, kernel_size: object, stride: Any = None, padding: Any = 0, *settings: Any, **options: Any
+        x: Of, kernel_size: object, stride: Any = None, padding: object = 0, *settings: object, **options: Any
     ) -> Shapes:
         dilation = options.get("dilation", settings[0] if kind == "max" and settings else 1)
         place = 1 if kind == "max" else 0

@@ -25,7 +25,7 @@ def new_full(x: Of, size: Any, *settings: object, **options: object) -> Shapes:
     return [tuple(size)]
 
 
-def arange(*ends: Any, **options: Any) -> Shapes:
+def arange(*ends: Any, **options: object) -> Shapes:
     ends = ends or tuple(options[k] for k in ("start", "end", "step") if k in options)
     start, end, step = (0, ends[0], 1) if len(ends) == 1 else (*ends, 1)[:3]
     step = options.get("step", step)

@@ -242,7 +242,7 @@ def _is_plain(value: object) -> bool:
     )
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Graph):
         return value.name
     return list(value) if isinstance(value, tuple) else value

@@ -163,7 +163,7 @@ def _with(op: str, *names: str) -> Rule:
     return lambda application: Lowered(_own(op), attrs={name: _plain(application.options[name]) for name in names})
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     return int(value) if isinstance(value, bool) else list(value) if isinstance(value, tuple) else value
 
 

@@ -37,7 +37,7 @@ _CLOSED = -10_000.0
 
 
 def pairs_left(
-    stand_ins: StandIns, args: Sequence[Any], kwargs: Mapping[str, Any], module: torch.nn.Module | None
+    stand_ins: StandIns, args: Sequence[Any], kwargs: Mapping[str, object], module: torch.nn.Module | None
 ) -> dict[str, int]:
     """The pairs that the mask of an attention leaves, under "pairs"; empty where there is no mask, or it is not known.
 
@@ -112,7 +112,7 @@ def _varlen(name: str, args: Sequence[object], kwargs: Mapping[str, Any], elemen
     return {"ragged": {"lengths": lengths, "heads": heads, "is_causal": causal, "window": window}}
 
 
-def _nested(args: Sequence[Any], kwargs: Mapping[str, Any], elements_of: _ElementsOf) -> Kwargs:
+def _nested(args: Sequence[Any], kwargs: Mapping[str, object], elements_of: _ElementsOf) -> Kwargs:
     """As ``ragged``, for nested tensors (batch, heads, ragged length, head size); empty for others."""
     both = (*args, kwargs.get("query"), kwargs.get("key"))[:2]
     if not all(isinstance(tensor, TorchTensor) and tensor.is_nested for tensor in both) or both[0].dim() != 4:

@@ -144,7 +144,7 @@ def _functionalized(recorder: Recorder, plan: Plan, operator: object, **kwargs: 
 
 
 def _effectful(
-    recorder: Recorder, plan: Plan, token: object, operator: Any, *args: object, **kwargs: Any
+    recorder: Recorder, plan: Plan, token: object, operator: Any, *args: object, **kwargs: object
 ) -> tuple[object, ...]:
     """The token that keeps operators in order, and the results of one of them."""
     result = operator(*args, **kwargs)
@@ -173,7 +173,7 @@ _SETTINGS = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
 _WRAPPERS = {"wrap": 1, "invoke_subgraph": 2, "wrap_activation_checkpoint": 1, "tag_activation_checkpoint": 1}
 
 
-def flex_attention(recorder: Recorder, args: Args) -> Any:
+def flex_attention(recorder: Recorder, args: Args) -> object:
     """The results of the operator; the function that changes the scores is recorded on all scores at once.
 
     Args:

@@ -24,8 +24,8 @@ from flopwise.readers.torch.capture.stand_ins import is_transformed
 from flopwise.readers.torch.capture.values import NeedsLower, NeedsValues
 from flopwise.readers.torch.kinds import Args, Function, Kwargs
 
-_PLANS: dict[Any, Plan] = {}
-_SIGN_PLANS: dict[Any, Plan] = {}
+_PLANS: dict[object, Plan] = {}
+_SIGN_PLANS: dict[object, Plan] = {}
 
 #: Modules in which PyTorch works out the shapes of results in Python.
 _META_RULES = frozenset(
@@ -74,7 +74,7 @@ class Interception(TorchFunctionMode):
         self._recorder = recorder
         recorder.interception = self
         self._inside: set[Any] = set()
-        self.ways: dict[str, Callable[[Plan, Any, tuple[Any, ...], dict[str, Any]], Any]] = {
+        self.ways: dict[str, Callable[[Plan, Any, tuple[object, ...], dict[str, Any]], Any]] = {
             "record": recorder.record,
             "through": self._through,
             "ask": self._ask,

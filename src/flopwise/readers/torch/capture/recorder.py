@@ -328,7 +328,7 @@ class Recorder:
             self.values.keep(result, beside)
         return result
 
-    def _on_meta(self, result: Any) -> Any:
+    def _on_meta(self, result: object) -> Any:
         """A result, or its stand-in where it has memory because it was made of numbers alone."""
         return self.stand_ins.constant(result) if type(result) is TorchTensor and not result.is_meta else result
 

@@ -53,7 +53,7 @@ class _Made(NamedTuple):
         return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device="meta")
 
 
-_KNOWN: dict[Any, _Made | tuple[_Made, ...]] = {}
+_KNOWN: dict[object, _Made | tuple[_Made, ...]] = {}
 
 
 def key_of(name: str, args: Sequence[Any], kwargs: Kwargs) -> object:

@@ -78,7 +78,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.vae = vae
 
-    def forward(self, *args: Any, **settings: Any) -> Any:
+    def forward(self, *args: Any, **settings: Any) -> object:
         """The image of latents."""
         return self.vae.decode(*args, **settings)
 

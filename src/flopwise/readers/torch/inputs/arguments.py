@@ -130,7 +130,7 @@ def settle(
     return Arguments(args, kwargs, tensors, frozenset(making.made))
 
 
-def _unasked(model: nn.Module, names: Sequence[str], sizes: Dims, source: str) -> Mapping[str, Any] | list[Any]:
+def _unasked(model: nn.Module, names: Sequence[str], sizes: Dims, source: str) -> Mapping[str, object] | list[object]:
     """The inputs of a module for which nothing is given: of its configuration, or the image that its library states.
 
     Raises:

@@ -51,7 +51,7 @@ def copied(value: object, tensors: Mapping[int, TorchTensor]) -> Any:
         value: what to copy; modules and functions inside stay themselves, and so does what cannot be copied.
         tensors: the tensor to put in the place of each, by id.
     """
-    memo: dict[int, Any] = dict(tensors)
+    memo: dict[int, object] = dict(tensors)
     for module in _modules_inside(value, set()):
         memo[id(module)] = module
     try:

@@ -48,7 +48,7 @@ class _Encoder(nn.Module):
         self.model = model
         self.method = method
 
-    def forward(self, **inputs: Any) -> Any:
+    def forward(self, **inputs: object) -> object:
         """The features in the language model's width."""
         result = getattr(self.model, self.method)(**inputs)
         return getattr(result, "pooler_output", result)

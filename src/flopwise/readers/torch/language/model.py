@@ -172,7 +172,7 @@ def counted_modules(name: str) -> Iterator[None]:
         handle.remove()
 
 
-def _maker(config: Config) -> tuple[Any, Any]:
+def _maker(config: Config) -> tuple[Any, object]:
     """The class that builds the model, and its part of the configuration.
 
     That is the class that the configuration names, else the automatic class that knows its type. A class for text

@@ -205,7 +205,7 @@ def _state_after(
 
 
 @contextlib.contextmanager
-def _encoder_outputs(model: Model) -> Iterator[list[Any]]:
+def _encoder_outputs(model: Model) -> Iterator[list[object]]:
     """The outputs of a model's encoder while it runs, which the next call is handed; empty without a model."""
     encoded: list[Any] = []
     if model is None:

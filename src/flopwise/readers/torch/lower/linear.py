@@ -211,7 +211,7 @@ def _layers(op: str) -> Callable[..., Lowered]:
     It stays one operator, because that is what the program called.
     """
 
-    def lowered(input: Tensor, second: object, third: Any, fourth: Any, *settings: Any, **options: Any) -> Lowered:
+    def lowered(input: Tensor, second: object, third: Any, fourth: Any, *settings: object, **options: Any) -> Lowered:
         packed = not isinstance(third, (list, tuple)) or isinstance(fourth, (list, tuple))
         state, weights = (third, fourth) if packed else (second, third)
         has_biases, layers, dropout, train, both = settings[:5] if packed else (fourth, *settings[:4])

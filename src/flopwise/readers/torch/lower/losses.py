@@ -9,7 +9,7 @@ from flopwise.graph import Tensor
 from flopwise.readers.torch.lower.node import Lowered
 
 
-def _reduction(reduction: Any, flags: Mapping[str, object]) -> Any:
+def _reduction(reduction: Any, flags: Mapping[str, object]) -> object:
     """The reduction as a word; two flags that it replaced still win over it."""
     averaged, reduced = flags.get("size_average"), flags.get("reduce")
     if averaged is None and reduced is None:

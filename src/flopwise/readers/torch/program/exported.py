@@ -86,14 +86,14 @@ class ExportedModule(nn.Module):
         parameters = [inspect.Parameter(str(name), inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
         signature = inspect.Signature(parameters)
 
-        def forward(*args: object, **kwargs: Any) -> Any:
+        def forward(*args: object, **kwargs: object) -> Any:
             bound = signature.bind(*args, **kwargs).arguments
             return self._run(pytree.tree_leaves(tuple(bound.values())), None)
 
         forward.__signature__ = signature  # type: ignore[attr-defined]
         return forward
 
-    def run(self, position: Any, *args: object, **kwargs: Any) -> object:
+    def run(self, position: Any, *args: object, **kwargs: object) -> object:
         """As ``forward``; ``position.scope`` follows the modules in which the operators were before the export."""
         bound = inspect.signature(self.forward).bind(*args, **kwargs).arguments
         before = position.scope
@@ -103,7 +103,7 @@ class ExportedModule(nn.Module):
         finally:
             position.scope = before
 
-    def _run(self, leaves: list[Any], position: object) -> object:
+    def _run(self, leaves: list[object], position: object) -> object:
         if len(leaves) != len(self._inputs):
             raise InputError(f"{self.path}: takes {len(self._inputs)} tensors or numbers, and not {len(leaves)}")
         values = {name: leaf for name, leaf in zip(self._inputs, leaves, strict=True) if name}
@@ -140,7 +140,7 @@ class Block:
             stack = str((node.get("metadata") or {}).get("nn_module_stack") or "")
             self._nodes.append((function(node["target"]), node, blocks, _scope(stack)))
 
-    def __call__(self, position: object, *args: Any) -> Any:
+    def __call__(self, position: object, *args: object) -> object:
         """The outputs of the graph for these inputs."""
         values = dict(zip(self._inputs, args, strict=True))
         self.run(values, position)

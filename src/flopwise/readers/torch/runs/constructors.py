@@ -19,7 +19,7 @@ class Constructor(type):
 
     original: Any
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args: Any, **kwargs: object) -> object:
         if not kwargs and all(isinstance(size, int) for size in args):
             return torch.empty(args, dtype=cls.original.dtype)
         if not kwargs and len(args) == 1 and isinstance(args[0], (list, tuple)):

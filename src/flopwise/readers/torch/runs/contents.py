@@ -106,7 +106,7 @@ def attributes_of(value: object) -> Namespace | None:
     return attributes if type(attributes) is dict else None
 
 
-def put_back(held: dict[Any, Any], before: dict[Any, Any]) -> None:
+def put_back(held: dict[Any, object], before: dict[Any, Any]) -> None:
     """Give a dict the entries that it had."""
     same = len(held) == len(before)
     for key, value in before.items() if same else ():
@@ -119,11 +119,11 @@ def put_back(held: dict[Any, Any], before: dict[Any, Any]) -> None:
         kind.update(held, before)
 
 
-def _entries(held: dict[Any, Any]) -> Callable[[], None]:
+def _entries(held: dict[Any, object]) -> Callable[[], None]:
     return functools.partial(put_back, held, dict.copy(held))
 
 
-def _elements(held: list[Any] | deque[Any] | bytearray | set[Any]) -> Callable[[], None]:
+def _elements(held: list[Any] | deque[object] | bytearray | set[object]) -> Callable[[], None]:
     before = list(_iterated(held))
     owner = _owner(held)
 
@@ -142,7 +142,7 @@ def _owner(held: object) -> Any:
     return next(owner for owner in _CONTAINERS if isinstance(held, owner))
 
 
-def _iterated(held: object) -> Iterator[Any]:
+def _iterated(held: object) -> Iterator[object]:
     """The elements of a container, whatever its class makes of iteration."""
     elements: Iterator[Any] = _owner(held).__iter__(held)
     return elements

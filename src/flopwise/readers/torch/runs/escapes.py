@@ -134,7 +134,7 @@ def _place(thing: object, apart: set[int]) -> str | None:
         thing: what is held.
         apart: holders that are not the program's, by id.
     """
-    level: list[tuple[Any, ...]] = [(thing,)]  # from the holder down
+    level: list[tuple[object, ...]] = [(thing,)]  # from the holder down
     seen = {*apart, id(level)}
     for _ in range(_FAR):
         above = []

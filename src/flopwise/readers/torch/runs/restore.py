@@ -208,7 +208,7 @@ _MARK = "__dynamo_disable"
 
 
 @functools.cache
-def _never_compiled() -> list[Any]:
+def _never_compiled() -> list[object]:
     """PyTorch's functions for the sizes of results that TorchDynamo is not to compile."""
     marking = sys.modules["torch._compile"].__dict__
     parts = [vars(module) for name, module in sys.modules.items() if name.startswith(("torch._refs", "torch._decomp"))]

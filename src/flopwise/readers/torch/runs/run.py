@@ -78,7 +78,7 @@ def run(
     grad: bool,
     real: bool,
     attention: AttentionKernel | None = None,
-    keep: Callable[[Any], Any] = lambda result: None,
+    keep: Callable[[Any], object] = lambda result: None,
 ) -> Run:
     """Run a module and record it; once more with the dispatcher recording too, where not every operation was seen.
 
@@ -118,7 +118,7 @@ def _run(
     mode: Mode,
     real: bool,
     attention: AttentionKernel | None,
-    keep: Callable[[Any], Any],
+    keep: Callable[[object], object],
     trains: bool,
     grad: bool,
     low: bool,
@@ -173,7 +173,7 @@ def _recorded(
     arguments: Arguments,
     recorder: Recorder,
     calls: Calls,
-    keep: Callable[[Any], Any],
+    keep: Callable[[object], object],
 ) -> Run:
     """The record of one call of a module; nothing else keeps the arguments and the result."""
     outer = sys.exc_info()[1]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 
 @contextlib.contextmanager
-def substituted(owner: Any, name: str, substitute: Any) -> Iterator[None]:
+def substituted(owner: object, name: str, substitute: object) -> Iterator[None]:
     """An attribute of a class or Python module is another meanwhile.
 
     Python modules that are imported meanwhile may have taken it over under a name of their own, as ``torch._dynamo``

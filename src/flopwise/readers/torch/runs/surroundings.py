@@ -63,7 +63,7 @@ class Surroundings:
         self._unread: list[FunctionType] = []
         #: The names in the code that was read, and attributes whose names were not in any.
         self._names = {"forward", *_CALLED}
-        self._unnamed: dict[str, list[Any]] = defaultdict(list)
+        self._unnamed: dict[str, list[object]] = defaultdict(list)
 
     def add(self, code: Iterable[object], made: bool = False) -> None:
         """Remember what functions and the methods of classes can reach.

@@ -133,7 +133,7 @@ def _jobs_in_turn(kind: Any, recorder: Recorder, recorded: Callable[[Function], 
         return _in_turn(tasks, function, recorded(function))
 
     def apply_recorded(
-        self: object, func: Any, args: Any = (), kwds: Any = None, *callbacks: Any, **options: Any
+        self: object, func: Any, args: object = (), kwds: object = None, *callbacks: Any, **options: Any
     ) -> object:
         if threading.get_ident() not in recorder.threads:
             return apply(self, func, args, kwds or {}, *callbacks, **options)
@@ -148,13 +148,13 @@ def _jobs_in_turn(kind: Any, recorder: Recorder, recorded: Callable[[Function], 
         del kind._guarded_task_generation, kind.apply_async
 
 
-def _in_turn(tasks: Iterable[Any], function: Any, recorded: Function) -> Iterator[object]:
+def _in_turn(tasks: Iterable[Any], function: object, recorded: Function) -> Iterator[object]:
     """The tasks of a pool, each when the one before is done; those that run a function run its recorded form."""
     for job, place, own, args, kwargs in tasks:
         done = threading.Event()
         work = recorded if own is function else own
 
-        def run(*args: object, work: Any = work, done: threading.Event = done, **kwargs: Any) -> object:
+        def run(*args: object, work: Any = work, done: threading.Event = done, **kwargs: object) -> object:
             try:
                 return work(*args, **kwargs)
             finally:
