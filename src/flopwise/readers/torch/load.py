@@ -130,7 +130,7 @@ def _argument_hint(make: object, strange: str, message: str) -> str:
 
 def argument_values(model: str, texts: Mapping[str, str]) -> Kwargs:
     """The values that texts stand for."""
-    values: dict[str, Any] = {}
+    values: Kwargs = {}
     for name, text in texts.items():
         if "." in name:
             continue
@@ -148,7 +148,7 @@ def argument_values(model: str, texts: Mapping[str, str]) -> Kwargs:
     return values
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     constants = {"True": True, "true": True, "False": False, "false": False, "None": None, "none": None}
     if text in constants:
         return constants[text]

@@ -7,7 +7,7 @@ Source: ``aten/src/ATen/native/transformers/sdp_utils_cpp.cpp`` and ``cuda/sdp_u
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -19,7 +19,7 @@ from flopwise.readers.options import AttentionKernel
 from flopwise.readers.torch.capture.stand_ins import StandIns
 from flopwise.readers.torch.capture.tensors import elements_in_a_row
 from flopwise.readers.torch.capture.values import LARGEST_FLAGS
-from flopwise.readers.torch.kinds import Function, Kwargs
+from flopwise.readers.torch.kinds import Args, Function, Kwargs
 from flopwise.readers.torch.lower.linear import LOWERINGS
 
 #: Operators with a mask among their arguments.
@@ -36,9 +36,7 @@ SOFTMAX = frozenset({"aten.softmax", "aten._softmax", "aten._safe_softmax"})
 _CLOSED = -10_000.0
 
 
-def pairs_left(
-    stand_ins: StandIns, args: Sequence[Any], kwargs: Mapping[str, object], module: torch.nn.Module | None
-) -> dict[str, int]:
+def pairs_left(stand_ins: StandIns, args: Args, kwargs: Kwargs, module: torch.nn.Module | None) -> dict[str, int]:
     """The pairs that the mask of an attention leaves, under "pairs"; empty where there is no mask, or it is not known.
 
     Args:
@@ -85,7 +83,7 @@ _ElementsOf: TypeAlias = Callable[[TorchTensor], TorchTensor | None]
 VARLEN = frozenset({"torch_attn._varlen_attn", "torch_attn._varlen_attn_out"})
 
 
-def ragged(name: str, args: Sequence[object], kwargs: Mapping[str, object], elements_of: _ElementsOf) -> Kwargs:
+def ragged(name: str, args: Sequence[object], kwargs: Kwargs, elements_of: _ElementsOf) -> Kwargs:
     """The lengths of the sequences of an attention and its heads, under "ragged"; nothing where they have one length.
 
     Args:
@@ -97,7 +95,7 @@ def ragged(name: str, args: Sequence[object], kwargs: Mapping[str, object], elem
     return _varlen(name, args, kwargs, elements_of) if name in VARLEN else _nested(args, kwargs, elements_of)
 
 
-def _varlen(name: str, args: Sequence[object], kwargs: Mapping[str, Any], elements_of: _ElementsOf) -> Kwargs:
+def _varlen(name: str, args: Sequence[object], kwargs: Kwargs, elements_of: _ElementsOf) -> Kwargs:
     """As ``ragged``, for packed sequences whose cumulative lengths (``cu_seq_q``, ``cu_seq_k``) are arguments."""
     names = ("query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k", "is_causal", "scale", "window_size")
     order = ("out", *names) if name.endswith("_out") else names
@@ -112,7 +110,7 @@ def _varlen(name: str, args: Sequence[object], kwargs: Mapping[str, Any], elemen
     return {"ragged": {"lengths": lengths, "heads": heads, "is_causal": causal, "window": window}}
 
 
-def _nested(args: Sequence[Any], kwargs: Mapping[str, object], elements_of: _ElementsOf) -> Kwargs:
+def _nested(args: Sequence[Any], kwargs: Kwargs, elements_of: _ElementsOf) -> Kwargs:
     """As ``ragged``, for nested tensors (batch, heads, ragged length, head size); empty for others."""
     both = (*args, kwargs.get("query"), kwargs.get("key"))[:2]
     if not all(isinstance(tensor, TorchTensor) and tensor.is_nested for tensor in both) or both[0].dim() != 4:
@@ -200,7 +198,7 @@ _ON_CPU = (torch.float32, torch.float64, *_HALVES)
 _LONGEST_HEAD = 256
 
 
-def kernel_of(device: str, args: Sequence[object], kwargs: Mapping[str, object]) -> AttentionKernel:
+def kernel_of(device: str, args: Sequence[object], kwargs: Kwargs) -> AttentionKernel:
     """The kernel that PyTorch chooses for ``scaled_dot_product_attention``.
 
     Args:
@@ -228,7 +226,7 @@ def kernel_of(device: str, args: Sequence[object], kwargs: Mapping[str, object])
     return "efficient" if not grouped and query.dtype in (torch.float32, *_HALVES) else "math"
 
 
-def _fits_fused_kernel(qkv: Sequence[Any], mask: object) -> bool:
+def _fits_fused_kernel(qkv: Sequence[TorchTensor], mask: object) -> bool:
     """True if a fused attention kernel accepts these tensors.
 
     Query, key and value need four axes, none of them empty in query and key, and the last one contiguous; a mask needs

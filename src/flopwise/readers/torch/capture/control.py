@@ -72,7 +72,12 @@ def _truth(recorder: Recorder, flag: object, public: str) -> bool:
 
 
 def _cond(
-    recorder: Recorder, plan: Plan, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any] = ()
+    recorder: Recorder,
+    plan: Plan,
+    pred: torch.Tensor,
+    true_fn: Function,
+    false_fn: Function,
+    operands: Sequence[object] = (),
 ) -> object:
     """The result of one of two branches; where the condition is not known both are recorded, as the bodies of an If."""
     try:
@@ -97,7 +102,12 @@ def _cond(
 
 
 def _while(
-    recorder: Recorder, plan: Plan, cond_fn: Any, body_fn: Any, carried: Sequence[object], more: Sequence[object] = ()
+    recorder: Recorder,
+    plan: Plan,
+    cond_fn: Function,
+    body_fn: Function,
+    carried: Sequence[object],
+    more: Sequence[object] = (),
 ) -> tuple[object, ...]:
     """As many runs of the body as the condition says."""
     state = tuple(carried)
@@ -119,7 +129,7 @@ def _map(
 def _scan(
     recorder: Recorder,
     plan: Plan,
-    combine: Any,
+    combine: Function,
     init: Sequence[object],
     xs: Sequence[TorchTensor],
     more: Sequence[object] = (),

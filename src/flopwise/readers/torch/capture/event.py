@@ -22,7 +22,7 @@ from torch import nn
 
 from flopwise.graph import Body, Module, Tensor
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
-from flopwise.readers.torch.kinds import Args, Kwargs
+from flopwise.readers.torch.kinds import Args, Kwargs, Namespace
 from flopwise.readers.torch.lower.node import tensors as tensors_of
 
 
@@ -58,7 +58,7 @@ class Position(threading.local):
         """The position of this thread."""
         return dict(vars(self))
 
-    def adopt(self, position: dict[str, Any]) -> None:
+    def adopt(self, position: Namespace) -> None:
         """Go to a position that this thread or another was at."""
         vars(self).update(position)
 

@@ -48,7 +48,7 @@ def each(recorder: Recorder, plan: Plan, func: Function, args: Args, kwargs: Kwa
     return None if bare != name and plan.public.startswith("torch.ops.") else tuple(results)
 
 
-def _positional(name: str, args: tuple[object, ...], kwargs: Kwargs) -> tuple[list[Any], dict[str, Any]]:
+def _positional(name: str, args: tuple[object, ...], kwargs: Kwargs) -> tuple[list[Any], Kwargs]:
     """The arguments in the order of the operator's schema, and those that it takes by name alone."""
     names = {key for key in kwargs if key != "alpha"}
     for schema in schemas(name) if names else ():

@@ -73,8 +73,8 @@ class Interception(TorchFunctionMode):
         super().__init__()
         self._recorder = recorder
         recorder.interception = self
-        self._inside: set[Any] = set()
-        self.ways: dict[str, Callable[[Plan, Any, tuple[object, ...], dict[str, Any]], Any]] = {
+        self._inside: set[Function] = set()
+        self.ways: dict[str, Callable[[Plan, Function, Args, Kwargs], object]] = {
             "record": recorder.record,
             "through": self._through,
             "ask": self._ask,
@@ -90,7 +90,9 @@ class Interception(TorchFunctionMode):
             "each": self._each,
         }
 
-    def __torch_function__(self, func: Function, types: object, args: Args = (), kwargs: Any = None) -> object:
+    def __torch_function__(
+        self, func: Function, types: object, args: Args = (), kwargs: Kwargs | None = None
+    ) -> object:
         plan = _PLANS.get(func)
         if plan is None:
             plan = plan_of(func)
@@ -224,7 +226,9 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # PyTorch's 
         self._recorder = recorder
         self._interception = interception
 
-    def __torch_dispatch__(self, func: Function, types: object, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_dispatch__(
+        self, func: Function, types: object, args: Args = (), kwargs: Kwargs | None = None
+    ) -> object:
         if self._recorder.position.busy or self._recorder.closed:
             return func(*args, **(kwargs or {}))
         with torch._C.DisableTorchFunction():  # PyTorch's own shape rules are written in Python as well

@@ -16,7 +16,7 @@ from flopwise.readers.torch.capture.writes import (
     targets_of_operator,
     targets_of_schemas,
 )
-from flopwise.readers.torch.kinds import Function
+from flopwise.readers.torch.kinds import Function, Namespace
 
 #: Method -> the sign that a program writes for it. Reflected operators (``__radd__``) end in the same methods.
 SIGN_OF_METHOD = {bare: sign for sign, bare in SIGNS.items() if not sign.startswith("__r") or sign == "__rshift__"}
@@ -75,7 +75,7 @@ class Plan(NamedTuple):
 #: Names in the globals of a Python function that decide whether it calls ``__torch_function__``.
 _OVERRIDE_CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 
-_GLOBALS: dict[int, dict[str, Any]] = {}
+_GLOBALS: dict[int, Namespace] = {}
 
 
 def _whole(number: Any) -> object:
@@ -118,7 +118,7 @@ _OPERATORS: Any = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _OWN = frozenset({"aten", "prims", "prim"})
 
 
-def plan_of(function: Function) -> Plan:
+def plan_of(function: Any) -> Plan:
     """The plan for any function that ``__torch_function__`` or ``__torch_dispatch__`` receives."""
     if isinstance(function, _OPERATORS):
         return _operator(function)

@@ -94,7 +94,7 @@ class Recorder:
         #: The program's own generators of random numbers that were used, with the state that each had.
         self.generators: dict[int, tuple[torch.Generator, TorchTensor]] = {}
         #: Entered where functions of the program run inside an operation that is not analysed otherwise.
-        self.interception: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        self.interception: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
 
     def record(
         self,

@@ -58,7 +58,7 @@ _KNOWN: dict[object, _Made | tuple[_Made, ...]] = {}
 
 def key_of(name: str, args: Sequence[Any], kwargs: Kwargs) -> object:
     """A key of the operator with the shapes, strides and types of its tensors, and its other arguments."""
-    parts: list[Any] = [name, len(args)]
+    parts: list[object] = [name, len(args)]
     for arg in (*args, *kwargs, *kwargs.values()) if kwargs else args:
         kind = arg.__class__
         if isinstance(arg, TorchTensor):

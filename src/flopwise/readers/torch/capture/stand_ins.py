@@ -159,7 +159,7 @@ class StandIns:
             if owner is None or owner[0].expired():
                 self._storages[storage._cdata] = (_weak(storage), graph_tensor)
 
-    def owner_of(self, storage: Any) -> str:
+    def owner_of(self, storage: torch.UntypedStorage) -> str:
         """The name of the tensor that has a storage; "" for one that no operation handed to the program."""
         owner = self._storages.get(storage._cdata)
         return "" if owner is None or owner[0].expired() else owner[1].name
@@ -345,7 +345,7 @@ def _number(tensor: ProgramTensor) -> int:
     return int(digits) if tensor.name[:1] == "t" and digits.isdecimal() else 0
 
 
-def storage_of(tensor: TorchTensor) -> Any:
+def storage_of(tensor: TorchTensor) -> torch.UntypedStorage | None:
     """A tensor's storage, which is an object without memory on meta; None where it shares another's."""
     try:
         return tensor.untyped_storage()
@@ -358,7 +358,7 @@ class SavedStorages:
 
     def __init__(self, stand_ins: StandIns) -> None:
         self._stand_ins = stand_ins
-        self._storages: dict[int, Any] = {}
+        self._storages: dict[int, torch.UntypedStorage] = {}
         self._stated: tuple[tuple[str, int], ...] | None = None
 
     def hooks(self) -> AbstractContextManager[object]:

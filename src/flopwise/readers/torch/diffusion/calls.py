@@ -24,6 +24,7 @@ from flopwise.readers.source.location import in_words
 from flopwise.readers.source.text import JsonObject
 from flopwise.readers.torch.diffusion.components import Components, quiet
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
+from flopwise.readers.torch.kinds import Kwargs
 from flopwise.readers.torch.read import graph_and_result
 
 #: Where prompts and latents are made.
@@ -196,7 +197,7 @@ def _stand_in(component: str, module: nn.Module, calls: list[Call], progress: Ca
 
     def noted(called: nn.Module) -> Callable[..., object]:
         places: dict[str, int] = {}
-        results: dict[str, Any] = {}
+        results: Kwargs = {}
 
         def call(self: nn.Module, *args: object, **kwargs: object) -> Any:
             key = _signature((args, kwargs))

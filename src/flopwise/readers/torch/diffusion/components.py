@@ -19,7 +19,7 @@ from flopwise.readers.source.location import in_words
 from flopwise.readers.source.text import JsonObject, json_object
 from flopwise.readers.torch.diffusion.format import FILE
 from flopwise.readers.torch.imports import imported, repaired
-from flopwise.readers.torch.kinds import Model
+from flopwise.readers.torch.kinds import Kwargs, Model
 from flopwise.readers.torch.language.config import offline, read_config, read_object, refuse_long_lists, silent
 from flopwise.readers.torch.language.model import built, counted_modules
 from flopwise.readers.torch.runs.building import constructed
@@ -75,7 +75,7 @@ def read_components(
     diffusers = _diffusers()
     kind = _part(diffusers, index.get("_class_name"), diffusers.DiffusionPipeline, f"{path}: _class_name")
     modules: dict[str, nn.Module] = {}
-    others: dict[str, Any] = {}
+    others: Kwargs = {}
     tokenizers: dict[str, int] = {}
     left_out = []
     for key, value in index.items():

@@ -46,7 +46,7 @@ class Arguments(NamedTuple):
 
     def copies(
         self, real: bool
-    ) -> tuple[tuple[Any, ...], dict[str, Any], dict[int, tuple[TorchTensor, ProgramTensor]], list[TorchTensor]]:
+    ) -> tuple[Args, Kwargs, dict[int, tuple[TorchTensor, ProgramTensor]], list[TorchTensor]]:
         """Arguments for one run, which may change them; each tensor among them with its graph tensor, by id; and those
         of which only the shape was given.
 
@@ -155,7 +155,7 @@ def _image(source: str, model: nn.Module) -> tuple[int, ...] | None:
 
 def _from_texts(texts: Sequence[str], names: Sequence[str], making: Making) -> tuple[Args, Kwargs]:
     """Positional and named arguments that texts describe."""
-    args: list[Any] = []
+    args: list[object] = []
     kwargs: Kwargs = {}
     for position, text in enumerate(texts):
         name, value = making.text(text, names, position)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeGuard
 
 import numpy
 import torch
@@ -31,10 +31,11 @@ def position_name(names: Sequence[str], position: int) -> str:
     return names[position] if position < len(names) else f"input{position}"
 
 
-def is_shape(value: Any) -> bool:
+def is_shape(value: object) -> TypeGuard[Sequence[int | str]]:
     """True if a value is a sequence of sizes, one at least, some of them perhaps by name."""
-    sizes = isinstance(value, (tuple, list, torch.Size)) and bool(value)
-    return sizes and all(isinstance(v, (int, str, numpy.integer)) and not isinstance(v, bool) for v in value)
+    if not isinstance(value, (tuple, list)) or not value:
+        return False
+    return all(isinstance(v, (int, str, numpy.integer)) and not isinstance(v, bool) for v in value)
 
 
 class Making:
@@ -50,7 +51,7 @@ class Making:
         #: Whether an input has taken the batch size.
         self.batched = False
 
-    def one(self, name: str, value: Any) -> Any:
+    def one(self, name: str, value: object) -> object:
         """The argument that a value stands for."""
         if isinstance(value, TorchTensor):
             return value
@@ -72,7 +73,7 @@ class Making:
             return type(value)([self.one(name, part) for part in value])
         return value
 
-    def text(self, text: str, names: Sequence[str], position: int) -> tuple[str | None, Any]:
+    def text(self, text: str, names: Sequence[str], position: int) -> tuple[str | None, object]:
         """The name that a text gives, None when it gives none, and the argument."""
         named = next((name for name in names if text.startswith(f"{name}:{VALUE}")), None)
         if named is not None:

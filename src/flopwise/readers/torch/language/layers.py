@@ -131,7 +131,7 @@ def _same(one: nn.Module, other: nn.Module, numbers: tuple[int, int]) -> bool:
     )
 
 
-def _type(tensor: Any) -> object:
+def _type(tensor: torch.Tensor | None) -> object:
     return None if tensor is None else (tensor.shape, tensor.dtype, tensor.requires_grad)
 
 

@@ -95,7 +95,7 @@ def encoded_image(module: object, model: object, width: int, height: int) -> Enc
     return _encoded(module, "get_image_features", inputs, notes)
 
 
-def _image_processor(module: Model, model: object) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
+def _image_processor(module: Model, model: object) -> tuple[Any, Kwargs, tuple[str, ...]]:
     """The image processor of a model, what else its processor of text and images asks of it, and a note on its rule.
 
     Raises:
@@ -176,7 +176,7 @@ def encoded_sound(module: Model, model: object, seconds: float) -> Encoded:
     frames = math.ceil(seconds * frames_per_second(model))
     length = 2 * positions
     windows = -(-frames // length)
-    inputs: dict[str, Any] = {"input_features": (windows, bands, length)}
+    inputs: dict[str, object] = {"input_features": (windows, bands, length)}
     for name in _MASKS:
         if name in inspect.signature(module.get_audio_features).parameters:
             valid = torch.arange(windows * length).reshape(windows, length) < frames

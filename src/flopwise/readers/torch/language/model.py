@@ -18,7 +18,7 @@ from flopwise.errors import InputError, ModelError
 from flopwise.graph.dtypes import ALIASES
 from flopwise.readers.source.location import in_words
 from flopwise.readers.torch.imports import repaired
-from flopwise.readers.torch.kinds import Config, Model
+from flopwise.readers.torch.kinds import Config, Kwargs, Model
 from flopwise.readers.torch.language.config import GGUF, offline, read_config, silent, stated_settings
 from flopwise.readers.torch.runs.building import constructed
 
@@ -74,7 +74,7 @@ def built(
     """
     _check(config, name)
     maker, config = _maker(config)
-    options: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
+    options: Kwargs = {} if dtype is None else {"dtype": dtype}
     if trust_code:
         options["trust_remote_code"] = True
     device = torch.device("cpu" if in_memory else "meta")

@@ -171,9 +171,7 @@ def _tokens(model: nn.Module, count: int, batch: int, encoded: int | None = None
     return {**encoder, ("decoder_input_ids" if encoder else "input_ids"): (batch, count)}
 
 
-def _state_after(
-    model: nn.Module, past: int, batch: int, encoder: bool, encoded: int | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _state_after(model: nn.Module, past: int, batch: int, encoder: bool, encoded: int | None) -> tuple[Kwargs, Kwargs]:
     """The state after some tokens, and what else the next call needs.
 
     Raises:
@@ -188,7 +186,7 @@ def _state_after(
         inputs["use_cache"] = True
     with _encoder_outputs(model if encoder else None) as outputs:
 
-        def kept(returned: object) -> tuple[dict[str, Any], list[Any]]:
+        def kept(returned: object) -> tuple[Kwargs, list[Any]]:
             result = dict(returned.items()) if hasattr(returned, "items") else {}
             states = {name: _own(result[name]) for name in STATES if result.get(name) is not None and name in takes}
             encoded = [_own(output) for output in outputs]
@@ -198,7 +196,7 @@ def _state_after(
         state, encoder_outputs = result_of(model, inputs, kept)
     if not state:
         raise NoStateError(f"{type(model).__name__} keeps no state between calls, so there are no past tokens")
-    extra: dict[str, Any] = {"use_cache": True} if "use_cache" in inputs else {}
+    extra: Kwargs = {"use_cache": True} if "use_cache" in inputs else {}
     if encoder and encoder_outputs:
         extra["encoder_outputs"] = encoder_outputs[0]
     return state, extra
@@ -207,7 +205,7 @@ def _state_after(
 @contextlib.contextmanager
 def _encoder_outputs(model: Model) -> Iterator[list[object]]:
     """The outputs of a model's encoder while it runs, which the next call is handed; empty without a model."""
-    encoded: list[Any] = []
+    encoded: list[object] = []
     if model is None:
         yield encoded
         return

@@ -80,7 +80,7 @@ def _batched(input: Tensor, rank: int) -> Tensor:
     return replace(input, shape=(1, *input.dims)) if len(input.dims) == rank + 1 else input
 
 
-def _added(op: str, left: Tensor, right: Tensor, addend: Tensor, beta: Any, alpha: Any, **attrs: int) -> Lowered:
+def _added(op: str, left: Tensor, right: Tensor, addend: Tensor, beta: float, alpha: float, **attrs: int) -> Lowered:
     """A product that is added to a tensor, unless that is multiplied with 0."""
     factors = {"alpha": float(alpha), "beta": float(beta)}
     return Lowered(op, (left, right, addend if beta != 0 else None), {**factors, **attrs})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flopwise.graph import Tensor
 from flopwise.readers.torch.lower.node import Lowered, all_tensors, tensors
 
 
@@ -17,7 +18,7 @@ def _first(op: str) -> Callable[..., Lowered]:
     return lowered
 
 
-def index_put(input: Any, indices: object, values: object, accumulate: bool = False, **options: object) -> Lowered:
+def index_put(input: Tensor, indices: object, values: object, accumulate: bool = False, **options: object) -> Lowered:
     places = next(iter(tensors(indices)), None)
     moved = next(iter(tensors(values)), None)
     return Lowered("ScatterND", (input, places, moved), {"reduction": "add"} if accumulate else {})
@@ -30,7 +31,9 @@ _REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "am
 def _scatter(reduction: str, mean: str = "") -> Callable[..., Lowered]:
     """The lowering of a scatter with a reduction; a mean, which ONNX does not have, keeps its own name."""
 
-    def lowered(input: Any, dim: int, index: Any, source: object = None, *settings: object, **options: Any) -> Lowered:
+    def lowered(
+        input: Tensor, dim: int, index: Tensor, source: object = None, *settings: object, **options: Any
+    ) -> Lowered:
         source = options.get("src", options.get("value", source))
         named = options.get("reduce", next((r for r in settings if isinstance(r, str)), reduction))
         moved = next(iter(tensors(source)), None)
@@ -42,7 +45,7 @@ def _scatter(reduction: str, mean: str = "") -> Callable[..., Lowered]:
     return lowered
 
 
-def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: object = 1) -> Lowered:
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: object = 1) -> Lowered:
     if alpha != 1:
         return Lowered("aten::index_add", (input, index, source))
     return Lowered("ScatterElements", (input, index, source), {"reduction": "add"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from flopwise.graph import Tensor
 from flopwise.readers.torch.lower.node import Lowered, repeated
@@ -55,7 +54,7 @@ def _softmax(op: str) -> Callable[..., Lowered]:
     def lowered(
         input: Tensor, dim: int | None = None, dtype: object = None, *settings: object, **options: object
     ) -> Lowered:
-        masked: dict[str, Any] = {n: options[n] for n in ("is_causal", "left_window_size") if n in options}
+        masked: dict[str, object] = {n: options[n] for n in ("is_causal", "left_window_size") if n in options}
         return Lowered(op, (input,), {"axis": -1 if dim is None else dim, **masked})
 
     return lowered
@@ -85,7 +84,7 @@ def _fractional(rank: int) -> Callable[..., Lowered]:
 
 
 def _adaptive(kind: str, rank: int) -> Callable[..., Lowered]:
-    def lowered(input: Tensor, output_size: Any) -> Lowered:
+    def lowered(input: Tensor, output_size: int | Sequence[int | None]) -> Lowered:
         sizes = [output_size] if isinstance(output_size, int) else list(output_size)
         if all(size == 1 for size in sizes) and len(sizes) == len(input.dims[-len(sizes) :]):
             return Lowered("GlobalAveragePool" if kind == "avg" else "GlobalMaxPool", (input,))

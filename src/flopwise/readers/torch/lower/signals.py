@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flopwise.graph import Tensor
@@ -25,7 +25,7 @@ def _fourier(several: bool, inverse: bool) -> Callable[..., Lowered]:
 def _plane(inverse: bool) -> Callable[..., Lowered]:
     """A transform of two axes."""
 
-    def lowered(input: Tensor, s: object = None, dim: Any = (-2, -1), norm: str | None = None) -> Lowered:
+    def lowered(input: Tensor, s: object = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Lowered:
         return _transform(input, list(dim), _scales(norm, inverse))
 
     return lowered

@@ -14,7 +14,7 @@ import json
 import math
 import zipfile
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise.errors import ModelError
 from flopwise.graph import Kind, StoredTensor
@@ -31,6 +31,9 @@ from flopwise.readers.weights.storage import Runs, SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
 from flopwise.readers.weights.torch_files import RECORDED, is_record
 from flopwise.readers.weights.zip import refuse_compressed, within_bounds
+
+if TYPE_CHECKING:
+    import torch
 
 #: ScalarType of the schema -> PyTorch's name of the element type.
 DTYPES: dict[int, str] = {
@@ -121,10 +124,10 @@ class Content:
         with damaged(self.path):
             return dict(json.loads(self._text(name)))
 
-    def tensors(self) -> tuple[dict[str, Place], dict[str, Any], dict[str, Kind]]:
+    def tensors(self) -> tuple[dict[str, Place], dict[str, torch.Tensor], dict[str, Kind]]:
         """Tensors in members of their own, those that are pickled (loaded), and what each is for."""
         places: dict[str, Place] = {}
-        loaded: dict[str, Any] = {}
+        loaded: dict[str, torch.Tensor] = {}
         kinds: dict[str, Kind] = {}
         with damaged(self.path):
             if not self._new:

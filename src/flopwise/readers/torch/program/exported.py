@@ -19,7 +19,7 @@ from flopwise.graph import Module
 from flopwise.graph.construction import no_search_for_garbage
 from flopwise.readers.source.location import naming
 from flopwise.readers.source.text import JsonObject
-from flopwise.readers.torch.kinds import Kwargs
+from flopwise.readers.torch.kinds import Function, Kwargs
 from flopwise.readers.torch.program.content import Content, Place, damaged, last_element
 from flopwise.readers.torch.program.targets import function, value
 
@@ -82,11 +82,11 @@ class ExportedModule(nn.Module):
         else:
             setattr(owner, last, tensor)
 
-    def _forward(self, names: list[str]) -> Any:
+    def _forward(self, names: list[str]) -> Function:
         parameters = [inspect.Parameter(str(name), inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
         signature = inspect.Signature(parameters)
 
-        def forward(*args: object, **kwargs: object) -> Any:
+        def forward(*args: object, **kwargs: object) -> object:
             bound = signature.bind(*args, **kwargs).arguments
             return self._run(pytree.tree_leaves(tuple(bound.values())), None)
 
@@ -207,7 +207,7 @@ def load(path: str) -> ExportedModule:
 
 def _mapped(path: str, places: Mapping[str, Place]) -> Kwargs:
     """Tensors that look into the file; what is written to them stays in memory."""
-    tensors: dict[str, Any] = {}
+    tensors: dict[str, torch.Tensor] = {}
     with open(path, "rb") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if places else None

@@ -68,7 +68,7 @@ def exporting(model: nn.Module) -> Iterator[None]:
             empty_holders(held, surroundings)
 
 
-def _fake() -> list[Any]:
+def _fake() -> list[TorchTensor]:
     return [thing for thing in gc.get_objects() if issubclass(type(thing), FakeTensor)]
 
 
@@ -76,7 +76,7 @@ def _fake() -> list[Any]:
 _OWN = 2
 
 
-def _held_beside(tensors: list[Any], model: object) -> list[Any]:
+def _held_beside(tensors: list[TorchTensor], model: object) -> list[Any]:
     """The tensors that something else holds than the modules of a model."""
     modules = model.modules() if isinstance(model, nn.Module) else ()
     own = Counter(id(t) for m in modules for held in (m._parameters, m._buffers, vars(m)) for t in held.values())

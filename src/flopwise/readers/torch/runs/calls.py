@@ -14,6 +14,7 @@ from torch import nn
 
 from flopwise.graph import Call, Module, Tensor
 from flopwise.readers.torch.capture.recorder import Recorder
+from flopwise.readers.torch.kinds import Args, Kwargs
 from flopwise.readers.torch.runs.substitutes import substituted
 from flopwise.readers.torch.runs.surroundings import Surroundings
 
@@ -54,7 +55,7 @@ class Calls:
         with substituted(nn.Module, "_call_impl", call):
             yield
 
-    def _call(self, original: Any, step: Module, module: nn.Module, args: Any, kwargs: Any) -> object:
+    def _call(self, original: Any, step: Module, module: nn.Module, args: Args, kwargs: Kwargs) -> object:
         recorder, position, calls = self._recorder, self._recorder.position, self.calls
         around, via = position.scope, position.via
         position.scope, position.via = (*around, step), ()

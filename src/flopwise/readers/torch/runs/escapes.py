@@ -85,9 +85,9 @@ def empty_holders(tensors: list[TorchTensor], surroundings: Surroundings) -> Non
     places = surroundings.places()
     restores: list[Callable[[], None]] = []
     seen = {id(tensors), *surroundings.memory()}
-    level: list[Any] = tensors
+    level: Sequence[object] = tensors
     for _ in range(_FAR):
-        above: list[Any] = []
+        above: list[object] = []
         for holder in gc.get_referrers(*level):
             if id(holder) in seen or holder is level or isinstance(holder, FrameType):
                 continue

@@ -126,7 +126,7 @@ def restored(
 @contextlib.contextmanager
 def _tensors_as_they_were(modules: list[nn.Module]) -> Iterator[None]:
     """Gradients, whether they are asked for, hooks and attributes of parameters are afterwards as they were."""
-    parameters: list[Any] = [p for m in modules for p in m._parameters.values() if p is not None]
+    parameters: list[nn.Parameter] = [p for m in modules for p in m._parameters.values() if p is not None]
     before = [(p, p.grad, p.requires_grad, p._backward_hooks) for p in parameters]
     buffers = [b for m in modules for b in m._buffers.values() if b is not None]
     attributes = [(held := vars(tensor), dict(held)) for tensor in (*parameters, *buffers)]
