@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,9 +12,6 @@ from flopwise.errors import did_you_mean
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
-
-#: What the options of a command say: parameter -> value.
-OptionValues: TypeAlias = "dict[str, Any]"
 
 F = TypeVar("F", bound=Callable[..., object])
 

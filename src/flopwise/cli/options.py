@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
@@ -29,6 +29,9 @@ from flopwise.report.formats.format import FIGURES
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device
+
+#: What the options of a command say: parameter -> value.
+Values: TypeAlias = "dict[str, Any]"
 
 F = TypeVar("F", bound=Callable[..., object])
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from flopwise.cli import models
-from flopwise.cli.command import OptionValues
-from flopwise.cli.options import ONNX
+from flopwise.cli.options import ONNX, Values
 from flopwise.cli.output import Output
 from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 def run(
     model: str,
-    settings: OptionValues,
+    settings: Values,
     report: Callable[[Profile], Report],
     output: Output,
     strict: bool = False,
@@ -89,7 +88,7 @@ def run_each(
     return models.exit_code(errors, not strict or all(exact for _, _, exact in results.values()))
 
 
-def in_batches(model: str, sizes: Sequence[int], settings: OptionValues) -> list[Profile]:
+def in_batches(model: str, sizes: Sequence[int], settings: Values) -> list[Profile]:
     """A profile of one model for each batch size.
 
     Raises:
@@ -103,7 +102,7 @@ def in_batches(model: str, sizes: Sequence[int], settings: OptionValues) -> list
         return [flopwise.profile(model, progress=progress, **{**arguments, "batch_size": size}) for size in sizes]
 
 
-def reading_of(settings: OptionValues) -> OptionValues:
+def reading_of(settings: Values) -> Values:
     """The arguments of ``flopwise.read`` that were given on the command line; ``dims`` in any case."""
     formats = ("phase", "stages", "level", "weights", "mode", "past", "new", "trust_code", "element_type", "per_device")
     arguments = {key: settings[key] for key in ("batch_size", *ONNX, *formats, "arguments") if key in settings}
@@ -111,7 +110,7 @@ def reading_of(settings: OptionValues) -> OptionValues:
     return {"dims": settings["dims"], **{key: value for key, value in arguments.items() if is_given(value)}}
 
 
-def arguments_of(settings: OptionValues) -> OptionValues:
+def arguments_of(settings: Values) -> Values:
     """The arguments of ``flopwise.profile`` that the options of the command line ask for."""
     counting = ("train", "optimizer", "attention", "lora", "masked")
     arguments = {**reading_of(settings), **{key: settings[key] for key in counting if is_given(settings.get(key))}}

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from flopwise.cli import NO, models, options
-from flopwise.cli.command import Command, OptionValues, option
+from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Model, Read, Written
 from flopwise.cli.run import arguments_of
@@ -52,7 +52,7 @@ def command(model: str | None, strict: bool, output: Output, **settings: Any) ->
     return code
 
 
-def _measure(model: str, output: Output, strict: bool, settings: OptionValues) -> int:
+def _measure(model: str, output: Output, strict: bool, settings: options.Values) -> int:
     """Measure a model and print its bound; return the exit code, which is 1 only with ``strict``."""
     import flopwise
     from flopwise.report.commands.bound.report import bound_report

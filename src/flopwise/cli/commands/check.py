@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flopwise.cli import models, options
-from flopwise.cli.command import Command, OptionValues, option
+from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.places import Model, Read
 from flopwise.cli.run import arguments_of
@@ -57,7 +57,7 @@ def command(paths: tuple[str, ...], budget: str, update: bool, output: Output, *
     return models.exit_code(errors, not any(v.broken for v in verdicts))
 
 
-def _verdicts(paths: Sequence[str], budget: str, settings: OptionValues) -> tuple[list[Verdict], list[str]]:
+def _verdicts(paths: Sequence[str], budget: str, settings: options.Values) -> tuple[list[Verdict], list[str]]:
     """The verdicts on all models, and the errors of those that could not be read."""
     from flopwise.analyses.budget.budget import read_budget
     from flopwise.api.check import check
@@ -88,7 +88,7 @@ def _update(verdicts: Sequence[Verdict], budget: str) -> int:
     return 0
 
 
-def _make(paths: Sequence[str], budget: str, choices: OptionValues) -> int:
+def _make(paths: Sequence[str], budget: str, choices: options.Values) -> int:
     """A new budget with the figures of one model."""
     import flopwise
     from flopwise.analyses.budget.budget import Settings

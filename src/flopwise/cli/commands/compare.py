@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flopwise.cli import NO, models, options
-from flopwise.cli.command import Command, OptionValues, option, shows
+from flopwise.cli.command import Command, option, shows
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
 from flopwise.cli.run import reading_of
@@ -68,7 +68,7 @@ def command(paths: tuple[str, ...], fail_on: str | None, output: Output, **setti
     return NO if breaks else 0
 
 
-def _compared(paths: Sequence[str], settings: OptionValues) -> Comparison:
+def _compared(paths: Sequence[str], settings: options.Values) -> Comparison:
     """The comparison that the command line asks for.
 
     Raises:
@@ -98,7 +98,7 @@ def _profiles(
     conventions: Sequence[str],
     sizes: Sequence[int | None],
     inputs: Sequence[Sequence[str]],
-    settings: OptionValues,
+    settings: options.Values,
     progress: models.Step,
 ) -> Iterator[Profile]:
     """A profile for each model, convention, batch size or input size; a model is read once for all conventions."""

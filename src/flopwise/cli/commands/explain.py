@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flopwise.cli import models, options
-from flopwise.cli.command import Command, OptionValues, counts
+from flopwise.cli.command import Command, counts
 from flopwise.cli.completion import OPERATOR
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model
@@ -96,7 +96,9 @@ def _all_from(conventions: tuple[str, ...]) -> tuple[str, ...]:
     return (*(conventions or ("flops",)), *CONVENTIONS)
 
 
-def _profiles(path: str, conventions: tuple[str, ...], settings: OptionValues, lenient: bool = False) -> list[Profile]:
+def _profiles(
+    path: str, conventions: tuple[str, ...], settings: options.Values, lenient: bool = False
+) -> list[Profile]:
     """The model in each convention; it is read once.
 
     Args:

@@ -9,19 +9,7 @@ import click
 from click.core import ParameterSource
 
 from flopwise.cli import options
-from flopwise.cli.command import (
-    Choice,
-    Command,
-    Group,
-    Option,
-    OptionValues,
-    devices,
-    media,
-    option,
-    pipelines,
-    shows,
-    training,
-)
+from flopwise.cli.command import Choice, Command, Group, Option, devices, media, option, pipelines, shows, training
 from flopwise.cli.command import output as output_group
 from flopwise.cli.completion import DEVICE
 from flopwise.cli.output import Output, writes
@@ -224,12 +212,12 @@ def _refuse_figures(figures: str | None, of: str) -> None:
         raise InputError(f"--figures shows a request {of}")
 
 
-def _chosen(settings: OptionValues, names: Iterable[str]) -> OptionValues:
+def _chosen(settings: options.Values, names: Iterable[str]) -> options.Values:
     """Some settings; ways of dividing that nobody gave are left out."""
     return {name: settings[name] for name in names if name not in _WAYS or settings[name] is not None}
 
 
-def _request(model: str, output: Output, figures: str | None, figure_format: str, settings: OptionValues) -> int:
+def _request(model: str, output: Output, figures: str | None, figure_format: str, settings: options.Values) -> int:
     """The page of a request."""
     import flopwise
     from flopwise.report.commands.llm.report import llm_report
@@ -250,7 +238,7 @@ def _request(model: str, output: Output, figures: str | None, figure_format: str
     return 0
 
 
-def _diffusion(model: str, output: Output, settings: OptionValues) -> int:
+def _diffusion(model: str, output: Output, settings: options.Values) -> int:
     """The page of an image or a video of a diffusion pipeline."""
     import flopwise
     from flopwise.report.commands.llm.diffusion import diffusion_report
@@ -263,7 +251,7 @@ def _diffusion(model: str, output: Output, settings: OptionValues) -> int:
     return 0
 
 
-def _log(model: str, output: Output, settings: OptionValues) -> int:
+def _log(model: str, output: Output, settings: options.Values) -> int:
     """The page of a serving engine's log.
 
     Raises:
@@ -283,7 +271,7 @@ def _log(model: str, output: Output, settings: OptionValues) -> int:
     return 0
 
 
-def _train(model: str, output: Output, settings: OptionValues) -> int:
+def _train(model: str, output: Output, settings: options.Values) -> int:
     """The page of a training step."""
     import flopwise
     from flopwise.report.commands.llm.report import training_report

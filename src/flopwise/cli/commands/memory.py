@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flopwise.cli import models, options
-from flopwise.cli.command import Command, OptionValues, option
+from flopwise.cli.command import Command, option
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.run import in_batches, run
 from flopwise.errors import InputError
@@ -67,7 +67,7 @@ def command(model: str, plan: str | None, output: Output, **settings: Any) -> in
     return code
 
 
-def _in_batches(model: str, sizes: Sequence[int], output: Output, settings: OptionValues) -> int:
+def _in_batches(model: str, sizes: Sequence[int], output: Output, settings: options.Values) -> int:
     """The figures of one model in several batch sizes.
 
     Raises:

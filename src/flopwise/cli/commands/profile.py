@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flopwise.cli import NO, models, options
-from flopwise.cli.command import Command, OptionValues, shows
+from flopwise.cli.command import Command, shows
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.run import arguments_of, in_batches, run
 from flopwise.errors import InputError
@@ -107,7 +107,7 @@ def command(
     return code
 
 
-def _choice(settings: OptionValues, output: Output) -> Choice:
+def _choice(settings: options.Values, output: Output) -> Choice:
     """The part of a profile that the options ask for.
 
     Raises:
@@ -128,7 +128,7 @@ def _choice(settings: OptionValues, output: Output) -> Choice:
 
 
 def _in_lines(
-    folder: str, paths: Sequence[str], strict: bool, choice: Choice, output: Output, settings: OptionValues
+    folder: str, paths: Sequence[str], strict: bool, choice: Choice, output: Output, settings: options.Values
 ) -> int:
     """A line for each model of a directory, and their total."""
     import flopwise
@@ -150,7 +150,7 @@ def _in_lines(
     return models.exit_code(errors, not strict or all(line.exact for line in lines))
 
 
-def _reading(settings: OptionValues) -> Callable[[Profile, models.Step], Profile]:
+def _reading(settings: options.Values) -> Callable[[Profile, models.Step], Profile]:
     """The reading of a profile's weights if a column tells of their zeros, else nothing."""
     from flopwise.report.sheet.zeros import KEYS, with_zeros
 
@@ -175,7 +175,7 @@ def _in_batches(
     strict: bool,
     overlays: Mapping[str, str],
     output: Output,
-    settings: OptionValues,
+    settings: options.Values,
 ) -> int:
     """The totals of one model in several batch sizes.
 

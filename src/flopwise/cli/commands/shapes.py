@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from flopwise.cli import models, options
-from flopwise.cli.command import Command, OptionValues, option
+from flopwise.cli.command import Command, option
 from flopwise.cli.options import ONNX
 from flopwise.cli.output import Output, writes
 from flopwise.cli.run import run
@@ -61,7 +61,7 @@ def command(model: str, output: Output | None, path: str | None = None, **settin
     return run(model, settings, shapes_report, output)
 
 
-def _write(model: str, path: str, settings: OptionValues) -> int:
+def _write(model: str, path: str, settings: options.Values) -> int:
     """Write the model and say what was written."""
     import flopwise
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flopwise.cli import NO, models, options
-from flopwise.cli.command import Command, OptionValues, option
+from flopwise.cli.command import Command, option
 from flopwise.cli.completion import DEVICE, TRACE_COLUMNS
 from flopwise.cli.output import Output, writes
 from flopwise.cli.places import Model, Read
@@ -109,7 +109,7 @@ def command(
 
 
 def _refuse(
-    settings: OptionValues, output: Output, number: int, alone: bool, fail_on: str | None, strict: bool
+    settings: options.Values, output: Output, number: int, alone: bool, fail_on: str | None, strict: bool
 ) -> None:
     """Raise InputError for options that do not go with what is shown.
 
@@ -138,11 +138,11 @@ def _refuse(
         raise InputError("--fail-on compares two traces: give the other one as well")
 
 
-def _asks_what_if(settings: OptionValues) -> bool:
+def _asks_what_if(settings: options.Values) -> bool:
     return bool(settings["what_if"] or settings["tries"])
 
 
-def _traces(model: str | None, files: Sequence[str], settings: OptionValues) -> list[Trace]:
+def _traces(model: str | None, files: Sequence[str], settings: options.Values) -> list[Trace]:
     """The traces in files, on the rows of a model if there is one."""
     import flopwise
 
@@ -152,7 +152,7 @@ def _traces(model: str | None, files: Sequence[str], settings: OptionValues) -> 
         return [flopwise.trace(model, file, **{**reading, **chosen}, progress=progress) for file in files]
 
 
-def _show(trace: Trace, strict: bool, output: Output, settings: OptionValues) -> int:
+def _show(trace: Trace, strict: bool, output: Output, settings: options.Values) -> int:
     """Show one trace."""
     from flopwise.report.commands.trace.report import trace_report
 
@@ -166,7 +166,7 @@ def _show(trace: Trace, strict: bool, output: Output, settings: OptionValues) ->
     return NO if strict and (unnamed > (1 - LEAST) * trace.busy_ns or trace.unseen > 1 - LEAST) else 0
 
 
-def _compare(traces: Sequence[Trace], fail_on: str | None, output: Output, settings: OptionValues) -> int:
+def _compare(traces: Sequence[Trace], fail_on: str | None, output: Output, settings: options.Values) -> int:
     """Show two traces side by side."""
     import flopwise
     from flopwise.analyses.traces.comparison import breaks

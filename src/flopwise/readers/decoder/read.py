@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError
 from flopwise.readers.inputs import input_specs
@@ -24,9 +23,7 @@ def installed() -> bool:
     return find_spec("torch") is not None and find_spec("transformers") is not None
 
 
-def read_decoder(
-    model: object, inputs: object, dims: Mapping[str, int] | None, batch_size: int | None, options: TorchOptions
-) -> Graph:
+def read_decoder(model: object, inputs: Any, dims: Any, batch_size: int | None, options: TorchOptions) -> Graph:
     """The graph of a configuration.
 
     Args:

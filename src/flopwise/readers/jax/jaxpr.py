@@ -20,23 +20,11 @@ class Literal(Atom, Protocol):
     def val(self) -> object: ...
 
 
-class Primitive(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-class Info(Protocol):
-    """The place that an equation comes from."""
-
-    @property
-    def name_stack(self) -> object: ...
-
-
 class JaxprEqn(Protocol):
     """A primitive applied to atoms."""
 
     @property
-    def primitive(self) -> Primitive: ...
+    def primitive(self) -> Any: ...
     @property
     def params(self) -> Mapping[str, Any]: ...
     @property
@@ -44,7 +32,7 @@ class JaxprEqn(Protocol):
     @property
     def outvars(self) -> Sequence[Atom]: ...
     @property
-    def source_info(self) -> Info: ...
+    def source_info(self) -> Any: ...
 
 
 class Jaxpr(Protocol):

@@ -72,12 +72,7 @@ def _truth(recorder: Recorder, flag: object, public: str) -> bool:
 
 
 def _cond(
-    recorder: Recorder,
-    plan: Plan,
-    pred: torch.Tensor,
-    true_fn: Function,
-    false_fn: Function,
-    operands: Sequence[object] = (),
+    recorder: Recorder, plan: Plan, pred: TorchTensor, true_fn: Function, false_fn: Function, operands: Args = ()
 ) -> object:
     """The result of one of two branches; where the condition is not known both are recorded, as the bodies of an If."""
     try:
@@ -102,12 +97,7 @@ def _cond(
 
 
 def _while(
-    recorder: Recorder,
-    plan: Plan,
-    cond_fn: Function,
-    body_fn: Function,
-    carried: Sequence[object],
-    more: Sequence[object] = (),
+    recorder: Recorder, plan: Plan, cond_fn: Function, body_fn: Function, carried: Sequence[object], more: Args = ()
 ) -> tuple[object, ...]:
     """As many runs of the body as the condition says."""
     state = tuple(carried)

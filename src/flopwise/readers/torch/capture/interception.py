@@ -90,9 +90,7 @@ class Interception(TorchFunctionMode):
             "each": self._each,
         }
 
-    def __torch_function__(
-        self, func: Function, types: object, args: Args = (), kwargs: Kwargs | None = None
-    ) -> object:
+    def __torch_function__(self, func: Function, types: object, args: Args = (), kwargs: Any = None) -> object:
         plan = _PLANS.get(func)
         if plan is None:
             plan = plan_of(func)
@@ -226,9 +224,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # PyTorch's 
         self._recorder = recorder
         self._interception = interception
 
-    def __torch_dispatch__(
-        self, func: Function, types: object, args: Args = (), kwargs: Kwargs | None = None
-    ) -> object:
+    def __torch_dispatch__(self, func: Function, types: object, args: Args = (), kwargs: Any = None) -> object:
         if self._recorder.position.busy or self._recorder.closed:
             return func(*args, **(kwargs or {}))
         with torch._C.DisableTorchFunction():  # PyTorch's own shape rules are written in Python as well

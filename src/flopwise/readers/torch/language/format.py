@@ -6,7 +6,6 @@ Where transformers is not there, four families are read from their sizes alone (
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,12 +32,7 @@ def _matches(model: object) -> bool:
 
 
 def _read_gguf(
-    model: Model,
-    inputs: object,
-    dims: Mapping[str, int] | None,
-    batch_size: object,
-    progress: object,
-    options: TorchOptions,
+    model: Model, inputs: object, dims: object, batch_size: object, progress: object, options: TorchOptions
 ) -> Graph:
     """The program of the architecture that the header names; where it cannot be built, a row for each tensor."""
     from flopwise.readers.torch.language.config import UnknownArchitectureError, require
@@ -66,12 +60,7 @@ def _read_gguf(
 
 
 def _read(
-    model: Model,
-    inputs: object,
-    dims: Mapping[str, int] | None,
-    batch_size: int | None,
-    progress: object,
-    options: TorchOptions,
+    model: Model, inputs: object, dims: object, batch_size: int | None, progress: object, options: TorchOptions
 ) -> Graph:
     from flopwise.readers.decoder.read import installed, read_decoder
 
