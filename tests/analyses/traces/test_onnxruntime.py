@@ -212,10 +212,8 @@ def test_other_inputs_are_named(tmp_path: Path, model: onnx.ModelProto, message:
 
 
 def test_of_many_runs_some_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flopwise.analyses.traces import onnxruntime
-
     path = recorded(residual(), tmp_path, "off", runs=40)
-    monkeypatch.setattr(onnxruntime, "KEPT", 9 * 17)
+    monkeypatch.setattr("flopwise.analyses.traces.land.KEPT", 9 * 17)
     trace = traced(path, profile(residual()))
     assert trace.steps == ("run 1", "run 9", "run 17", "run 25", "run 33")
     assert trace.notes == ("too many runs to keep: one in 8 is reported",)

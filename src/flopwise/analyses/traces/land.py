@@ -160,3 +160,31 @@ def union(spans: Iterable[Span]) -> int:
         if end > last:
             time, last = time + end - last, end
     return time
+
+
+class Landings:
+    """The times of steps; where they have too many events, of every second, fourth ... step: memory stays bounded."""
+
+    def __init__(self) -> None:
+        #: Steps so far, and one in how many is kept.
+        self.steps, self.stride = 0, 1
+        self.kept: list[Landing] = []
+        self._works = 0
+
+    def takes_next(self) -> bool:
+        """True if the next step is one that is kept."""
+        self.steps += 1
+        return not (self.steps - 1) % self.stride
+
+    def add(self, step: Step) -> None:
+        """Add the times of a step."""
+        self.kept.append(land(step))
+        self._works += len(step.works)
+        if self._works > KEPT and len(self.kept) > 2:
+            self.kept, self.stride = self.kept[::2], 2 * self.stride
+            self._works = sum(len(landing.works) for landing in self.kept)
+
+    @property
+    def reported(self) -> tuple[Landing, ...]:
+        """The steps with work in them; all, if none has any."""
+        return tuple([landing for landing in self.kept if landing.busy_ns] or self.kept)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from flopwise._results import Json
 from flopwise.analyses.traces.executed.matching import ExecutedNode, match, mismatch
-from flopwise.analyses.traces.land import KEPT, Landing, Place, Span, Step, Work, land
+from flopwise.analyses.traces.land import Landing, Landings, Place, Span, Step, Work
 from flopwise.analyses.traces.scan import Scan, nanoseconds
 from flopwise.analyses.traces.trace import Layer, Matched, Recording, layers_of
 from flopwise.errors import ModelError
@@ -58,7 +58,8 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
         ModelError: the file is damaged, holds no run, or is of another model or other input shapes.
     """
     nodes: dict[Key, ExecutedNode] = {}
-    landings, stride = _landings(scan, nodes)
+    runs = _landings(scan, nodes)
+    landings, stride = runs.kept, runs.stride
     if not landings:
         raise ModelError(f"{scan.name}: it has no model_run: run the session before end_profiling()")
     if not any(landing.times for landing in landings):
@@ -86,12 +87,8 @@ def read(scan: Scan, profile: Profile | None) -> Recording:
     return Recording("", layers, moved, matched, notes)
 
 
-def _landings(scan: Scan, nodes: dict[Key, ExecutedNode]) -> tuple[list[Landing], int]:
-    """The times of each run on the executed nodes, by their position in ``nodes``, which is completed.
-
-    Returns:
-        The runs that are kept, and how many there are for each that is kept.
-    """
+def _landings(scan: Scan, nodes: dict[Key, ExecutedNode]) -> Landings:
+    """The times of each run on the executed nodes, by their position in ``nodes``, which is completed."""
     runs = _Runs()
     places: dict[Key, Place] = {}
     for number, event in enumerate(scan.events(), 1):
@@ -113,7 +110,7 @@ def _landings(scan: Scan, nodes: dict[Key, ExecutedNode]) -> tuple[list[Landing]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{scan.name}: event {number:,} is not onnxruntime's: {error!r}") from error
     runs.close()
-    return runs.landings, runs.stride
+    return runs.landings
 
 
 @dataclass(slots=True)
@@ -124,23 +121,17 @@ class _Runs:
     window: Span | None = None
     #: The nodes that are not landed yet.
     works: list[Work] = field(default_factory=list)
-    landings: list[Landing] = field(default_factory=list)
-    #: One in so many runs is kept.
-    stride: int = 1
-    count: int = 0
+    landings: Landings = field(default_factory=Landings)
 
     def close(self) -> None:
-        """Land the last run; of too many events, keep those of every second run."""
+        """Land the last run."""
         if self.window is None:
             return
         start, end = self.window
-        self.count += 1
-        if (self.count - 1) % self.stride == 0:
+        if self.landings.takes_next():
             inside = [work for work in self.works if start <= work.start_ns <= end]
-            self.landings.append(land(Step(f"run {self.count}", start, end, inside)))
+            self.landings.add(Step(f"run {self.landings.steps}", start, end, inside))
         self.works = [work for work in self.works if work.start_ns > end]
-        if sum(len(landing.works) for landing in self.landings) > KEPT and len(self.landings) > 2:
-            self.landings, self.stride = self.landings[::2], 2 * self.stride
 
 
 def _span(event: Json) -> tuple[int, int]:

@@ -324,7 +324,7 @@ def test_a_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_of_many_steps_some_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flopwise.analyses.traces.kineto.landings.KEPT", 5)
+    monkeypatch.setattr("flopwise.analyses.traces.land.KEPT", 5)
     events = [
         event
         for step in range(17)

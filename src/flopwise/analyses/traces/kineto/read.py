@@ -11,7 +11,6 @@ from flopwise.analyses.traces.kineto import fused, names
 from flopwise.analyses.traces.kineto.beside import Companions, read_companions
 from flopwise.analyses.traces.kineto.events import records_of
 from flopwise.analyses.traces.kineto.kernels import Kernels
-from flopwise.analyses.traces.kineto.landings import Landings
 from flopwise.analyses.traces.kineto.listed import Listed
 from flopwise.analyses.traces.kineto.model import Model
 from flopwise.analyses.traces.kineto.places import places_of, unplaced
@@ -20,7 +19,7 @@ from flopwise.analyses.traces.kineto.records import LABEL, Calls, Operator, Reco
 from flopwise.analyses.traces.kineto.refusals import refuse_other_model, refuse_passed_rows
 from flopwise.analyses.traces.kineto.steps import Window, windows_of
 from flopwise.analyses.traces.kineto.threads import Thread, threads_of
-from flopwise.analyses.traces.land import Landing, Place, Step, Work
+from flopwise.analyses.traces.land import Landing, Landings, Place, Step, Work
 from flopwise.analyses.traces.scan import Scan
 from flopwise.analyses.traces.trace import BACKWARD, Matched, Recording
 from flopwise.errors import ModelError, counted
