@@ -16,10 +16,13 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from flopwise._kinds import ANYTHING, Kind, evaluated, kind_of
 from flopwise.errors import InputError
+
+#: Arguments of a call by name.
+Arguments: TypeAlias = "dict[str, Any]"
 
 P = ParamSpec("P")
 R = TypeVar("R")

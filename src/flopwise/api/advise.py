@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flopwise._arguments import checked
+from flopwise._arguments import Arguments, checked
 from flopwise.analyses.advice.advice import (
     Advice,
     Suggestion,
@@ -105,9 +105,9 @@ def advise(
         check_runnable(model)
     if output is not None:
         places.check({"output=": output}, model, inputs)
-    counting: dict[str, Any] = {"fold": False, "train": train, **keywords}
+    counting: Arguments = {"fold": False, "train": train, **keywords}
     counted = profile(model, inputs, progress=progress, dims=dims, batch_size=batch_size, **counting)
-    environment: dict[str, Any] = {"train": "a training step"} if train else {}
+    environment: Arguments = {"train": "a training step"} if train else {}
     environment |= {} if place is None else {"device": place.device.name}
     progress("looking for what to change")
     unpadded = _unpadded(model, inputs, counted, progress, counting)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flopwise._arguments import checked
+from flopwise._arguments import Arguments, checked
 from flopwise.analyses.timing.bound import Bound
 from flopwise.api import places, printable
 from flopwise.api.bound import digests, engine_options, this_environment
@@ -83,7 +83,7 @@ def bench(
     places.check({"store=": store}, model, inputs)
     options = engine_options(engine, optimization, threads)
     seconds = benches.SECONDS if seconds is None else seconds
-    sizes: dict[str, Any] = {"dims": dims, "batch_size": batch_size}
+    sizes: Arguments = {"dims": dims, "batch_size": batch_size}
     check_runnable(model)
     counted = profile(model, inputs, progress=progress, **sizes, **keywords)
     with file_of(model, counted, keywords, progress) as path:

@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from flopwise._arguments import checked
+from flopwise._arguments import Arguments, checked
 from flopwise.analyses.timing.bound import Bound, physical_bound
 from flopwise.analyses.timing.device import Device
 from flopwise.api import printable
@@ -81,7 +81,7 @@ def bound(
     changes = tries_of(tries, ("level", "threads", "layout", "batch", "dtype"))
     if changes and chosen.id != "cpu":
         raise InputError(f"--try runs on this machine's CPU, not on {chosen.name}: leave --device out")
-    reading: dict[str, Any] = {"inputs": inputs, "dims": dims, "batch_size": batch_size, **keywords}
+    reading: Arguments = {"inputs": inputs, "dims": dims, "batch_size": batch_size, **keywords}
     counted = (
         given_profile(model, reading) if isinstance(model, Profile) else profile(model, progress=progress, **reading)
     )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flopwise._arguments import checked
+from flopwise._arguments import Arguments, checked
 from flopwise.analyses.budget.budget import THOUSAND, Budget, Limit, budget_from_mapping, read_budget
 from flopwise.analyses.budget.checking import Verdict, check_profiles
 from flopwise.api import profile
@@ -52,7 +52,7 @@ def check(
     name = os.fspath(model) if isinstance(model, str | os.PathLike) else type(model).__name__
     chosen = limits.for_model(name)  # before the work
     default = convention or settings.convention or "flops"
-    reading: dict[str, Any] = {
+    reading: Arguments = {
         "inputs": settings.inputs if inputs is None else inputs,
         "batch_size": settings.batch_size if batch_size is None else batch_size,
         "dims": {**(settings.dims or {}), **(dims or {})} or None,
@@ -61,7 +61,7 @@ def check(
     graphs: list[Graph] = []
 
     def profiled(other: str) -> Profile:
-        arguments: dict[str, Any] = {"convention": other or default, "rules": rules, "progress": progress}
+        arguments: Arguments = {"convention": other or default, "rules": rules, "progress": progress}
         if graphs:  # read once for all conventions
             counting = {name: value for name, value in others.items() if name in profile.COUNTING}
             return profile.profile(graphs[0], **arguments, **counting)

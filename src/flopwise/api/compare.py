@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flopwise._arguments import checked
+from flopwise._arguments import Arguments, checked
 from flopwise.analyses.compare.comparison import Comparison, compare_profiles
 from flopwise.api import printable, profile
 from flopwise.conventions import Convention
@@ -51,7 +51,7 @@ def compare(
     profiles: list[Profile] = []
     for model in models:
         for size in sizes:
-            reading: dict[str, Any] = {"inputs": inputs, "batch_size": size, **others}
+            reading: Arguments = {"inputs": inputs, "batch_size": size, **others}
             if isinstance(model, Profile):
                 counted = {"rules": rules, "convention": None if used == ["flops"] else convention}
                 profiles.append(profile.given_profile(model, {**reading, **counted}))

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from flopwise._arguments import Arguments
 from flopwise.errors import InputError
 from flopwise.graph.dtypes import BITS
 from flopwise.readers.formats import format_of
@@ -102,7 +103,7 @@ def _exported(module: Any, traced: Profile, folder: str) -> str:
 
     from flopwise.readers.torch.runs.building import exporting
 
-    arguments: dict[str, Any] = {}
+    arguments: Arguments = {}
     chance = torch.Generator().manual_seed(0)
     for tensor in traced.graph.inputs:
         dtype = getattr(torch, tensor.dtype or "float32")

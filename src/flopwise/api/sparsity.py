@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
-from flopwise._arguments import checked
+from flopwise._arguments import Arguments, checked
 from flopwise.analyses.sparsity.asking import Order, SparsityQuery, sparsity_query
 from flopwise.analyses.sparsity.model import sparsity_of, sparsity_of_stored
 from flopwise.analyses.sparsity.result import Sparsity
@@ -104,7 +103,7 @@ def _stored_sparsity(
 _ABOUT_COUNTS = frozenset({"convention", "rules", "fold"})
 
 
-def _profile(model: object, inputs: object, options: dict[str, Any], progress: Callable[[str], None]) -> Profile:
+def _profile(model: object, inputs: object, options: Arguments, progress: Callable[[str], None]) -> Profile:
     """The profile of a model whose weights can be read."""
     from flopwise.api.profile import given_profile, profile
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flopwise._arguments import checked
+from flopwise._arguments import Arguments, checked
 from flopwise.analyses.timing import machine
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.timing.whatif import tries_of
@@ -75,7 +75,7 @@ def trace(
     swaps = tries_of(tries, ("device",))
     if split not in (None, "macs"):
         raise InputError(f"unknown split {split!r}; known: macs")
-    sizes: dict[str, Any] = {"inputs": inputs, "dims": dims, "batch_size": batch_size, "options": options}
+    sizes: Arguments = {"inputs": inputs, "dims": dims, "batch_size": batch_size, "options": options}
     reading = {**sizes, **keywords}
     if phase is not None and phase.upper() in ("TEST", "TRAIN"):
         reading["phase"], phase = phase, None

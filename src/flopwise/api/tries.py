@@ -7,8 +7,9 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from flopwise._arguments import Arguments
 from flopwise.analyses.timing.bound import WhatIf
 from flopwise.analyses.timing.engines import Options, known_version
 from flopwise.analyses.timing.quantized import quantized, saved_ns
@@ -86,7 +87,7 @@ def tried(
     return found, notes
 
 
-def _keywords(reading: Mapping[str, object]) -> dict[str, Any]:
+def _keywords(reading: Mapping[str, object]) -> Arguments:
     return {key: value for key, value in reading.items() if key not in ("inputs", "dims", "batch_size")}
 
 
@@ -103,7 +104,7 @@ def _alone(way: Way) -> float:
     return base
 
 
-def _with_batch(reading: Mapping[str, object], counted: Profile, batch: int) -> dict[str, Any]:
+def _with_batch(reading: Mapping[str, object], counted: Profile, batch: int) -> Arguments:
     """Arguments that read the model with another batch; of inputs that are given, the first dimension changes."""
     if reading.get("inputs") is None:
         return {**reading, "batch_size": batch}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from flopwise._arguments import checked
+from flopwise._arguments import Arguments, checked
 from flopwise.analyses.weights.result import Weights
 from flopwise.analyses.weights.weights import check_options, measured
 from flopwise.api import printable
@@ -61,7 +61,7 @@ def weights(
         InputError: an argument makes no sense, or no name matches.
     """
     check_options(by, bins, threads)
-    reading: dict[str, Any] = {"inputs": inputs, "dims": dims, "batch_size": checked_batch_size(batch_size), **keywords}
+    reading: Arguments = {"inputs": inputs, "dims": dims, "batch_size": checked_batch_size(batch_size), **keywords}
     if progress is not None:
         reading["progress"] = progress
     with open_stored(model, **reading) as stored:
@@ -71,9 +71,7 @@ def weights(
     return printable(result)
 
 
-def _with_tool_names(
-    stored: StoredTensors, model: object, convention: Convention, reading: dict[str, Any]
-) -> StoredTensors:
+def _with_tool_names(stored: StoredTensors, model: object, convention: Convention, reading: Arguments) -> StoredTensors:
     """The stored tensors with the names and types that a convention's tool gives their layers."""
     graph = read(model, **reading)
     rows = {id(row.node): row for row in profile_graph(graph, convention).rows}

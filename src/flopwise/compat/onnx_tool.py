@@ -23,13 +23,12 @@ from flopwise.conventions.tools.onnx_tool import CONVENTION, UNLISTED, size
 from flopwise.errors import InputError
 from flopwise.graph import STORED, Graph, Tensor
 from flopwise.graph.dtypes import BITS
+from flopwise.graph.stored import Array
 from flopwise.operators.counts import Counts
 from flopwise.operators.tables import ROWS
 from flopwise.writers.atomic import write
 
 if TYPE_CHECKING:
-    import numpy
-
     from flopwise.rows import Row
 
 __all__ = [
@@ -101,7 +100,7 @@ def model_profile(
 
 
 @checked
-def create_ndarray_f32(shape: Sequence[int]) -> numpy.ndarray[Any, Any]:
+def create_ndarray_f32(shape: Sequence[int]) -> Array:
     """An array of ones of that shape in float32, for ``dynamic_shapes``."""
     import numpy
 
@@ -109,7 +108,7 @@ def create_ndarray_f32(shape: Sequence[int]) -> numpy.ndarray[Any, Any]:
 
 
 @checked
-def create_ndarray_int64(shape: Sequence[int]) -> numpy.ndarray[Any, Any]:
+def create_ndarray_int64(shape: Sequence[int]) -> Array:
     """An array of zeros of that shape in int64, for ``dynamic_shapes``."""
     import numpy
 
@@ -423,7 +422,7 @@ def model_shape_regress(
 
 
 @checked
-def narray_calc_sparsity(arr: numpy.ndarray[Any, Any]) -> float:
+def narray_calc_sparsity(arr: Array) -> float:
     """The share of zeros of an array of rank 2 or 4; 0 for others, and for types that onnx-tool does not take.
 
     The zero of uint8 is 128.
@@ -437,9 +436,7 @@ def narray_calc_sparsity(arr: numpy.ndarray[Any, Any]) -> float:
 
 
 @checked
-def search_sparse_blocksize(
-    arr: numpy.ndarray[Any, Any], ratio: float, deltar_thres: float = 0.1
-) -> tuple[tuple[int, int], float]:
+def search_sparse_blocksize(arr: Array, ratio: float, deltar_thres: float = 0.1) -> tuple[tuple[int, int], float]:
     """The largest block in which the zeros of an array come, along its first two axes, and the share of zero blocks.
 
     Args:

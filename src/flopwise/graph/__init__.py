@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from flopwise.graph.graph import (
     STORED,
+    Attrs,
     Body,
     Call,
     Dim,
@@ -25,6 +26,7 @@ from flopwise.graph.stored import StoredTensor
 
 __all__ = [
     "STORED",
+    "Attrs",
     "Body",
     "Call",
     "Dim",

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 #: One extent of a tensor. The core only multiplies and adds, so a sympy expression does as well as an integer.
 Dim: TypeAlias = "int | sympy.Expr"
 Shape: TypeAlias = "tuple[Dim, ...]"
+
+#: Attributes of an operator, or of a module, by name.
+Attrs: TypeAlias = "Mapping[str, Any]"
 #: A state is what a model keeps between calls and is handed again, such as a cache of keys and values.
 Kind: TypeAlias = Literal["input", "state", "weight", "buffer", "constant", "activation"]
 
@@ -188,7 +191,7 @@ class Node:
     name: str
     inputs: tuple[Tensor | None, ...]
     outputs: tuple[Tensor | None, ...]
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    attrs: Attrs = field(default_factory=dict)
     #: The modules around it, outermost first, or a function from the name to these, which many nodes share.
     modules: tuple[Module, ...] | Callable[[str], tuple[Module, ...]] = ()
     #: What the file called the operator ("aten.conv2d.default", "InnerProduct").
@@ -299,7 +302,7 @@ class Submodule(NamedTuple):
     #: Its own parameters and buffers, by attribute; a shared tensor has the same name wherever it appears.
     tensors: Mapping[str, Tensor]
     #: Its plain attributes: numbers, texts, flags, and tuples of them.
-    options: Mapping[str, Any]
+    options: Attrs
     #: Names of its class and its classes above, nearest first ("torch.nn.modules.conv._ConvNd").
     bases: tuple[str, ...]
     training: bool

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 #: An array of numpy's, which is not imported before there is one.
 Array: TypeAlias = "numpy.ndarray[Any, Any]"
+DType: TypeAlias = "numpy.dtype[Any]"
 
 #: Elements of a block.
 BLOCK = 1 << 18

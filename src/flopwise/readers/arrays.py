@@ -17,6 +17,7 @@ import numpy
 from numpy.lib import format as npy
 
 from flopwise.errors import FlopwiseError, InputError
+from flopwise.graph.stored import DType
 from flopwise.readers.weights.zip import refuse_rare_compression
 
 #: Bytes that these may take; only words are that long.
@@ -30,7 +31,7 @@ class Held:
     """An array in a file."""
 
     shape: tuple[int, ...]
-    dtype: numpy.dtype[Any]
+    dtype: DType
     #: The elements; None when there are more than were asked for.
     value: Any
 

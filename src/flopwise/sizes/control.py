@@ -123,15 +123,17 @@ def fact_at(given: Sequence[Fact], place: int) -> Fact | None:
     return given[place] if place < len(given) and given[place] is not ABSENT else None
 
 
-def branches(whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope) -> tuple[list[Inner], Sequence[Fact]]:
-    """The bodies of an If and its results."""
+def branches(
+    whole: Pass, node: Node, given: tuple[Fact, ...], scope: Scope, inputs: Sequence[Fact] = ()
+) -> tuple[list[Inner], Sequence[Fact]]:
+    """The bodies of an If, which take these inputs, and its results."""
     graphs_by_name = bodies_of(node)
     condition = scalar(fact_at(given, 0))
     names = [name for name in ("then_branch", "else_branch") if name in graphs_by_name]
     if condition is not None and type(condition) is not Most:
         taken = "then_branch" if condition else "else_branch"
         names = [name for name in names if name == taken]
-    runs = [run(whole, graphs_by_name[name], [], scope) for name in names]
+    runs = [run(whole, graphs_by_name[name], inputs, scope) for name in names]
     pass_on_warnings(scope, runs)
     inner = [one.inner(name, 1, len(names) > 1) for name, one in zip(names, runs, strict=True)]
     if len(runs) < 2:

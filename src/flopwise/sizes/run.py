@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from flopwise.graph import Attrs
 from flopwise.operators.operator import Operator
 from flopwise.operators.shape import Dtypes, ShapeRule, Typed
 from flopwise.operators.size import MisfitError, Most, UnresolvedError, product
@@ -50,7 +51,7 @@ class _Case(NamedTuple):
     row: Operator
     #: Follows the bodies of control flow; None for other operators.
     flow: Flow | None
-    attributes: Mapping[str, Any]
+    attributes: Attrs
     #: Of its operator set.
     version: int
     #: The inputs whose elements its rule has asked for.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from flopwise.graph import Attrs
 from flopwise.graph.dtypes import BITS, DTYPES
 from flopwise.operators.shape import Call, Element, ShapeRule
 from flopwise.operators.size import Dims, Most, UnresolvedError, require, written
@@ -38,7 +39,7 @@ class Site(Call):
     def __init__(
         self,
         op: str,
-        attributes: Mapping[str, Any],
+        attributes: Attrs,
         given: tuple[Fact, ...],
         outputs: int,
         version: int,

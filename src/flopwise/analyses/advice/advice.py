@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from flopwise._results import Json, Printed
 from flopwise.analyses.advice.figures import Figures, Place, of_nodes, of_profile, total
@@ -13,6 +13,7 @@ from flopwise.analyses.advice.runs.rule import Run, RunRule
 from flopwise.analyses.advice.runs.table import RUN_RULES
 from flopwise.analyses.advice.subject import Subject
 from flopwise.graph import Node
+from flopwise.readers.source.text import JsonObject
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.roofline import Roof
@@ -89,7 +90,7 @@ class Advice(Printed):
     profile: Profile
     suggestions: tuple[Suggestion, ...]
     #: Device, engine and level that times are computed for; empty without any.
-    environment: Mapping[str, Any]
+    environment: JsonObject
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> Json:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
-
 from flopwise.analyses.advice.subject import Subject, argument, chain
 from flopwise.errors import ModelError
 from flopwise.graph import Node, Tensor
+from flopwise.graph.stored import Array
 from flopwise.memory.attention import TRIANGLE, Unfused, is_flags, makes_flags
 from flopwise.operators.tables import row
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array: TypeAlias = NDArray[Any]
 
 #: What is added to a masked score is less than this.
 MASKED = -1e4

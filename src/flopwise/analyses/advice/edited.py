@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.advice.rule import Change
 from flopwise.analyses.advice.subject import Subject
@@ -11,12 +11,10 @@ from flopwise.analyses.timing.engines import Options
 from flopwise.analyses.timing.engines.onnxruntime import Runtime
 from flopwise.errors import ModelError
 from flopwise.graph import STORED, Node
+from flopwise.graph.stored import Array
 
 if TYPE_CHECKING:
     import onnx
-    from numpy.typing import NDArray
-
-    Array: TypeAlias = NDArray[Any]
 
 
 def loaded(path: str) -> onnx.ModelProto:

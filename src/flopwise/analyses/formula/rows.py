@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from flopwise.analyses.formula.dim import term
 from flopwise.analyses.formula.points import Point
@@ -19,6 +19,9 @@ from flopwise.operators.own import Rules
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
+
+#: Figures of a row by name: terms or numbers, counts, None where nobody knows.
+Figures: TypeAlias = "dict[str, Any]"
 
 #: Fields of a row that hold one figure, and those that hold operations by class.
 FIGURES = (
@@ -70,10 +73,10 @@ class Known(NamedTuple):
 
 def termed(rows: Sequence[Row]) -> list[Row]:
     """The rows with terms for sizes that carry them."""
-    known: dict[tuple[int, ...], dict[str, Any]] = {}  # many rows share their figures
+    known: dict[tuple[int, ...], Figures] = {}  # many rows share their figures
 
-    def figures_of(row: Row) -> dict[str, Any]:
-        figures: dict[str, Any] = {}
+    def figures_of(row: Row) -> Figures:
+        figures: Figures = {}
         for key in FIGURES:
             figure = getattr(row, key)
             figures[key] = None if figure is None else term(figure)
@@ -96,7 +99,7 @@ def unknown_row(row: Row) -> Row:
     return with_figures(row, dict.fromkeys((*FIGURES, *CLASSES)), True)
 
 
-def with_figures(row: Row, figures: Mapping[str, Any], lost: bool) -> Row:
+def with_figures(row: Row, figures: Figures, lost: bool) -> Row:
     """The row with other figures, and a note where some are lost."""
     row = replace(row, **figures)
     return replace(row, missing="fact", note=NO_FORMULA) if lost else row

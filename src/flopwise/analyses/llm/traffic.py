@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from flopwise.graph import Node, Tensor
-from flopwise.memory.experts import Experts, experts_of
+from flopwise.memory.experts import Experts, experts_of, picked_for
 from flopwise.operators.folding import fold
 from flopwise.profiles.profile import Profile
 
@@ -56,7 +56,7 @@ def touched(profile: Profile, tokens: int) -> Touched:
         experts += [stack] if stack else []
         for tensor in folding.stored(row.node):
             if tensor.kind in ("weight", "buffer") and tensor.sized:
-                shares = _shares(row.node, tensor, stack or _picked_for(row.node, tensor, stacks), tokens)
+                shares = _shares(row.node, tensor, stack or picked_for(row.node, tensor, stacks), tokens)
                 shares_by_name[tensor.name] = tuple(map(max, shares_by_name.get(tensor.name, shares), shares))
     return Touched(shares_by_name, tuple(experts))
 
@@ -76,15 +76,6 @@ def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | 
     most, expected, least = (sum(nbytes[name] * parts[i] for name, parts in shares.items()) for i in range(3))
     active = sum(tensors[n].numel * parts[3] for n, parts in shares.items() if tensors[n].kind == "weight")
     return WeightTraffic(round(most), round(expected), round(least), round(active), experts)
-
-
-def _picked_for(node: Node, tensor: Tensor, stacks: Mapping[str, Experts]) -> Experts | None:
-    """The stack of experts for whose rows a node picks from a table with an entry for each expert, such as biases."""
-    stack = stacks.get(node.module)
-    if stack is None or not (tensor.dims and tensor.dims[0] == stack.matrices):
-        return None
-    picked = node.has_input(0) and node.input(0).name == tensor.name and node.has_input(1)
-    return stack if picked and node.outputs[0] is not None and node.output().dims[:1] == (stack.rows,) else None
 
 
 def _shares(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from flopwise._kinds import Kind, kind_of
+from flopwise.readers.source.text import JsonObject
 
 #: How a benchmark's time came to be. "alias": the node does nothing but rename its input.
 Status: TypeAlias = Literal["ok", "noisy", "alias", "timeout", "memory", "unsupported", "crashed"]
@@ -37,7 +38,7 @@ class Executed:
     needs: tuple[int, ...] = ()
 
     @staticmethod
-    def from_dict(value: Mapping[str, Any]) -> Executed:
+    def from_dict(value: JsonObject) -> Executed:
         """The node of a plain value.
 
         Raises:
@@ -77,7 +78,7 @@ class Measurement:
 class Session:
     """The results of one session: a model, its nodes, and how quiet the machine was."""
 
-    environment: Mapping[str, Any]
+    environment: JsonObject
     model: str
     inputs: str
     executed: tuple[Executed, ...]
@@ -95,7 +96,7 @@ class Session:
     verdict: str
     seconds: float
     started: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: JsonObject = field(default_factory=dict)
     notes: Sequence[str] = ()
 
     @property

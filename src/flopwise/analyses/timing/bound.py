@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from flopwise._results import Printed
 from flopwise.analyses.needed.needed import needed
@@ -24,6 +24,7 @@ from flopwise.analyses.timing.quantities import (
 from flopwise.analyses.timing.roofline import Roof, assumptions, fastest, roofline
 from flopwise.errors import counted
 from flopwise.graph.dtypes import is_float
+from flopwise.readers.source.text import JsonObject
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -114,7 +115,7 @@ class WhatIf(NamedTuple):
 class EngineFloor:
     """The times of a model's nodes alone, and that of the whole, in one environment."""
 
-    environment: Mapping[str, Any]
+    environment: JsonObject
     #: Least times with everything in caches, added up; a node without one contributes its physical floor.
     hot_ns: float
     #: The same with heavy weights from beyond the second cache: an estimate of the whole, no floor.

@@ -11,9 +11,9 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from flopwise.analyses.timing.machine import Facts, facts
+from flopwise.readers.source.text import JsonObject
 
 #: Facts that an engine tells only once it is imported; without them two environments count as the same.
 LATE = ("build",)
@@ -26,7 +26,7 @@ _OF_MACHINE = ("vendor", "family", "model", "stepping", "name", "microcode", "co
 class Environment:
     """The facts of a machine and an engine."""
 
-    facts: Mapping[str, Any]
+    facts: JsonObject
 
     @property
     def id(self) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, cast
+from typing import cast
 
+from flopwise._results import Json
 from flopwise.analyses.timing.benchmark import MODES, Measurement, Status
 from flopwise.analyses.timing.engines import Program, Task, UnsupportedError
 from flopwise.analyses.timing.sampling import Clock, Sampler, Samples, cpu_share, noise, verdict
+from flopwise.readers.source.text import JsonObject
 
 #: Names of the two wholes; nodes are "mode key", empty runs "null name".
 WHOLES = ("whole A", "whole B")
@@ -30,7 +32,7 @@ LOOK, CALIBRATING = 10.0, 10
 LEAST_SECONDS = 2.0
 
 #: Told what happens, as plain values.
-Report = Callable[[Mapping[str, Any]], None]
+Report = Callable[[JsonObject], None]
 
 
 def measure(
@@ -42,7 +44,7 @@ def measure(
     before: Callable[[str], None] = lambda name: None,
     now: Callable[[], float] = time.monotonic,
     most_rounds: int | None = None,
-) -> dict[str, Any]:
+) -> Json:
     """The figures of a session as a plain value.
 
     Args:
@@ -156,7 +158,7 @@ def _measurements(
     failed: Mapping[str, tuple[Status, str]],
     tasks: Mapping[str, Task],
     samples: Mapping[str, Samples],
-) -> list[dict[str, Any]]:
+) -> list[Json]:
     """The times of each key in each mode, or why it has none, as plain values."""
     rows = []
     for key in keys:
@@ -169,7 +171,7 @@ def _measurements(
     return [asdict(row) for row in rows]
 
 
-def _result(program: Program, sampler: Sampler, drift: float) -> dict[str, Any]:
+def _result(program: Program, sampler: Sampler, drift: float) -> Json:
     """The figures of the whole model, and how quiet the machine was."""
     one, other = (sampler.samples[name] for name in WHOLES)
     difference, share = noise(one, other), cpu_share(one, other)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
+from flopwise._results import Json
 from flopwise.analyses.timing.benchmark import Executed, Session
 from flopwise.analyses.timing.device import Peak
 from flopwise.analyses.timing.environment import Environment, canonical
@@ -155,7 +155,7 @@ class Store:
             for node in {n.key: n for n in session.executed if not n.alias}.values():
                 work = {"dtype": "×".join(node.dtypes), "macs": node.macs, "flops": node.flops, "bytes": node.nbytes}
                 self.insert("benchmark", {"id": node.key, "op": node.op, **work}, "OR IGNORE")
-            facts: dict[str, Any] = {"flopwise": __version__, "facts": canonical(dict(session.facts))}
+            facts: Json = {"flopwise": __version__, "facts": canonical(dict(session.facts))}
             facts |= {"id": None, "environment": environment.id, **{name: getattr(session, name) for name in own}}
             number = self.insert("session", facts)
             for measurement in session.measurements:

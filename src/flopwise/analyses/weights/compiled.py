@@ -15,9 +15,9 @@ import numpy as np
 
 from flopwise.analyses.weights.moments import Moments
 from flopwise.analyses.weights.ranges import Ruler
+from flopwise.graph.stored import Array
 
 #: An array of numpy's, or one of its numbers; inside what is compiled, both are of numba's own types.
-Array: TypeAlias = np.ndarray[Any, Any]
 Number: TypeAlias = Any
 
 F = TypeVar("F", bound=Callable[..., Any])

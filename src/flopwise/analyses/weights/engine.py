@@ -19,8 +19,8 @@ from typing import TypeVar
 import numpy as np
 
 from flopwise.analyses.weights.moments import Moments, merge
-from flopwise.analyses.weights.ranges import Array, Ruler
-from flopwise.graph.stored import Stored
+from flopwise.analyses.weights.ranges import Ruler
+from flopwise.graph.stored import Array, Stored
 
 T = TypeVar("T")
 

@@ -5,14 +5,11 @@ Each pass writes into memory that is there already: what numpy would allocate fo
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from flopwise.analyses.weights.moments import Moments, merge
 from flopwise.analyses.weights.ranges import Ruler
-
-Array = np.ndarray[Any, Any]
+from flopwise.graph.stored import Array
 
 NAME = f"numpy {np.__version__}"
 

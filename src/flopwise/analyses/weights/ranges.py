@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from flopwise.graph.stored import Array, DType
 
 #: Float type -> bound of the relative rounding error of a place in units of bins.
 _ROUNDING = {"f": 5e-7, "d": 1e-15}  # by the code of the type: its name takes a microsecond
@@ -48,7 +48,7 @@ class Ruler:
             place = _WIDE * np.spacing(max(abs(self.low), abs(self.high)))
         return bool(np.isfinite(self.high - self.low) and step > place and self.bins <= 1 << 16)
 
-    def fits(self, dtype: np.dtype[Any]) -> bool:
+    def fits(self, dtype: DType) -> bool:
         """True where the places of elements of this type can be computed."""
         if not self.wide:
             return False
@@ -56,7 +56,7 @@ class Ruler:
             return self.high - self.low > 1e-290
         return 1e-30 < self.high - self.low < 1e38 and self.bins <= 1 << 12
 
-    def fast(self, dtype: np.dtype[Any]) -> tuple[Array, Any, object, Any]:
+    def fast(self, dtype: DType) -> tuple[Array, Any, object, Any]:
         """Edges, least element, bins per unit, and how near an edge a computed place is unsure, in this type.
 
         An element of the type is at or above an edge exactly if it is at or above the edge rounded upward to the type.

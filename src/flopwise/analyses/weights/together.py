@@ -12,8 +12,8 @@ import numpy as np
 
 from flopwise.analyses.weights import engine
 from flopwise.analyses.weights.moments import Moments
-from flopwise.analyses.weights.ranges import Array
 from flopwise.analyses.weights.result import Histogram
+from flopwise.graph.stored import Array
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 
+from flopwise._arguments import Arguments
 from flopwise.analyses.zoo import engines, profiling
 from flopwise.analyses.zoo.dataset import Dataset, Recorded
 from flopwise.analyses.zoo.entry import Entry
@@ -63,7 +63,7 @@ def build(
     data = Dataset(place)
     place.check_free()
     progress("listing the models")
-    sizes: dict[str, Any] = {"dims": dict(dims or {}), "batch_size": batch_size, "assume": dict(assume or {})}
+    sizes: Arguments = {"dims": dict(dims or {}), "batch_size": batch_size, "assume": dict(assume or {})}
     listed = entries(sources, trust_code)
     chosen = [replace(e, **sizes, trust_code=trust_code and profiling.may_hold_code(e)) for e in listed]
     with alone(place):

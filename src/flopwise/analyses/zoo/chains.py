@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from flopwise._results import Json
 from flopwise.graph import Node
 from flopwise.memory.traffic import shared
 from flopwise.profiles.profile import Profile
@@ -42,7 +42,7 @@ def is_view(node: Node) -> bool:
     return 0 in shared(node) and not node.origin.endswith("_")
 
 
-def add_chains(layers: Sequence[dict[str, Any]]) -> None:
+def add_chains(layers: Sequence[Json]) -> None:
     """Add to the rows of a model's layers what the views count by.
 
     ``chain`` has the operators of the longest run that begins at the layer, with spaces between them, and ``saved_2``

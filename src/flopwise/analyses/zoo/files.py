@@ -13,6 +13,8 @@ import stat
 from collections.abc import Iterator
 from typing import IO, Any
 
+from flopwise._results import Json
+
 #: What is opened for reading or writing: no link, and no pipe that somebody would have to write to first.
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -193,6 +195,6 @@ def _kind_of(facts: os.stat_result) -> str:
     return _KINDS.get(stat.S_IFMT(facts.st_mode), "other")
 
 
-def _kind_in(facts: dict[str, Any]) -> str:
+def _kind_in(facts: Json) -> str:
     """The kind of a file by what fsspec says of it."""
     return "link" if facts.get("islink") else {"file": "file", "directory": "folder"}.get(facts["type"], "other")

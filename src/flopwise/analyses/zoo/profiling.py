@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from flopwise import conventions
+from flopwise._arguments import Arguments
 from flopwise._limits import current, limits
 from flopwise._version import __version__
 from flopwise.analyses.zoo import worker
@@ -90,7 +91,7 @@ def record(job: Job) -> dict[str, float]:
 def _read(entry: Entry, step: Callable[[str], None]) -> Graph:
     """The graph of a model at the sizes of those dimensions that it has."""
     format, dims = format_of(entry.model), dict(entry.dims)
-    chosen: dict[str, Any] = {"arguments": dict(entry.arguments), "trust_code": entry.trust_code}
+    chosen: Arguments = {"arguments": dict(entry.arguments), "trust_code": entry.trust_code}
     if format.options is OnnxOptions:
         chosen["assume"] = dict(entry.assume)
     options: Any = options_of(format.options, None, chosen)

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.analyses.llm.stages.stage import Stage, stage_of
 from flopwise.api.language.diffusion import pixels
@@ -15,6 +15,8 @@ from flopwise.api.profile import profile
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from flopwise.analyses.llm.inference import Inference
     from flopwise.readers.torch.language.media import Encoded
 
@@ -61,7 +63,7 @@ class Media:
 
 
 def media_of(
-    module: Any,
+    module: nn.Module,
     model: object,
     *,
     image: str | None,

@@ -7,7 +7,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from flopwise._kinds import described
 from flopwise.analyses.llm.program import Call
@@ -102,7 +102,7 @@ class LanguageProgram:
 
     def __init__(
         self,
-        module: Any,
+        module: nn.Module,
         model: object,
         kv_dtype: str | None,
         weights: str | None = None,

@@ -30,6 +30,8 @@ from flopwise.conventions import get as get_convention
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from flopwise.analyses.llm.program import Program
     from flopwise.analyses.llm.serving.split import Divisible
     from flopwise.analyses.timing.device import Device
@@ -150,7 +152,7 @@ def _with_batches(placed: Inference, request: Divisible | None, device: Device |
 class _Guessing(NamedTuple):
     """A draft model, what its part of the request costs, and the guesses of a round where nobody says."""
 
-    module: Any
+    module: nn.Module
     cost: Inference
     usual: int
 
@@ -167,7 +169,7 @@ class _Run:
     engine: Engine
     progress: Callable[[str], None]
 
-    def program(self, module: object, model: object, weights: str | None) -> LanguageProgram:
+    def program(self, module: nn.Module, model: object, weights: str | None) -> LanguageProgram:
         """A module as a program that is run call by call."""
         return LanguageProgram(module, model, self.cache, weights, self.prompt, self.batch, self.generate)
 
@@ -177,7 +179,7 @@ class _Run:
         return inference(program, **own, **settings)
 
     def guessing(
-        self, module: object, model: object, draft: object, weights: str | None, trust_code: bool
+        self, module: nn.Module, model: object, draft: object, weights: str | None, trust_code: bool
     ) -> _Guessing:
         """A draft model for the model, or the model's own head."""
         self.progress("the draft model")
@@ -191,7 +193,7 @@ class _Run:
         return _Guessing(head, _beside_its_model(self.cost(program), program, head), usual)
 
 
-def _beside_its_model(guess: Inference, program: LanguageProgram, head: Any) -> Inference:
+def _beside_its_model(guess: Inference, program: LanguageProgram, head: nn.Module) -> Inference:
     """A request to a model's own head, without the bytes of what it shares with the model."""
     from flopwise.readers.torch.language.heads import shared_tensors
 

@@ -23,6 +23,8 @@ from flopwise.api.profile import profile
 from flopwise.errors import InputError, counted
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from flopwise.analyses.timing.device import Device
     from flopwise.profiles.profile import Profile
     from flopwise.readers.torch.adapters import Lora
@@ -127,7 +129,7 @@ def _on_devices(result: TrainingStep, device: Device, count: int, rate: float | 
 class _Base:
     """A model that is trained, perhaps with adapters beside it."""
 
-    module: Any
+    module: nn.Module
     model: object
     weights: str | None
     optimizer: str

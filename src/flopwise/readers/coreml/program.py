@@ -21,7 +21,7 @@ from flopwise.readers.onnx.file.literal import elements
 from flopwise.readers.onnx.file.model import Attributes, Graph, Node, Own, TensorType, Value, Values
 from flopwise.readers.onnx.file.model import Operation as Operator
 from flopwise.readers.onnx.file.skeleton import CODES, DEEPEST, MOST_DIMS, RAW, Place, Stored, kept
-from flopwise.readers.openvino.program import shown
+from flopwise.readers.openvino.program import shown, with_rules
 from flopwise.readers.source.wire import signed, varints
 from flopwise.readers.subgraphs.flows import loop
 
@@ -200,12 +200,7 @@ class Program:
         domain, _, op = lowered.op.rpartition("::")
         own = None
         if lowered.op != "If":
-            known = row(lowered.op)
-            if lowered.shape is not None:
-                known = known._replace(shape=lowered.shape, value=lowered.value)
-            dtypes = tuple([one.dtype for one in o.results if one.dtype])
-            if dtypes and len(dtypes) == len(o.results):
-                known = known._replace(dtype=dtypes)
+            known = with_rules(row(lowered.op), lowered, [one.dtype for one in o.results])
             own = Own(known, flow, functools.partial(shown, o.type, lowered))
         return Node(Operator(op, domain, Attributes.of(dict(lowered.attrs)), "", 0, own), name, tuple(taken), names)
 

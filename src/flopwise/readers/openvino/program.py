@@ -6,7 +6,7 @@ import functools
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from flopwise.graph import Module, Tensor
 from flopwise.graph import Node as GraphNode
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.names import FreshNames, primed
+from flopwise.operators.operator import Operator
 from flopwise.operators.shape import Element
 from flopwise.operators.tables import row
 from flopwise.readers.onnx.build.scope import scope_of_path
@@ -205,7 +206,8 @@ class _Builder:
         taken = tuple(names)
         if lowered.inputs is not None:
             taken = tuple([names[place] if 0 <= place < len(names) else "" for place in lowered.inputs])
-        own = Own(_with_rules(row(lowered.op), lowered, layer), flow, functools.partial(shown, layer.type, lowered))
+        known = with_rules(row(lowered.op), lowered, [port.dtype for port in layer.outputs])
+        own = Own(known, flow, functools.partial(shown, layer.type, lowered))
         domain, _, op = lowered.op.rpartition("::")
         attributes = Attributes.of(dict(lowered.attrs))
         return Node(Operation(op, domain, attributes, "", 0, own), layer.name, taken, outputs)
@@ -235,12 +237,12 @@ class _Builder:
                 yield Value(self._tensors[layer.id, port.id], TensorType(port.dtype, tuple(port.dims)), {})
 
 
-def _with_rules(known: Any, lowered: Lowered, layer: Layer) -> Any:
+def with_rules(known: Operator, lowered: Any, dtypes: Sequence[str | None]) -> Operator:
     """The row of an operator with the rules for sizes of a layer, and the element types that the file states."""
     if lowered.shape is not None:
         known = known._replace(shape=lowered.shape, value=lowered.value)
-    dtypes = tuple([port.dtype for port in layer.outputs])
-    return known if None in dtypes or not dtypes else known._replace(dtype=dtypes)
+    stated = tuple([dtype for dtype in dtypes if dtype])
+    return known._replace(dtype=stated) if stated and len(stated) == len(dtypes) else known
 
 
 def shown(origin: str, lowered: Any, node: GraphNode) -> GraphNode:

@@ -12,14 +12,13 @@ import warnings
 import zipfile
 from typing import Any
 
-import numpy
 from numpy.lib import format as npy
 
 from flopwise._limits import within_unpacking
 from flopwise.errors import ModelError
 from flopwise.graph import StoredTensor
 from flopwise.graph.dtypes import BITS
-from flopwise.graph.stored import Elements
+from flopwise.graph.stored import DType, Elements
 from flopwise.readers.source.location import shown
 from flopwise.readers.source.source import Source
 from flopwise.readers.weights.encoding import EncodedElements, concatenated, encoding
@@ -98,7 +97,7 @@ def _head(archive: Archive, member: str, size: int) -> io.BytesIO:
     return io.BytesIO(head)
 
 
-def _header(file: Any, what: str) -> tuple[tuple[int, ...], bool, numpy.dtype[Any], int]:
+def _header(file: Any, what: str) -> tuple[tuple[int, ...], bool, DType, int]:
     """Shape, order and type of an array, and where its elements begin.
 
     Args:
@@ -125,19 +124,17 @@ def _header(file: Any, what: str) -> tuple[tuple[int, ...], bool, numpy.dtype[An
 
 
 @functools.lru_cache(1024)  # arrays of an archive have few headers between them
-def _read_header(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], bool, numpy.dtype[Any]]:
+def _read_header(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], bool, DType]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that Python 2 wrote it
         return _HEADERS[version](io.BytesIO(header))
 
 
-def _length(shape: tuple[int, ...], dtype: numpy.dtype[Any]) -> int:
+def _length(shape: tuple[int, ...], dtype: DType) -> int:
     return math.prod(shape) * dtype.itemsize
 
 
-def _tensor(
-    name: str, shape: tuple[int, ...], by_columns: bool, dtype: numpy.dtype[Any], span: Span, what: str
-) -> StoredTensor:
+def _tensor(name: str, shape: tuple[int, ...], by_columns: bool, dtype: DType, span: Span, what: str) -> StoredTensor:
     kind = dtype.name if dtype.name in BITS else ""
     order = ">" if dtype.str.startswith(">") else "<"
     stored = encoding(kind, order) if kind else None

@@ -15,6 +15,7 @@ from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.rows import (
     CLASSES,
     FIGURES,
+    Figures,
     Known,
     differing,
     unknown_row,
@@ -229,7 +230,7 @@ def _fitted(row: Row, alike: Sequence[Row], explainer: Explainer) -> Row:
         return explainer.fit(tuple(figures), shapes)
 
     figures = {key: [getattr(r, key) for r in alike] for key in (*FIGURES, *CLASSES)}
-    terms: dict[str, Any] = {key: right(getattr(row, key), figures[key]) for key in FIGURES}
+    terms: Figures = {key: right(getattr(row, key), figures[key]) for key in FIGURES}
     if terms["saved_bytes"] is None and None not in figures["saved_bytes"]:
         terms["saved_bytes"] = _saved(alike, shapes, explainer)
     for key in CLASSES:

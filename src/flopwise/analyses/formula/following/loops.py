@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from flopwise.analyses.formula.dim import dim, require, term
 from flopwise.analyses.formula.guards import Guards
 from flopwise.analyses.formula.points import Point
-from flopwise.analyses.formula.rows import CLASSES, FIGURES
+from flopwise.analyses.formula.rows import CLASSES, FIGURES, Figures
 from flopwise.analyses.formula.terms.evaluation import substituted, value
 from flopwise.analyses.formula.terms.polynomial import Term, add_up
 from flopwise.graph import Graph, Tensor
@@ -138,7 +138,7 @@ def _figures(row: Row) -> tuple[object, ...]:
 
 def _times(row: Row, turns: Term) -> Row:
     """A row with its figures for so many turns; weights are there once."""
-    figures: dict[str, Any] = {}
+    figures: Figures = {}
     for key in ("count", "input_bytes", "output_bytes", "activations", "times"):
         figure = getattr(row, key)
         figures[key] = None if figure is None else figure * turns
@@ -152,7 +152,7 @@ def _gathering(row: Row, more: Term) -> Row:
     """The row of an operator that takes a tensor from each turn, with ``more`` of them added."""
     if row.input_bytes is None or not row.node.known_inputs:
         return row
-    figures: dict[str, Any] = {"input_bytes": row.input_bytes + term(row.node.known_inputs[0].nbytes) * more}
+    figures: Figures = {"input_bytes": row.input_bytes + term(row.node.known_inputs[0].nbytes) * more}
     return replace(row, **figures)
 
 

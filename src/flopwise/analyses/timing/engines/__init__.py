@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
+from flopwise._results import Json
 from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.sampling import Clock
 from flopwise.errors import InputError
+from flopwise.readers.source.text import JsonObject
 
 #: Name of an engine -> its package on the registry.
 ENGINES: dict[str, str] = {"onnxruntime": "onnxruntime"}
@@ -52,7 +54,7 @@ class Program(Protocol):
     """A model as an engine executes it."""
 
     #: Name, version, build and options of the engine.
-    facts: Mapping[str, Any]
+    facts: JsonObject
     executed: Sequence[Executed]
     clock: Clock
     #: What is odd about the model's data, such as denormal weights.
@@ -82,7 +84,7 @@ class Program(Protocol):
 
 #: The model of a path as an engine executes it, for shapes by input name (or whatever the engine needs to make data),
 #: options, and a folder for temporary files.
-Engine: TypeAlias = Callable[[str, Mapping[str, Any], Options, str], Program]
+Engine: TypeAlias = Callable[[str, JsonObject, Options, str], Program]
 
 
 def load(name: str) -> Engine:
@@ -116,7 +118,7 @@ def known_version(name: str) -> str:
     return installed
 
 
-def early_facts(name: str, options: Options) -> dict[str, Any]:
+def early_facts(name: str, options: Options) -> Json:
     """The identity of an engine as far as it is known before the import.
 
     Raises:

@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.engines import Options, Task, UnsupportedError, early_facts
@@ -20,6 +20,7 @@ from flopwise.analyses.timing.engines.onnxruntime_nodes import Array, Arrays, Gr
 from flopwise.analyses.timing.machine import facts
 from flopwise.analyses.timing.sampling import Clock
 from flopwise.errors import ModelError
+from flopwise.readers.source.text import JsonObject
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -117,7 +118,7 @@ class Onnxruntime:
         self._runtime = Runtime(options)
         self._options = options
         self._model = model
-        self.facts: Mapping[str, Any] = {
+        self.facts: JsonObject = {
             **early_facts("onnxruntime", options),
             "build": self._runtime.ort.get_build_info(),
         }

@@ -27,15 +27,15 @@ _WHOLE = """
 WHOLE = frozenset(_WHOLE.split())
 
 
-def position_name(names: Sequence[str], position: int) -> str:
-    return names[position] if position < len(names) else f"input{position}"
-
-
 def is_shape(value: object) -> TypeGuard[Sequence[int | str]]:
     """True if a value is a sequence of sizes, one at least, some of them perhaps by name."""
     if not isinstance(value, (tuple, list)) or not value:
         return False
     return all(isinstance(v, (int, str, numpy.integer)) and not isinstance(v, bool) for v in value)
+
+
+def position_name(names: Sequence[str], position: int) -> str:
+    return names[position] if position < len(names) else f"input{position}"
 
 
 class Making:

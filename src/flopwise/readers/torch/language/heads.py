@@ -33,7 +33,7 @@ class _Joined(nn.Module):
         return joined
 
 
-def predicting_head(model: Model) -> tuple[object, int]:
+def predicting_head(model: Model) -> tuple[nn.Module, int]:
     """A head of a model of transformers as a model of one layer, and how many such heads the model has.
 
     Raises:
