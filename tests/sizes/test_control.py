@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 from tests.readers.models import Dims, array, ints, model, node, shapes, value, weight
 
+import flopwise
 from flopwise.api.profile import profile
 from flopwise.api.read import read
 from flopwise.errors import InputError, ModelError
@@ -167,52 +169,82 @@ def test_a_loop_that_data_may_end_early() -> None:
 @pytest.mark.parametrize(
     ("start", "change", "condition"),
     [
-        (0, "Add s three", "Less t end"),
-        (1, "Add three s", "Less t end"),
-        (2, "Add s three", "LessOrEqual t end"),
-        (2, "Add s three", "Greater end t"),
-        (2, "Add s three", "GreaterOrEqual end t"),
-        (2, "Add s three", "Less s end"),
-        (59, "Sub s three", "Greater t end"),
-        (59, "Sub s three", "LessOrEqual end t"),
-        (20, "Add s three", "Less t end"),
-        (90, "Add s three", "Less t end"),
+        ("zero", "Add s three", "Less t n"),
+        ("zero", "Add three s", "Less t n"),
+        ("zero", "Add s three", "LessOrEqual t n"),
+        ("three", "Add s three", "Greater n t"),
+        ("three", "Add s three", "GreaterOrEqual n s"),
+        ("n", "Sub s three", "Greater t zero"),
+        ("n", "Add s three", "Less t n"),
     ],
 )
-def test_a_loop_that_its_own_numbers_end(start: int, change: str, condition: str) -> None:
+@pytest.mark.parametrize("size", [1, 18, 20])
+def test_a_loop_that_its_own_numbers_end(size: int, start: str, change: str, condition: str) -> None:
     """The condition is looked at behind each turn: while s < 20: s = s + 3"""
-    s, turns, holds = start, 0, True
-    while holds:
-        t = s + 3 if change.startswith("Add") else s - 3
-        op, *names = condition.split()
-        left, right = ({"s": s, "t": t, "end": 20}[name] for name in names)
-        holds = {
-            "Less": left < right,
-            "LessOrEqual": left <= right,
-            "Greater": left > right,
-            "GreaterOrEqual": left >= right,
-        }[op]
-        s, turns = t, turns + 1
-    graph = read(_counting(start, change, condition))
-    assert set(runs(graph).values()) == {turns}
-    assert shapes(graph)["scan"] == (turns, 5)
+    graph = read(_counting(start, change, condition, size))
+    turns = _turns({"zero": 0, "three": 3, "n": size}, start, change, condition)
+    assert {n.times for n in graph.nodes if n.op == "Relu"} == {turns}
+    assert shapes(graph)["scan"] == (turns, size, 5)
     assert graph.warnings == ()
 
 
 def test_a_loop_whose_number_goes_back_and_forth_ends_nobody_knows_when() -> None:
-    (warning,) = read(_counting(0, "Sub three s", "Less t end")).warnings
+    (warning,) = read(_counting("zero", "Sub three s", "Less t n", 20)).warnings
     assert "Loop 'loop' runs an unknown number of times" in warning
 
 
-def _counting(start: int, change: str, condition: str) -> onnx.ModelProto:
-    """A loop on a number, which runs a Relu in each turn."""
-    steps = [
-        node(op, " ".join(names), made) for (op, *names), made in ((change.split(), "t"), (condition.split(), "keep"))
+@pytest.mark.parametrize(
+    ("start", "change", "condition"),
+    [
+        ("zero", "Add s three", "Less t n"),
+        ("zero", "Add three s", "Less t n"),
+        ("three", "Add s three", "GreaterOrEqual n t"),
+        ("n", "Sub s three", "Greater t zero"),
+        ("n", "Sub s three", "LessOrEqual zero s"),
+    ],
+)
+def test_a_loop_that_counts_to_a_size_has_a_formula(start: str, change: str, condition: str) -> None:
+    formula = flopwise.formula(_counting(start, change, condition))
+    assert [domain.name for domain in formula.domains] == ["N"]
+    for size in (1, 3, 4, 20, 5000):
+        turns = _turns({"zero": 0, "three": 3, "n": size}, start, change, condition)
+        assert formula.at(N=size)["flops"] == turns * (5 * size + 2)  # a Relu, a sum and a comparison
+
+
+def test_a_loop_to_a_size_that_goes_back_and_forth_has_none() -> None:
+    formula = flopwise.formula(_counting("zero", "Sub three s", "Less t n"))
+    assert [domain.name for domain in formula.domains] == ["N", "loop"]
+
+
+def _turns(numbers: dict[str, int], start: str, change: str, condition: str) -> int:
+    """The turns of a loop in Python."""
+    s, turns, holds = numbers[start], 0, True
+    while holds:
+        t = s + 3 if change.startswith("Add") else s - 3
+        op, *names = condition.split()
+        left, right = ({**numbers, "s": s, "t": t}[name] for name in names)
+        compared = {
+            "Less": operator.lt,
+            "LessOrEqual": operator.le,
+            "Greater": operator.gt,
+            "GreaterOrEqual": operator.ge,
+        }
+        s, turns, holds = t, turns + 1, compared[op](left, right)
+    return turns
+
+
+def _counting(start: str, change: str, condition: str, size: int | str = "N") -> onnx.ModelProto:
+    """A loop that counts with the size of its input, which it holds against 0."""
+    parts = [(change.split(), "t"), (condition.split(), "keep")]
+    steps = [node(op, " ".join(names), made) for (op, *names), made in parts]
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Gather", "shape zero", "n"),
+        node("Identity", start, "begin"),
+        node("Loop", "_ go begin", "l scan", "loop", body=loop(*steps, node("Relu", "x", "r"), out="keep t r")),
     ]
-    step = loop(*steps, node("Relu", "x", "r"), out="keep t r")
-    numbers = {"three": 3, "end": 20, "start": start}
-    constants = [*(array(name, number, "int64") for name, number in numbers.items()), array("go", True, bool)]
-    return model([node("Loop", "_ go start", "l scan", "loop", body=step)], {"x": (5,)}, constants)
+    constants = [array("three", 3, "int64"), array("zero", 0, "int64"), array("go", True, bool)]
+    return model(nodes, {"x": (size, 5)}, constants)
 
 
 def test_a_loop_whose_tensor_grows() -> None:
