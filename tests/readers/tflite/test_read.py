@@ -63,6 +63,26 @@ def test_quantized_layers_requantize_and_saturate_once() -> None:
     assert not [row.name for row in profile.rows if "RELU" in row.name]
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_transposed_convolutions(bias: bool) -> None:
+    """Each of 4 × 5 × 3 elements meets 3 × 4 weights for each of 2 channels."""
+    net = Net()
+    g = net.main
+    size = g.tensor((4,), "int32", np.array([1, 8, 10, 2], np.int32))
+    x, y = g.tensor((1, 4, 5, 3), name="x"), g.tensor((1, 8, 10, 2), name="y")
+    weights = [g.tensor((2, 3, 4, 3), "float32", np.ones((2, 3, 4, 3), np.float32))]
+    biases = [g.tensor((2,), "float32", np.ones(2, np.float32))] if bias else []
+    g.add("TRANSPOSE_CONV", [size, *weights, x, *biases], [y], {0: ("int8", 0), 1: ("int32", 2), 2: ("int32", 2)})
+    g.inputs, g.outputs = [x], [y]
+    profile = flopwise.profile(net.bytes())
+    assert profile.graph.outputs[0].shape == (1, 8, 10, 2)
+    assert profile.total("macs") == 4 * 5 * 3 * 3 * 4 * 2
+    assert profile.total("params") == 72 + 2 * bias
+    assert profile.total("flops") == 2 * 1440 + 160 * bias
+    (node,) = (node for node in profile.graph.nodes if node.op == "ConvTranspose")
+    assert (list(node.attrs["kernel_shape"]), node.attrs["group"]) == ([3, 4], 1)
+
+
 def test_hybrid_layers_quantize_their_input() -> None:
     net = Net()
     g = net.main

@@ -25,6 +25,25 @@ def page(found: Any) -> str:
     return as_text(bound_report(found), "html")
 
 
+@pytest.mark.parametrize("peak", [100.0, None])
+def test_the_roof_of_memory_ends_under_that_of_arithmetic(peak: float | None) -> None:
+    """In figures of matplotlib; without a peak it goes on to the border."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    from flopwise.report.commands.bound.figure import Dot, draw_roofline
+
+    roofs = [{"unit": "B/s", "value": 4.0, "kind": "measured", "label": "memory"}]
+    roofs += [] if peak is None else [{"unit": "FLOP/s", "value": peak, "kind": "stated", "label": "peak"}]
+    axes = Figure().subplots()
+    draw_roofline(axes, [Dot("Conv", 1.0, 4.0, 9.0), Dot("Gemm", 400.0, 90.0, 9.0)], roofs)
+    low, high = axes.get_xlim()
+    line = axes.lines[0]
+    assert list(line.get_xdata()) == [low, high if peak is None else 25.0]
+    assert list(line.get_ydata()) == [4 * low, 4 * high if peak is None else 100.0]
+    assert [text.get_text().partition(" ")[0] for text in axes.texts] == ["memory", *(["peak"] if peak else [])]
+
+
 def test_the_steps_of_a_waterfall_lead_from_the_floor_to_the_measured_time() -> None:
     for found in (bound(ALL), flopwise.bound(chain(), device="h100")):
         steps = waterfall(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -105,6 +106,13 @@ def test_what_the_oldest_constructors_make_is_known(constant: Any, dtype: Any) -
     assert profile.exact
     assert profile.total("flops") == 4 * 16 * (2 * 16 + 1)
     assert torch.IntTensor is before
+
+
+def test_the_oldest_constructors_take_what_else_they_take() -> None:
+    def scaled(module: Any, x: Any) -> Any:
+        return module.layer(x) * torch.FloatTensor(numpy.ones(16, "float32"))
+
+    assert flopwise.profile(Of(scaled), (4, 16)).total("macs") == 4 * 16 * 16
 
 
 def test_numbers_that_the_oldest_constructors_make_decide() -> None:
