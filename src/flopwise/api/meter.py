@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from flopwise.analyses.meter.watch import Batch, Watch
     from flopwise.analyses.timing.device import Device
 
+#: Costs of calls that stand apart before they are added up.
+_APART = 1 << 10
+
 
 class Meter:
     """The exact cost of the batches of a PyTorch model, from their shapes.
@@ -82,15 +85,26 @@ class Meter:
         self._costs, self._called_with = Costs(self._program), called_with
         self._restore: Callable[[], None] | None = None
         self._watch: Watch | None = None
-        #: The cost of the last ``step``, or of all calls in the last ``with`` block; None before the first.
-        self.cost: Cost | None = None
+        self._cost: Cost | None = None
+        #: Costs of calls in a ``with`` block that are to be added.
+        self._added: list[Cost] = []
         #: The element type that autocast rounds products to, where it does; of the first call since rates were read.
         self._seen_dtype: str | None = None
         self._looks_for_autocast = self._dtype is None
         self._end_look: Callable[[], None] = lambda: None
         if example_inputs is not None:
             self.step(example_inputs)
-            self.cost = None
+            self._cost = None
+
+    @property
+    def cost(self) -> Cost | None:
+        """The cost of the last ``step``, or of all calls in the last ``with`` block; None before the first."""
+        from flopwise.analyses.meter.cost import total
+
+        if self._added:
+            added, self._added = self._added, []
+            self._cost = total([*([] if self._cost is None else [self._cost]), *added])
+        return self._cost
 
     @property
     def seconds(self) -> float:
@@ -114,14 +128,15 @@ class Meter:
             InputError: it is no batch.
         """
         args, kwargs = self._called_with(batch)
-        self.cost = cost = self._costs.of(args, kwargs)
+        self._added = []
+        self._cost = cost = self._costs.of(args, kwargs)
         return cost
 
     def __enter__(self) -> Meter:
         """Begin to count the calls of the model; calls without gradients (evaluation) are left out where it trains."""
         if self._restore is not None:
             raise InputError("the meter counts already: its with block is open")
-        self.cost = None
+        self._cost, self._added = None, []
         self._restore = self.watch(self._add)
         return self
 
@@ -136,7 +151,7 @@ class Meter:
         self._restore = None
         settled = self._settled()
         if self.cost is not None and not (settled and self._watch.complete):
-            self.cost = dataclasses.replace(self.cost, exact=False)
+            self._cost = dataclasses.replace(self.cost, exact=False)
         if not self._watch.calls:
             self._program.remark("no call of the model was seen: give the meter what torch.compile returned, if it did")
 
@@ -192,7 +207,9 @@ class Meter:
 
     def _add(self, cost: Cost | None) -> None:
         if cost is not None:
-            self.cost = cost if self.cost is None else self.cost + cost
+            self._added.append(cost)
+            if len(self._added) >= _APART:
+                self._cost = self.cost
 
     @property
     def device(self) -> Device:

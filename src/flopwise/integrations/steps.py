@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from flopwise.analyses.meter.cost import Cost
+from flopwise.analyses.meter.cost import Cost, total
 from flopwise.analyses.meter.watch import Batch
 from flopwise.api.meter import Meter
 
@@ -127,7 +124,7 @@ class Steps:
             self._evaluating = now
         if not (self.meter._settled() and costs and seconds > 0):
             return {}
-        cost = functools.reduce(operator.add, [cost * number for cost, number in Counter(costs).items()])
+        cost = total(costs)
         steps = cost.batches / self.accumulated
         figures: dict[str, Any] = {"flops": cost.flops / steps, **self.meter.rates(seconds, cost).to_dict()}
         return {**figures, "step_s": seconds / steps, **({"wait_s": waited / steps} if waited else {})}

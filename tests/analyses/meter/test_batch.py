@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from flopwise.analyses.meter.batch import Keys, said_by  # noqa: E402 - needs torch
+from flopwise.analyses.meter.batch import said_by  # noqa: E402 - needs torch
+from flopwise.analyses.meter.cost import FIGURES, cost_of  # noqa: E402
+from flopwise.analyses.meter.costs import Costs  # noqa: E402
+from flopwise.analyses.meter.program import Program  # noqa: E402
 
 
 def rows_of(tensor: Any) -> list[list[int]]:
@@ -42,16 +46,30 @@ def test_what_says_nothing_is_no_fact() -> None:
     assert said_by("position_ids", torch.tensor(True)) is False
 
 
-def test_keys_differ_where_costs_may() -> None:
-    keys = Keys(("x", "y"), frozenset(["step"]))
+class Anything(torch.nn.Module):
+    def forward(self, x: Any = None, y: Any = None, z: Any = None, **others: Any) -> Any:
+        return x
 
-    def key(*args: Any, **kwargs: Any) -> Any:
-        return keys(args, kwargs)
 
-    x = torch.ones(2, 3)
-    assert key(x, step=1) == key(torch.zeros(2, 3), step=2)
-    others = [key(x.t()), key(x.double()), key(x.clone().requires_grad_()), key(y=x), key(x, x), key(x, scale=1)]
-    assert len({key(x), *others}) == 1 + len(others)
-    mask = torch.ones(2, 3, dtype=torch.bool)
-    assert key(x, mask=mask) != key(x, mask=mask.tril())
-    assert key([x, {"a": x}]) == key([x, {"a": x + 1}]) != key([x, {"a": x[0]}])
+def test_a_batch_is_counted_again_where_its_cost_may_be_another() -> None:
+    costs = Costs(Program(Anything(), train=True, keeps=False, ignored=("step",), progress=print))
+    empty = cost_of(dict.fromkeys(FIGURES, 0), None, 1, "profile", exact=True)
+    numbers = itertools.count()
+    costs._counter.cost = lambda batch: replace(empty, samples=next(numbers))  # type: ignore[method-assign]
+
+    def cost(*args: Any, **kwargs: Any) -> int:
+        """The number of the first batch that counts as this one."""
+        assert costs.of(args, kwargs) is costs.of(args, kwargs)
+        return costs.of(args, kwargs).samples
+
+    x, w = torch.ones(2, 3), torch.ones(2, 3)
+    assert cost(x, step=1) == cost(torch.zeros(2, 3), step=2)
+    assert cost(x, step=1, z=1) != cost(x, step=1, z=2)
+    others = [cost(x.t()), cost(x.double()), cost(x.clone().requires_grad_()), cost(y=x), cost(x, x), cost(x, scale=1)]
+    assert len({cost(x), *others}) == 1 + len(others)
+    assert len({cost(x, w), cost(x, x)}) == 2
+    assert len({cost(x, x, w), cost(x, w, w), cost(x, w, x)}) == 3
+    mask, padded = torch.ones(2, 3, dtype=torch.bool), torch.ones(2, 3, dtype=torch.bool).tril()
+    assert cost(x, mask=mask) == cost(x, mask=mask.clone()) != cost(x, mask=padded)
+    assert cost(x, mask=mask.logical_and_(padded)) == cost(x, mask=padded)
+    assert cost([x, {"a": x}]) == cost([x, {"a": x + 1}]) != cost([x, {"a": x[0]}])

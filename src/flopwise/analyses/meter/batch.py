@@ -29,7 +29,7 @@ REMEMBERED = 1 << 10
 _KIND = operator.attrgetter("shape", "dtype", "requires_grad")
 
 #: Element types of masks, positions and borders.
-_WHOLE = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
+WHOLE = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
 
 
 def called_with(batch: Any) -> tuple[list[Any], dict[str, Any]]:
@@ -79,48 +79,6 @@ def replaced(value: Any, name: str, make: Callable[[str, Any], Any]) -> Any:
     return make(name, Value(value))
 
 
-class Keys:
-    """Keys of the batches of a model, equal where costs are: see ``key_of``."""
-
-    def __init__(self, names: Sequence[str], ignored: Container[str]) -> None:
-        """
-        Args:
-            names: of the model's parameters.
-            ignored: arguments whose numbers change nothing in the cost.
-        """
-        self._names, self._ignored = names, ignored
-        #: The number of positional arguments and the names of the others -> the names of all, and which of them steer.
-        self._signatures: dict[Hashable, tuple[list[str], list[tuple[int, str]]]] = {}
-
-    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable:
-        """The key of a batch.
-
-        Args:
-            args: the positional arguments.
-            kwargs: the named ones.
-        """
-        signature = (len(args), *kwargs)
-        try:
-            names, steering = self._signatures[signature]
-        except KeyError:
-            names, steering = self._signature(signature)
-        values = (*args, *kwargs.values())
-        key: list[Hashable] = [signature, len({*map(id, values)})]  # labels may be the inputs themselves
-        for name, value in zip(names, values, strict=True):
-            key += _KIND(value) if type(value) is Tensor else (self._kind(name, value),)
-        for place, name in steering:
-            key.append(said_by(name, values[place]))
-        return tuple(key)
-
-    def _kind(self, name: str, value: Any) -> Hashable:
-        return None if name in self._ignored and isinstance(value, (int, float)) else key_of(value, name)
-
-    def _signature(self, signature: tuple[Any, ...]) -> tuple[list[str], list[tuple[int, str]]]:
-        names = [*(position_name(self._names, place) for place in range(signature[0])), *signature[1:]]
-        known = self._signatures[signature] = names, [(place, name) for place, name in enumerate(names) if steers(name)]
-        return known
-
-
 def key_of(value: Any, name: str = "") -> Hashable:
     """A key of an argument, equal where costs are: the shapes and types of its tensors, which of them have gradients,
     its plain values, and the facts that the elements of masks, positions and borders inside of it state.
@@ -148,23 +106,18 @@ def said_by(name: str, tensor: Tensor) -> Any:
     Of a mask whether it has holes, of positions whether several sequences lie in a row, of borders the lengths. A
     tensor on another device than the CPU is not read, because the device would have to be waited for.
     """
-    if type(tensor) is not Tensor or not tensor.is_cpu or tensor.dtype not in _WHOLE:
+    if type(tensor) is not Tensor or not tensor.is_cpu or tensor.dtype not in WHOLE:
         return None
     if name.startswith(BORDERS):
         return tuple([end - start for start, end in itertools.pairwise(tensor.tolist())])
-    if torch.equal(tensor, _plain("mask" in name, tensor.shape, tensor.dtype)):  # as most masks and positions are
-        return False
     if "mask" in name:
         return not tensor.all()
     return tensor.dim() > 0 and tensor.dtype is not torch.bool and bool((tensor.diff() != 1).any())
 
 
-@functools.lru_cache(64)
-def _plain(mask: bool, shape: torch.Size, dtype: torch.dtype) -> Tensor:
-    """A mask without holes, or the positions of one sequence; the elements of one row at most take memory."""
-    if mask or not shape:
-        return torch.ones((), dtype=dtype).expand(shape)
-    return torch.arange(shape[-1]).to(dtype).expand(shape)
+def plain_mask(name: str, tensor: Tensor) -> Tensor | None:
+    """A mask without holes that is like a mask of this name, which takes no memory; None where it is none."""
+    return torch.ones((), dtype=tensor.dtype).expand(tensor.shape) if "mask" in name else None
 
 
 def saying(name: str, fact: bool, shape: Sequence[int], dtype: torch.dtype) -> Tensor:

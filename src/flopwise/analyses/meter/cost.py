@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import operator
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -84,6 +87,11 @@ class Cost:
         """The figures by name."""
         names = [*self.__slots__, "hardware_flops"]
         return {name: getattr(self, name) for name in names}
+
+
+def total(costs: Sequence[Cost]) -> Cost:
+    """The cost of several batches together, many of which are alike; at least one."""
+    return functools.reduce(operator.add, [cost * number for cost, number in Counter(costs).items()])
 
 
 #: Figures of a cost that are always known.

@@ -9,13 +9,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from flopwise.analyses.meter.batch import Keys
+import torch
+from torch import Tensor
+
+from flopwise.analyses.meter.batch import WHOLE, key_of, named, plain_mask, said_by, steers
 from flopwise.analyses.meter.cost import Cost
 from flopwise.analyses.meter.counting import Counter
 from flopwise.analyses.meter.program import Program
 from flopwise.analyses.meter.weights import Turn
 from flopwise.errors import FlopwiseError
+
+#: The place of a tensor among the arguments, its name, and how it mostly is where it is a mask: see ``plain_mask``.
+Stating: TypeAlias = tuple[int, str, Tensor | None]
 
 #: Batches of different keys that are remembered, at most.
 REMEMBERED = 1 << 16
@@ -38,9 +45,11 @@ class Costs:
 
     def __init__(self, program: Program) -> None:
         self._program, self._counter = program, Counter(program)
-        self._weights, self._key = program.weights, Keys(program.names, program.ignored)
-        #: The weights that are trained -> the costs of batches, by their keys.
-        self._known: dict[bytes, dict[Hashable, Cost]] = {}
+        self._weights = program.weights
+        #: The weights that are trained -> the costs of batches by their keys, which have the shapes and types of their
+        #: tensors, which of them have gradients and are the same, and the other arguments. Where elements of inputs
+        #: state facts, the inputs that do so stand there, and the costs are under the key with these facts.
+        self._known: dict[bytes, dict[Hashable, Cost | list[Stating]]] = {}
         self._train(self._weights.look())
         #: The weight that the last batch of a loop has looked at; None where it was all.
         self._seen: Turn | None = None
@@ -51,31 +60,60 @@ class Costs:
         #: The errors of batches that cannot be counted, by the weights that are trained and their keys.
         self._failures: dict[tuple[bytes, Hashable], FlopwiseError] = {}
 
-    def of(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Cost:
+    def of(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, looped: bool = False) -> Cost:
         """The cost of a batch with the weights that are trained now.
 
         Args:
             args: the positional arguments of the model.
             kwargs: the named ones.
+            looped: whether it is the next batch of a loop, which looks at one of the weights: see ``settled``.
 
         Raises:
             ModelError: the model fails with it.
         """
-        self._look()
-        key = self._key(args, kwargs)
-        cost = self._now.get(key)
-        return self._count(key, args, kwargs) if cost is None else cost
-
-    def of_next(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Cost:
-        """The cost of the next batch of a loop, which looks at one of the weights: see ``settled``."""
-        seen = next(self._turns)
+        seen = next(self._turns) if looped else None
         if seen is None or seen[0].requires_grad is not seen[1]:
             self._look()
         else:
             self._seen = seen
-        key = self._key(args, kwargs)
-        cost = self._now.get(key)
-        return self._count(key, args, kwargs) if cost is None else cost
+        values = (*args, *kwargs.values())
+        kinds: list[Hashable] = [len(args), *kwargs]
+        for place, value in enumerate(values):
+            if type(value) is Tensor:
+                first = 0
+                while values[first] is not value:  # labels may be the inputs themselves
+                    first += 1
+                kinds += (value.shape, value.dtype, value.requires_grad, first)
+            else:
+                kinds.append(self._other(place, args, kwargs))
+        key = tuple(kinds)
+        found = self._now.get(key)
+        if not isinstance(found, Cost):
+            for place, name, plain in found or self._stating(key, args, kwargs):
+                tensor = values[place]
+                as_most = plain is not None and tensor.is_cpu and torch.equal(tensor, plain)
+                kinds.append(False if as_most else said_by(name, tensor))
+            key = tuple(kinds)
+            found = self._now.get(key)
+        return found if isinstance(found, Cost) else self._count(key, args, kwargs)
+
+    def _other(self, place: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable:
+        """The part of a key for an argument that is no plain tensor."""
+        name, value = named(args, kwargs, self._program.names)[place]
+        ignored = isinstance(value, (int, float)) and name in self._program.ignored
+        return name, None if ignored else key_of(value, name)
+
+    def _stating(self, key: Hashable, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Stating]:
+        """The tensors of a batch with a new key whose elements state facts."""
+        arguments = enumerate(named(args, kwargs, self._program.names))
+        stating = [
+            (place, name, plain_mask(name, value))
+            for place, (name, value) in arguments
+            if type(value) is Tensor and steers(name) and value.dtype in WHOLE
+        ]
+        if stating:
+            self._now[key] = stating
+        return stating
 
     def settled(self) -> bool:
         """True if all batches of a loop since the last call count with the weights that were trained then."""
@@ -106,8 +144,9 @@ class Costs:
             if self._weights.renew():
                 self._train(self._weights.look())
             self._look()
-            if key in self._now:  # another thread was faster
-                return self._now[key]
+            cost = self._now.get(key)
+            if isinstance(cost, Cost):  # another thread was faster
+                return cost
             if sum(map(len, self._known.values())) + len(self._failures) >= REMEMBERED:
                 self._known, self._failures = {self._trained: {}}, {}
                 self._now = self._known[self._trained]

@@ -80,7 +80,7 @@ class Watch(Hook):
             batch: what is counted of the arguments of a call; None: the arguments.
             autocast: looks which element type products have; it is called once.
         """
-        self._model, self._program, self._of = model, program, costs.of_next
+        self._model, self._program, self._of = model, program, costs.of
         self._called, self._batch, self._trains = called, batch, program.train
         self.autocast: Callable[[], None] | None = autocast
         #: Whether the last call outside of a backward pass had gradients.
@@ -119,7 +119,7 @@ class Watch(Hook):
         try:
             if self._batch is not None:
                 args, kwargs = called_with(self._batch(args, kwargs))
-            cost = self._of(args, kwargs)
+            cost = self._of(args, kwargs, looped=True)
         except Exception as error:  # the model runs as it would without a meter
             self.complete = False
             self._program.remark(f"not counted: {one_line(error)}")
