@@ -172,8 +172,8 @@ class Meter:
         from flopwise.analyses.meter.watch import Watch
 
         self._watch = Watch(self.model, self._program, self._costs, called, batch, self._look_for_autocast)
-        if not self._looks_for_autocast:
-            self._watch.autocast = None
+        if self._looks_for_autocast:
+            self._watch.look()
         end = self._watch.start()
 
         def ended() -> None:
@@ -189,8 +189,6 @@ class Meter:
 
         self._look()
         self._looks_for_autocast = False
-        if self._watch is not None:
-            self._watch.autocast = None
         self._end_look()
         inside = None if self._seen_dtype else first_products(self.model)
         if inside is not None:
@@ -248,7 +246,7 @@ class Meter:
             raise InputError(f"rates(seconds={seconds}): give the seconds that it took")
         self._looks_for_autocast = self._dtype is None
         if self._watch is not None and self._looks_for_autocast:
-            self._watch.autocast = self._look_for_autocast
+            self._watch.look()
         peak = self.device.rated(self.dtype)
         if peak is None:
             self._program.remark(f"no peak for {self.dtype} on {self.device.name!r}: no MFU; give device= or dtype=")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import is_grad_enabled, nn
@@ -19,25 +20,27 @@ from flopwise.errors import one_line
 #: What is counted of the arguments of a call.
 Batch: TypeAlias = Callable[[Sequence[object], Mapping[str, object]], object]
 
-#: The place of a call's result, before there is one.
-_BEFORE = object()
-
 #: The number of the backward pass that runs in this thread; -1 where none does.
 _backward: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 
 
-class Hook:
+def _counting() -> bool:
+    """True if this thread counts a batch, which runs the model."""
+    return bool(COUNTING) and COUNTING[-1] == threading.get_ident()
+
+
+class Hook(functools.partial[None]):
     """A hook that copies and files of a module do not have."""
 
     __slots__ = ()
 
-    def __reduce__(self) -> tuple[object, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """A function that does nothing, in copies and files of the model."""
         return getattr, (contextlib.nullcontext(), "__exit__")
 
 
-class Look(Hook):
-    """A hook that looks once, before a module's next call."""
+class Look:
+    """A look once, before a module's next call."""
 
     def __init__(self, module: nn.Module, look: Callable[[], None]) -> None:
         """
@@ -45,21 +48,15 @@ class Look(Hook):
             module: that is waited for.
             look: is called.
         """
-        self._look, self.end = look, module.register_forward_pre_hook(self).remove
+        self._look, self.end = look, module.register_forward_pre_hook(Hook(self._once)).remove
 
-    def __call__(self, *_: object) -> None:
-        """Look, and end."""
+    def _once(self, *_: object) -> None:
         self.end()
         self._look()
 
 
-class Watch(Hook):
-    """A hook of a model that has each call told with its cost."""
-
-    __slots__ = (
-        "_batch", "_called", "_depth", "_graded", "_leave", "_model", "_of", "_program", "_trains", "autocast", "calls",
-        "complete",
-    )  # fmt: skip
+class Watch:
+    """The calls of a model, of each of which the cost is told."""
 
     def __init__(
         self,
@@ -78,11 +75,12 @@ class Watch(Hook):
             called: is called with None for a call without gradients where the model trains, and for one that cannot be
                 counted.
             batch: what is counted of the arguments of a call; None: the arguments.
-            autocast: looks which element type products have; it is called once.
+            autocast: looks which element type products have, at the first call after ``look``.
         """
         self._model, self._program, self._of = model, program, costs.of
-        self._called, self._batch, self._trains = called, batch, program.train
-        self.autocast: Callable[[], None] | None = autocast
+        self._called, self._batch, self._autocast = called, batch, autocast
+        #: Whether more is to be seen to than the arguments of the next call: ``_counted`` does.
+        self._special = True
         #: Whether the last call outside of a backward pass had gradients.
         self._graded = True
         #: How many calls of the model are inside of each other now, where it calls itself; what ends looking.
@@ -90,32 +88,16 @@ class Watch(Hook):
         self._leave: Callable[[], None] | None = None
         #: Whether a call was seen, and whether all of them could be counted.
         self.calls, self.complete = False, True
+        self._looks = False
 
-    def __call__(
-        self, module: object, args: Sequence[object], kwargs: Mapping[str, object], result: object = _BEFORE
-    ) -> None:
-        """Count a call, unless a count makes it, the model itself does, or a checkpoint for the second time.
+    def look(self) -> None:
+        """Look at the next call which element type products have."""
+        self._looks = self._special = True
 
-        A reentrant checkpoint calls first without gradients, as an evaluation does: then the second call is the batch.
-        """
-        if COUNTING and COUNTING[-1] == threading.get_ident():
+    def count(self, module: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Count a call, in a loop with as little code as can be: what a processor's caches have lost takes its time."""
+        if (self._special or COUNTING or not is_grad_enabled() or _backward() >= 0) and not self._counts():
             return
-        if self._depth:
-            self._depth += 1 if result is _BEFORE else -1
-            return
-        if result is not _BEFORE:
-            return
-        self.calls = True
-        if _backward() >= 0:
-            if self._graded:
-                return
-        else:
-            self._graded = is_grad_enabled()
-            if self._trains and not self._graded:
-                self._called(None)
-                return
-        if self.autocast is not None:
-            self.autocast()
         try:
             if self._batch is not None:
                 args, kwargs = called_with(self._batch(args, kwargs))
@@ -129,13 +111,44 @@ class Watch(Hook):
             self._enter()
         self._called(cost)
 
+    def _counts(self) -> bool:
+        """False of a call that a count makes, the model itself does, or a checkpoint for the second time.
+
+        A reentrant checkpoint calls first without gradients, as an evaluation does: then the second call is the batch.
+        """
+        if _counting():
+            return False
+        if self._depth:
+            self._depth += 1
+            return False
+        self.calls = True
+        if _backward() >= 0:
+            if self._graded:
+                return False
+        else:
+            self._graded = is_grad_enabled()
+            if self._program.train and not self._graded:
+                self._special = True
+                self._called(None)
+                return False
+        self._special = self._program.recursive or not self._graded
+        if self._looks:
+            self._looks = False
+            self._autocast()
+        return True
+
     def _enter(self) -> None:
         """Leave the calls out that the model makes of itself until this one ends; compiled ones come to no hook."""
         if vars(self._model).get("_compiled_call_impl") is not None:
             return
-        self._depth = 1
+        self._depth, self._special = 1, True
         if self._leave is None:
-            self._leave = self._model.register_forward_hook(self, with_kwargs=True, always_call=True).remove
+            self._leave = self._model.register_forward_hook(Hook(self._left), always_call=True).remove
+
+    def _left(self, *_: object) -> None:
+        """A call has ended."""
+        if self._depth and not _counting():
+            self._depth -= 1
 
     def start(self) -> Callable[[], None]:
         """Have the model's calls told; returns what ends it.
@@ -146,7 +159,7 @@ class Watch(Hook):
         model = self._model
         compiled: Callable[..., object] | None = vars(model).get("_compiled_call_impl")
         if compiled is None:
-            remove = model.register_forward_pre_hook(self, with_kwargs=True).remove
+            remove = model.register_forward_pre_hook(Hook(self.count), with_kwargs=True).remove
 
             def end() -> None:
                 remove()
@@ -156,7 +169,7 @@ class Watch(Hook):
             return end
 
         def call(*args: object, **kwargs: object) -> object:
-            self(model, args, kwargs)
+            self.count(model, args, kwargs)
             return compiled(*args, **kwargs)
 
         vars(model)["_compiled_call_impl"] = call
