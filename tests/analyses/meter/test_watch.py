@@ -39,6 +39,19 @@ def test_meters_of_one_model_and_of_a_part_of_it_do_not_count_each_other() -> No
     assert (first.cost.flops, first.cost.batches, part.cost.batches) == (cost(3) + cost(7), 2, 2)
 
 
+def test_many_calls_add_up_and_can_be_read_in_between() -> None:
+    model = network()
+    meter = flopwise.Meter(model, torch.rand(3, 8), keep=False)
+    with meter:
+        for number in range(2500):
+            model(torch.rand(3 + number % 2, 8))
+            if number == 9:
+                assert meter.cost is not None
+                assert (meter.cost.flops, meter.cost.batches) == (5 * (cost(3) + cost(4)), 10)
+    assert meter.cost is not None
+    assert (meter.cost.flops, meter.cost.batches) == (1250 * (cost(3) + cost(4)), 2500)
+
+
 def test_the_model_s_own_error_comes_and_other_batches_count() -> None:
     model = network()
     meter = flopwise.Meter(model, torch.rand(3, 8), keep=False)

@@ -56,7 +56,7 @@ class Look:
 
 
 class Watch:
-    """The calls of a model, of each of which the cost is told."""
+    """The calls of a model, each told with its cost."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Watch:
         """
         self._model, self._program, self._of = model, program, costs.of
         self._called, self._batch, self._autocast = called, batch, autocast
-        #: Whether more is to be seen to than the arguments of the next call: ``_counted`` does.
+        #: Whether more is to be seen to than the arguments of the next call: ``_counts`` does.
         self._special = True
         #: Whether the last call outside of a backward pass had gradients.
         self._graded = True
