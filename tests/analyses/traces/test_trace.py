@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import random
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from flopwise.analyses.traces.assembly import trace_of
 from flopwise.analyses.traces.land import Landing, Place, Step, Work, land
 from flopwise.analyses.traces.split import split_by_macs
 from flopwise.analyses.traces.trace import Layer, Matched, Recording
+from flopwise.report.commands.trace.report import trace_report
+from flopwise.report.report import as_text
 
 LAYERS = tuple(Layer(f"layer{n}", "Conv", 10 * n, 4 * n, 20 * n) for n in range(5))
 PLACES = (
@@ -74,6 +77,16 @@ def test_each_event_has_the_arithmetic_of_what_it_landed_on() -> None:
         ("layer3+1", "forward", "k3", None, None),
         ("copies", "", "k4", None, None),
     ]
+
+
+def test_the_spread_of_a_layer_is_that_of_its_steps() -> None:
+    """Half of the range of the middle half, 12.5 to 37.5 of 10, 20, 30 and 40: a half of the median."""
+    steps = [land(Step(f"s{n}", 0, 100, [Work(Place((1,)), "stream 1", 0, 10 * n)])) for n in (3, 1, 4, 2)]
+    trace = trace_of(Recording("", LAYERS, tuple(steps), Matched()), "m", "kineto")
+    (line,) = [
+        each for each in csv.DictReader(as_text(trace_report(trace), "csv").splitlines()) if each["name"] == "layer1"
+    ]
+    assert (float(line["median"]), float(line["spread"])) == (0.025, 50)
 
 
 def test_a_segment_holds_the_time_of_its_layers() -> None:

@@ -372,6 +372,7 @@ ROWS_OF_SHAPES: list[tuple[str, list[Type], dict[str, Any], list[Type]]] = [
     (f"{MS}NhwcMaxPool", [("uint8", (1, 9, 2))], {"kernel_shape": [3]}, [("uint8", (1, 7, 2))]),
     (f"{MS}RestorePadding", [("float16", (7, 8)), (2, 5)], {}, [("float16", (2, 5, 8))]),
     (f"{MS}RemovePadding", [(2, 5, 8)], {}, [(10, 8), ("int32", (2, 5)), ("int32", (3,)), ("int32", (1,))]),
+    ("TfIdfVectorizer", [("int32", (2, 7))], {"ngram_indexes": [0, 5, 3]}, [(2, 6)]),
     (f"{MS}ExpandDims", [("float16", (2, 3)), ints(-1)], {}, [("float16", (2, 3, 1))]),
 ]  # fmt: skip
 
