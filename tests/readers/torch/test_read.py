@@ -335,6 +335,28 @@ def test_an_encoder_with_a_mask_of_padding_is_seen_layer_by_layer() -> None:
     assert profile.sum.macs == 2 * 10 * (4 * 16 * 16 + 2 * 16 * 32 + 2 * 10 * 16)
 
 
+@pytest.mark.parametrize(
+    ("exponent", "counts"),
+    [
+        (2, {"mul": 1}),
+        (3.0, {"mul": 2}),
+        (0.5, {"sqrt": 1}),
+        (-0.5, {"sqrt": 1, "div": 1}),
+        (-1, {"div": 1}),
+        (1, {}),
+        (4, {"pow": 1}),
+        (1.7, {"pow": 1}),
+        (torch.tensor(2.0), {"pow": 1}),  # known when the program runs alone
+    ],
+)
+def test_a_power_of_a_constant_is_products_or_a_root(exponent: Any, counts: dict[str, int]) -> None:
+    class Power(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x**exponent
+
+    assert flopwise.profile(Power(), (3, 4)).sum.counts == flopwise.Counts(**counts) * 12
+
+
 def test_packed_sequences() -> None:
     class Packed(nn.Module):
         def __init__(self) -> None:
