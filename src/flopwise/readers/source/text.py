@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from flopwise._limits import current
-from flopwise._results import Json
 from flopwise.errors import InputError
 
 #: An object in a JSON file: a configuration, a graph.
@@ -57,7 +56,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     return content
 
 
-def json_object(path: str) -> Json:
+def json_object(path: str) -> dict[str, Any]:
     """The object in a JSON file of up to a megabyte; empty where there is no such file, or it holds something else."""
     try:
         small = os.path.isfile(path) and os.path.getsize(path) <= 1 << 20
