@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 import flopwise
+from flopwise._results import Json
 from flopwise.analyses.traces.assembly import trace_of
 from flopwise.analyses.traces.kineto.events import records_of
 from flopwise.analyses.traces.kineto.read import read
 from flopwise.analyses.traces.land import Place, union
-from flopwise.analyses.traces.scan import Json, Scan
+from flopwise.analyses.traces.scan import Scan
 from flopwise.analyses.traces.trace import Trace
 from flopwise.profiles.profile import Profile
 
