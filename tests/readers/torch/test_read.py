@@ -357,6 +357,19 @@ def test_a_power_of_a_constant_is_products_or_a_root(exponent: Any, counts: dict
     assert flopwise.profile(Power(), (3, 4)).sum.counts == flopwise.Counts(**counts) * 12
 
 
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [
+        ("input:f16:3:1,2,3", "float16"),
+        ("input:i32:3:1,2,3", "int32"),
+        ("input:3:1,2,3", "int64"),
+        ("input:1:0.5", "float32"),
+    ],
+)
+def test_data_are_of_the_type_that_stands_before_them(text: str, dtype: str) -> None:
+    assert flopwise.profile(nn.ReLU(), [text]).graph.inputs[0].dtype == dtype
+
+
 def test_packed_sequences() -> None:
     class Packed(nn.Module):
         def __init__(self) -> None:
