@@ -76,11 +76,11 @@ class _Walk(TensorWalk):
 
     def model(self) -> Skeleton:
         parts: list[bytes] = []
-        graphs = 0
+        has_graph = False
         for field in self.window.fields(0, self.source.size):
             number, wire = field.number, field.wire
             if number == 7 and wire == BYTES:
-                graphs += 1
+                has_graph = True
                 parts.append(self.nested(7, field, lambda a, b: self.graph(a, b, 0)))
             elif number == 25 and wire == BYTES:
                 parts.append(self.nested(25, field, self.function))
@@ -88,7 +88,7 @@ class _Walk(TensorWalk):
                 parts.append(self.keep(field))
             elif number not in (6, 14, 20) and number < 26:  # text, metadata, training graphs; and later additions
                 raise ModelError(f"{self.source.name}: not an ONNX model (field {number} at byte {field.tag})")
-        if not graphs:
+        if not has_graph:
             raise ModelError(f"{self.source.name}: not an ONNX model (it holds no graph)")
         return Skeleton(b"".join(parts), self.initializers, self.inner, self.main_nodes, self.main_tensors)
 
