@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.graphs import Sketch, sketch
@@ -173,3 +174,22 @@ def test_gradients_of_an_unknown_size_are_not_joined() -> None:
     made.node("Add", "b c", "y")
     assert not trained(made.graph())[1].exact
     assert gradients(made.graph()).joins[1:3] == (None, 0)
+
+
+def test_what_is_computed_once_more_counts_in_a_tools_convention_too() -> None:
+    torch = pytest.importorskip("torch")
+    from torch.utils.checkpoint import checkpoint
+
+    class Checkpointed(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, last = torch.nn.Linear(16, 16), torch.nn.Linear(8, 4)
+            self.part = torch.nn.Sequential(torch.nn.Linear(16, 8), torch.nn.ReLU(), last)
+
+        def forward(self, x: Any) -> Any:
+            return checkpoint(self.part, self.stem(x), use_reentrant=False)
+
+    profile = flopwise.profile(Checkpointed(), (4, 16), train=True, convention="torch")
+    row = next(row for row in profile.rows if row.name == "part.0")
+    assert row.count == 2 * 4 * 16 * 8
+    assert row.backward == 3 * row.count  # both gradients, and the product again
