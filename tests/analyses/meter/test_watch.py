@@ -14,6 +14,7 @@ from torch import nn  # noqa: E402 - needs torch
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import flopwise  # noqa: E402
+from flopwise.analyses.meter.watch import Watch  # noqa: E402
 
 
 def network() -> nn.Module:
@@ -121,3 +122,15 @@ def test_calls_that_a_model_makes_of_itself_are_part_of_its_call(example: Any, c
     assert meter.cost.forward_flops == (3 + 2 + 3 + 2) * 3 * 4 * (2 * 4 + 1)
     assert not model._forward_pre_hooks
     assert not model._forward_hooks
+
+
+def test_a_compiled_model_that_calls_a_watched_one_compiles_no_code_of_the_meter() -> None:
+    inner, compiled = network(), nn.Sequential(nn.Linear(8, 8))
+    compiled.append(inner)
+    compiled.compile(backend="eager")
+    with flopwise.Meter(inner, torch.rand(3, 8), keep=False) as meter:
+        for batch in (3, 2):
+            compiled(torch.rand(batch, 8)).sum().backward()
+        assert torch._dynamo.trace_rules.check(Watch.count)
+    assert meter.cost is not None
+    assert meter.cost.batches == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -27,6 +28,13 @@ _backward: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambd
 def _counting() -> bool:
     """True if this thread counts a batch, which runs the model."""
     return bool(COUNTING) and COUNTING[-1] == threading.get_ident()
+
+
+@functools.cache
+def _leave_uncompiled(dynamo: Any) -> None:
+    """Keep ``torch._dynamo``, where it is loaded, from compiling a meter with a model that calls a watched one."""
+    if dynamo is not None:
+        dynamo.trace_rules.add("flopwise")
 
 
 class Hook(functools.partial[None]):
@@ -157,6 +165,7 @@ class Watch:
         wrapped.
         """
         model = self._model
+        _leave_uncompiled(sys.modules.get("torch._dynamo"))
         compiled: Callable[..., object] | None = vars(model).get("_compiled_call_impl")
         if compiled is None:
             remove = model.register_forward_pre_hook(Hook(self.count), with_kwargs=True).remove
