@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from tests.analyses.timing.models import chain, model
 from tests.cli.conftest import Run, run
 
@@ -100,11 +100,15 @@ def test_weights_that_outweigh_what_they_make_are_streamed(tmp_path: Path) -> No
     assert copies * 256 * 256 * 4 >= 2 << 20
 
 
-def test_denormal_weights_are_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("dtype", "value"), [("float32", 1e-40), ("float64", 1e-312)])
+def test_denormal_weights_are_named(dtype: str, value: float, tmp_path: Path) -> None:
     proto = onnx.load_model_from_string(chain(layers=1, size=16))
-    proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.full((16, 16), 1e-40, np.float32), "w0"))
-    found = session(proto.SerializeToString(), tmp_path)
-    assert any("denormal numbers" in note and "w0" in note for note in found.notes)
+    proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.full((16, 16), value, dtype), "w0"))
+    if dtype == "float64":
+        proto.graph.initializer[0].name = "wide"
+        proto.graph.node.insert(0, helper.make_node("Cast", ["wide"], ["w0"], to=TensorProto.FLOAT))
+    found = session(proto.SerializeToString(), tmp_path, "off")
+    assert any("denormal numbers" in note and proto.graph.initializer[0].name in note for note in found.notes)
     assert not session(chain(layers=1, size=16), tmp_path).notes
 
 

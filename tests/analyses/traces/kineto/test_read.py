@@ -161,6 +161,23 @@ def test_files_of_each_year_say_the_same(year: int, tmp_path: Path) -> None:
     assert then.remainder == now.remainder
 
 
+def test_what_runs_behind_the_backward_pass_is_the_optimisers(tmp_path: Path) -> None:
+    """An average of the weights by products and sums, without an optimiser's mark around it."""
+    model, x = recording.Net(), torch.randn(4, 3, 64, 64)
+
+    def step() -> None:
+        model(x).sum().backward()
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.mul_(0.999).add_(0.001)
+
+    path = recording.record(tmp_path / "t.json", step, steps=2)
+    trace = _trace(path, flopwise.profile(model, (4, 3, 64, 64), train=True))
+    assert trace.matched[2] == 1
+    assert trace.remainder["optimiser"] > 0
+    assert "unmatched" not in trace.remainder
+
+
 def test_a_part_of_a_model_is_told_from_a_smaller_model(tmp_path: Path) -> None:
     """Blocks that are all alike: of a trace with fewer of them all time is on rows, and the others were passed over."""
 
