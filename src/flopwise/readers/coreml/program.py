@@ -142,8 +142,7 @@ class Program:
                 bound[key] = (self._keep(own, place, around),)
         for entry in message.get("inputs", []):
             key, bindings = entry.get("key", ""), entry.get("value", {}).get("arguments", [])
-            own = names[0] if kind == "const" and key == "val" and names else f"{name}.{key}"
-            bound[key] = tuple([self._bound(own, one, around) for one in bindings])
+            bound[key] = tuple([self._bound(f"{name}.{key}", one, around) for one in bindings])
         types = [self._typed(one) for one in results]
         around.types.update(zip(names, types, strict=True))
         if kind == "const":
