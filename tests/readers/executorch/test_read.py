@@ -6,6 +6,7 @@ The files in ``data`` were written by executorch 1.5.1 with torch 2.13.0 from th
 from __future__ import annotations
 
 import random
+import struct
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import flopwise
 from flopwise.errors import InputError, ModelError
+from flopwise.readers.executorch.file import address_of
+from flopwise.readers.source.flatbuffer import FlatBuffer, Table
+from flopwise.readers.source.source import BytesSource
 
 DATA = Path(__file__).parent / "data"
 
@@ -31,6 +35,12 @@ class Network(nn.Module):
 
     def forward(self, x: Any) -> Any:
         return self.l(torch.relu(self.b(self.c(x))).mean((2, 3))).softmax(-1)
+
+
+def test_a_tensor_may_lie_behind_four_gigabytes() -> None:
+    layout, fields = struct.pack("<5H", 10, 16, 4, 8, 12), struct.pack("<3I", 1, 16, 2)
+    data = layout + bytes(2) + struct.pack("<i", 12) + fields
+    assert address_of(Table(FlatBuffer(BytesSource(data), 0, len(data)), 12)) == (1, 2 * 2**32 + 16)
 
 
 def test_network_counts_as_its_module() -> None:

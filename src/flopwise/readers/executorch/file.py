@@ -185,9 +185,7 @@ class _Reader:
                 group = self.initial[which] if which < len(self.initial) else (0, ())
             place = self._place(group, index)
         dynamic = table.number(8, "b") != 0
-        address = None
-        if planned is not None:
-            address = planned.number(0, "I"), planned.number(1, "I") | planned.number(2, "I") << 32
+        address = None if planned is None else address_of(planned)
         return Value(DTYPES[code], sizes, dynamic, name, place, bool(outside or index), planned is not None, address)
 
     def _place(self, group: tuple[int, tuple[int, ...]], index: int) -> Extent | None:
@@ -227,6 +225,11 @@ _VALUES: Mapping[int, Callable[[Table], Any]] = {
     10: lambda table: Members(table.numbers(0)),
     11: lambda table: Members(table.numbers(0)),
 }
+
+
+def address_of(planned: Table) -> tuple[int, int]:
+    """The buffer in which a tensor lies, and the byte of it: ``AllocationDetails`` has it in two halves."""
+    return planned.number(0, "I"), planned.number(1, "I") | planned.number(2, "I") << 32
 
 
 class Members(NamedTuple):
