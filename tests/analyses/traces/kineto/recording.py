@@ -1,4 +1,4 @@
-"""Traces that PyTorch's own profiler records in a test, of small models on the CPU."""
+"""Traces that PyTorch's own profiler records in a test, of small models on the CPU, and how files of it are read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, schedule
+
+from flopwise.analyses.traces.assembly import trace_of
+from flopwise.analyses.traces.kineto.read import read
+from flopwise.analyses.traces.scan import Scan
+from flopwise.analyses.traces.trace import Trace
+from flopwise.profiles.profile import Profile
 
 
 class Net(nn.Module):
@@ -68,3 +74,18 @@ def record(path: Path, step: Callable[[], None], steps: int = 4, marks: bool = T
             if marks:
                 profiler.step()
     return path
+
+
+def read_trace(path: Path, profile: Profile | None, step: str = "median") -> Trace:
+    """The trace in a file on the rows of a profile; its parts add up."""
+    with Scan(path) as scan:
+        recorded = read(scan, profile)
+    trace = trace_of(recorded, "model", "kineto", step)
+    assert trace.to_dict()["totals"]["covered_ns"] == trace.rows_ns + trace.segments_ns + trace.remainder_ns
+    return trace
+
+
+def named(trace: Trace, *unnamed: str) -> float:
+    """The share of the busy time that is on rows, on segments or under a name that says what it is."""
+    unknown = sum(trace.remainder.get(name, 0) for name in ("unmatched", *unnamed))
+    return 1 - unknown / trace.busy_ns

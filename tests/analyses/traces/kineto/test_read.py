@@ -1,16 +1,10 @@
-"""PyTorch's profiles on rows: recorded here on the CPU, and by others on a V100, H100 and MI300X (skipped without)."""
+"""PyTorch's profiles on rows, recorded here on the CPU."""
 
 from __future__ import annotations
 
-import ast
-import csv
-import gzip
 import json
-import math
-import re
 from collections import Counter
 from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,41 +12,25 @@ import pytest
 
 import flopwise
 from flopwise._results import Json
-from flopwise.analyses.traces.assembly import trace_of
 from flopwise.analyses.traces.kineto.events import records_of
 from flopwise.analyses.traces.kineto.read import read
-from flopwise.analyses.traces.land import Place, union
 from flopwise.analyses.traces.scan import Scan
 from flopwise.analyses.traces.trace import Trace
-from flopwise.profiles.profile import Profile
 
 torch = pytest.importorskip("torch")
 
 from tests.analyses.traces.kineto import recording  # noqa: E402 - without torch there is nothing to record
+from tests.analyses.traces.kineto.recording import read_trace  # noqa: E402
 
 SHARED = Path(__file__).parents[5] / "shared" / "traces"
 sample = pytest.mark.skipif(not SHARED.is_dir(), reason="no recorded traces")
-
-
-def _trace(path: Path, profile: Profile | None, step: str = "median") -> Trace:
-    with Scan(path) as scan:
-        recorded = read(scan, profile)
-    trace = trace_of(recorded, "model", "kineto", step)
-    assert trace.to_dict()["totals"]["covered_ns"] == trace.rows_ns + trace.segments_ns + trace.remainder_ns
-    return trace
-
-
-def _named(trace: Trace, *unnamed: str) -> float:
-    """The share of the busy time that is on rows, on segments or under a name that says what it is."""
-    unknown = sum(trace.remainder.get(name, 0) for name in ("unmatched", *unnamed))
-    return 1 - unknown / trace.busy_ns
 
 
 def test_inference_lands_on_every_row(tmp_path: Path) -> None:
     model, x = recording.Net().eval(), torch.randn(4, 3, 64, 64)
     profile = flopwise.profile(model, (4, 3, 64, 64))
     for marks in (True, False):
-        trace = _trace(recording.record(tmp_path / "t.json", recording.inference(model, x), marks=marks), profile)
+        trace = read_trace(recording.record(tmp_path / "t.json", recording.inference(model, x), marks=marks), profile)
         assert len(trace.steps) == 4
         assert trace.matched == (len(profile.rows), len(profile.rows), 1.0)
         assert {row.status for row in trace.rows} == {"matched"}
@@ -65,7 +43,8 @@ def test_training_lands_forward_and_backward(tmp_path: Path) -> None:
     model, x = recording.Net(), torch.randn(4, 3, 64, 64)
     profile = flopwise.profile(model, (4, 3, 64, 64), train=True)
     for marks in (True, False):
-        trace = _trace(recording.record(tmp_path / "t.json", recording.training(model, x), marks=marks), profile, "all")
+        path = recording.record(tmp_path / "t.json", recording.training(model, x), marks=marks)
+        trace = read_trace(path, profile, "all")
         backward = [row for row in trace.rows if row.phase == "backward"]
         assert {row.status for row in trace.rows} == {"matched"}
         assert [row.flops for row in backward] == [len(trace.steps) * (row.backward_flops or 0) for row in profile.rows]
@@ -78,7 +57,7 @@ def test_fused_encoder_layers_are_segments_of_their_rows(tmp_path: Path) -> None
     model = recording.encoder().eval()
     path = recording.record(tmp_path / "t.json", recording.inference(model, torch.randn(2, 17, 64)))
     profile = flopwise.profile(model, (2, 17, 64))
-    trace = _trace(path, profile)
+    trace = read_trace(path, profile)
     assert trace.segments_ns == trace.busy_ns
     assert [{name.split(".")[1] for name in segment.layers} for segment in trace.segments] == [{"0"}, {"1"}]
     assert sum(len(segment.layers) for segment in trace.segments) == len(profile.rows)
@@ -87,7 +66,7 @@ def test_fused_encoder_layers_are_segments_of_their_rows(tmp_path: Path) -> None
 
 def test_without_a_model_operators_count_themselves(tmp_path: Path) -> None:
     model, x = recording.Net().eval(), torch.randn(4, 3, 64, 64)
-    trace = _trace(recording.record(tmp_path / "t.json", recording.inference(model, x)), None)
+    trace = read_trace(recording.record(tmp_path / "t.json", recording.inference(model, x)), None)
     profile = flopwise.profile(model, (4, 3, 64, 64))
     seen: Counter[str] = Counter()
     for row in trace.rows:
@@ -103,23 +82,23 @@ def test_traces_of_other_sizes_and_models_are_refused(tmp_path: Path) -> None:
     model, x = recording.Net().eval(), torch.randn(4, 3, 64, 64)
     path = recording.record(tmp_path / "t.json", recording.inference(model, x))
     with pytest.raises(flopwise.ModelError, match="the trace's batch is 4, the model's 2: -b 4"):
-        _trace(path, flopwise.profile(model, (2, 3, 64, 64)))
+        read_trace(path, flopwise.profile(model, (2, 3, 64, 64)))
     with pytest.raises(flopwise.ModelError, match="other input sizes: 4x3x64x64 where the model has 4x3x32x32"):
-        _trace(path, flopwise.profile(model, (4, 3, 32, 32)))
+        read_trace(path, flopwise.profile(model, (4, 3, 32, 32)))
     with pytest.raises(flopwise.ModelError, match="the trace is of another model: none of its matmul"):
-        _trace(path, flopwise.profile(recording.encoder(), (2, 17, 64)))
+        read_trace(path, flopwise.profile(recording.encoder(), (2, 17, 64)))
     bare = recording.record(tmp_path / "bare.json", recording.inference(model, x), shapes=False)
     with pytest.raises(flopwise.ModelError, match="no shapes were recorded: profile with record_shapes=True"):
-        _trace(bare, flopwise.profile(model, (4, 3, 64, 64)))
+        read_trace(bare, flopwise.profile(model, (4, 3, 64, 64)))
     empty = tmp_path / "empty.json"
     empty.write_text(json.dumps({"traceEvents": [{"ph": "M", "ts": 0, "name": "process_name"}]}))
     with pytest.raises(flopwise.ModelError, match="recorded: it is no trace of PyTorch's profiler"):
-        _trace(empty, None)
+        read_trace(empty, None)
     empty.write_text(json.dumps({"schemaVersion": 1, "traceEvents": []}))
     with pytest.raises(
         flopwise.ModelError, match="no operators were recorded: export in the profiler's on_trace_ready"
     ):
-        _trace(empty, None)
+        read_trace(empty, None)
     with pytest.raises(flopwise.ModelError, match="recorded: kernels alone; profile with Profiler"):
         _recorded(empty, _event("kernel", "gemm", 0, 5))
 
@@ -153,9 +132,9 @@ def test_files_of_each_year_say_the_same(year: int, tmp_path: Path) -> None:
         else:
             event |= {name: round(1000 * event[name]) for name in ("ts", "dur") if name in event}
     path.write_text(json.dumps(content))
-    now = _trace(path, profile, "all")
+    now = read_trace(path, profile, "all")
     path.write_text(json.dumps({"traceEvents": events}))
-    then = _trace(path, profile, "all")
+    then = read_trace(path, profile, "all")
     assert now.matched == then.matched == (11, 11, 1.0)
     assert then.rows == now.rows
     assert then.remainder == now.remainder
@@ -172,7 +151,7 @@ def test_what_runs_behind_the_backward_pass_is_the_optimisers(tmp_path: Path) ->
                 weight.mul_(0.999).add_(0.001)
 
     path = recording.record(tmp_path / "t.json", step, steps=2)
-    trace = _trace(path, flopwise.profile(model, (4, 3, 64, 64), train=True))
+    trace = read_trace(path, flopwise.profile(model, (4, 3, 64, 64), train=True))
     assert trace.matched[2] == 1
     assert trace.remainder["optimiser"] > 0
     assert "unmatched" not in trace.remainder
@@ -190,9 +169,9 @@ def test_a_part_of_a_model_is_told_from_a_smaller_model(tmp_path: Path) -> None:
     x, large = torch.randn(2, 3, 16, 16), net(6)
     path = recording.record(tmp_path / "t.json", recording.inference(net(3), x))
     with pytest.raises(flopwise.ModelError, match=r"another model: .* between layers that ran, have no time: 49\.1%"):
-        _trace(path, flopwise.profile(large, x))
+        read_trace(path, flopwise.profile(large, x))
     part = recording.record(tmp_path / "part.json", recording.inference(large[:4], x))
-    (note,) = _trace(part, flopwise.profile(large, x)).notes
+    (note,) = read_trace(part, flopwise.profile(large, x)).notes
     assert "in layers without time in the trace" in note
 
 
@@ -206,7 +185,7 @@ def _event(kind: str, name: str, start: int, end: int, lane: int = 1, **args: An
 
 def _recorded(path: Path, *events: Event) -> Trace:
     path.write_text(json.dumps({"traceEvents": events}))
-    return _trace(path, None, "all")
+    return read_trace(path, None, "all")
 
 
 def test_steps_that_several_processes_mark_are_not_added(tmp_path: Path) -> None:
@@ -407,126 +386,3 @@ def test_of_a_folded_trace_little_is_held(monkeypatch: pytest.MonkeyPatch, tmp_p
     records.fold()
     held = {100 * step + n for step in range(1, 33) for n in range(1, 5) if n == 4 or step % 8 == 0}
     assert {kernel.correlation for kernel in records.kernels} == records.launches.keys() == held
-
-
-@sample
-def test_v100_training_of_resnet50() -> None:
-    """Each row has its time, and 0.99 of the kernels' time is on a row or named."""
-    from tests.torch_vision import torchvision
-
-    path = SHARED / "kineto_resnet50_v100_train.json.gz"
-    profile = flopwise.profile(torchvision.models.resnet50(), (32, 3, 224, 224), train=True)
-    trace = _trace(path, profile, "all")
-    assert trace.device == "Tesla V100-DGXS-32GB"
-    assert len(trace.steps) == 6
-    assert trace.matched == (175, 175, 1.0)
-    assert {row.status for row in trace.rows} == {"matched"}
-    assert _named(trace) > 0.999
-    parts = Counter(dict.fromkeys(("forward", "backward"), 0))
-    for row in trace.rows:
-        parts[row.phase] += row.time_ns or 0
-    assert round(parts["forward"] / trace.busy_ns, 2) in (0.32, 0.33)
-    assert round(parts["backward"] / trace.busy_ns, 2) in (0.63, 0.64)
-
-
-#: Operators of PyTorch -> what TraceLens calls their kind.
-_KINDS = {
-    "aten::linear": "GEMM",
-    "aten::scaled_dot_product_attention": "SDPA_fwd",
-    "aten::conv2d": "CONV_fwd",
-    "aten::add": "elementwise",
-    "aten::add_": "elementwise",
-    "aten::layer_norm": "NORM_fwd",
-}
-
-Shapes = list[tuple[int, ...]]
-
-
-def _key(kind: str, shapes: Shapes) -> tuple[object, ...]:
-    """An operator and its shapes; of a linear layer rows, inner size and columns, as both a program and addmm have."""
-    if kind != "GEMM":
-        return kind, *shapes[: 1 if kind in ("SDPA_fwd", "NORM_fwd") else 2]
-    if len(shapes[0]) == 1:
-        return kind, *shapes[1], shapes[2][1]
-    return kind, math.prod(shapes[0][:-1]), shapes[0][-1], shapes[1][0]
-
-
-@sample
-@pytest.mark.parametrize("model", ["bert_small", "vit_nsfw"])
-@pytest.mark.parametrize("device", ["h100", "mi300"])
-def test_operators_count_what_another_tool_counts(model: str, device: str) -> None:
-    """Calls, FLOPs and bytes of each operator and shape beside TraceLens'; all kernels' time is on operators or copies.
-
-    That tool counts a norm of n elements and C channels as 5 n + 6 C; softmax and biases of convolutions it leaves out.
-    """
-    theirs: Counter[tuple[object, ...]] = Counter()
-    with open(SHARED / f"kineto_{model}_{device}.tracelens.csv", encoding="utf-8") as file:
-        for line in csv.DictReader(file):
-            if line["GFLOPS"]:
-                kind, number = line["op category"], int(line["operation_count"])
-                shapes = [shape for shape in ast.literal_eval(line["Input Dims"]) if shape]
-                flops, moved = round(1e9 * float(line["GFLOPS"])), round(2**20 * float(line["Data Moved (MB)"]))
-                if kind == "NORM_fwd":
-                    assert flops == 5 * math.prod(shapes[0]) + 6 * shapes[0][-1]
-                    flops = moved = 0
-                theirs.update(dict.fromkeys([(*_key(kind, shapes), flops, moved)], number))
-    path = SHARED / f"kineto_{model}_{device}.json.gz"
-    with Scan(path) as scan:
-        recorded = read(scan, None)
-    (landing,) = recorded.landings
-    ours: Counter[tuple[object, ...]] = Counter()
-    for number, layer in enumerate(recorded.layers):
-        if kind := _KINDS.get(layer.op, ""):
-            shapes = [tuple(map(int, text.split("x"))) for text in layer.name.split()[1:]]
-            flops, moved = layer.flops or 0, layer.bytes or 0
-            if kind in ("SDPA_fwd", "CONV_fwd"):
-                flops, moved = 2 * (layer.macs or 0), moved - (2 * shapes[2][0] if kind == "CONV_fwd" else 0)
-            elif kind == "NORM_fwd":
-                assert flops == 7 * math.prod(shapes[0]) + 6 * math.prod(shapes[0][:-1])
-                flops = moved = 0
-            ours[(*_key(kind, shapes), flops, moved)] += landing.runs[Place((number,))]
-    assert ours == theirs
-    assert set(_trace(path, None).remainder) <= {"gaps", "copies"}
-
-
-@sample
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("alexnet_a100", "bert_small_h100", "bert_small_mi300", "compile_triton", "minitoy_mi250", "triton"),
-        *("resnet50_v100_train", "vit_nsfw_h100", "vit_nsfw_mi300", "vllm_decode_graph"),
-    ],
-)
-def test_the_time_of_kernels_is_that_of_the_file(name: str) -> None:
-    """The union of the spans of each stream, taken from the file itself; what is outside of the steps is in a note."""
-    path = SHARED / f"kineto_{name}.json.gz"
-    streams: dict[object, list[tuple[int, int]]] = {}
-    for event in json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)["traceEvents"]:
-        if event.get("cat", "").lower() in ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"):
-            start, time = (int(1000 * Decimal(event[key])) for key in ("ts", "dur"))
-            lane = event["args"]["device"], event["args"]["stream"]
-            streams.setdefault(lane, []).append((start, start + time))
-    trace = _trace(path, None, "all")
-    busy = sum(union(spans) for spans in streams.values())
-    outside = [float(share[1]) for note in trace.notes if (share := re.match(r"([\d.]+) % of kernel time", note))]
-    assert trace.busy_ns == pytest.approx(busy * (1 - sum(outside) / 100), abs=busy / 1000 if outside else 0)
-    assert bool(outside) == (name == "alexnet_a100")  # a model is loaded before its two runs
-
-
-@sample
-def test_hardware_counters_of_alexnet() -> None:
-    """What an A100 executed: fc1 and fc2 exactly our multiply-adds, fc3 and conv1 those of their tiles, never fewer."""
-    from tests.torch_vision import torchvision
-
-    profile = flopwise.profile(torchvision.models.alexnet(), (128, 3, 224, 224))
-    ours = {row.name: row.macs or 0 for row in profile.rows if row.macs}
-    counter = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
-    with Scan(SHARED / "kineto_alexnet_a100_counters.json.gz") as scan:
-        ranges = [event for event in scan.events() if event.get("cat") == "cuda_profiler_range"]
-    ranges.sort(key=lambda event: int(event["ts"]))
-    linear = [int(event["args"][counter]) for event in ranges if "ampere_sgemm_32x32_sliced" in event["name"]]
-    first, second, third = linear[:3]
-    assert (first, second) == (ours["classifier.1"], ours["classifier.4"])
-    assert 1 <= third / ours["classifier.6"] < 1.06
-    tiles = [int(event["args"][counter]) for event in ranges if "implicit_convolve_sgemm" in event["name"]]
-    assert 1 <= max(tiles) / ours["features.0"] < 1.02
