@@ -107,7 +107,7 @@ def advise(
         places.check({"output=": output}, model, inputs)
     counting: Arguments = {"fold": False, "train": train, **keywords}
     counted = profile(model, inputs, progress=progress, dims=dims, batch_size=batch_size, **counting)
-    environment: Arguments = {"train": "a training step"} if train else {}
+    environment: dict[str, object] = {"train": "a training step"} if train else {}
     environment |= {} if place is None else {"device": place.device.name}
     progress("looking for what to change")
     unpadded = _unpadded(model, inputs, counted, progress, counting)

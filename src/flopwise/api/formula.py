@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from flopwise import conventions
-from flopwise._arguments import Arguments, checked
+from flopwise._arguments import checked
 from flopwise.analyses.formula.derivation.derive import derive
 from flopwise.analyses.formula.derivation.first import unknown_loops
 from flopwise.analyses.formula.dim import dim
@@ -385,7 +385,7 @@ def _steps(request: _Request, options: TorchOptions) -> Subject:
 
     def way(point: Point) -> Subject:
         own = lengths.fixed(point)
-        fixed: Arguments = {name: size for name, size in point.items() if name not in own.symbols.values()}
+        fixed = {name: size for name, size in point.items() if name not in own.symbols.values()}
         sizes = own.at({**lengths.hints, **fixed})
         shapes: Sequence[OpenShape] = [
             (name, dtype, tuple(substituted(size, fixed) for size in dims))
