@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 T = TypeVar("T")
+E = TypeVar("E", bound="FlopwiseError")
 
 #: With this variable set, an error that nobody foresaw shows where it came from.
 TRACEBACK = "FLOPWISE_TRACEBACK"
@@ -103,6 +104,16 @@ class FlopwiseError(Exception):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+    def reworded(self: E, message: str) -> E:
+        """The same error with another message, without its traceback: class, details and attributes stay.
+
+        Its ``__init__`` is not called again: each subclass has arguments of its own.
+        """
+        other = type(self).__new__(type(self))
+        FlopwiseError.__init__(other, message, *self.args[1:])
+        other.__dict__.update(self.__dict__)
+        return other
 
 
 class ModelError(FlopwiseError):

@@ -442,4 +442,4 @@ def _naming(model: object) -> Iterator[None]:
         name = os.fspath(model) if isinstance(model, str | os.PathLike) else ""
         if not name or str(error).startswith(f"{name}: "):
             raise
-        raise type(error)(f"{name}: {error}") from error.__cause__
+        raise error.reworded(f"{name}: {error}") from error.__cause__

@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx
 import pytest
-from tests.readers.models import model, node, value, weight
+from tests.readers.models import ints, model, node, value, weight
 
 import flopwise
 from flopwise.errors import InputError
@@ -179,3 +179,83 @@ def test_a_graph_may_be_as_large_as_the_user_allows(tmp_path: Path, capsys: pyte
     )
     with pytest.raises(flopwise.ModelError, match="more than 0 MB"):
         flopwise.read(path, largest_graph=1000)
+
+
+def super_resolution() -> onnx.ModelProto:
+    nodes = [
+        node("Conv", "in k", "c", pads=[1] * 4),
+        node("DepthToSpace", "c", "d", blocksize=2),
+        node("Add", "d bias", "out"),
+    ]
+    inputs = {"in": (1, 3, "h", "w"), "bias": (1, 3, 1, 1)}
+    return model(nodes, inputs, [weight("k", 12, 3, 3, 3)], outputs=["out"])
+
+
+def image_to_image(taken: str, given: str) -> onnx.ModelProto:
+    nodes = [node("Conv", f"{taken} w", "c", pads=[1] * 4), node("Add", "c scale", given)]
+    return model(
+        nodes,
+        {taken: ("n", 3, "h", "wide"), "scale": (1, 3, 1, 1)},
+        [weight("w", 3, 3, 3, 3)],
+        outputs=[given],
+    )
+
+
+def pair_of_images() -> onnx.ModelProto:
+    """Two images that must be equally large, of any size."""
+    nodes = [node("Concat", "a_in b_in", "ab", axis=1), node("Conv", "ab w", "c"), node("Relu", "c", "a_out")]
+    nodes += [node("Add", "c scale", "b_out")]
+    edges = (1, 3, None, None)
+    stored = [weight("w", 3, 6, 1, 1)]
+    return model(nodes, {"a_in": edges, "b_in": edges, "scale": (1, 3, 1, 1)}, stored, outputs=["a_out", "b_out"])
+
+
+def mean_of_steps(taken: str, given: str) -> onnx.ModelProto:
+    nodes = [node("MatMul", f"{taken} w", "m"), node("ReduceMean", "m", "r", axes=[1]), node("Add", "r bias", given)]
+    inputs = {taken: ("batch", "steps", 4), "bias": ("batch", 1, 4)}
+    return model(nodes, inputs, [weight("w", 4, 4)], outputs=[given], opset=13)
+
+
+def voice_detector(taken: str = "input", given: str = "output") -> onnx.ModelProto:
+    """Audio in frames of 16 samples and a state of 8 numbers -> one probability."""
+    nodes = [
+        node("Reshape", f"{taken} s", "r"),
+        node("MatMul", "r w", "f"),
+        node("ReduceMean", "f", "m", axes=[1], keepdims=0),
+        node("Add", "m state", "stateN"),
+        node("MatMul", "stateN v", given),
+    ]
+    stored = [weight("w", 16, 8), weight("v", 8, 1), ints("s", 0, -1, 16)]
+    inputs = {taken: ("batch", "samples"), "state": ("batch", 8)}
+    return model(nodes, inputs, stored, outputs=[given, "stateN"], opset=13)
+
+
+@pytest.mark.parametrize(("taken", "given"), [("input", "output"), ("in", "out"), ("x_in", "x_out"), ("r1i", "r1o")])
+def test_a_name_alone_makes_no_state(taken: str, given: str) -> None:
+    """An input is as large as an output only where the model runs with no other size."""
+    with pytest.raises(InputError, match=rf"input '{taken}' has open dimensions \(n x 3 x h x wide\)"):
+        flopwise.read(image_to_image(taken, given))
+    with pytest.raises(InputError, match=rf"input '{taken}' has open dimensions \(2 x steps x 4\)"):
+        flopwise.read(mean_of_steps(taken, given), {"bias": (2, 1, 4)})
+    for said in ({"dims": {"batch": 2}}, {"inputs": {"state": (2, 8)}}, {}):
+        with pytest.raises(InputError, match=rf"input '{taken}' has open dimensions .*samples=128|:float32:1x128"):
+            flopwise.read(voice_detector(taken, given), **said)  # type: ignore[arg-type] # one of two arguments
+
+
+def test_the_states_beside_an_input_of_an_open_size() -> None:
+    graph = flopwise.read(voice_detector(), {"input": (2, 512)})
+    assert shapes(graph)["state"] == (2, 8)
+    with pytest.raises(InputError, match="input 'a_in' has open dimensions"):
+        flopwise.read(pair_of_images())
+    with pytest.raises(
+        InputError, match=r"input 'in' has open dimensions \(1 x 3 x h x w\); give them with --dim h=224"
+    ):
+        flopwise.read(super_resolution())
+
+
+def test_an_impossible_input_is_named_before_its_states() -> None:
+    nodes = [node("Concat", "x h_in", "m", axis=1), node("Conv", "m w", "h_out"), node("Conv", "x v", "y")]
+    stored = [weight("w", 4, 7, 1, 1), weight("v", 4, 3, 1, 1)]
+    net = model(nodes, {"x": (1, "p", "h", "w"), "h_in": (1, "c", "h", "w")}, stored, outputs=["h_out", "y"])
+    with pytest.raises(InputError, match="the input shapes are impossible: Conv"):
+        flopwise.read(net, {"x": (1, 2, 6, 5)})

@@ -158,7 +158,7 @@ class Costs:
             try:
                 cost = self._now[key] = self._counter.cost(([*args], dict(kwargs)))
             except FlopwiseError as error:
-                self._failures[place] = type(error)(*error.args)  # without the tensors of its frames
+                self._failures[place] = error.reworded(str(error))  # without the tensors of its frames
                 raise
             finally:
                 COUNTING.pop()

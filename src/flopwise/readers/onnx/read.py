@@ -319,7 +319,7 @@ def in_one_line(name: str = "") -> Iterator[None]:
         yield
     except FlopwiseError as error:
         text = str(error) if not name or str(error).startswith(f"{name}: ") else f"{name}: {error}"
-        raise type(error)(one_line(text), *error.args[1:]) from error.__cause__
+        raise error.reworded(one_line(text)) from error.__cause__
 
 
 def _resolve(
@@ -337,14 +337,14 @@ def _resolve(
     facts = Facts()
     try:
         settled = onnx_inputs.settle(model, inputs, dims, batch_size, facts, options.states or {}, options.assume or {})
+        model, trips, changed = settled.model, options.trips or {}, settled.changed
+        if settled.states:
+            progress("settling states")
+            model, remarks = _with_states(model, settled, options, facts)
+            warnings = (*warnings, *remarks)
     except onnx_inputs.OpenInputError as error:
         usual = working_sizes(model.graph, error.names, lambda types: _fits(model, types, options))
         raise InputError(error_of(error.value, usual)) from None
-    model, trips, changed = settled.model, options.trips or {}, settled.changed
-    if settled.states:
-        progress("settling states")
-        model, remarks = _with_states(model, settled, options, facts)
-        warnings = (*warnings, *remarks)
     progress("resolving shapes")
     shapes, met = resolve(model, not changed, facts, settled.given, trips, settled.symbols)
     refuse_unknown_loops(trips, met)
@@ -408,8 +408,13 @@ def _with_states(
     def trial(types: Mapping[str, Type | None]) -> Scope:
         return resolve(onnx_inputs.with_inputs(model, types), False, facts, settled.given, options.trips)[0]
 
-    types, remarks, open_ones = settled_states(model.graph.inputs, settled.states, trial)
+    def faulty(shapes: Scope) -> bool:
+        return any(shapes.impossible(model.graph))
+
     stated = options.states or {}
+    types, remarks, open_ones = settled_states(
+        model.graph.inputs, settled.states, stated, settled.symbols, trial, faulty
+    )
     for name in open_ones:
         if name in stated:
             raise InputError(

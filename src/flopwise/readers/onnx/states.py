@@ -1,9 +1,13 @@
-"""Recurrent states: inputs that take what an output gave in the step before, so that the output says their shapes."""
+"""Recurrent states: inputs that take what an output gave in the step before, so that the output says their shapes.
+
+Names propose pairs, and names are not enough: ``input`` and ``output`` of an image network are no state. A size found
+by name holds where it follows from the other inputs as well: where the model runs with no other.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from flopwise.errors import InputError
 from flopwise.operators.size import OPEN, Most
@@ -14,6 +18,9 @@ from flopwise.sizes.scope import Scope
 
 #: Steps after which a state has settled, or grows for ever.
 STEPS = 8
+
+#: Sizes that a state is tried with in place of its own: a little larger, and multiples that strides leave whole.
+_OTHER_SIZES: tuple[Callable[[int], int], ...] = (lambda n: n + 1, lambda n: 2 * n or 2, lambda n: 32 * n or 32)
 
 #: What names of inputs say, and what the names of the outputs that feed them say in its place.
 _SPELLINGS: tuple[tuple[str, str], ...] = (
@@ -27,6 +34,7 @@ _SPELLINGS: tuple[tuple[str, str], ...] = (
     (r"$", "_new"),
     (r"$", "_next"),
     (r"$", "n"),
+    (r"$", "N"),
     (r"^", "new_"),
     (r"^", "next_"),
     (r"^", "updated_"),
@@ -61,31 +69,89 @@ def states_of(graph: Graph, stated: Mapping[str, str], fixed: frozenset[str]) ->
 
 
 def settled_states(
-    values: Sequence[Value], states: Mapping[str, str], resolved: Callable[[Mapping[str, Type | None]], Scope]
+    values: Sequence[Value],
+    states: Mapping[str, str],
+    stated: Collection[str],
+    symbols: Mapping[str, int],
+    resolved: Callable[[Mapping[str, Type | None]], Scope],
+    faulty: Callable[[Scope], bool],
 ) -> tuple[dict[str, Type | None], list[str], list[str]]:
     """Give each state the shape that its output has when it has that shape itself.
 
     Args:
         values: the inputs of the model; the others have concrete shapes.
         states: input -> output.
+        stated: the states that the user names; the others are found by name.
+        symbols: sizes of symbols as the user gives them.
         resolved: the facts about a model whose states have these types.
+        faulty: whether a model with these facts cannot run.
 
     Returns:
-        The types of the states; what they became, for a warning; and the names of those that do not settle, which stay
-        as they are.
+        The types of the states; what they became, for a warning; and the names of those that do not settle, or that
+        nothing but a name makes states, which stay as they are.
     """
     before = {v.name: v.type for v in values if v.name in states}
     types = {name: _opened(type_) for name, type_ in before.items()}  # what a name stands for elsewhere says nothing
+    blameless = not faulty(resolved(types))
     for _ in range(STEPS + len(types)):
         if _step(types, states, resolved):
             continue
         still_open = next((name for name, type_ in types.items() if concrete(type_) is None), None)
         if still_open is None:
+            if blameless and faulty(resolved(types)):
+                return before, [], list(states)
+            named = {name: type_ for name, type_ in before.items() if name not in stated}
+            doubtful = _doubtful(named, types, symbols, lambda tried: not faulty(resolved(tried)))
+            settled = {name: before[name] if name in doubtful else type_ for name, type_ in types.items()}
             listed = ", ".join(f"{n} {'x'.join(map(str, _dims(t)))} (as {states[n]})" for n, t in types.items())
-            return types, [f"states take the shapes of the outputs that feed them: {listed}; -i changes that"], []
+            return (
+                settled,
+                [f"states take the shapes of the outputs that feed them: {listed}; -i changes that"],
+                doubtful,
+            )
         # Some models make a state of ones as large as they need it.
         types[still_open] = _with_dims(types[still_open], [1 if d is None else d for d in _dims(types[still_open])])
     return before, [], list(states)
+
+
+def _doubtful(
+    before: Mapping[str, Type | None],
+    types: Mapping[str, Type | None],
+    symbols: Mapping[str, int],
+    runs: Callable[[Mapping[str, Type | None]], bool],
+) -> list[str]:
+    """The states found by name with an extent that may as well be another one.
+
+    Args:
+        before: their types in the file.
+        types: the types that all states settled at.
+        symbols: sizes of symbols as the user gives them, which are a reason of their own.
+        runs: whether the model runs when its states have these types.
+    """
+    places: list[tuple[str, int]] = []
+    groups: dict[object, list[tuple[str, int]]] = {}
+    for name, type_ in before.items():
+        tensor, sizes = tensor_type(type_), _dims(types[name])
+        for axis, dim in enumerate((tensor.dims if tensor else None) or ()):
+            if isinstance(dim, int) or (dim is not None and symbols.get(dim) == sizes[axis]):
+                continue
+            places.append((name, axis))
+            for common in (dim, sizes[axis]):  # inputs that must be equally large change together
+                groups.setdefault(common, []).append((name, axis))
+    doubtful = set()
+    for group in [*([place] for place in places), *(group for group in groups.values() if len(group) > 1)]:
+        if all(name in doubtful for name, _ in group):
+            continue
+        for other in _OTHER_SIZES:
+            tried = dict(types)
+            for name, axis in group:
+                sizes = _dims(tried[name])
+                sizes[axis] = other(sizes[axis] or 0)
+                tried[name] = _with_dims(tried[name], sizes)
+            if runs(tried):
+                doubtful.update(name for name, _ in group)
+                break
+    return [name for name in before if name in doubtful]
 
 
 def _step(

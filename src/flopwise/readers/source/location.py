@@ -73,7 +73,7 @@ def naming(model: str) -> Iterator[None]:
     except FlopwiseError as error:
         text, name = " ".join(str(error).split()), shown(model)
         named = text if text.startswith(name) else f"{name}: {text}"
-        raise type(error)(named, *error.args[1:]) from error.__cause__
+        raise error.reworded(named) from error.__cause__
 
 
 def in_words(error: Exception, most: int = 200) -> str:

@@ -101,7 +101,7 @@ class File:
             resolved = self._resolve(point)
             graph = graph_of(resolved)
         except FlopwiseError as error:
-            raise type(error)(str(error).partition(": ")[2] or str(error)) from error
+            raise error.reworded(str(error).partition(": ")[2] or str(error)) from error
         self._last = point, resolved, graph
         return graph
 
