@@ -115,6 +115,155 @@ def test_files_of_keras_2_and_3(tmp_path: Path) -> None:
             assert sum(math.prod(shape) for _, shape in roles) == 27
 
 
+def old_layer(kind: str, name: str, *calls: list[Any], **config: Any) -> dict[str, Any]:
+    """A layer of a graph as Keras 2 writes it, with the tensors of each of its calls."""
+    return {"class_name": kind, "config": {"name": name, **config}, "name": name, "inbound_nodes": [*calls]}
+
+
+def old_input(name: str, *shape: int) -> dict[str, Any]:
+    return old_layer("InputLayer", name, batch_input_shape=[None, *shape], sparse=False, ragged=False)
+
+
+def old_graph(*layers: dict[str, Any], inputs: str, outputs: list[list[Any]], name: str = "m") -> dict[str, Any]:
+    starts = [[name, 0, 0] for name in inputs.split()]
+    config = {"name": name, "layers": [*layers], "input_layers": starts, "output_layers": outputs}
+    return {"class_name": "Functional", "config": config}
+
+
+def old_file(path: Path, config: dict[str, Any], **attributes: Any) -> flopwise.Profile:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        file.attrs.update({"keras_version": "2.11.0", **attributes, "model_config": json.dumps(config)})
+        file.create_group("model_weights")
+    return flopwise.profile(path)
+
+
+SQUARE = {"kernel_size": [3, 3], "padding": "same", "use_bias": False, "groups": 1}
+CELL = {"units": 8, "time_major": False, "implementation": 2}
+ARGUMENTS: dict[str, tuple[dict[str, Any], tuple[int, ...], int]] = {
+    "depthwise": (old_layer("DepthwiseConv2D", "l", [["x", 0, 0, {}]], depth_multiplier=1, **SQUARE), (8, 8, 3), 1728),
+    "separable": (old_layer("SeparableConv2D", "l", [["x", 0, 0, {}]], filters=4, **SQUARE), (8, 8, 3), 64 * 39),
+    "transposed": (
+        old_layer("Conv2DTranspose", "l", [["x", 0, 0, {}]], filters=4, output_padding=None, **SQUARE),
+        (8, 8, 3),
+        64 * 3 * 36,
+    ),
+    "steps": (
+        old_layer(
+            "TimeDistributed",
+            "l",
+            [["x", 0, 0, {}]],
+            layer={"class_name": "DepthwiseConv2D", "config": {"name": "d", **SQUARE}},
+        ),
+        (5, 4, 4, 3),
+        5 * 16 * 27,
+    ),
+    "LSTM": (old_layer("LSTM", "l", [["x", 0, 0, {}]], **CELL), (5, 3), 5 * 4 * 8 * 11),
+    "GRU": (old_layer("GRU", "l", [["x", 0, 0, {}]], reset_after=True, **CELL), (5, 3), 5 * 3 * 8 * 11),
+    "CuDNNLSTM": (old_layer("CuDNNLSTM", "l", [["x", 0, 0, {}]], units=8), (5, 3), 5 * 4 * 8 * 11),
+    "both ways": (
+        old_layer(
+            "Bidirectional", "l", [["x", 0, 0, {}]], layer={"class_name": "LSTM", "config": {"name": "c", **CELL}}
+        ),
+        (5, 3),
+        2 * 5 * 4 * 8 * 11,
+    ),
+    "policy": (
+        old_layer(
+            "Dense",
+            "l",
+            [["x", 0, 0, {}]],
+            units=8,
+            dtype={"class_name": "Policy", "config": {"name": "mixed_float16"}},
+        ),
+        (3,),
+        24,
+    ),
+    "axis": (
+        old_layer("BatchNormalization", "l", [["x", 0, 0, {}]], axis=[3], renorm=False, fused=True),
+        (8, 8, 3),
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments_that_keras_3_dropped(name: str, tmp_path: Path) -> None:
+    layer, shape, macs = ARGUMENTS[name]
+    net = old_graph(old_input("x", *shape), layer, inputs="x", outputs=[["l", 0, 0]])
+    assert old_file(tmp_path / "net.h5", net).total("macs") == macs
+
+
+def test_arguments_that_ask_for_what_is_gone(tmp_path: Path) -> None:
+    lstm = old_layer("LSTM", "l", [["x", 0, 0, {}]], **{**CELL, "time_major": True})
+    net = old_graph(old_input("x", 5, 3), lstm, inputs="x", outputs=[["l", 0, 0]])
+    with pytest.raises(ModelError, match=r"layer 'l' \(LSTM\) has time_major True, which Keras 3 does not know"):
+        old_file(tmp_path / "net.h5", net)
+    norm = old_layer("LayerNormalization", "l", [["x", 0, 0, {}]], axis=[1, 2])
+    net = old_graph(old_input("x", 5, 3), norm, inputs="x", outputs=[["l", 0, 0]])
+    assert old_file(tmp_path / "norm.h5", net).total("params") == 2 * 15
+
+
+def old_dense(name: str, given: int, units: int, kind: str) -> dict[str, Any]:
+    """A model of one product, as layers in a row or as a graph."""
+    start, product = old_input(f"{name}_in", given), f"{name}_d"
+    if kind == "Functional":
+        dense = old_layer("Dense", product, [[f"{name}_in", 0, 0, {}]], units=units, use_bias=False)
+        return old_graph(start, dense, inputs=f"{name}_in", outputs=[[product, 0, 0]], name=name)
+    layers = [start, old_layer("Dense", product, units=units, use_bias=False)]
+    return {"class_name": kind, "config": {"name": name, "layers": layers}}
+
+
+@pytest.mark.parametrize("kind", ["Sequential", "Functional"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_models_in_models_of_keras_2(kind: str, first: int, tmp_path: Path) -> None:
+    """Their calls are numbered from 1, since call 0 is that of their own inputs."""
+    coder = {**old_dense("enc", 8, 4, kind), "name": "enc", "inbound_nodes": [[["in", 0, 0, {}]]]}
+    back = {**old_dense("dec", 4, 8, kind), "name": "dec", "inbound_nodes": [[["enc", first, 0, {}]]]}
+    net = old_graph(old_input("in", 8), coder, back, inputs="in", outputs=[["dec", first, 0]])
+    assert old_file(tmp_path / "coder.h5", net).total("macs") == 64
+    calls = [[["in", 0, 0, {}]], [["enc", first, 0, {}]]]
+    twice = {**old_dense("enc", 8, 8, kind), "name": "enc", "inbound_nodes": calls}
+    net = old_graph(old_input("in", 8), twice, inputs="in", outputs=[["enc", first + 1, 0]])
+    assert figures(old_file(tmp_path / "twice.h5", net)) == (128, 64, 0)
+
+
+def test_calls_of_keras_2_with_several_tensors(tmp_path: Path) -> None:
+    x, y = old_input("x", 5, 8), old_input("y", 4, 8)
+    attention = old_layer(
+        "MultiHeadAttention",
+        "a",
+        [["x", 0, 0, {"value": ["y", 0, 0], "training": False}]],
+        num_heads=2,
+        key_dim=4,
+        value_dim=4,
+        output_shape=None,
+        attention_axes=None,
+    )
+    net = old_graph(x, y, attention, inputs="x y", outputs=[["a", 0, 0]])
+    assert old_file(tmp_path / "a.h5", net).total("macs") == (5 + 4 + 4 + 5) * 64 + 2 * 5 * 4 * 8
+    coder = old_layer("LSTM", "c", [["x", 0, 0, {}]], return_state=True, **CELL)
+    states = [["y", 0, 0, {}], ["c", 0, 1, {}], ["c", 0, 2, {}]]
+    net = old_graph(x, y, coder, old_layer("LSTM", "d", states, **CELL), inputs="x y", outputs=[["d", 0, 0]])
+    assert old_file(tmp_path / "s.h5", net).total("macs") == 9 * 4 * 8 * 16
+
+
+def test_the_configuration_of_a_model_is_the_attribute_of_that_name(tmp_path: Path) -> None:
+    """Not that of its metrics, losses or regularizers, wherever HDF5 puts them and however long the texts are."""
+    h5py = pytest.importorskip("h5py")
+    metric = {"class_name": "MeanMetricWrapper", "config": {"name": "accuracy", "fn": "categorical_accuracy"}}
+    loss = {"loss": {"class_name": "BinaryCrossentropy", "config": {"name": "model_config"}}, "metrics": [[metric]]}
+    training = json.dumps(loss)
+    assert old_file(tmp_path / "first.h5", older(), training_config=training).total("macs") == 45
+    many = {f"note{i}": training for i in range(30)}  # in a heap of their own
+    assert old_file(tmp_path / "dense.h5", older(), **many).total("macs") == 45
+    for version in ("earliest", "latest"):
+        with h5py.File(tmp_path / "fixed.h5", "w", libver=version) as file:
+            for name, text in (("training_config", training), ("model_config", json.dumps(older()))):
+                file.attrs.create(name, text.encode(), dtype=f"S{len(text)}")
+        assert flopwise.profile(tmp_path / "fixed.h5").total("macs") == 45
+
+
 def _lstm() -> tuple[Any, nn.Module, tuple[int, ...]]:
     class Net(nn.Module):
         def __init__(self) -> None:

@@ -12,6 +12,7 @@ from types import ModuleType
 
 from flopwise._results import Json
 from flopwise.errors import ModelError, UntrustedError
+from flopwise.readers.keras.older import modern, without_gone
 
 #: Classes whose configuration holds code, or names a file that is loaded.
 _CODE = frozenset({"Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer", "__lambda__", "__typespec__"})
@@ -75,6 +76,7 @@ class _Check:
         self.keras, self.source, self.trust_code = keras, source, trust_code
         if keras is None:
             return
+        self.layers, self.layer = keras.layers, keras.layers.Layer
         kinds = (
             keras.Operation,
             keras.initializers.Initializer,
@@ -99,7 +101,10 @@ class _Check:
 
     def mapping(self, value: Json) -> object:
         """A mapping: of one object, or of any keys."""
-        name = value.get("class_name")
+        newer = modern(value)
+        if isinstance(newer, str):
+            return newer
+        value, name = newer, newer.get("class_name")
         if name in ("__tuple__", "TensorShape") and isinstance(value.get("items"), list):
             return tuple([self.value(part) for part in value["items"]])
         inner = {key: part for key, part in value.items() if key not in (*_TRAINING, "shared_object_id")}
@@ -112,7 +117,20 @@ class _Check:
                 part["input_shape"] = (part.pop("batch_input_shape") or [None])[1:]  # as the first layers of Keras 2.2
             if key.endswith("_initializer") and part is not None and not self.trust_code:
                 result[key] = "zeros"  # elements that nobody reads
-        return result
+        return result if self.keras is None else {**result, **self.as_layer(name, result)}
+
+    def as_layer(self, name: object, value: Json) -> Json:
+        """What the configuration of a layer of Keras' own becomes in Keras 3; nothing for any other object."""
+        config = value.get("config")
+        if not isinstance(name, str) or not isinstance(config, dict) or "layers" in config or self.registered(name):
+            return {}
+        kind = self.find(value.get("module"), name)
+        if not isinstance(kind, type) or not issubclass(kind, self.layer):
+            return {}
+        changed = {"config": without_gone(kind, config, f"{self.source}: {_layer(value)}")}
+        if "module" in value or name not in vars(self.layers):
+            return changed
+        return {**changed, "module": "keras.layers", "registered_name": None}  # where wrappers look for their layers
 
     def refuse_large_arrays(self, name: object, value: Json) -> None:
         """Raise ModelError if a layer would make an array that is too large for its costs to be worth it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import zipfile
 import zlib
 
@@ -24,10 +25,19 @@ from flopwise.readers.weights.zip import Archive
 #: The signature of HDF5 files, section II.A of their specification.
 HDF5 = b"\x89HDF\r\n\x1a\n"
 
-_CONFIG, _ATTRIBUTE = "config.json", b"model_config"
+_CONFIG, _ATTRIBUTE = "config.json", b"model_config\0"
 
-#: What a configuration's text begins with, in the order in which versions of Keras write its keys.
-_BEGINS = (b'{"module":', b'{"class_name":', b'{"config":', b'{"registered_name":', b'{"keras_version":')
+#: Bytes that are searched at once.
+_STEP = 4 << 20
+
+#: Bytes that an attribute's message may have before its value: its sizes, its name, a type and a shape.
+_MESSAGE = 512
+
+#: Classes of datatypes: strings of a fixed length, and of any length.
+_FIXED, _VARIABLE = 3, 9
+
+#: Attributes of one name that are looked at, and members of a heap, which have numbers of 16 bits.
+_MOST_ATTRIBUTES, _MOST_MEMBERS = 16, 1 << 16
 
 
 def config_of(path: str | os.PathLike[str]) -> Json:
@@ -39,7 +49,7 @@ def config_of(path: str | os.PathLike[str]) -> Json:
     source = open_source(os.path.join(path, PRESET) if os.path.isdir(path) else path)
     try:
         if os.path.isdir(path):
-            return _parsed(_text(source), source.name)
+            return _parsed(_text(source, 0, source.size), source.name)
         head = source.read(0, min(source.size, 8))
         if head == HDF5:
             return _in_hdf5(source)
@@ -48,11 +58,6 @@ def config_of(path: str | os.PathLike[str]) -> Json:
         return _parsed(_in_archive(source), source.name)
     finally:
         source.close()
-
-
-def _text(source: Source) -> bytes:
-    within_limit("text_bytes", source.size, f"{source.name}: has")
-    return bytes(source.read(0, source.size))
 
 
 def _in_archive(source: Source) -> bytes:
@@ -68,55 +73,81 @@ def _in_archive(source: Source) -> bytes:
 
 
 def _in_hdf5(source: Source) -> Json:
-    """The text of the attribute, which HDF5 stores in one piece; so its library, which trusts a file, is not needed.
+    """The value of the attribute; so HDF5's library, which trusts a file, is not needed.
+
+    Source: https://docs.hdfgroup.org/hdf5/latest/_f_m_t3.html, sections III.E (global heaps) and IV.A.2.m (attributes).
 
     Raises:
         ModelError: there is none.
     """
-    data = _Window(source)
-    if data.find(_ATTRIBUTE, 0) < 0:
+    at, tries = -1, 0
+    while tries < _MOST_ATTRIBUTES and (at := _place(source, _ATTRIBUTE, at + 1)) >= 0:
+        text = _attribute(source, at)
+        tries += text is not None
+        config = _decoded((text or b"").decode("utf-8", "replace"))
+        if isinstance(config, dict) and {"class_name", "config"} <= config.keys():
+            return config
+    if at < 0 and not tries and _place(source, _ATTRIBUTE[:-1], 0) < 0:
         raise ModelError(
             f"{source.name}: an HDF5 file without the configuration of a Keras model; if it holds weights alone, save "
             "the model with model.save('NAME.keras')"
         )
-    at = 0
-    while (at := data.first(_BEGINS, at)) >= 0:
-        text = data.text(at)
-        config = _decoded(text)
-        if isinstance(config, dict) and {"class_name", "config"} <= config.keys():
-            return config
-        at += 1
     raise ModelError(f"{source.name}: the configuration of its model is truncated or damaged")
 
 
-class _Window:
-    """A file that is searched, some megabytes at a time."""
+def _place(source: Source, what: bytes, start: int) -> int:
+    """The first place at or behind ``start`` where some bytes stand; -1 where there is none."""
+    while start < source.size:
+        place = _read(source, start, _STEP + len(what)).find(what)
+        if place >= 0:
+            return start + place
+        start += _STEP
+    return -1
 
-    _STEP = 4 << 20
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
+def _read(source: Source, start: int, length: int) -> bytes:
+    """So many bytes from a place on, or those that there are."""
+    return bytes(source.read(start, max(0, min(length, source.size - start)))) if 0 <= start < source.size else b""
 
-    def find(self, what: bytes, start: int) -> int:
-        return self.first((what,), start)
 
-    def first(self, what: tuple[bytes, ...], start: int) -> int:
-        """The first place at or behind ``start`` where one of some bytes stands; -1 where none does."""
-        size, longest = self.source.size, max(map(len, what))
-        while start < size:
-            part = self.source.read(start, min(self._STEP + longest, size - start))
-            places = [place for one in what if (place := part.find(one)) >= 0]
-            if places:
-                return start + min(places)
-            start += self._STEP
-        return -1
+def _attribute(source: Source, at: int) -> bytes | None:
+    """The text of an attribute whose name stands at a place; None where no attribute does."""
+    if at < 9:
+        return None
+    message = _read(source, at - 9, _MESSAGE)
+    first = 0 if message[0] == 3 else 1  # version 3 says the encoding of the name as well
+    sizes = struct.unpack_from("<HHH", message, first + 2)
+    if message[first] not in (1, 2, 3) or sizes[0] != len(_ATTRIBUTE):
+        return None
+    padded = [-(-size // 8) * 8 for size in sizes] if message[first] == 1 else sizes
+    datatype, value = message[9 + padded[0] :][:8], at + sum(padded)
+    if len(datatype) < 8:
+        return None
+    kind, length = datatype[0] & 15, int.from_bytes(datatype[4:], "little")
+    if kind == _VARIABLE:
+        place = _read(source, value, 16)
+        return _in_heap(source, *struct.unpack("<IQI", place)) if len(place) == 16 else None
+    return _text(source, value, length) if kind == _FIXED else None
 
-    def text(self, start: int) -> str:
-        """The text from a place on, as far as one may go."""
-        from flopwise._limits import current
 
-        length = min(self.source.size - start, current().text_bytes)
-        return self.source.read(start, length).partition(b"\0")[0].decode("utf-8", "replace")
+def _in_heap(source: Source, length: int, address: int, index: int) -> bytes | None:
+    """The first bytes of a member of a global heap; None where there is no such member."""
+    at = address + 16
+    for _ in range(_MOST_MEMBERS):
+        head = _read(source, at, 16)
+        if len(head) < 16:
+            return None
+        number, _, size = struct.unpack("<HHxxxxQ", head)
+        if number == index:
+            return _text(source, at + 16, min(length, size))
+        at += 16 + -(-size // 8) * 8
+    return None
+
+
+def _text(source: Source, start: int, length: int) -> bytes:
+    """A text of so many bytes, without the zeros behind it."""
+    within_limit("text_bytes", length, f"{source.name}: has")
+    return _read(source, start, length).rstrip(b"\0")
 
 
 def _decoded(text: str) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import keyword
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ def called(layer: keras.Layer, struct: object, names: tuple[str, ...]) -> nn.Mod
 def _identifier(name: str) -> str:
     """A name that Python takes for one."""
     plain = "".join(c if c.isalnum() else "_" for c in name)
-    return plain if plain.isidentifier() else f"input_{plain}"
+    return plain if plain.isidentifier() and not keyword.iskeyword(plain) else f"input_{plain}"
 
 
 class _Shown(dict[str, nn.Module]):

@@ -138,7 +138,7 @@ def _doubtful(
             places.append((name, axis))
             for common in (dim, sizes[axis]):  # inputs that must be equally large change together
                 groups.setdefault(common, []).append((name, axis))
-    doubtful = set()
+    doubtful: set[str] = set()
     for group in [*([place] for place in places), *(group for group in groups.values() if len(group) > 1)]:
         if all(name in doubtful for name, _ in group):
             continue
