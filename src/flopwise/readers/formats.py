@@ -70,12 +70,23 @@ JAX = Format(
 )
 
 
+def _head(model: str | os.PathLike[str], length: int = 4) -> bytes:
+    """The first bytes of a file; none where there is no file."""
+    if not os.path.isfile(model):  # a pipe or a device would be read for ever
+        return b""
+    try:
+        with open(model, "rb") as file:
+            return file.read(length)
+    except (OSError, ValueError):
+        return b""
+
+
 def _is_stablehlo(model: object) -> bool:
-    """True for modules of StableHLO: files by their names, bytes by their beginning, and what JAX exports or lowers."""
+    """True for modules of StableHLO: by their names, bytecode by its beginning, and what JAX exports or lowers."""
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model[:4]) == b"ML\xefR"
     if isinstance(model, (str, os.PathLike)):
-        return ends_in(model, STABLEHLO.endings)
+        return ends_in(model, STABLEHLO.endings) or _head(model) == b"ML\xefR"
     kind = type(model)
     return kind.__module__.startswith("jax.") and kind.__name__ in ("Exported", "Lowered")
 
@@ -91,11 +102,11 @@ STABLEHLO = Format(
     "stablehlo",
     "StableHLO modules (.mlir, .stablehlo)",
     _read_stablehlo,
-    endings=(".mlir", ".mlirbc", ".stablehlo"),
+    endings=(".mlir", ".mlirbc", ".mlir.bc", ".stablehlo"),
     matches=_is_stablehlo,
     takes=("inputs", "batch_size"),
     options=StablehloOptions,
-    in_directories=(".mlir", ".mlirbc", ".stablehlo"),
+    in_directories=(".mlir", ".mlirbc", ".mlir.bc", ".stablehlo"),
     no_formulas="whose open sizes MLIR settles as numbers",
 )
 
@@ -185,13 +196,7 @@ def _is_tflite(model: object) -> bool:
         return bytes(model[4:8]) == b"TFL3"
     if not isinstance(model, (str, os.PathLike)) or ends_in(model, TFLITE.endings):
         return ends_in(model, TFLITE.endings)
-    if not os.path.isfile(model):  # a pipe or a device would be read for ever
-        return False
-    try:
-        with open(model, "rb") as file:
-            return file.read(8)[4:] == b"TFL3"
-    except (OSError, ValueError):
-        return False
+    return _head(model, 8)[4:] == b"TFL3"
 
 
 def _read_tflite(*arguments: Any) -> Graph:

@@ -273,6 +273,50 @@ def test_weights_lie_where_the_file_has_them(tmp_path: Path) -> None:
     assert "the text leaves out the elements of 1 of its constants" in profile.notes
 
 
+PHASES = numpy.arange(6).reshape(2, 3) + 1j
+FILTER = [[1, 1j, -2.5, numpy.inf]]
+COMPLEX: dict[str, tuple[Callable[..., Any], jax.ShapeDtypeStruct, Any]] = {
+    "elements": (lambda x: x * jnp.asarray(FILTER, "complex64"), array(4, 4), FILTER),
+    "doubles": (lambda x: x @ jnp.asarray(PHASES, "complex128"), array(4, 2, dtype="complex128"), PHASES),
+    "many": (
+        lambda x: x * jnp.asarray(numpy.arange(600).reshape(300, 2) * 1j, "complex64"),
+        array(300, 2),
+        numpy.arange(600).reshape(300, 2) * 1j,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_constants(name: str, binary: bool, tmp_path: Path) -> None:
+    function, x, expected = COMPLEX[name]
+    with jax.enable_x64(name == "doubles"):
+        exported = export.export(jax.jit(function))(x)
+    path = tmp_path / "m.mlir"
+    path.write_bytes(exported.mlir_module_serialized if binary else exported.mlir_module().encode())
+    graph = flopwise.read(path)
+    (stored,) = graph.weights.values()
+    assert stored.dtype == str(numpy.dtype(x.dtype) if name == "doubles" else "complex64")
+    assert numpy.array_equal(stored.array(), expected)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_complex_number(tmp_path: Path) -> None:
+    """One for all elements: a factor of phases, a filter in the frequency domain."""
+    for number in (1j, 1 + 2j, complex("nan")):
+        lowered = jax.jit(lambda x, n=number: jnp.abs(jnp.exp(n * x)) @ jnp.ones((4, 3))).lower(X)
+        assert flopwise.profile(lowered).sum.macs == 4 * 4 * 3
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("name", ["m.mlirbc", "m.mlir.bc", "m.mlir", "m.bc", "m", "m.dat"])
+def test_bytecode_under_any_name(name: str, tmp_path: Path) -> None:
+    exported = export.export(jax.jit(lambda x: x @ x))(X)
+    (tmp_path / name).write_bytes(exported.mlir_module_serialized)
+    assert flopwise.profile(tmp_path / name).sum.macs == PRODUCT
+
+
 @pytest.mark.usefixtures("here")
 def test_open_sizes_are_chosen(tmp_path: Path) -> None:
     (b,) = export.symbolic_shape("b,")

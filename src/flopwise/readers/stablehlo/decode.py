@@ -10,6 +10,8 @@ import io
 import math
 import os
 import re
+import struct
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,7 @@ _BYTECODE = b"ML\xefR"
 
 _PLACE = re.compile(r'^(?:loc\()?"-":(\d+):\d+\)?: (?:error: )?')
 _HEX = re.compile(r'dense<"0x([0-9A-Fa-f]*)">')
+_PAIR = re.compile(r"\(([^(),]+),\s*([^(),]+)\)")
 
 #: Attributes of JAX, of the compiler and of layouts, which decide no count.
 _IGNORED = frozenset({"precision_config", "precision", "backend_config", "mhlo.sharding", "sdy.sharding", "value"})
@@ -211,7 +214,7 @@ class _Walk:
             if name not in _IGNORED:
                 attrs[name] = self.attribute(op.attributes[name])
         if op.name == "stablehlo.constant":
-            attrs["value"] = self.constant(op.attributes["value"])
+            attrs["value"] = self.constant(op)
         return [
             op.name,
             [self.id(value) for value in op.operands],
@@ -291,9 +294,13 @@ class _Walk:
                 return {name: value if isinstance(value, int) else list(value) for name, value in values.items()}
         return str(attr)[:_LONGEST]
 
-    def constant(self, attr: mlir.Attribute) -> Json:
+    def constant(self, op: mlir.Operation) -> Json:
         """One number for all elements, the elements where they are few, else their place in the file."""
         ir = self.ir
+        try:
+            attr = op.attributes["value"]
+        except TypeError:  # the bindings have no class for complex elements
+            return _complex(str(op), str(op.results[0].type), self.held)
         if not _is(attr, ir.DenseElementsAttr):
             return {}
         dense = ir.DenseElementsAttr(attr)
@@ -301,8 +308,10 @@ class _Walk:
             value = dense.get_splat_value()
             return {"splat": getattr(value, "value", None)}
         elements = self.elements(dense)
-        if elements is None:
-            return {}
+        return {} if elements is None else self.held(elements)
+
+    def held(self, elements: bytes) -> Json:
+        """Elements as they are where they are few, else their place in the file."""
         place = -1 if len(elements) < _SHORT else self.find(elements.hex().upper().encode() if self.text else elements)
         if place < 0:
             return {"data": base64.b64encode(elements).decode()}
@@ -321,6 +330,24 @@ class _Walk:
         """The place of bytes in the file, the constants of which mostly come in order; -1 where they are not."""
         place = self.data.find(wanted[:_SHORT], self.place)
         return place if self.data.startswith(wanted, place) else self.data.find(wanted)
+
+
+def _complex(text: str, kind: str, held: Callable[[bytes], Json]) -> Json:
+    """A constant of complex elements by the text of its operation: as pairs of numbers, or as digits of their bytes."""
+    if digits := _HEX.search(text):
+        return held(bytes.fromhex(digits[1]))
+    code = "d" if "complex<f64>" in kind else "f"
+    numbers = [_float(part, code) for pair in _PAIR.findall(text.partition("dense<")[2]) for part in pair]
+    if not numbers or len(numbers) == 2:
+        return {"splat": numbers} if numbers else {}
+    return held(struct.pack(f"<{len(numbers)}{code}", *numbers))
+
+
+def _float(text: str, code: str) -> float:
+    """A number as MLIR prints it: the digits of its bits where it is not finite."""
+    if not text.startswith("0x"):
+        return float(text)
+    return float(struct.unpack(f">{code}", bytes.fromhex(text[2:]))[0])
 
 
 def _is(attr: object, kind: Any) -> bool:

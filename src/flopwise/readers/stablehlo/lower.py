@@ -146,8 +146,9 @@ def translate(follower: Follower, op: Operation, region: Region, path: Sequence[
 def constant(site: Site) -> list[Value]:
     said, kind = site.op.attrs.get("value") or {}, type_of(site.op.results[0][1])
     refuse_huge("constant", kind.shape)
-    if said.get("splat") is not None:
-        return [Literal(said["splat"], kind)]
+    splat = said.get("splat")
+    if splat is not None:
+        return [Literal(complex(*splat) if isinstance(splat, list) else splat, kind)]
     value = Var(kind)
     site.into.program.constvars.append(value)
     site.into.consts.append(Constant(kind.shape, kind.dtype, said))
