@@ -22,7 +22,7 @@ torch = pytest.importorskip("torch")
 from tests import torch_tools  # noqa: E402
 from torch import nn  # noqa: E402
 
-from flopwise.compat import calflops, ptflops, thop, torchstat  # noqa: E402
+from flopwise.compat import calflops, fvcore, mmengine, ptflops, thop, torchinfo, torchstat  # noqa: E402
 
 
 def made_up_trace(counted: flopwise.Profile) -> Trace:
@@ -181,6 +181,42 @@ def test_ptflops_with_inputs_that_a_function_makes() -> None:
         options = {"input_constructor": constructor, "as_strings": False}
         found = printed(ptflops.get_model_complexity_info, model(), shape, **options)
         assert found == _of_ptflops(tool, model(), shape, **options)
+
+
+class Python(nn.Module):
+    """Takes Python values beside a tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8, bias=False) for _ in range(4)])
+
+    def forward(self, x: Any, skip: Any = None, kind: Any = None) -> Any:
+        assert kind in (None, "loss")
+        for place, layer in enumerate(self.layers):
+            x = x if place in (skip or ()) else layer(x)
+        return x
+
+
+@pytest.mark.parametrize("skip", [[1, 2], (0, 3), [1]], ids=str)
+def test_python_values_of_a_call_are_what_they_are(skip: Any) -> None:
+    net, x = Python(), torch.zeros(1, 8)
+    macs = (4 - len(skip)) * 64
+    quiet: dict[str, Any] = {"as_strings": False, "print_per_layer_stat": False}
+    made = {"input_constructor": lambda size: {"x": torch.zeros(1, *size), "skip": skip, "kind": "loss"}}
+    assert thop.profile(net, (x, skip, "loss"), verbose=False)[0] == macs
+    assert ptflops.get_model_complexity_info(net, (8,), **quiet, **made)[0] == macs
+    told = {"output_as_string": False, "print_results": False}
+    assert calflops.calculate_flops(net, args=[x, skip], kwargs={"kind": "loss"}, **told)[1] == macs  # type: ignore[arg-type]
+    assert fvcore.FlopCountAnalysis(net, (x, skip, "loss")).total() == macs
+    assert mmengine.get_model_complexity_info(net, inputs=(x, skip, "loss"))["flops"] == macs
+    assert torchinfo.summary(net, input_data=[x], skip=skip, kind="loss", verbose=0).total_mult_adds == macs
+
+
+def test_a_packed_sequence_is_one_argument() -> None:
+    packed = nn.utils.rnn.pack_sequence([torch.zeros(n, 6) for n in (7, 3, 1)])
+    net = nn.LSTM(6, 8)
+    assert fvcore.FlopCountAnalysis(net, (packed,)).total() == fvcore.FlopCountAnalysis(net, packed).total()
+    assert thop.profile(net, (packed,), verbose=False)[0] > 0
 
 
 def test_ptflops_has_no_result_where_the_module_fails(capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ from flopwise.operators.own import Rules, own_rows, using
 from flopwise.readers.as_onnx import OPENERS
 from flopwise.readers.format import Format
 from flopwise.readers.formats import format_of
-from flopwise.readers.inputs import Declared, InputSpec, input_specs
+from flopwise.readers.inputs import Declared, InputSpec, Value, input_specs
 from flopwise.readers.options import (
     CaffeOptions,
     JaxOptions,
@@ -307,7 +307,7 @@ def _module(request: _Request, options: TorchOptions, name: str) -> Subject:
     if options.past is not None or options.new is not None:
         return _steps(request, options)
     module = request.model
-    specs = open_specs(module, request.inputs, name)
+    specs, others = open_specs(module, request.inputs, name)
     declared = [Declared(s.name, s.dtype, s.shape) for s in specs]
     opened = request.opened(declared, [InputSpec(s.name, s.shape, s.dtype) for s in specs])
     if not opened.symbols:
@@ -316,11 +316,11 @@ def _module(request: _Request, options: TorchOptions, name: str) -> Subject:
 
     def arguments(point: Mapping[str, int]) -> Any:
         """The arguments that ``flopwise.read`` would pass: some tools count by the first positional argument."""
-        specs = {spec.name: spec for spec in opened.at(point)}
+        named = {**{spec.name: spec for spec in opened.at(point)}, **{n: Value(value) for n, value in others.items()}}
         if request.inputs is None or isinstance(request.inputs, Mapping):
-            return specs
-        first = [specs.pop(name) for name in list(takewhile(specs.__contains__, parameters_of(module)))]
-        return (first, specs) if first else specs
+            return named
+        first = [named.pop(name) for name in list(takewhile(named.__contains__, parameters_of(module)))]
+        return (first, named) if first else named
 
     def graph_at(point: Point) -> Graph:
         return read(module, arguments(point), mode=mode, grad=request.train)

@@ -349,4 +349,4 @@ def _shape(shape: object) -> tuple[object, ...]:
 def _arguments(data: object) -> tuple[list[object], dict[str, object]]:
     if isinstance(data, Mapping):
         return [], dict(data)
-    return (list(data), {}) if isinstance(data, (list, tuple)) else ([data], {})
+    return (list(data), {}) if type(data) in (list, tuple) else ([data], {})  # type: ignore[call-overload] # as asked

@@ -94,7 +94,7 @@ def read(model: nn.Module, inputs: torch.Tensor | Sequence[object]) -> Graph:
 
     from flopwise.readers.torch.read import read_torch
 
-    args = inputs if isinstance(inputs, tuple) else (inputs,)
+    args = list(inputs) if type(inputs) is tuple else [inputs]  # a tuple with names is an argument
     if isinstance(model, (DataParallel, DistributedDataParallel)):
         return _wrapped(read_torch(model.module, (args, {}), mode="as-is"))
     return read_torch(model, (args, {}), mode="as-is")

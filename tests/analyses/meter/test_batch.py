@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+import flopwise  # noqa: E402 - after the check that torch is there
 from flopwise.analyses.meter.batch import said_by  # noqa: E402 - needs torch
 from flopwise.analyses.meter.cost import FIGURES, cost_of  # noqa: E402
 from flopwise.analyses.meter.costs import Costs  # noqa: E402
@@ -73,3 +74,41 @@ def test_a_batch_is_counted_again_where_its_cost_may_be_another() -> None:
     assert cost(x, mask=mask) == cost(x, mask=mask.clone()) != cost(x, mask=padded)
     assert cost(x, mask=mask.logical_and_(padded)) == cost(x, mask=padded)
     assert cost([x, {"a": x}]) == cost([x, {"a": x + 1}]) != cost([x, {"a": x[0]}])
+
+
+class Pair(NamedTuple):
+    """A batch of a program's own."""
+
+    x: Any
+    y: Any
+
+
+@dataclass(slots=True)
+class Slotted:
+    x: Any
+    y: Any
+
+
+class Takes(torch.nn.Module):
+    """One object, or a tensor and Python values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4, bias=False)
+
+    def forward(self, pair: Any, times: Any = (), mode: Any = None) -> Any:
+        assert mode in (None, "loss")
+        for x in (pair.x, pair.y) if hasattr(pair, "x") else [pair] * len(times):
+            x = self.layer(x)
+        return x
+
+
+def test_python_values_and_objects_of_a_batch_are_what_they_are() -> None:
+    meter = flopwise.Meter(Takes(), train=False, keep=False)
+    for rows in (2, 3):
+        x = torch.zeros(rows, 4)
+        for batch in (Pair(x, x), (Pair(x, x),), Slotted(x, x), {"pair": Slotted(x, x)}):
+            assert meter.step(batch).macs == 2 * rows * 16
+        for times in ([5, 3, 1], (7, 2)):
+            for call in ((x, times, "loss"), {"pair": x, "times": times}, ([x], {"times": times, "mode": "loss"})):
+                assert meter.step(call).macs == len(times) * rows * 16

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy
 import pytest
@@ -12,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402 - after the check that torch is there
 
 import flopwise  # noqa: E402
-from flopwise.errors import InputError  # noqa: E402
+from flopwise.errors import InputError, ModelError  # noqa: E402
 from flopwise.operators.tables import count  # noqa: E402
 from flopwise.readers.inputs import input_specs  # noqa: E402
 
@@ -115,6 +116,130 @@ def test_what_is_no_literal_is_refused_and_not_evaluated(text: str) -> None:
 def test_a_value_is_no_input_of_a_file() -> None:
     with pytest.raises(InputError, match="takes no value"):
         input_specs({"x": flopwise.Value(1)}, ["x"])
+
+
+class Pair(NamedTuple):
+    x: Any
+    y: Any
+
+
+@dataclass(slots=True)
+class Slotted:
+    """An object of a program's own whose tensors lie in slots."""
+
+    x: Any
+    y: Any
+
+
+class OfPairs(nn.Module):
+    """Takes one object of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 5)
+
+    def forward(self, pair: Any) -> Any:
+        return self.layer(pair.x) + self.layer(pair.y)
+
+
+class OfPython(nn.Module):
+    """Takes Python values beside a tensor; by their parameters nobody sees what they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(4)])
+
+    def forward(self, x: Any, skip: Any = None, mode: Any = None, metas: Any = None, options: Any = None) -> Any:
+        assert mode in (None, "tensor", "loss", "512x512", ["a cat", "a dog"]), mode
+        assert metas is None or metas[0]["img_shape"] == (8, 8, 3), metas
+        skip = (options or {"skip": skip})["skip"] or ()
+        for place, layer in enumerate(self.layers):
+            x = x if any(place == s for s in skip) else layer(x)
+        return x
+
+
+BATCH, X = Pair(torch.zeros(2, 4), torch.zeros(2, 4)), torch.zeros(2, 8)
+METAS = [{"file": "a.jpg", "img_shape": (8, 8, 3), "scale": numpy.ones(4)}]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "layers"),
+    [
+        ({"x": X, "skip": [1, 2]}, 2),
+        ({"x": X, "skip": (0, 2)}, 2),
+        ({"skip": [3], "x": X}, 3),
+        ((X, [0, 2], "loss"), 2),
+        ([X, (0, 1, 2)], 1),
+        (([X], {"skip": [1], "mode": "512x512"}), 3),
+        ({"x": X, "mode": ["a cat", "a dog"], "metas": METAS}, 4),
+        ({"x": X, "options": {"skip": (1, 2, 3)}}, 1),
+        ({"x": X.numpy(), "skip": (0, 2)}, 2),
+        ({"x": (2, 8), "skip": [1, 2]}, 2),
+        ({"x": (2, 8), "mode": "loss", "metas": flopwise.Value(METAS)}, 4),
+        ({"x": (2, 8), "mode": ["a cat", "a dog"]}, 4),
+        (([(2, 8)], {"mode": "tensor", "skip": [0]}), 3),
+        ({"x": "2x8", "mode": "loss"}, 4),
+        ({"x": "f32:2x8", "skip": [0, 1]}, 2),
+        (["x:f32:2x8", "mode:value:'loss'", "skip:value:[1]"], 3),
+    ],
+    ids=str,
+)
+def test_python_values_beside_a_tensor_are_what_they_are(inputs: Any, layers: int) -> None:
+    profile = flopwise.profile(OfPython(), inputs)
+    assert (profile.total("macs"), profile.exact) == (layers * 2 * 64, True)
+
+
+@pytest.mark.parametrize("pair", [BATCH, Slotted(*BATCH)], ids=["with names", "with slots"])
+def test_an_object_of_ones_own_is_an_argument(pair: Any) -> None:
+    for inputs in (pair, (pair,), [pair], {"pair": pair}, ((pair,), {}), flopwise.Value(pair)):
+        profile = flopwise.profile(OfPairs(), inputs)
+        assert (profile.total("macs"), len(profile.graph.inputs), profile.exact) == (80, 2, True)
+
+
+def test_an_array_and_a_packed_sequence_alone() -> None:
+    assert flopwise.profile(LAYER, numpy.zeros((3, 4), "float32")).total("macs") == 60
+    packed = nn.utils.rnn.pack_sequence([torch.zeros(n, 6) for n in (7, 3, 1)])
+    for inputs in (packed, (packed,), {"input": packed}):
+        assert flopwise.profile(nn.LSTM(6, 8), inputs).total("macs") == 11 * 4 * 8 * 14
+
+
+def test_a_parameter_says_what_it_takes() -> None:
+    """By its annotation or its default, whatever stands beside it."""
+
+    class Says(nn.Module):
+        def forward(
+            self, x: torch.Tensor, y: torch.Tensor | None, size: tuple[int, int] | None = None, order: Any = ()
+        ) -> Any:
+            assert size == (5, 3)
+            assert order == (4, 4)
+            return x @ y
+
+    for x in (torch.zeros(2, 3), (2, 3)):
+        assert flopwise.profile(Says(), {"x": x, "y": (3, 4), "size": (5, 3), "order": (4, 4)}).total("macs") == 24
+
+
+def test_what_may_be_meant_otherwise_is_said_in_the_error() -> None:
+    def scaled(x: Any, size: Any) -> Any:
+        return nn.functional.interpolate(x, size=size)
+
+    with pytest.raises(ModelError, match=r"'size' was read as the shape of a tensor; flopwise.Value\(\(4, 4\)\) hands"):
+        flopwise.profile(scaled, {"x": (1, 3, 8, 8), "size": (4, 4)})
+    with pytest.raises(ModelError, match=r"'y' was handed over as it is, .* torch.empty\(\(4, 4\), device='meta'\)"):
+        flopwise.profile(lambda x, y: x @ y.mT, {"x": torch.zeros(3, 4), "y": (4, 4)})
+    with pytest.raises(InputError, match=r"flopwise.Value\('loss'\)"):
+        flopwise.profile(OfPython(), ["x:2x8", "mode:loss"])
+    for wrong in (3, True, object()):
+        with pytest.raises(InputError, match=r"flopwise\.Value"):
+            flopwise.profile(LAYER, wrong)
+
+
+def test_formulas_hand_values_over() -> None:
+    for inputs in (
+        {"x": ("batch", 8), "skip": [1, 2], "mode": "loss"},
+        ([("batch", 8)], {"skip": flopwise.Value((1, 2))}),
+        ["x:f32:batchx8", "skip:value:[0, 1]"],
+    ):
+        assert flopwise.formula(OfPython(), inputs).at(batch=5)["macs"] == 2 * 5 * 64
 
 
 def test_operators_that_repeat_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:

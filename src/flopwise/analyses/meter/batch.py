@@ -8,12 +8,13 @@ import operator
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 
 from flopwise.errors import InputError
-from flopwise.readers.inputs import Value
-from flopwise.readers.torch.inputs.containers import ATOMS, tensors_inside
+from flopwise.readers.inputs import FEW, Value
+from flopwise.readers.torch.inputs.containers import ATOMS, attributes_of, tensors_inside
 from flopwise.readers.torch.inputs.making import position_name
 
 #: Inputs of whole numbers that are no tokens.
@@ -33,18 +34,20 @@ WHOLE = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32
 
 
 def called_with(batch: Any) -> tuple[list[Any], dict[str, Any]]:
-    """The positional and the named arguments that a batch stands for: a tensor, a sequence, a mapping, or a pair."""
+    """The positional and the named arguments that a batch stands for: a sequence, a mapping or a pair of them; else
+    the only one, which is a tensor or an object of the program's own.
+    """
     if isinstance(batch, Mapping):
         return [], dict(batch)
-    if isinstance(batch, Tensor):
-        return [batch], {}
-    if isinstance(batch, tuple) and len(batch) == 2 and isinstance(batch[1], Mapping):
+    if type(batch) is tuple and len(batch) == 2 and type(batch[0]) in (list, tuple) and isinstance(batch[1], Mapping):
         return list(batch[0]), dict(batch[1])
-    if isinstance(batch, (list, tuple)):
+    if type(batch) in (list, tuple):
         return list(batch), {}
-    raise InputError(
-        f"a batch is a tensor, a sequence of arguments, a mapping, or a pair of both, not {type(batch).__name__}"
-    )
+    if isinstance(batch, ATOMS):
+        raise InputError(
+            f"a batch is a tensor, a sequence of arguments, a mapping, or a pair of both, not {type(batch).__name__}"
+        )
+    return [batch], {}
 
 
 def named(args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str]) -> list[tuple[str, Any]]:
@@ -91,7 +94,10 @@ def key_of(value: Any, name: str = "") -> Hashable:
         return tuple([key_of(part, name) for part in value])
     if isinstance(value, ATOMS):
         return value
-    return type(value), key_of(vars(value)) if hasattr(value, "__dict__") else id(value)
+    if isinstance(value, numpy.ndarray):
+        return value.shape, value.dtype.str, value.tobytes() if value.size <= FEW else None
+    attributes = dict(attributes_of(value))
+    return type(value), key_of(attributes) if attributes or hasattr(value, "__dict__") else id(value)
 
 
 @functools.lru_cache(REMEMBERED)

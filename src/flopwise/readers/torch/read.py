@@ -148,9 +148,10 @@ def _graph(
             return _of_run(model, arguments, failed.before, notes, name, kind, partial=True)
         guessed = isinstance(failed.__cause__, NeedsValues) and bool(arguments.made)
         if any(t.is_meta for t in (*model.parameters(), *model.buffers())):
+            doubt = _doubt(failed, arguments)
             raise NeedsMemoryError(
-                f"{kind}: {failed.where}{why}{failed.place}; if the inputs are right, give the module with its tensors "
-                "in memory, not on the meta device"
+                f"{kind}: {failed.where}{why}{failed.place}{doubt}; if the inputs are right, give the module "
+                "with its tensors in memory, not on the meta device"
             ) from failed.__cause__
         if is_program_of_file(model):
             raise ModelError(
@@ -161,11 +162,17 @@ def _graph(
         try:
             recorded = run(model, arguments, mode, grad=grad, real=True, attention=attention)
         except RunError as again:
-            raise ModelError(f"{kind}: {again.where}{again.words}{again.place}") from again.__cause__
+            doubt = _doubt(again, arguments)
+            raise ModelError(f"{kind}: {again.where}{again.words}{again.place}{doubt}") from again.__cause__
         notes.append(
             f"ran on real tensors, because on meta tensors: {failed.where}{why}; other values may need other work"
         )
     return _of_run(model, arguments, recorded, notes, name, kind, mode, guessed)
+
+
+def _doubt(failed: RunError, arguments: Arguments) -> str:
+    """What may be the reason for an error: a value that was taken for a shape, or a shape for a value."""
+    return f"; {arguments.doubt}" if arguments.doubt and isinstance(failed.__cause__, _OF_KINDS) else ""
 
 
 def _of_run(
@@ -219,6 +226,10 @@ def _of_example(example: object, inputs: object, mode: Mode) -> object:
     if inputs is None and example is None:
         raise InputError("the exported program holds no example inputs; give their shapes with -i")
     return example if inputs is None else inputs
+
+
+#: What a program raises where an argument is of another kind than it expects.
+_OF_KINDS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 
 class NeedsMemoryError(ModelError):

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy
 import torch
 from torch import Tensor as TorchTensor
 from torch import nn
@@ -17,13 +18,20 @@ from flopwise._kinds import described
 from flopwise._user_code import on_command_line
 from flopwise.errors import InputError
 from flopwise.graph import Kind, ProgramTensor, Tensor
-from flopwise.readers.inputs import FORM, InputSpec, Value, input_specs, parse
+from flopwise.readers.inputs import FORM, VALUE, InputSpec, input_specs, parse
 from flopwise.readers.source.location import naming
 from flopwise.readers.torch.capture.tensors import DTYPES, shape_of
 from flopwise.readers.torch.inputs.configured import configured
-from flopwise.readers.torch.inputs.containers import copied, tensors_inside
+from flopwise.readers.torch.inputs.containers import ATOMS, attributes_of, copied, tensors_inside
 from flopwise.readers.torch.inputs.dims import Dims
-from flopwise.readers.torch.inputs.making import WHOLE, Making, filled, is_shape, position_name
+from flopwise.readers.torch.inputs.making import (
+    WHOLE,
+    Making,
+    filled,
+    is_shape,
+    literal,
+    position_name,
+)
 from flopwise.readers.torch.kinds import Args, Kwargs
 
 #: Parameters of forward() that take the state that an earlier call returned, as the models of transformers call them.
@@ -38,6 +46,8 @@ class Arguments(NamedTuple):
     tensors: dict[int, ProgramTensor]
     #: Inputs of which only the shape was given, by id: their elements are made up when they are needed.
     made: frozenset[int]
+    #: What may have been meant otherwise, and how to say so; "" where nothing.
+    doubt: str = ""
 
     @property
     def listed(self) -> tuple[Tensor, ...]:
@@ -77,12 +87,16 @@ class Arguments(NamedTuple):
 
 def parameters_of(model: nn.Module, needed: bool = False) -> list[str]:
     """Names of the parameters of forward(); with ``needed`` of those alone that have no default."""
+    return [p.name for p in _signature(model) if p.default is p.empty or not needed]
+
+
+def _signature(model: nn.Module) -> list[inspect.Parameter]:
+    """The parameters of forward() that take one argument each."""
     try:
         parameters = inspect.signature(model.forward).parameters.values()
     except (TypeError, ValueError):
         return []
-    single = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    return [p.name for p in single if p.default is p.empty or not needed]
+    return [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
 def settle(
@@ -92,9 +106,10 @@ def settle(
 
     Args:
         model: the module.
-        inputs: a tensor, a shape, a sequence of them (positional arguments), a mapping (keyword arguments), a pair of a
-            sequence and a mapping, or texts of the form ``name:dtype:shape[:data]``. None: made from the
-            configuration of a Hugging Face model, or of the image that timm or torchvision states.
+        inputs: a tensor, a shape, an object of the program's own, a sequence of them (positional arguments), a mapping
+            (keyword arguments), a pair of a sequence and a mapping, or texts of the form ``name:dtype:shape[:data]``;
+            see ``Making.call``. None: made from the configuration of a Hugging Face model, or of the image that timm
+            or torchvision states.
         dims: values of names that stand for sizes in shapes.
         batch_size: the first dimension of every input.
         source: where the model comes from, for messages.
@@ -111,9 +126,12 @@ def settle(
     if isinstance(texts, (list, tuple)) and texts and all(isinstance(text, str) for text in texts):
         args, kwargs = _from_texts(texts, names, making)
     else:
-        positional, named = _parts(inputs)
-        args = tuple([making.one(position_name(names, i), value) for i, value in enumerate(positional)])
-        kwargs = {name: making.one(name, value) for name, value in named.items()}
+        positional, named = call_of(inputs)
+        places = [position_name(names, i) for i in range(len(positional))]
+        if twice := next(filter(named.__contains__, places), None):
+            raise InputError(f"input {twice!r} is given twice")
+        made = making.call([*zip(places, positional, strict=True), *named.items()], _signature(model))
+        args, kwargs = tuple([made[name] for name in places]), {name: made[name] for name in named}
     with naming(source or type(model).__name__):
         sizes.check()
     if batch_size is not None and not making.batched:
@@ -127,7 +145,7 @@ def settle(
             kind: Kind = "state" if argument in STATES else "input"
             ours = ProgramTensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
             tensors.setdefault(id(tensor), ours)
-    return Arguments(args, kwargs, tensors, frozenset(making.made))
+    return Arguments(args, kwargs, tensors, frozenset(making.made), making.doubt)
 
 
 def _unasked(model: nn.Module, names: Sequence[str], sizes: Dims, source: str) -> Mapping[str, object] | list[object]:
@@ -166,27 +184,28 @@ def _from_texts(texts: Sequence[str], names: Sequence[str], making: Making) -> t
     return _positional(names, tuple(args), kwargs)
 
 
-def _parts(inputs: Any) -> tuple[Sequence[object], Mapping[str, object]]:
-    """Tensors and shapes by position, and by name.
+def call_of(inputs: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """The arguments by position and by name that inputs stand for: a sequence, a mapping or a pair of them; else the
+    only one.
 
     Raises:
-        InputError: they are neither.
+        InputError: it is a number or an object that holds nothing.
     """
     if isinstance(inputs, Mapping):
         return (), inputs
-    if _is_pair(inputs):
-        return inputs[0], inputs[1]
-    if isinstance(inputs, (TorchTensor, Value)) or is_shape(inputs):
-        return (inputs,), {}
-    if isinstance(inputs, Sequence):
+    if type(inputs) is tuple and len(inputs) == 2 and isinstance(inputs[1], Mapping):
+        first, named = inputs
+        if type(first) is list or (type(first) is tuple and not is_shape(first)):
+            return first, named
+    if type(inputs) in (list, tuple) and not is_shape(inputs):
         return inputs, {}
-    raise InputError(f"cannot understand inputs={described(inputs)}; give shapes, tensors, or {FORM}")
-
-
-def _is_pair(value: object) -> bool:
-    if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], Mapping):
-        return False
-    return isinstance(value[0], (list, tuple)) and not is_shape(value[0])
+    held = isinstance(inputs, (tuple, list, numpy.ndarray)) or any(tensors_inside(inputs)) or any(attributes_of(inputs))
+    if isinstance(inputs, ATOMS) or not held:
+        raise InputError(
+            f"cannot understand inputs={described(inputs)}; give shapes, tensors, or {FORM}; flopwise.Value(...) hands "
+            "anything over as it is"
+        )
+    return (inputs,), {}
 
 
 def _positional(names: Sequence[str], args: tuple[object, ...], kwargs: Kwargs) -> tuple[Args, Kwargs]:
@@ -226,50 +245,69 @@ def _first(model: nn.Module) -> tuple[str, tuple[int, ...]]:
     return "", ()
 
 
-def open_specs(model: nn.Module, inputs: object, source: str = "") -> list[InputSpec]:
-    """The inputs of a module as the caller describes them, each with its element type; see `_described`."""
-    floats = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    specs = _described(model, inputs, source)
-    listed = next((s.name for s in specs if s.items is not None), None)
-    if listed is not None:
-        raise InputError(
-            f"input {listed!r} is a list of tensors, whose sizes cannot be symbols; wrap the module so that"
-            " its inputs are tensors"
-        )
-    return [replace(spec, dtype=spec.dtype or ("int64" if spec.name in WHOLE else DTYPES[floats])) for spec in specs]
+def open_specs(model: nn.Module, inputs: object, source: str = "") -> tuple[list[InputSpec], Kwargs]:
+    """The inputs of a module whose sizes may be open, each with its element type, and its other arguments by name.
 
-
-def _described(model: nn.Module, inputs: object, source: str) -> list[InputSpec]:
-    """The inputs of a module as the caller describes them; without a description, those of a Hugging Face model with
-    "batch" and "sequence" open, or a batch of the image that its library states.
+    Without a description those of a Hugging Face model with "batch" and "sequence" open, or a batch of the image that
+    its library states.
 
     Args:
         model: the module.
-        inputs: texts of the form ``name:dtype:shape``, a mapping from name to shape, or one shape.
+        inputs: as in ``settle``, with names for open sizes.
         source: where the model comes from.
 
     Raises:
         InputError: nothing is given where something is needed, or it is none of these.
     """
-    names = parameters_of(model)
+    floats = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    parameters = _signature(model)
+    names = [p.name for p in parameters]
+    specs: list[InputSpec] = []
+    others: Kwargs = {}
     if inputs is None:
-        shapes = configured(model, names)
-        if shapes is None:
-            first = names[0] if names else "x"
-            if image := _image(source, model):
-                return [InputSpec(first, ("batch", *image))]
-            raise InputError(f"the inputs are needed, with names for open sizes: -i {first}:f32:batchx3x224x224")
-        from_config = configured(model, names, Dims({"batch": 1 << 20, "sequence": 1 << 21, "target": 1 << 22})) or {}
-        words = {1 << 20: "batch", 1 << 21: "sequence", 1 << 22: "target"}
-        return [InputSpec(name, tuple([words.get(d, d) for d in from_config[name]])) for name in shapes]
-    if isinstance(inputs, str):
-        inputs = [inputs]
-    if isinstance(inputs, list) and all(isinstance(text, str) for text in inputs):
-        specs = []
-        for position, text in enumerate(inputs):
-            named = any(text.startswith(f"{name}:") for name in names)
-            specs.append(parse(text, names if named else [names[position] if position < len(names) else "x"]))
-        return specs
-    if isinstance(inputs, (tuple, torch.Size)) and names:
-        inputs = {names[0]: tuple(inputs)}
-    return input_specs(inputs, names)
+        specs = _unasked_specs(model, names, source)
+    elif isinstance(inputs, str) or (isinstance(inputs, list) and all(isinstance(text, str) for text in inputs)):
+        for position, text in enumerate([inputs] if isinstance(inputs, str) else inputs):
+            own = next((name for name in names if text.startswith(f"{name}:")), None)
+            name = own or (names[position] if position < len(names) else "x")
+            value = text.removeprefix(f"{name}:")
+            if value.startswith(VALUE):
+                others[name] = literal(name, value.removeprefix(VALUE))
+            else:
+                specs.append(parse(text, names if own else [name]))
+    else:
+        making = Making(model, Dims(), None, symbols=True)
+        positional, named = call_of(inputs)
+        arguments = [*((position_name(names, i), v) for i, v in enumerate(positional)), *named.items()]
+        _, shapes, *_ = making.forms(arguments, parameters)
+        for name, value in arguments:
+            if name in shapes:
+                specs += input_specs({name: value}, [name])
+            else:
+                others[name] = making.one(name, value, shapes=isinstance(value, numpy.ndarray))
+    listed = next((s.name for s in specs if s.items is not None), None)
+    if listed is not None:
+        raise InputError(
+            f"input {listed!r} is a list of tensors, whose sizes cannot be symbols; wrap the module so that"
+            f" its inputs are tensors, or give flopwise.Value(...) where it is a value"
+        )
+    return [
+        replace(spec, dtype=spec.dtype or ("int64" if spec.name in WHOLE else DTYPES[floats])) for spec in specs
+    ], others
+
+
+def _unasked_specs(model: nn.Module, names: Sequence[str], source: str) -> list[InputSpec]:
+    """The inputs with open sizes of a module for which nothing is given.
+
+    Raises:
+        InputError: neither its configuration nor its library says what they are.
+    """
+    shapes = configured(model, names)
+    if shapes is None:
+        first = names[0] if names else "x"
+        if image := _image(source, model):
+            return [InputSpec(first, ("batch", *image))]
+        raise InputError(f"the inputs are needed, with names for open sizes: -i {first}:f32:batchx3x224x224")
+    from_config = configured(model, names, Dims({"batch": 1 << 20, "sequence": 1 << 21, "target": 1 << 22})) or {}
+    words = {1 << 20: "batch", 1 << 21: "sequence", 1 << 22: "target"}
+    return [InputSpec(name, tuple([words.get(d, d) for d in from_config[name]])) for name in shapes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -38,10 +38,19 @@ def _tensors_in(value: object, name: str, seen: set[int]) -> Iterator[tuple[str,
     elif isinstance(value, (list, tuple, set, frozenset)):
         for position, part in enumerate(value):
             yield from _tensors_in(part, f"{prefix}{position}", seen)
+    for key, part in attributes_of(value):
+        yield from _tensors_in(part, f"{prefix}{key}", seen)
+
+
+def attributes_of(value: object) -> Iterator[tuple[str, object]]:
+    """The attributes of a plain object, also of one that has slots for them."""
     attributes = getattr(value, "__dict__", None)
     if isinstance(attributes, dict):
-        for key, part in attributes.items():
-            yield from _tensors_in(part, f"{prefix}{key}", seen)
+        yield from attributes.items()
+    for kind in type(value).__mro__:
+        for key, slot in vars(kind).items():
+            if isinstance(slot, MemberDescriptorType) and hasattr(value, key):
+                yield key, getattr(value, key)
 
 
 def copied(value: object, tensors: Mapping[int, TorchTensor]) -> Any:
@@ -71,6 +80,5 @@ def _modules_inside(value: object, seen: set[int]) -> Iterator[nn.Module]:
         seen.add(id(value))
         parts = [*value.values()] if isinstance(value, Mapping) else []
         parts += value if isinstance(value, (list, tuple, set, frozenset)) else []
-        attributes = getattr(value, "__dict__", None)
-        for part in (*parts, *(attributes.values() if isinstance(attributes, dict) else ())):
+        for part in (*parts, *(part for _, part in attributes_of(value))):
             yield from _modules_inside(part, seen)

@@ -19,6 +19,10 @@ class Dims:
         self._names.add(name)
         return self._sizes.get(name)
 
+    def knows(self, name: str) -> bool:
+        """True if a size of this name is given."""
+        return name in self._sizes and self.find(name) is not None
+
     def get(self, name: str, default: int) -> int:
         """The size of this name, else the default."""
         size = self.find(name)
