@@ -115,7 +115,7 @@ def test_where_memory_binds(rule: str) -> None:
     assert rule not in {each.rule.name for each in flopwise.advise(conv(*wide), device="h100").suggestions}
 
 
-@pytest.mark.parametrize(("flag", "padded"), [("avx512f", 80), ("avx", 72)])
+@pytest.mark.parametrize(("flag", "padded"), [("avx512f", 80), ("sse2", 72)])
 def test_padding_of_channels(flag: str, padded: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensor cores of 4 floats compute 9 channels as 12; level all 65 in blocks of 16, without AVX-512 of 8."""
     monkeypatch.setattr(units, "facts", lambda: Facts(flags=(flag,)))

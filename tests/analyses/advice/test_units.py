@@ -25,7 +25,9 @@ def test_multiprocessors_are_those_of_the_papers(name: str) -> None:
     assert find(name).multiprocessors == PRINTED[name]
 
 
-@pytest.mark.parametrize(("flags", "channels"), [("avx avx2 avx512f", 16), ("avx avx2 fma", 8), ("asimd", None)])
+@pytest.mark.parametrize(
+    ("flags", "channels"), [("sse2 avx avx2 avx512f", 16), ("sse2 avx avx2 fma", 8), ("sse2", 8), ("asimd", None)]
+)
 def test_blocks_of_channels_are_those_of_the_processor(flags: str, channels: int | None) -> None:
     unit = blocks(flags.split())
     assert (None if unit is None else unit.of("float32")) == channels

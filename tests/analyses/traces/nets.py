@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -183,6 +186,30 @@ def yolo() -> onnx.ModelProto:
     return net.model(net.add("Concat", scaled, net.add("Sigmoid", f"{box}.1"), axis=1))
 
 
+def shuffle() -> onnx.ModelProto:
+    """Units as ShuffleNet V2 has them, of widths that fill blocks of 8 channels, of 16, or neither."""
+    net = Net(x=(1, 3, 56, 56))
+    x, width = net.add("Relu", net.conv("x", 3, 24, 3, strides=[2, 2])), 24
+    for half, stride in ((20, 2), (20, 1), (36, 2), (36, 1)):
+        both, into = [x, x], width
+        if stride == 1:
+            first = net.add("Split", x, net.constant([half, half]), axis=1, outputs=2)
+            both, into = [first, f"{first}.1"], half
+        y = net.add("Relu", net.conv(both[1], into, half, 1))
+        y = net.conv(y, half, half, 3, half, strides=[stride] * 2)
+        y = net.add("Relu", net.conv(y, half, half, 1))
+        if stride == 2:
+            both[0] = net.conv(both[0], into, into, 3, into, strides=[2, 2])
+            both[0] = net.add("Relu", net.conv(both[0], into, half, 1))
+        x, width, size = net.add("Concat", both[0], y, axis=1), 2 * half, 14 if half == 20 else 7
+        pairs = net.add("Reshape", x, net.constant([1, 2, half, size, size]))
+        x = net.add("Transpose", pairs, perm=[0, 2, 1, 3, 4])
+        x = net.add("Reshape", x, net.constant([1, width, size, size]))
+    x = net.add("Relu", net.conv(x, width, 100, 1))
+    x = net.add("Flatten", net.add("GlobalAveragePool", x))
+    return net.model(net.add("Gemm", x, net.weight(10, 100), net.weight(10), transB=1))
+
+
 def lstm() -> onnx.ModelProto:
     """Tokens, a recurrent layer in both directions whose weights are put together of slices, a classifier."""
     net = Net(tokens=(1, 20))
@@ -244,6 +271,7 @@ NETS: dict[str, Callable[[], onnx.ModelProto]] = {
     "vit": vit,
     "bert": bert,
     "yolo": yolo,
+    "shuffle": shuffle,
     "lstm": lstm,
 }
 
@@ -286,3 +314,10 @@ def made_up(counted: Profile) -> str:
         times = {"ts": 10 + 10 * number, "dur": 10}
         nodes.append({**run, **times, "cat": "Node", "name": f"{row.node.name}_kernel_time", "args": args})
     return json.dumps([*nodes, {**run, "name": "model_run", "args": {}}])
+
+
+if __name__ == "__main__":
+    # What onnxruntime records on this processor at level all: ``python -m tests.analyses.traces.nets avx512.json.gz``;
+    # on a lesser one: ``qemu-x86_64 -cpu Haswell python -m tests.analyses.traces.nets avx2.json.gz``.
+    with tempfile.TemporaryDirectory() as folder, gzip.open(sys.argv[1], "wt", encoding="utf-8") as file:
+        json.dump({name: events(recorded(model(), Path(folder), runs=1)) for name, model in NETS.items()}, file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import warnings
@@ -43,6 +44,19 @@ def test_every_row_has_its_time_at_every_level(name: str, tmp_path: Path) -> Non
             assert trace.remainder.keys() <= {"layout", "constants", "gaps"}, (level, parallel)
             assert level != "off" or not trace.segments
             assert trace.rows_ns + trace.segments_ns + trace.remainder_ns == trace.covered_ns
+
+
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("processor", ["avx2", "avx512"])
+def test_blocks_of_channels_are_those_of_any_processor(processor: str, name: str, tmp_path: Path) -> None:
+    """Recorded at level all, where processors with AVX2 keep 8 channels in a block, those with AVX-512 16."""
+    path, model = tmp_path / "profile.json", NETS[name]()
+    with gzip.open(Path(__file__).with_name(f"{processor}.json.gz"), "rt", encoding="utf-8") as file:
+        path.write_text(json.dumps(json.load(file)[name]), "utf-8")
+    counted = profile(model)
+    trace = traced(path, counted)
+    assert trace.matched == (len(counted.rows), len(counted.rows), 1.0)
+    assert trace.remainder.keys() <= {"layout", "gaps"}
 
 
 def test_the_sum_is_that_of_the_file(tmp_path: Path) -> None:

@@ -42,4 +42,4 @@ def blocks(flags: Collection[str]) -> Unit | None:
     """The blocks of onnxruntime's convolutions at level all (MLAS, platform.cpp), by the flags of an x86 CPU."""
     if "avx512f" in flags:
         return Unit(16, 0, "onnxruntime's NCHWc layout: blocks of 16 channels with AVX-512")
-    return Unit(8, 0, "onnxruntime's NCHWc layout: blocks of 8 channels without AVX-512") if "avx" in flags else None
+    return Unit(8, 0, "onnxruntime's NCHWc layout: blocks of 8 channels without AVX-512") if "sse2" in flags else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,3 +90,10 @@ def named(trace: Trace, *unnamed: str) -> float:
     """The share of the busy time that is on rows, on segments or under a name that says what it is."""
     unknown = sum(trace.remainder.get(name, 0) for name in ("unmatched", *unnamed))
     return 1 - unknown / trace.busy_ns
+
+
+if __name__ == "__main__":
+    # ``Net`` under autocast on this processor: ``python -m tests.analyses.traces.kineto.recording avx512.json.gz``; on
+    # a lesser one with ``ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2`` before it.
+    cast = torch.autocast("cpu", torch.bfloat16)(Net().eval().forward)
+    record(Path(sys.argv[1]), inference(cast, torch.randn(2, 3, 32, 32)), steps=2)

@@ -271,6 +271,35 @@ def test_floors_under_autocast_are_those_of_the_type_that_is_computed(tmp_path: 
     assert any("the floor assumes bfloat16" in note for note in trace.notes)
 
 
+@pytest.mark.parametrize("processor", ["avx2", "avx512"])
+def test_a_convolution_that_a_processor_computes_in_parts_is_of_their_type(processor: str) -> None:
+    """Without bfloat16 in hardware each group is a product of its own, and what was made is joined last."""
+    path = Path(__file__).with_name(f"{processor}.json.gz")
+    trace = flopwise.trace(recording.Net().eval(), path, (2, 3, 32, 32), device="h100")
+    assert trace.matched == (11, 11, 1.0)
+    assert any("the floor assumes bfloat16" in note for note in trace.notes)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        torch.nn.LSTM(64, 32, batch_first=True),
+        recording.encoder(),
+        torch.nn.Sequential(torch.nn.Conv1d(17, 34, 3, groups=17), torch.nn.ConvTranspose1d(34, 8, 3, groups=2)),
+    ],
+    ids=["recurrent", "fused encoder", "grouped"],
+)
+def test_the_type_of_a_product_is_that_of_the_last_one_inside_it(model: torch.nn.Module, tmp_path: Path) -> None:
+    x = torch.randn(2, 17, 64)
+    cast = torch.autocast("cpu", torch.bfloat16)(model.eval().forward)
+    try:
+        path = recording.record(tmp_path / "t.json", recording.inference(cast, x))
+    except RuntimeError as error:
+        pytest.skip(f"this processor has no such kernel: {error}")
+    with Scan(path) as scan:
+        assert read(scan, flopwise.profile(model, x)).dtype == "bfloat16"
+
+
 def test_what_runs_on_into_a_step_has_its_time(tmp_path: Path) -> None:
     trace = _recorded(
         tmp_path / "t.json",

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from flopwise.analyses.traces.alignment import aligned, in_order
-from flopwise.analyses.traces.executed.names import Names, padded, same_elements, same_size
+from flopwise.analyses.traces.executed.names import BLOCKS, Names, padded, same_elements, same_size
 from flopwise.conventions.convention import guarded
 from flopwise.graph import Dim, Node, Shape
 from flopwise.operators.counts import Counts
@@ -92,7 +92,7 @@ def _same_channels(ran: Shape, own: Shape) -> bool:
     """True where results of a product differ at most in batch and extent, as those of one layer at other inputs do."""
     if len(ran) != len(own) or len(ran) < 2:
         return False
-    return ran[1] in (own[1], padded(own[1])) if len(ran) > 3 else ran[-1] == own[-1]
+    return ran[1] in (own[1], *padded(own[1])) if len(ran) > 3 else ran[-1] == own[-1]
 
 
 class _Matching:
@@ -186,12 +186,9 @@ class _Matching:
         return equal and same_size(item.node, self._rows[place].node)
 
     def _same_macs(self, item: ExecutedNode, places: Iterable[int]) -> bool:
-        """True where multiply-adds are those of rows, or more by channels that are padded to whole blocks."""
-        least, most = 0, 0
-        for place in places:
-            own = self._macs[place] or 0
-            least, most = least + own, most + _padded(own, self._rows[place].node)
-        return least <= (item.macs or 0) <= most
+        """True where multiply-adds are those of rows, as they are or with channels padded to whole blocks."""
+        own = [(self._macs[place] or 0, *_padded(self._macs[place] or 0, self._rows[place].node)) for place in places]
+        return (item.macs or 0) in map(sum, zip(*own, strict=True)) if own else not item.macs
 
     def _by_order(self) -> None:
         """Nodes without a name, between those whose rows are in order."""
@@ -315,10 +312,15 @@ def _shapes(node: Node) -> tuple[Shape | None, ...]:
     return tuple(tensor.shape for tensor in node.known_outputs)
 
 
-def _padded(macs: int, node: Node) -> int:
-    """Multiply-adds of a convolution with its channels in whole blocks; of another operator, its own."""
+def _padded(macs: int, node: Node) -> tuple[int, ...]:
+    """Multiply-adds of a convolution with its channels in blocks of each size; of another operator, its own.
+
+    An input of fewer channels than a block, such as an image or a group of a depthwise convolution, is not padded.
+    """
     kernel = operator(node.op).inputs.kernel
-    if kernel is None or not node.has_input(kernel):
-        return macs
-    shape = node.input(kernel).shape or ()
-    return int(macs * padded(shape[0]) // shape[0] * padded(shape[1]) // shape[1]) if len(shape) > 1 else macs
+    shape = (node.input(kernel).shape if kernel is not None and node.has_input(kernel) else None) or ()
+    if len(shape) < 2:
+        return (macs,) * len(BLOCKS)
+    out, into = shape[:2]
+    sizes = zip(BLOCKS, padded(out), padded(into), strict=True)
+    return tuple(macs * filled // out * (whole if into >= block else into) // into for block, filled, whole in sizes)

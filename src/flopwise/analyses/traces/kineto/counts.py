@@ -45,8 +45,8 @@ DTYPES = {
 #: values, are enough.
 _BY_TENSORS = frozenset(("Gemm", "MatMul"))
 
-
-_CONVOLUTIONS = frozenset(("conv1d", "conv2d", "conv3d", "convolution"))
+#: Operators that compute products, and whose recorded arguments may be too few to count them.
+_PRODUCTS = frozenset(("conv1d", "conv2d", "conv3d", "convolution", "mkldnn_rnn_layer", "_cudnn_rnn", "miopen_rnn"))
 
 #: Arguments of an operator that compiled code calls with the place of its result behind them.
 _BEFORE_RESULT = {"mm": 2, "bmm": 2, "addmm": 5, "baddbmm": 5}
@@ -91,7 +91,7 @@ def work_of(name: str, arguments: Arguments) -> Work:
         counts = count(node)
         moved = traffic(node)
     except (*WRONG, FlopwiseError, UnresolvedError):  # such as of a grouped convolution, whose groups are not recorded
-        return Work(product=base in _CONVOLUTIONS)
+        return Work(product=base in _PRODUCTS)
     product = counts is not None and counts.mac > 0
     if not arguments.values and lowered.attrs and lowered.op not in _BY_TENSORS:  # strides and axes are not known
         return Work(lowered.op, product=product)

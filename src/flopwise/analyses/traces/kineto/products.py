@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from flopwise.analyses.traces.kineto import names
-from flopwise.analyses.traces.kineto.counts import DTYPES
+from flopwise.analyses.traces.kineto.counts import DTYPES, work_of
 from flopwise.analyses.traces.kineto.listed import Listed
 from flopwise.analyses.traces.kineto.model import Model, token_of
 from flopwise.analyses.traces.kineto.records import Operator
@@ -39,10 +39,10 @@ class Products:
         Args:
             times: of its operators, in nanoseconds.
             places: of its operators.
-            called: the operators of its threads. The last one that another calls has the type of what is computed,
+            called: the operators of its threads. The last product that another calls has the type of what is computed,
                 which under autocast is not that of what the other is given.
         """
-        last = {o.unit: o for o in called if o.unit is not None and o.arguments.types}
+        last = {o.unit: o for o in called if o.unit is not None and work_of(o.name, o.arguments).product}
         for operator, time in times.items():
             place = places.get(operator)
             if place is not None and place.name == names.GRAPHS and names.product_of(operator.name):
