@@ -74,7 +74,7 @@ def llm_log(
     progress("building the model")
     module = language_module(model, dtype, trust_code)
     prompt = usual_prompt(module) if prompt is None else operator.index(prompt)
-    program = LanguageProgram(module, model, cache, weights, prompt, 1, generate)
+    program = LanguageProgram(module, model, cache, weights, generate)
     request = inference(
         program,
         prompt=prompt,

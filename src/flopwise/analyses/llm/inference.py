@@ -328,8 +328,7 @@ def _why_no_step(program: Program, generate: int) -> str:
     """A note on what a request without steps leaves out."""
     if not generate:
         return "no token is generated, so there is no step, and no cache is kept"
-    lacks = "keeps no state between calls" if program.predicts else "predicts no next token"
-    return f"{program.name} {lacks}, so there is no step and no cache: each call reads all of its input"
+    return f"{program.name} predicts no next token, so there is no step and no cache: each call reads all of its input"
 
 
 def _notes(program: Program, prompt: int, generate: int, prefill: Step, decode: Step | None) -> Iterator[str]:

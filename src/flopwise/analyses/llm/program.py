@@ -53,7 +53,7 @@ class Program(Protocol):
 
     @property
     def keeps_state(self) -> bool:
-        """True if it keeps a state between calls; an encoder alone does not, and has no steps."""
+        """True if tokens are generated, so that a state is kept between calls; an encoder alone has no steps."""
 
     def profile(self, call: Call, batch: int) -> Profile:
         """The profile of a call."""

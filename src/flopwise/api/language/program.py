@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flopwise._kinds import described
 from flopwise.analyses.llm.program import Call
-from flopwise.analyses.llm.program import step as first_step
 from flopwise.analyses.timing.quantities import stored_numbers
 from flopwise.api.profile import profile
 from flopwise.api.read import read
@@ -106,8 +104,6 @@ class LanguageProgram:
         model: object,
         kv_dtype: str | None,
         weights: str | None = None,
-        prompt: int = 1,
-        batch: int = 1,
         generate: int = 1,
     ) -> None:
         from flopwise.readers.torch.language.layers import twin_of
@@ -135,24 +131,9 @@ class LanguageProgram:
         self.encodes = bool(getattr(module.config, "is_encoder_decoder", False))
         self.encoder_length: int | None = encoder_length(module)
         self.predicts = predicts_tokens(module)
-        self._generate = generate
-        self._request = self.encoder_length or prompt, batch
+        self.keeps_state = self.predicts and generate > 0
         named = head_notes(module, model) if text else ()  # type: ignore[arg-type]
         self.notes: tuple[str, ...] = (*named, *stored.notes, *self._encoder_notes())
-
-    @functools.cached_property
-    def keeps_state(self) -> bool:
-        """True if the program keeps a state between calls: if there is one before the first step of the request."""
-        from flopwise.readers.torch.language.state import NoStateError
-
-        if not (self.predicts and self._generate):
-            return False
-        prompt, batch = self._request
-        try:
-            self._step(first_step(self, prompt), batch)
-        except NoStateError:
-            return False
-        return True
 
     def _encoder_notes(self) -> Iterator[str]:
         """Notes on the encoder."""

@@ -171,7 +171,7 @@ class _Run:
 
     def program(self, module: nn.Module, model: object, weights: str | None) -> LanguageProgram:
         """A module as a program that is run call by call."""
-        return LanguageProgram(module, model, self.cache, weights, self.prompt, self.batch, self.generate)
+        return LanguageProgram(module, model, self.cache, weights, self.generate)
 
     def cost(self, program: Program, **settings: Any) -> Inference:
         """The cost of the request to a program; ``settings`` are further arguments of ``inference``."""

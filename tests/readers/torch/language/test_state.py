@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import tests.torch_vision  # noqa: E402, F401 # before a model of transformers a
 from tests.language_models import ENCODER_DECODER, LATENT, LLAMA, MIXTURE, STATE_SPACE, WINDOW, written  # noqa: E402
 
 import flopwise  # noqa: E402
+from flopwise.readers.torch.inputs.arguments import STATES  # noqa: E402
 from flopwise.readers.torch.language.model import built  # noqa: E402
 from flopwise.readers.torch.language.state import encoder_inputs, state_tensors, step  # noqa: E402
 
@@ -52,7 +55,7 @@ def test_the_state_is_the_one_of_a_real_run(name: str) -> None:
     inputs = {"input_ids": ids, "decoder_input_ids": ids} if name == "encoder and decoder" else {"input_ids": ids}
     with torch.no_grad():
         result = real(**inputs, use_cache=True)
-    key = next(key for key in ("past_key_values", "cache_params") if result.get(key) is not None)
+    key = next(key for key in STATES[:3] if dict(result.items()).get(key) is not None)
     assert made.state_bytes == sum(tensor.nbytes for _, tensor in state_tensors(result[key], key))
     assert made.state_bytes > 0
 
@@ -112,8 +115,74 @@ def test_a_model_that_takes_no_tokens() -> None:
         step(built(_config({**sizes, "intermediate_size": 32}), "vit"), 4)
 
 
-def test_a_model_without_a_state() -> None:
-    bert = {"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-    bert |= {"intermediate_size": 32, "vocab_size": 64}
-    with pytest.raises(flopwise.InputError, match="keeps no state"):
-        step(built(_config(bert), "bert"), 4)
+def _renamed(name: str) -> Any:
+    """LLaMA as a release of transformers would have it that calls its state by another name."""
+    model = built(_config(LLAMA), "llama")
+    before = next(key for key in STATES if key in inspect.signature(model.forward).parameters)
+    own = type(model).forward
+
+    def forward(self: Any, input_ids: Any = None, use_cache: bool | None = None, **more: Any) -> Any:
+        result = own(self, input_ids, use_cache=use_cache, **{before: more.get(name)})
+        return {"logits": result.logits, name: result[before]}
+
+    parameters = [*inspect.signature(forward).parameters.values()][:3]
+    parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None))
+    forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    model.__class__ = type("RenamedForCausalLM", (type(model),), {"forward": forward})
+    return model
+
+
+@pytest.mark.parametrize("name", ["cache", "past_key_values", "cache_params"])
+def test_a_cache_is_known_by_all_names_that_releases_of_transformers_gave_it(name: str) -> None:
+    plain, renamed = (step(model, 21, 1, 2) for model in (built(_config(LLAMA), "llama"), _renamed(name)))
+    assert name in renamed.inputs
+    assert {key: tensor.shape for key, tensor in renamed.state.items()} == {
+        f"past_key_values.layers.{layer}.{part}": (2, 2, 21, 16) for layer in (0, 1) for part in ("keys", "values")
+    }
+    assert renamed.state.keys() == plain.state.keys()
+    profile = flopwise.profile(_renamed(name), renamed.inputs)
+    assert profile.total("macs") == flopwise.profile(built(_config(LLAMA), "llama"), plain.inputs).total("macs")
+    assert profile.state_bytes == plain.state_bytes == 4 * 2 * 2 * 21 * 16 * 2
+    request = flopwise.llm(_renamed(name), prompt=21, generate=2).to_dict()
+    assert request["cache"]["bytes_per_token"] == 2 * 2 * 2 * 16 * 2
+
+
+def test_a_state_under_a_name_that_nobody_knows_is_an_error() -> None:
+    """A release that renames it must not take the cache out of the figures."""
+    why = f"RenamedForCausalLM of transformers {transformers.__version__} returns no state that flopwise knows"
+    for call in (
+        lambda: step(_renamed("memory"), 4),
+        lambda: flopwise.llm(_renamed("memory"), prompt=8, generate=1),
+        lambda: flopwise.profile(_renamed("memory"), past=8),
+        lambda: flopwise.formula(_renamed("memory"), past="past"),
+    ):
+        with pytest.raises(flopwise.InputError, match=re.escape(why)):
+            call()
+    assert flopwise.llm(_renamed("memory"), prompt=8, generate=0).to_dict()["decode"] is None
+
+
+def test_a_user_s_own_cache_keeps_its_name() -> None:
+    class Own(torch.nn.Module):
+        def forward(self, x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+            return x @ cache
+
+    profile = flopwise.profile(Own(), {"x": (2, 4), "cache": (4, 8)})
+    assert [(t.name, t.kind) for t in profile.graph.inputs] == [("x", "input"), ("cache", "state")]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 64}
+        | {"intermediate_size": 32},
+        {"model_type": "openai-gpt", "n_embd": 32, "n_layer": 1, "n_head": 2, "vocab_size": 64},
+    ],
+    ids=lambda content: content["model_type"],
+)
+def test_a_model_without_a_state(content: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(flopwise.InputError, match=r"of transformers \S+ returns no state that flopwise knows"):
+        step(built(_config(content), "model"), 4)
+    if content["model_type"] == "openai-gpt":  # it predicts tokens, and reads all of them for each
+        with pytest.raises(flopwise.InputError, match=r"OpenAIGPTLMHeadModel .* --generate 0"):
+            flopwise.llm(written(tmp_path, content), prompt=8, generate=1)
+        assert flopwise.llm(written(tmp_path, content), prompt=8, generate=0).to_dict()["decode"] is None

@@ -43,8 +43,8 @@ _SYNONYMS: dict[str, frozenset[str]] = {
     "setitem": frozenset(("copy", "fill", "index_put")),
 }
 
-#: What begins the names of the inputs that hold a cache of keys and values.
-CACHE = "past_key_values"
+#: What ends the names of the inputs that hold a cache of keys and values, whatever the argument is called.
+CACHE = (".keys", ".values")
 
 #: Operators of ONNX that compute products: a file may write as two what a program writes as one.
 _PRODUCTS = {"MatMul": "Gemm"}
@@ -98,7 +98,7 @@ def tokens_of(profile: Profile) -> list[Token]:
             for each in (t.items or (t,))
             if each.shape is not None
         ]
-        cache = any(t.name.startswith(CACHE) for t in row.node.known_inputs)
+        cache = any(t.kind == "state" and t.name.endswith(CACHE) for t in row.node.known_inputs)
         tokens.append(token(name, row.node.op, shapes, row.macs or 0, row.node.module)._replace(cache=cache))
     return tokens
 

@@ -35,7 +35,13 @@ from flopwise.readers.torch.inputs.making import (
 from flopwise.readers.torch.kinds import Args, Kwargs
 
 #: Parameters of forward() that take the state that an earlier call returned, as the models of transformers call them.
-STATES = ("past_key_values", "cache_params", "state", "mems", "past_buckets_states")
+#: The first three are one: since transformers 5.24 it is "cache".
+STATES = ("past_key_values", "cache_params", "cache", "state", "mems", "past_buckets_states")
+
+
+def argument_name(model: nn.Module, name: str) -> str:
+    """The name of an argument in reports: the cache of transformers' models has the same one in all its releases."""
+    return STATES[0] if name in STATES[:3] and hasattr(getattr(model, "config", None), "model_type") else name
 
 
 class Arguments(NamedTuple):
@@ -141,7 +147,7 @@ def settle(
         )
     tensors: dict[int, ProgramTensor] = {}
     for argument, value in (*((position_name(names, i), value) for i, value in enumerate(args)), *kwargs.items()):
-        for name, tensor in tensors_inside(value, argument):
+        for name, tensor in tensors_inside(value, argument_name(model, argument)):
             kind: Kind = "state" if argument in STATES else "input"
             ours = ProgramTensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
             tensors.setdefault(id(tensor), ours)

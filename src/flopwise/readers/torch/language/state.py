@@ -1,7 +1,8 @@
 """The state of a language model after so many tokens: transformers makes it, on tensors without memory.
 
 The model runs once over the tokens; what it returns under a name that its ``forward()`` takes is its state, whatever it
-is called (``past_key_values``, ``cache_params``, ``state``).
+is called (``past_key_values``, ``cache``, ``state``). A model that returns none is an error: a release
+that renames its state looks the same.
 """
 
 from __future__ import annotations
@@ -17,16 +18,12 @@ from torch import nn
 
 from flopwise.errors import InputError
 from flopwise.readers.source.text import JsonObject
-from flopwise.readers.torch.inputs.arguments import STATES
+from flopwise.readers.torch.inputs.arguments import STATES, argument_name
 from flopwise.readers.torch.inputs.configured import configured
 from flopwise.readers.torch.inputs.containers import copied, tensors_inside
 from flopwise.readers.torch.inputs.dims import Dims
 from flopwise.readers.torch.kinds import Kwargs, Model
 from flopwise.readers.torch.read import result_of
-
-
-class NoStateError(InputError):
-    """A model keeps no state between calls."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1, encoded:
         encoded: tokens that an encoder read before the call; None: as many as are in the state.
 
     Raises:
-        InputError: a number is out of range, or the model keeps no state.
+        InputError: a number is out of range, or the model returns no state.
         ModelError: the model fails while it makes its state.
     """
     if batch < 1 or new < 1 or past < 0:
@@ -76,7 +73,8 @@ def step(model: nn.Module, past: int = 0, new: int = 1, batch: int = 1, encoded:
     if "encoder_outputs" in inputs:
         for name in encoder_inputs(model, 1, batch):
             inputs.pop(name)
-    tensors = {name: tensor for key, value in state.items() for name, tensor in state_tensors(value, key)}
+    named = ((argument_name(model, key), value) for key, value in state.items())
+    tensors = {name: tensor for key, value in named for name, tensor in state_tensors(value, key)}
     return Step(inputs, past, new, tensors)
 
 
@@ -175,7 +173,7 @@ def _state_after(model: nn.Module, past: int, batch: int, encoder: bool, encoded
     """The state after some tokens, and what else the next call needs.
 
     Raises:
-        InputError: the model keeps no state.
+        InputError: the model returns no state.
         ModelError: it fails.
     """
     inputs = _tokens(model, past, batch, encoded)
@@ -195,7 +193,13 @@ def _state_after(model: nn.Module, past: int, batch: int, encoder: bool, encoded
 
         state, encoder_outputs = result_of(model, inputs, kept)
     if not state:
-        raise NoStateError(f"{type(model).__name__} keeps no state between calls, so there are no past tokens")
+        import transformers
+
+        raise InputError(
+            f"{type(model).__name__} of transformers {transformers.__version__} returns no state that flopwise knows "
+            f"({', '.join(STATES)}), so a step after past tokens cannot be counted; "
+            "flopwise llm --generate 0 counts the prompt alone"
+        )
     extra: Kwargs = {"use_cache": True} if "use_cache" in inputs else {}
     if encoder and encoder_outputs:
         extra["encoder_outputs"] = encoder_outputs[0]
