@@ -54,3 +54,28 @@ def test_where_a_loop_starts_is_none() -> None:
     g.add("WHILE", starts, ends, {0: ("int32", 1), 1: ("int32", 2)})
     g.outputs = ends
     assert flopwise.profile(net.bytes()).total("params") == 16
+
+
+def test_vectors_that_bodies_are_given_are_weights() -> None:
+    """A file hands an IF and a WHILE all that they take from outside; what a loop starts with and changes is none."""
+    for op in ("IF", "WHILE"):
+        net = Net()
+        g, first, body = net.main, net.subgraph(), net.subgraph()
+        for inner in (first, body):
+            x, w, v = inner.tensor((1, 4), name="x"), inner.tensor((4, 4), name="w"), inner.tensor((4,), name="v")
+            y, z, flag = inner.tensor((1, 4)), inner.tensor((1, 4)), inner.tensor((), "bool")
+            inner.add("FULLY_CONNECTED", [x, w], [y])
+            inner.add("MUL", [y, v], [z])
+            inner.inputs, inner.outputs = [x, w, v], [z]
+            if op == "WHILE":
+                inner.outputs = [z, w, v]
+            if op == "WHILE" and inner is first:
+                inner.add("GREATER", [z, z], [flag])
+                inner.outputs = [flag]
+        x, w, v = g.tensor((1, 4), name="x"), g.tensor((4, 4), data=ones(4, 4)), g.tensor((4,), data=ones(4))
+        start, flag = g.tensor((1, 4), data=ones(1, 4)), g.tensor((), "bool", name="flag")
+        ends = [g.tensor((1, 4), name="end")] + [g.tensor((4, 4)), g.tensor((4,))] * (op == "WHILE")
+        given = [flag, x, w, v] if op == "IF" else [start, w, v]
+        g.add(op, given, ends, {0: ("int32", 1), 1: ("int32", 2)})
+        g.inputs, g.outputs = [flag, x] if op == "IF" else [], ends
+        assert flopwise.profile(net.bytes()).total("params") == 16 + 4, op

@@ -58,6 +58,17 @@ def test_one_line(case: str) -> None:
     assert "\n" not in str(raised.value)
 
 
+def test_an_archive_may_begin_behind_other_bytes(tmp_path: Path) -> None:
+    """So that its members are aligned; `zipfile` opens it too."""
+    for prefix in (b"\0\0", b"#" * 100, b"TFL" * 50_000):
+        task = tmp_path / "net.task"
+        task.write_bytes(prefix)
+        with zipfile.ZipFile(task, "a") as archive:
+            archive.writestr("one.tflite", convolution().bytes())
+        assert flopwise.profile(task).total("macs") == flopwise.profile(convolution().bytes()).total("macs")
+        assert flopwise.read(task).weights["conv/w"].array().shape == (4, 3, 3, 3)
+
+
 def test_an_archive_holds_several_models_and_no_compressed_ones(tmp_path: Path) -> None:
     task = tmp_path / "net.task"
     with zipfile.ZipFile(task, "w") as archive:

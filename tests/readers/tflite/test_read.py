@@ -165,6 +165,23 @@ def test_a_custom_operator_that_nobody_knows_is_no_zero() -> None:
     assert profile.rows[0].node.op == "tflite.custom::Mystery"
 
 
+@pytest.mark.parametrize("name", ["ethos-u", "neutron-graph"])
+def test_memory_that_a_compiled_operator_works_in(name: str) -> None:
+    """Vela and others hand their operators tensors without data that nothing fills; the operator is no zero."""
+    net = Net()
+    g = net.main
+    x, y = g.tensor((1, 96, 96, 1), "int8", name="x"), g.tensor((1, 2), "int8", name="y")
+    code = g.tensor((64,), "uint8", data=np.ones(64), name="code")
+    scratch, fast = g.tensor((7440,), "uint8", name="scratch"), g.tensor((128,), "uint8", name="fast")
+    g.add("CUSTOM", [code, scratch, fast, x], [y], custom=name)
+    g.inputs, g.outputs = [x], [y]
+    profile = flopwise.profile(net.bytes())
+    assert [row.count for row in profile.rows] == [None]
+    assert profile.peak_activation_bytes == 96 * 96 + 7440 + 128 + 2
+    batch = flopwise.profile(net.bytes(), batch_size=2)
+    assert [row.count for row in batch.rows] == [None]
+
+
 @pytest.mark.parametrize(
     "file",
     _real() or [pytest.param("", marks=pytest.mark.skip(f"no model of {' or '.join(_PACKAGES)} (see _PACKAGES)"))],

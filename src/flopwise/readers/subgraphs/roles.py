@@ -40,7 +40,7 @@ def _weights_of_products(takers: Iterable[Taker]) -> set[str]:
 
 
 def _takers(graph: Graph) -> tuple[list[Taker], set[str]]:
-    """The operators of a subgraph, bodies in place of what runs them, and the names of what is given to bodies.
+    """The operators of a subgraph, bodies in place of what runs them, and the names of what loops change.
 
     Their inputs are in the order of the house's signatures.
     """
@@ -54,11 +54,26 @@ def _takers(graph: Graph) -> tuple[list[Taker], set[str]]:
         for body in bodies:
             given = node.inputs[1:] if node.op == "If" else node.inputs
             outside = {start.name: name for start, name in zip(body.inputs, given, strict=False)}
-            carried.update(outside.values())
-            for taker in _takers(body)[0]:
+            inner, changed = _takers(body)
+            if node.op == "Loop":
+                changed |= _changed(node.attributes.values["body"])
+            carried.update(outside.get(name, name) for name in changed)
+            for taker in inner:
                 names = tuple([outside.get(name, name) for name in taker.inputs])
                 takers.append(taker._replace(inputs=names))
     return takers, carried
+
+
+def _changed(body: object) -> set[str]:
+    """The inputs of a loop's body that the next iteration gets from this one; the others it gets as they were."""
+    if not isinstance(body, Graph):
+        return set()
+    origin: dict[str, str] = {}
+    for node in body.nodes:
+        if node.op == "Identity" and node.inputs and node.outputs:
+            origin[node.outputs[0]] = origin.get(node.inputs[0], node.inputs[0])
+    ends = zip(body.inputs, body.outputs, strict=False)
+    return {start.name for start, end in ends if origin.get(end.name, end.name) != start.name}
 
 
 def _inputs(node: Node) -> tuple[str, ...]:

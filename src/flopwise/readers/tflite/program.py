@@ -11,6 +11,7 @@ from flopwise.readers.subgraphs.lowered import Lowered
 from flopwise.readers.subgraphs.program import NOWHERE, Attributes, Graph, Name, Node, Stored, unpacked
 from flopwise.readers.subgraphs.tensors import Operator, Tensor
 from flopwise.readers.tflite.file.model import Model
+from flopwise.readers.tflite.file.schema import CUSTOM
 from flopwise.readers.tflite.lower.lowered import Application
 from flopwise.readers.tflite.lower.table import CALLS, CONTROL_FLOW, lower
 
@@ -67,8 +68,11 @@ class Programs:
         nodes = []
         for operator in subgraph.operators:
             inputs, outputs = names(operator.inputs), names(operator.outputs)
-            if strange := next((name for name in inputs if name not in known), ""):
-                raise self._error(f"{operator.op} reads {tensors[strange].name!r} before anything has made it")
+            strange = tuple([name for name in inputs if name not in known])
+            if strange and operator.op != CUSTOM:
+                raise self._error(f"{operator.op} reads {tensors[strange[0]].name!r} before anything has made it")
+            # Compilers hand their operators memory to work in, as tensors that nothing fills; it lives while they run.
+            inputs, outputs = tuple(["" if name in strange else name for name in inputs]), (*outputs, *strange)
             known.update(outputs)
             nodes.append(self._node(operator, inputs, outputs, tensors))
         starts, ends = (

@@ -105,12 +105,21 @@ def _opened(source: Source) -> list[Opened]:
     head = source.read(0, min(source.size, 64))
     if head[4:8] == IDENTIFIER:
         return [_one(source, "", 0, source.size)]
-    if not head.startswith(b"PK\x03\x04"):
+    if not head.startswith(b"PK\x03\x04") and not _ends_as_archive(source):
         refuse_other_formats(source)
         raise ModelError(f"{source.name}: not a TensorFlow Lite model (no 'TFL3' at byte 4)")
     members = _members(source)
     several = len(members) > 1
     return [_one(source, f"{_stem(name)}/" if several else "", start, size) for name, (start, size) in members.items()]
+
+
+def _ends_as_archive(source: Source) -> bool:
+    """True for an archive with bytes before its first member, which some tools write to align members."""
+    import zipfile
+
+    from flopwise.readers.weights.zip import Reading
+
+    return zipfile.is_zipfile(Reading(source))
 
 
 def _one(source: Source, prefix: str, start: int, size: int) -> Opened:
