@@ -149,6 +149,7 @@ _ROOMS = (
     ("aten", "aten"),
     ("quantized", "aten"),
     ("tflite", "tflite"),
+    ("tensorflow", "tflite"),
     ("openvino", "openvino"),
     ("coreml", "coreml"),
     ("lax", "lax"),

@@ -17,6 +17,7 @@ from tests.readers.tensorflow.protobuf import constant, entry, field, function, 
 
 import flopwise
 from flopwise.errors import InputError, ModelError
+from flopwise.operators.tables import ROWS
 from flopwise.readers.formats import open_stored
 
 DATA = Path(__file__).parent / "data"
@@ -97,6 +98,39 @@ def test_what_has_no_rule_is_unknown(tmp_path: Path) -> None:
     path = _written(tmp_path, placeholder("x", 2, 3), node("y", "FancyOp", "x"), node("z", "Relu", "y"))
     profile = flopwise.profile(path)
     assert profile.to_dict()["coverage"]["unknown"] == {"tensorflow::FancyOp": 1}
+
+
+#: Operator -> its inputs of 2 x 3, and the classes of its 6 elements; None: a special function, unknown with a reason.
+ELEMENTWISE: dict[str, tuple[int, dict[str, int] | None]] = {
+    "DivNoNan": (2, {"div": 6, "cmp": 6}),
+    "MulNoNan": (2, {"mul": 6, "cmp": 6}),
+    "Xdivy": (2, {"div": 6, "cmp": 6}),
+    "Xlogy": (2, {"log": 6, "mul": 6, "cmp": 12}),
+    "Xlog1py": (2, {"log": 6, "mul": 6, "cmp": 12, "add": 6}),
+    "Mod": (2, {"div": 6}),
+    "TruncateMod": (2, {"div": 6}),
+    "TruncateDiv": (2, {"div": 6, "cmp": 6}),
+    "NextAfter": (2, {"cmp": 6, "bit": 6}),
+    "ApproximateEqual": (2, {"add": 6, "bit": 6, "cmp": 6}),
+    "BitwiseXor": (2, {"bit": 6}),
+    "Invert": (1, {"bit": 6}),
+    "IsFinite": (1, {"cmp": 6}),
+    "L2Loss": (1, {"mul": 7, "add": 6}),
+    **dict.fromkeys(("Igamma", "Igammac", "Zeta", "Polygamma"), (2, None)),
+    **dict.fromkeys(("Digamma", "Lgamma", "Erfinv", "Ndtri", "BesselI0e", "BesselI1e"), (1, None)),
+}
+
+
+@pytest.mark.parametrize("op", ELEMENTWISE)
+def test_elementwise_operators(op: str, tmp_path: Path) -> None:
+    number, classes = ELEMENTWISE[op]
+    names = ["a", "b"][:number]
+    path = _written(tmp_path, *(placeholder(name, 2, 3) for name in names), node("y", op, *names))
+    (row,) = flopwise.profile(path).rows
+    assert row.counts == (None if classes is None else flopwise.Counts(**classes))
+    assert row.node.outputs[0].shape == (() if op == "L2Loss" else (2, 3))
+    if classes is None:
+        assert "a special function" in ROWS[row.node.op].note
 
 
 def _ints(*values: int) -> bytes:

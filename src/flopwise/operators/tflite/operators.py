@@ -40,6 +40,14 @@ def dynamic(node: Node) -> Counts:
     return Counts(cmp=5, div=1, add=1) * x.numel + Counts(mul=1, add=1) * node.output().numel
 
 
+def half_of_squares(node: Node) -> Counts:
+    """numel(X) × (1 mul + 1 add) + 1 mul: half the sum of squares.
+
+    https://www.tensorflow.org/api_docs/python/tf/nn/l2_loss
+    """
+    return Counts(mul=1, add=1) * node.input(0).numel + Counts(mul=1)
+
+
 def spectrum(node: Node) -> Counts:
     """at most a fast transform of real numbers along the last axis, N / n of them of length n, and one of complex
     numbers along the axis before it for each of its n/2 + 1 columns; lengths of 1 take nothing.
@@ -308,4 +316,16 @@ _ROWS: dict[str, Operator] = {
     "STABLEHLO_IOTA": nothing(_FILL, effects=_FLAT),
 }
 
-OPERATORS: dict[str, Operator] = {f"tflite::{name}": row for name, row in _ROWS.items()}
+#: TensorFlow's own, which its Lite has not: https://www.tensorflow.org/api_docs/python/tf/raw_ops
+_TENSORFLOW: dict[str, Operator] = {
+    "DivNoNan": each("a / b, 0 for b = 0", div=1, cmp=1, in_place=True),
+    "MulNoNan": each("a b, 0 for b = 0", mul=1, cmp=1, in_place=True),
+    "Xdivy": each("a / b, 0 for a = 0", div=1, cmp=1, in_place=True),
+    "ApproximateEqual": each("|a − b| < tolerance", add=1, bit=1, cmp=1, in_place=True, dtype="bool", effects=_FLAT),
+    "L2Loss": by(half_of_squares, shape="tflite:scalar"),
+}
+
+OPERATORS: dict[str, Operator] = {
+    **{f"tflite::{name}": row for name, row in _ROWS.items()},
+    **{f"tensorflow::{name}": row for name, row in _TENSORFLOW.items()},
+}

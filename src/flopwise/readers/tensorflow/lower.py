@@ -333,6 +333,12 @@ _NAMES: Mapping[str, str] = {
     "Expm1": "aten::expm1", "Asin": "Asin", "Acos": "Acos", "Atan": "Atan", "Sinh": "Sinh", "Cosh": "Cosh",
     "Asinh": "Asinh", "Acosh": "Acosh", "Atanh": "Atanh", "FakeQuantWithMinMaxVars": "tflite::FAKE_QUANT",
     "FakeQuantWithMinMaxArgs": "tflite::FAKE_QUANT", "FakeQuantWithMinMaxVarsPerChannel": "tflite::FAKE_QUANT",
+    "IsFinite": "IsInf", "Invert": "BitwiseNot", "BitwiseAnd": "BitwiseAnd", "BitwiseOr": "BitwiseOr",
+    "BitwiseXor": "BitwiseXor", "LogicalXor": "Xor", "TruncateDiv": "aten::div_rounded", "Xlogy": "aten::xlogy",
+    "Xlog1py": "aten::xlog1py", "NextAfter": "aten::nextafter", "Digamma": "aten::digamma",
+    "Lgamma": "aten::lgamma", "Erfinv": "aten::erfinv", "Ndtri": "aten::ndtri", "BesselI0": "aten::i0",
+    "BesselI0e": "aten::i0e", "BesselI1": "aten::i1", "BesselI1e": "aten::i1e", "Igamma": "aten::igamma",
+    "Igammac": "aten::igammac", "ClipByValue": "Clip", "Zeta": "aten::special_zeta", "Polygamma": "aten::polygamma",
 }  # fmt: skip
 
 #: TensorFlow's operator -> how it is lowered; None as its result: not with these attributes.
@@ -350,6 +356,7 @@ TABLE: Mapping[str, Rule] = {
     "BiasAdd": _bias_add,
     **dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), _batch_norm),
     "Relu6": _renamed("Clip", min=0.0, max=6.0),
+    **dict.fromkeys(("Mod", "TruncateMod"), _renamed("Mod", fmod=1)),
     "Elu": _renamed("Elu"),
     "LRN": _response_norm,
     "LeakyRelu": _with_alpha("LeakyRelu", 0.2),
