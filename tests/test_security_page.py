@@ -22,5 +22,5 @@ def test_every_sentence_has_its_test() -> None:
 
 
 def test_the_limits_are_those_in_force() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| ([\d,]+) \|", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| ([\d,.]+) \|", PAGE, re.MULTILINE)
     assert {name: float(value.replace(",", "")) for name, value in rows} == Limits._field_defaults

@@ -2,11 +2,15 @@
 
 In Python ``with flopwise.limits(request_seconds=600): ...``, on the command line
 ``flopwise --limit request_seconds=600 COMMAND ...``.
+
+What one model costs altogether is a budget (``budget``, ``spend``): whichever reader is at work spends seconds, bytes
+that it unpacks, and nodes that a file names again and again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -29,6 +33,15 @@ class Limits(NamedTuple):
     repeated_elements: int = 1 << 28
     #: Bytes of a compressed part of a file that is unpacked as a whole: a program, a pickle, and arrays that grow much.
     unpacked_bytes: int = 8 << 20
+    #: Bytes that all compressed parts of a model may have beyond 64 times those that are stored.
+    unpacked_total: int = 1 << 30
+    #: Seconds that reading a model may take, but for what a program of the user's or of a library's does.
+    reading_seconds: float = 600.0
+    #: Seconds of the processor, and as many more for each 2.5 megabytes, that a library's own code may work on a file
+    #: without asking for more of it: HDF5, MLIR.
+    native_seconds: float = 2.5
+    #: Operators that a model has beyond those in its file: calls of functions and subgraphs, what a file names again.
+    repeated_nodes: int = 100_000
     #: Bytes of a file of text: a budget, rules, a list of models, the configuration of a language model.
     text_bytes: int = 8 << 20
     #: Layers that the configuration of a language model may ask for.
@@ -84,6 +97,66 @@ def within_limit(name: str, value: float, what: str, unit: str = "bytes") -> Non
         raise ModelError(f"{what} {value:,} {unit}, more than the limit {name} of {most:,}")
 
 
+class Budget:
+    """What reading one model has cost so far.
+
+    Args:
+        name: of the model, for messages.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.end = time.monotonic() + current().reading_seconds
+        self.repeated_nodes = self.unpacked_total = 0
+
+
+_BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+@contextlib.contextmanager
+def budget(name: str) -> Iterator[None]:
+    """The ``with`` block reads a model of this name, whose cost is counted from here on, apart from all others."""
+    token = _BUDGET.set(Budget(name))
+    try:
+        yield
+    finally:
+        _BUDGET.reset(token)
+
+
+def spend(*, repeated_nodes: int = 0, unpacked_total: int = 0) -> None:
+    """Charge the model that is being read with what a reader does for it, and with the time that has passed.
+
+    Args:
+        repeated_nodes: operators that are there beyond those in the file.
+        unpacked_total: bytes beyond 64 times those that are stored.
+
+    Raises:
+        ModelError: it costs more than a limit; the message names the limit.
+    """
+    spent = _BUDGET.get()
+    if spent is None:
+        return
+    if repeated_nodes:
+        spent.repeated_nodes += repeated_nodes
+        most = current().repeated_nodes
+        if spent.repeated_nodes > most:
+            raise ModelError(
+                f"{spent.name}: names the same parts so often that it has more than {most:,} operators beyond those in "
+                "the file (the limit repeated_nodes)"
+            )
+    if unpacked_total:
+        spent.unpacked_total += unpacked_total
+        within_limit("unpacked_total", spent.unpacked_total, f"{spent.name}: unpacks to")
+    if time.monotonic() > spent.end:
+        seconds = current().reading_seconds
+        raise ModelError(f"{spent.name}: takes longer to read than the limit reading_seconds of {seconds:g}")
+
+
+def native_seconds(size: int) -> float:
+    """Seconds of the processor that a library's own code may work on so many bytes without asking for more."""
+    return current().native_seconds * (1 + size / 2.5e6)
+
+
 #: How many times as long as it is stored an array may get without a limit.
 _PACKED = 64
 
@@ -100,6 +173,7 @@ def within_unpacking(packed: int, unpacked: int, what: str) -> None:
         ModelError: it gets more than 64 times as long, and longer than the limit ``unpacked_bytes``.
     """
     if unpacked > _PACKED * packed:
+        spend(unpacked_total=unpacked - _PACKED * packed)
         within_limit("unpacked_bytes", unpacked, f"{what} is stored in {packed:,} bytes and has")
 
 

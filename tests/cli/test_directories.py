@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -234,3 +235,13 @@ class TestStoredTensors:
         code, _, err = run("weights", tmp_path)
         assert code == 2
         assert "no model and no weights in this directory" in err
+
+
+@pytest.mark.parametrize("ending", [".xml", ".onnx", ".tflite", ".pb", ".h5", ".keras", ".json", ".pte", ".mlir"])
+def test_a_pipe_in_a_folder_is_not_waited_for(ending: str, tmp_path: Path, run: Run) -> None:
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("this system has no pipes with names")
+    os.mkfifo(tmp_path / f"net{ending}")
+    shutil.copy(EXAMPLES / "tiny_resnet.onnx", tmp_path)
+    shown = run("profile", tmp_path)
+    assert "tiny_resnet.onnx" in shown.out

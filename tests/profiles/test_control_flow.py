@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.graphs import Sketch, sketch
+from tests.work import lines
 
 from flopwise.conventions import CONVENTIONS
 from flopwise.graph import Body
+from flopwise.profiles.control_flow import settle_control_flow
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile
 
@@ -97,3 +101,24 @@ def test_without_control_flow_nothing_changes() -> None:
     net.node("Relu", "x", "t1", "r", within=(Body(1, "body", 2),))
     assert profiled(net).to_dict()["layers"][2]["times"] == 2
     assert profiled(net).to_dict()["layers"][2]["within"] == ["loop/body"]
+
+
+def test_deep_branches_cost_no_more_than_their_rows() -> None:
+    """Lines grow with the rows and with what is around them, not with the two together."""
+
+    def settled(rows: int, depth: int = 40) -> int:
+        net = made()
+        within: tuple[Body, ...] = ()
+        for level in range(depth):
+            net.node("If", "x", "y" if not level else "t0", f"if{level}", within=within)
+            within = (*within, Body(level, "then_branch", 1, True))
+        for row in range(rows):
+            net.node("Relu", "x", "t1", f"r{row}", within=within)
+        counted = profile_graph(net.graph(), CONVENTIONS["flops"])
+        assert counted.total("count") == 16 * rows
+        plain = replace(counted.graph, nodes=counted.graph.nodes)
+        seen = lines(lambda: settle_control_flow(plain, counted.rows))
+        return sum(number for line, number in seen.items() if "control_flow" in line)
+
+    once, twice = settled(200), settled(400)
+    assert twice - once < 40 * 200

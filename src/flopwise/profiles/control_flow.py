@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,35 +29,64 @@ def settle_control_flow(graph: Graph, rows: Sequence[Row]) -> tuple[list[Row], l
     if not any(row.node.within for row in rows):
         return list(rows), []
     names = {id(row.node): row.name for row in rows}
-    owners = {b.owner: graph.nodes[b.owner] for row in rows for b in row.node.within}
+    owners = {b.owner: graph.nodes[b.owner] for one in {id(r.node.within): r for r in rows}.values()
+              for b in one.node.within}  # fmt: skip
     left_out, notes = _left_out(rows, {p: names.get(id(n), n.name) for p, n in owners.items()})
     settled = []
+    around: dict[int, tuple[tuple[str, ...], int | None, bool]] = {}  # names, runs and openness of the bodies
     for row in rows:
-        within = tuple(f"{names.get(id(owners[b.owner]), owners[b.owner].name)}/{b.part}" for b in row.node.within)
-        times = 0 if any((b.owner, b.part) in left_out for b in row.node.within) else row.node.times
-        open_ended = row.bound or any(b.branch or b.bound for b in row.node.within)
-        settled.append(_repeated(replace(row, within=within, bound=open_ended), times) if within else row)
+        if not row.node.within:
+            settled.append(row)
+            continue
+        if id(row.node.within) not in around:
+            bodies = row.node.within
+            within = tuple(f"{names.get(id(owners[b.owner]), owners[b.owner].name)}/{b.part}" for b in bodies)
+            times = 0 if any((b.owner, b.part) in left_out for b in bodies) else row.node.times
+            around[id(bodies)] = within, times, any(b.branch or b.bound for b in bodies)
+        within, times, open_ended = around[id(row.node.within)]
+        settled.append(_repeated(replace(row, within=within, bound=row.bound or open_ended), times))
     return settled, notes
+
+
+class _Sum:
+    """What the rows in one body cost in one run of the body around it at some level."""
+
+    def __init__(self, within: tuple[Body, ...]) -> None:
+        self.within, self.count, self.flops = within, 0, 0
+        self._level = len(within)
+
+    def add(self, row: Row) -> None:
+        self.count += row.count or 0
+        self.flops += row.flops or 0
+
+    def settle(self, level: int, left_out: Collection[tuple[int, str]]) -> None:
+        """Go out to a level: the runs of the bodies on the way are in the sums from then on."""
+        for body in self.within[level + 1 : self._level]:
+            runs = 0 if (body.owner, body.part) in left_out else body.trips or 0
+            self.count, self.flops = self.count * runs, self.flops * runs
+        self._level = level + 1
 
 
 def _left_out(rows: Sequence[Row], names: dict[int, str]) -> tuple[set[tuple[int, str]], list[str]]:
     """Branches that do not count, innermost operators first, and what each branch costs."""
     left_out: set[tuple[int, str]] = set()
     notes: list[str] = []
-    forks: dict[int, list[tuple[int, Row]]] = {}  # the rows in each fork, and how deep it is around them
+    sums: dict[int, _Sum] = {}
     for row in rows:
-        for level, body in enumerate(row.node.within):
+        if row.node.within:  # which the rows in one body share
+            sums.setdefault(id(row.node.within), _Sum(row.node.within)).add(row)
+    forks: dict[int, list[tuple[int, _Sum]]] = {}  # the sums in each fork, and how deep it is around them
+    for one in sums.values():
+        for level, body in enumerate(one.within):
             if body.branch or body.owner in forks:
-                forks.setdefault(body.owner, []).append((level, row))
+                forks.setdefault(body.owner, []).append((level, one))
     for owner in sorted(forks, key=lambda owner: -owner):  # what lies inside comes later
         costs: dict[str, tuple[int, int]] = {}
-        for level, row in forks[owner]:
-            deeper: tuple[Body, ...] = row.node.within[level + 1 :]
-            trips = [b.trips for b in deeper]
-            runs = 0 if any((b.owner, b.part) in left_out for b in deeper) else math.prod(t or 0 for t in trips)
-            part = row.node.within[level].part
+        for level, one in forks[owner]:
+            one.settle(level, left_out)
+            part = one.within[level].part
             count, flops = costs.get(part, (0, 0))
-            costs[part] = count + (row.count or 0) * runs, flops + (row.flops or 0) * runs
+            costs[part] = count + one.count, flops + one.flops
         costliest = max(costs, key=lambda part: costs[part])
         left_out |= {(owner, part) for part in costs if part != costliest}
         shown = ", ".join(f"{part} {count:,}" for part, (count, _) in costs.items())

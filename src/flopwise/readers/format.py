@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from flopwise._limits import budget
 from flopwise._user_code import on_command_line
 from flopwise.errors import InputError, UnknownDimensionError
 from flopwise.readers.options import Options, is_given
@@ -73,7 +74,8 @@ class Format(NamedTuple):
             InputError: the format does not take what is given.
         """
         self._check(model, inputs=inputs, batch_size=batch_size, dims=dims)
-        return self.read(model, inputs, dims, batch_size, progress, options)
+        with budget(_named(model)):
+            return self.read(model, inputs, dims, batch_size, progress, options)
 
     def tensors(
         self,
@@ -90,18 +92,19 @@ class Format(NamedTuple):
             InputError: the format does not take what is given.
         """
         self._check(model, inputs=inputs, batch_size=batch_size, dims=dims)
-        if self.stored is not None:
-            return self.stored(model, inputs, dims, batch_size, options)
         from flopwise.readers.weights.graphs import stored_in_graph
 
-        return stored_in_graph(self.read(model, inputs, dims, batch_size, progress, options))
+        with budget(_named(model)):
+            if self.stored is not None:
+                return self.stored(model, inputs, dims, batch_size, options)
+            return stored_in_graph(self.read(model, inputs, dims, batch_size, progress, options))
 
     def _check(self, model: object, **sizes: Any) -> None:
         """Raise InputError if sizes are given that the format does not take."""
         for name, value in sizes.items():
             if name in self.takes or not is_given(value):
                 continue
-            where = f"{shown(os.fsdecode(model))}: " if isinstance(model, (str, os.PathLike)) else ""
+            where = f"{_named(model)}: " if isinstance(model, (str, os.PathLike)) else ""
             why = "whose sizes are fixed"
             if not self.has_graph:
                 why = "which hold tensors and no operators"
@@ -116,6 +119,10 @@ class Format(NamedTuple):
         if self.matches is not None:
             return self.matches(model)
         return ends_in(model, self.endings)
+
+
+def _named(model: object) -> str:
+    return shown(os.fsdecode(model)) if isinstance(model, (str, os.PathLike)) else f"<{type(model).__name__}>"
 
 
 def ends_in(model: object, endings: tuple[str, ...]) -> bool:

@@ -26,6 +26,7 @@ from flopwise.readers.options import (
     options_of,
 )
 from flopwise.readers.source.location import is_callable, naming
+from flopwise.readers.source.source import head
 from flopwise.readers.torch.format import TORCH
 from flopwise.readers.torch.language.format import GGUF_MODEL, LANGUAGE
 from flopwise.readers.weights import formats as weights
@@ -70,23 +71,12 @@ JAX = Format(
 )
 
 
-def _head(model: str | os.PathLike[str], length: int = 4) -> bytes:
-    """The first bytes of a file; none where there is no file."""
-    if not os.path.isfile(model):  # a pipe or a device would be read for ever
-        return b""
-    try:
-        with open(model, "rb") as file:
-            return file.read(length)
-    except (OSError, ValueError):
-        return b""
-
-
 def _is_stablehlo(model: object) -> bool:
     """True for modules of StableHLO: by their names, bytecode by its beginning, and what JAX exports or lowers."""
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model[:4]) == b"ML\xefR"
     if isinstance(model, (str, os.PathLike)):
-        return ends_in(model, STABLEHLO.endings) or _head(model) == b"ML\xefR"
+        return ends_in(model, STABLEHLO.endings) or head(model, 4) == b"ML\xefR"
     kind = type(model)
     return kind.__module__.startswith("jax.") and kind.__name__ in ("Exported", "Lowered")
 
@@ -196,7 +186,7 @@ def _is_tflite(model: object) -> bool:
         return bytes(model[4:8]) == b"TFL3"
     if not isinstance(model, (str, os.PathLike)) or ends_in(model, TFLITE.endings):
         return ends_in(model, TFLITE.endings)
-    return _head(model, 8)[4:] == b"TFL3"
+    return head(model, 8)[4:] == b"TFL3"
 
 
 def _read_tflite(*arguments: Any) -> Graph:
@@ -226,13 +216,8 @@ def _is_tensorflow(model: object) -> bool:
     path = os.fsdecode(model)
     if not path.lower().endswith(".pb"):
         return os.path.isfile(os.path.join(path, _SAVED_MODEL))
-    if os.path.basename(path) == _SAVED_MODEL or not os.path.isfile(path):
-        return True
-    try:
-        with open(path, "rb") as file:
-            return file.read(1) == b"\n"  # field 1 of a GraphDef, where an ONNX model has a number
-    except OSError:
-        return True
+    # field 1 of a GraphDef, where an ONNX model has a number
+    return os.path.basename(path) == _SAVED_MODEL or head(path, 1) in (b"\n", b"")
 
 
 def _read_tensorflow(*arguments: Any) -> Graph:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,22 @@ def test_times_are_exact() -> None:
     for wrong in ("nan", "inf", "", "x", None):
         with pytest.raises(ValueError, match="no time"):
             nanoseconds(wrong)
+
+
+def test_a_packed_trace_does_not_grow_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(gzip.compress(b'{"traceEvents":[' + b'{"ph":"X"},' * 100_000 + b"{}]}"))
+    with Scan(path) as scan:
+        assert len([*scan.events()]) == 100_001  # a short one may grow as it likes
+    with flopwise.limits(unpacked_bytes=1 << 18), Scan(path, 1 << 16) as scan:
+        with pytest.raises(flopwise.ModelError, match="more than the limit unpacked_bytes of 262,144"):
+            [*scan.events()]
+        assert scan._before < 1 << 19
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("this system has no pipes with names")
+    os.mkfifo(tmp_path / "trace.json")
+    with pytest.raises(flopwise.ModelError, match="not a regular file"):
+        Scan(tmp_path / "trace.json")

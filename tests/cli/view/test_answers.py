@@ -117,6 +117,17 @@ def test_a_document_of_another_machine_is_tables_again(tmp_path: Path) -> None:
     assert ask("report", str(path), format="html")["code"] == 0
 
 
+def test_items_without_a_key_in_common_are_lines_of_one_cell(tmp_path: Path) -> None:
+    path = tmp_path / "wide.json"
+    path.write_text(json.dumps({"schema": "flopwise.x/1", "a": [{str(i): i} for i in range(2000)]}))
+    (_, sheet) = data_of(ask("report", str(path), format="html")["text"])["sheets"]
+    assert [cells for cells, *_ in sheet["lines"]][:2] == [['{"0": 0}'], ['{"1": 1}']]
+    path.write_text('{"schema": "flopwise.x/1", "a": ' + '{"a":' * 900 + "1" + "}" * 900 + "}")
+    for format in ("html", "json", "csv"):
+        answer = ask("report", str(path), format=format)
+        assert answer["code"] == 0 or "nested too deeply" in answer["error"]
+
+
 #: Asks questions where no package but click can be imported.
 ALONE = """
 import json, sys

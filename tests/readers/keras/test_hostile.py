@@ -75,6 +75,8 @@ def _nested(depth: int) -> str:
     return '{"class_name": "Sequential", "config": ' + '{"layers": [' * depth + "]}" * depth + "}"
 
 
+_LSTM = _of("keras.layers", "LSTMCell", units=2)
+
 DAMAGED: dict[str, tuple[bytes, str]] = {
     "sizes": (archive(sequential(layer("Dense", "d", units=2**63))), "holds the number 9223372036854775808"),
     "elements": (archive(sequential(*[layer("UpSampling2D", f"u{i}", size=[2**30, 2**30]) for i in range(3)])), ""),
@@ -122,6 +124,15 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "cut off": (archive(convolution())[:-40], "truncated or damaged archive"),
     "neither": (b"\xff" * 64, "neither a ZIP archive nor an HDF5 file"),
     "weights": (b"\x89HDF\r\n\x1a\n" + bytes(64), "an HDF5 file without the configuration of a Keras model"),
+    "stacked cells": (
+        archive(
+            sequential(
+                layer("RNN", "r", cell=_of("keras.layers", "StackedRNNCells", cells=[_LSTM] * 200)), shape=(None, 50, 3)
+            )
+        ),
+        "layer 'r' has 50 steps of 200 cells, which PyTorch runs one by one; KERAS_BACKEND=jax counts them as a loop",
+    ),
+    "nested text": (b"\x89HDF\r\n\x1a\nmodel_config" + b'{"config":' * 2000, "is truncated or damaged"),
     "cut text": (b"\x89HDF\r\n\x1a\nmodel_config" + b'{"class_name": "Seq', "is truncated or damaged"),
 }
 
@@ -135,6 +146,46 @@ def test_one_line(case: str, tmp_path: Path) -> None:
         flopwise.profile(path)
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ['{"config":', "model_config\0", "model_config\0x" + "\0" * 8])
+def test_a_file_is_not_searched_over_and_over(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that are read grow as the file does, however many places in it look like the beginning."""
+    from flopwise.readers.keras import file
+    from flopwise.readers.source.source import BytesSource
+
+    def read(count: int) -> int:
+        data = b"\x89HDF\r\n\x1a\nmodel_config\0" + text.encode() * count
+
+        class Counted(BytesSource):
+            total = 0
+
+            def read(self, offset: int, length: int) -> bytes:
+                Counted.total += length
+                return super().read(offset, length)
+
+        monkeypatch.setattr(file, "open_source", lambda path: Counted(data))
+        with pytest.raises(ModelError):
+            file.config_of("net.h5")
+        return Counted.total
+
+    assert read(40_000) < 2.3 * read(20_000) < 128 * 20_000 * len(text)
+
+
+def test_layers_in_a_row_are_called_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+    call = keras.layers.ReLU.__call__
+
+    def counted(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return call(self, *arguments, **keywords)
+
+    monkeypatch.setattr(keras.layers.ReLU, "__call__", counted)
+    path = tmp_path / "net.keras"
+    path.write_bytes(archive(sequential(*[layer("ReLU", f"r{i}") for i in range(40)], shape=(None, 4))))
+    assert len(flopwise.profile(path).rows) == 40
+    assert calls <= 3 * 40
 
 
 def test_an_archive_does_not_grow(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ CASES: dict[str, tuple[str, str]] = {
     "other dialect": (_main("%0 = linalg.abs %a : tensor<f32>"), "Dialect `linalg' not found"),
     "recursion": (_main(_ONE.format(0), more=_calls(1, _ONE.format(0))), "function 'f0' calls itself"),
     "chain": (_main(_ONE.format(0), more=_calls(300, _ONE) + _LAST.format(300)), "calls go deeper than 200"),
-    "doubling": (_main(_ONE.format(0), more=_calls(50, _TWO) + _LAST.format(50)), "so often that they have no end"),
+    "doubling": (_main(_ONE.format(0), more=_calls(50, _TWO) + _LAST.format(50)), "more than 100,000 operators beyond"),
     "deep": (_nested(80), "has regions in each other deeper than 64"),
     "jumps": (_main(f"cf.br ^bb1\n^bb1: return %a : {S}"), "jumps from block to block"),
     "huge argument": (

@@ -53,7 +53,7 @@ CASES: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
         graph(placeholder("x", 2), node("y", "While", "x", cond=_called("g"), body=_called("g")), functions=(_LOOP,)),
         "functions run each other without end",
     ),
-    "doubling": (_doubling(30), "in more than 150,000 operators"),
+    "doubling": (_doubling(30), "names the same parts so often that it has more than 100,000 operators"),
     "no function": (graph(placeholder("x", 2), node("y", "PartitionedCall", "x", f=_called("f"))), "does not hold"),
     "circle": (graph(node("a", "Relu", "b"), node("b", "Relu", "a"), node("c", "Relu", "a")), "reads its own result"),
     "circle of names": (graph(node("a", "Identity", "b"), node("b", "Identity", "a")), ""),

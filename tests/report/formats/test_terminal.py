@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flopwise.errors import printable
+from flopwise.report.formats import table
 from flopwise.report.formats.terminal import aligned, cells, pad, shorten, widest, wrap
+from flopwise.report.sheet.sheet import Sheet
+from flopwise.report.sheet.values import Look
 
 PRINTABLE = st.text().map(printable)
 
@@ -50,3 +54,21 @@ def test_aligned_texts_are_as_wide_as_their_columns(rows: list[tuple[str, str]])
 def test_only_texts_at_the_left_are_shortened() -> None:
     assert aligned(("abcdefgh", "12345678"), (5, 5), (False, True), "…") == ["a…fgh", "12345678"]
     assert widest([]) == []
+
+
+@pytest.mark.parametrize("width", [None, 80])
+def test_what_a_table_is_about_is_measured_part_by_part(width: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Characters that are measured grow as the inputs of a model do, of which there may be very many."""
+    measured = 0
+
+    def counted(text: str) -> int:
+        nonlocal measured
+        measured += len(text)
+        return cells(text)
+
+    monkeypatch.setattr(table, "cells", counted)
+    parts = ("model.tflite", *[f"x{i}: 1x4" for i in range(5000)])
+    text = table.render_sheet(Sheet((), (), about=parts), Look(width=width))
+    assert measured < 4 * sum(map(len, parts))
+    assert width is None or max(map(len, text.splitlines())) <= width
+    assert text.startswith("model.tflite · x0: 1x4 · x1: 1x4")

@@ -14,9 +14,9 @@ import re
 import zlib
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
-from flopwise._limits import within_limit
+from flopwise._limits import within_limit, within_unpacking
 from flopwise._results import Json
 from flopwise.errors import ModelError
 from flopwise.readers.source.source import missing
@@ -55,6 +55,9 @@ class Scan:
         self.array = ""
         self._block, self._text, self._at, self._before, self._count = block, "", 0, 0, 0
         self._ended = False
+        #: The file where it is packed by gzip, and characters that it has been unpacked to.
+        self._packed: BinaryIO | None = None
+        self._unpacked = 0
         self._file = self._opened(path)
         self._first: Any = None
         try:
@@ -95,9 +98,12 @@ class Scan:
 
     def _opened(self, path: str | os.PathLike[str]) -> TextIO:
         try:
+            if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):  # a pipe would wait
+                raise ModelError(f"{self.name}: not a regular file")
             file = open(path, "rb")  # noqa: SIM115 - open as long as the scan is
-            packed = file.peek(2)[:2] == b"\x1f\x8b"
-            unpacked = gzip.open(file) if packed else file  # noqa: SIM115 - closed with it
+            if file.peek(2)[:2] == b"\x1f\x8b":
+                self._packed = file
+            unpacked = gzip.open(file) if self._packed else file  # noqa: SIM115 - closed with it
             return io.TextIOWrapper(unpacked, encoding="utf-8-sig", errors="surrogateescape", newline="")
         except FileNotFoundError:
             raise ModelError(f"{self.name}: {missing(self.name)}") from None
@@ -217,6 +223,9 @@ class Scan:
         except (OSError, zlib.error) as error:
             raise ModelError(f"{self.name}: damaged: {error}") from error
         self._ended = not read
+        if self._packed:
+            self._unpacked += len(read)
+            within_unpacking(self._packed.tell(), self._unpacked, self.name)
         self._before += self._at
         self._text, self._at = self._text[self._at :] + read, 0
         within_limit(

@@ -20,6 +20,7 @@ from flopwise._results import Json
 from flopwise.cli.view.drops import located
 from flopwise.cli.view.tabs import TABS
 from flopwise.errors import FlopwiseError, InputError, ModelError, one_line
+from flopwise.readers.source.source import head
 from flopwise.readers.source.text import text_of_file
 
 #: What an answer may be written as.
@@ -92,11 +93,13 @@ def reopened(name: str, format: str) -> str:
 
     try:
         document = json.loads(text_of_file(name))
-    except (ValueError, RecursionError) as error:
+        if not isinstance(document, dict) or "schema" not in document:
+            raise ModelError(f"{name}: no document that flopwise has written")
+        return as_text(document_report(document, name), format)
+    except RecursionError:
+        raise ModelError(f"{name}: no document that flopwise has written: it is nested too deeply") from None
+    except ValueError as error:
         raise ModelError(f"{name}: no JSON ({error})") from error
-    if not isinstance(document, dict) or "schema" not in document:
-        raise ModelError(f"{name}: no document that flopwise has written")
-    return as_text(document_report(document, name), format)
 
 
 def kind(name: str) -> str:
@@ -108,10 +111,8 @@ def kind(name: str) -> str:
     from flopwise.readers.formats import endings, format_of
 
     try:
-        if name.endswith(".json") and os.path.isfile(name):
-            with open(name, "rb") as file:
-                if _BEGINNING.match(file.read(100)):
-                    return REPORT
+        if name.endswith(".json") and _BEGINNING.match(head(name, 100)):
+            return REPORT
         if is_trace(name):
             return "trace"
         format = format_of(name)

@@ -11,6 +11,9 @@ from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Figure, Head, Line, Sheet, figure
 from flopwise.report.sheet.values import Look, Value
 
+#: Cells of a table for each value that it shows, at most, and cells that any table may have.
+_SPARSE, _FEW = 16, 1 << 16
+
 
 def document_report(document: Json, name: str) -> Report:
     """The document: its single figures, and a table for each of its lists.
@@ -45,6 +48,8 @@ def _table(key: str, items: Sequence[object], look: Look) -> Sheet:
     """A line for each item of a list; an item that is no object is a line of one cell."""
     lines = [item if isinstance(item, dict) else {key: item} for item in items]
     keys = dict.fromkeys(key for line in lines for key in line)
+    if len(keys) * len(lines) > _SPARSE * sum(map(len, lines)) + _FEW:  # hardly any item has the keys of another
+        lines, keys = [{key: _text(item)} for item in items], {key: None}
     heads = tuple(Head(key, key.replace("_", " "), "number" if _numbers(lines, key) else "text") for key in keys)
     rows = (tuple(_cell(line.get(head.key), head, look) for head in heads) for line in lines)
     return Sheet(heads, tuple(map(Line, rows)), about=(look.text(key.replace("_", " ")),))

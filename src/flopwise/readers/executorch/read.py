@@ -5,6 +5,7 @@ Source: exir/emit/_emitter.py of ExecuTorch 1.5, which writes the instructions.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import os
@@ -388,14 +389,18 @@ class Reading:
 
 def _bound(name: str, args: tuple[object, ...]) -> tuple[tuple[object, ...], dict[str, Any]]:
     """Arguments by position, and those after them that a lowering takes by name alone, in the order of the schema."""
+    positional, named = _parameters(name)
+    return args[:positional], dict(zip(named, args[positional:], strict=False)) if positional is not None else {}
+
+
+@functools.cache
+def _parameters(name: str) -> tuple[int | None, tuple[str, ...]]:
+    """How many arguments a lowering takes by position (None: all), and the names of the others."""
     space, _, base = name.partition(".")
     key = base if space == "aten" else name
     lowering = LOWERINGS.get(key) or LOWERINGS.get(key.removesuffix("_copy"))
-    if lowering is None:
-        return args, {}
-    parameters = inspect.signature(lowering).parameters.values()
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return args, {}
+    parameters = () if lowering is None else tuple(inspect.signature(lowering).parameters.values())
+    if lowering is None or any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return None, ()
     positional = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
-    named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    return args[:positional], dict(zip(named, args[positional:], strict=False)) if len(args) > positional else {}
+    return positional, tuple([p.name for p in parameters if p.kind is p.KEYWORD_ONLY])

@@ -15,7 +15,7 @@ from flopwise.readers.keras.config import checked, package_of
 from flopwise.readers.keras.file import config_of
 from flopwise.readers.keras.framework import keras_for
 from flopwise.readers.keras.kinds import PREFIX, is_name
-from flopwise.readers.keras.steps import few_steps
+from flopwise.readers.keras.steps import built_once, few_steps
 from flopwise.readers.options import TorchOptions
 from flopwise.readers.torch.load import argument_values, looked_up, model_errors, silent
 
@@ -69,7 +69,10 @@ def _of_file(path: str, trust_code: bool) -> keras.Layer:
     keras = keras_for(path, hub=package_of(config) == "keras_hub")
     config = checked(config, keras, path, trust_code)
     legacy = path.lower().endswith((".h5", ".hdf5"))
-    with model_errors(path, "it was rebuilt"), first_cause(), silent(), abstract(keras), few_steps(keras, path):
+    running = (silent(), abstract(keras), few_steps(keras, path), built_once(keras))
+    with model_errors(path, "it was rebuilt"), first_cause(), contextlib.ExitStack() as stack:
+        for context in running:
+            stack.enter_context(context)
         model = _rebuilt(keras, config, legacy, trust_code)
     if not isinstance(model, keras.layers.Layer):
         raise ModelError(f"{path}: its configuration is of {with_article(type(model).__name__)}, not of a Keras model")

@@ -7,11 +7,13 @@ keras/src/legacy/saving/legacy_h5_format.py (the attribute ``model_config``) of 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 
 from flopwise._limits import within_limit
 from flopwise._results import Json
@@ -80,14 +82,12 @@ def _in_hdf5(source: Source) -> Json:
     Raises:
         ModelError: there is none.
     """
-    at, tries = -1, 0
-    while tries < _MOST_ATTRIBUTES and (at := _place(source, _ATTRIBUTE, at + 1)) >= 0:
-        text = _attribute(source, at)
-        tries += text is not None
-        config = _decoded((text or b"").decode("utf-8", "replace"))
+    texts = filter(None, (_attribute(source, at) for at in _places(source, _ATTRIBUTE)))
+    for text in itertools.islice(texts, _MOST_ATTRIBUTES):
+        config = _decoded(text.decode("utf-8", "replace"))
         if isinstance(config, dict) and {"class_name", "config"} <= config.keys():
             return config
-    if at < 0 and not tries and _place(source, _ATTRIBUTE[:-1], 0) < 0:
+    if next(_places(source, _ATTRIBUTE[:-1]), -1) < 0:
         raise ModelError(
             f"{source.name}: an HDF5 file without the configuration of a Keras model; if it holds weights alone, save "
             "the model with model.save('NAME.keras')"
@@ -95,14 +95,12 @@ def _in_hdf5(source: Source) -> Json:
     raise ModelError(f"{source.name}: the configuration of its model is truncated or damaged")
 
 
-def _place(source: Source, what: bytes, start: int) -> int:
-    """The first place at or behind ``start`` where some bytes stand; -1 where there is none."""
-    while start < source.size:
-        place = _read(source, start, _STEP + len(what)).find(what)
-        if place >= 0:
-            return start + place
-        start += _STEP
-    return -1
+def _places(source: Source, what: bytes) -> Iterator[int]:
+    """The places where some bytes stand in a file, one after the other: each byte is read once."""
+    for start in range(0, source.size, _STEP):
+        part, at = _read(source, start, _STEP + len(what) - 1), -1
+        while (at := part.find(what, at + 1)) >= 0:
+            yield start + at
 
 
 def _read(source: Source, start: int, length: int) -> bytes:

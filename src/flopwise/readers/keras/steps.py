@@ -1,4 +1,4 @@
-"""Layers that are run step after step, refused where nobody would wait for all steps."""
+"""A configuration is built in one pass over its layers, and refused where nobody would wait for all of its steps."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+from flopwise._limits import budget, spend
+from flopwise._results import Json
 from flopwise.errors import ModelError
 
-#: Steps that one layer may take, and all layers of a model together: each is a call of Python's.
-_STEPS, _TOTAL = 10_000, 100_000
+#: Operators that a step of a recurrent cell, or of a layer in TimeDistributed, runs: those of an LSTM.
+_OPERATORS = 12
 
 
 @contextlib.contextmanager
@@ -23,18 +25,21 @@ def few_steps(keras: ModuleType, source: str) -> Iterator[None]:
     loops = keras.backend.backend() == "torch"
     layers = (keras.layers.TimeDistributed, keras.layers.RNN)
     before: list[Callable[..., object]] = [layer.call for layer in layers]
-    total, refusal = 0, ""
+    refusal = ""
 
     def count(layer: Any, steps: object) -> None:
-        nonlocal total, refusal
+        nonlocal refusal
         recurrent = isinstance(layer, keras.layers.RNN)
         number = steps if isinstance(steps, int) and (not recurrent or loops or layer.unroll) else 0
-        total += number
-        if number > _STEPS or total > _TOTAL:
-            most = f"layer {layer.name!r} has {number:,} steps" if number > _STEPS else f"it has {total:,} steps"
+        cells = len(getattr(layer.cell, "cells", "1")) if recurrent else 1
+        try:
+            spend(repeated_nodes=_OPERATORS * number * cells)
+        except ModelError:
+            of_each = f" of {cells:,} cells" if cells > 1 else ""
+            one_by_one = f"{number:,} steps{of_each}, which {'PyTorch runs' if loops else 'Keras runs'} one by one"
             cure = "; KERAS_BACKEND=jax counts them as a loop" if recurrent and not layer.unroll else ""
-            refusal = f"{source}: {most}, which {'PyTorch runs' if loops else 'Keras runs'} one by one{cure}"
-            raise ModelError(refusal)
+            refusal = f"{source}: layer {layer.name!r} has {one_by_one}{cure} (the limit repeated_nodes)"
+            raise ModelError(refusal) from None
 
     def counted(call: Callable[..., object]) -> Callable[..., object]:
         @functools.wraps(call)
@@ -49,7 +54,8 @@ def few_steps(keras: ModuleType, source: str) -> Iterator[None]:
     filtered = keras.config.is_traceback_filtering_enabled()
     keras.config.disable_traceback_filtering()  # which puts the arguments of the call into each message, in colours
     try:
-        yield
+        with budget(source):  # a model is run more than once
+            yield
     except Exception:
         if refusal:  # Keras puts words of its own around it
             raise ModelError(refusal) from None
@@ -59,3 +65,30 @@ def few_steps(keras: ModuleType, source: str) -> Iterator[None]:
             keras.config.enable_traceback_filtering()
         for layer, call in zip(layers, before, strict=True):
             layer.call = call
+
+
+@contextlib.contextmanager
+def built_once(keras: ModuleType) -> Iterator[None]:
+    """In the block, Keras builds a Sequential model of a configuration when it has all layers.
+
+    Keras 3.15 builds it anew with each layer that it adds (``Sequential.from_config``), in quadratic time and memory.
+    """
+    kind = keras.Sequential
+    add, from_config = kind.add, kind.__dict__["from_config"]
+
+    def read(cls: Any, /, config: Json, *arguments: object, **keywords: object) -> Any:
+        shape = config.get("build_input_shape")
+        config = {key: value for key, value in config.items() if key != "build_input_shape"}
+        model = from_config.__func__(cls, config, *arguments, **keywords)
+        if model._layers:
+            model._maybe_rebuild()
+        if not model._functional and shape and isinstance(shape, (tuple, list)):
+            model.build(shape)
+        return model
+
+    kind.add = lambda self, layer, rebuild=True: add(self, layer, rebuild=False)
+    kind.from_config = classmethod(read)
+    try:
+        yield
+    finally:
+        kind.add, kind.from_config = add, from_config

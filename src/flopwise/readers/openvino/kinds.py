@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from flopwise.readers.source.source import head
 
 #: Bytes in which the root of a model begins.
 HEAD = 4096
@@ -19,8 +19,4 @@ def is_net(head: bytes) -> bool:
 
 def is_net_file(path: str) -> bool:
     """True where a file begins as a model."""
-    try:
-        with open(path, "rb") as file:
-            return os.path.isfile(path) and is_net(file.read(HEAD))
-    except OSError:
-        return False
+    return is_net(head(path, HEAD))

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
+from flopwise._limits import spend
 from flopwise.errors import ModelError
 from flopwise.readers.source.source import Source
 
@@ -39,6 +40,9 @@ class FlatBuffer:
         self.source, self.start, self.size, self.what = source, start, size, what
         self._pages: dict[int, bytes] = {}
         self._room = _OFTEN * size + _PAGE
+        #: Tables that vectors have named, and the bytes that they would take beside each other.
+        self._tables: set[int] = set()
+        self._taken = 0
 
     def read(self, at: int, length: int) -> bytes:
         """The bytes [at, at + length).
@@ -75,6 +79,14 @@ class FlatBuffer:
         """The table that the file holds."""
         return Table(self, self.number(0, "I"))
 
+    def member(self, at: int) -> Table:
+        """A table of a vector; one that was named before, or that lies over others, is charged to the budget."""
+        table = Table(self, at)
+        self._taken += 4 + table.length
+        spend(repeated_nodes=int(at in self._tables or self._taken > self.size))
+        self._tables.add(at)
+        return table
+
     def error(self, why: str) -> ModelError:
         """The error for a file that makes no sense."""
         return ModelError(f"{self.source.name}: truncated or damaged {self.what} ({why})")
@@ -97,6 +109,12 @@ class Table:
             raise buffer.error(f"a table at byte {at:,} has no fields")
         self._buffer, self._at = buffer, at
         self._fields = struct.unpack(f"<{length // 2 - 2}H", buffer.read(layout + 4, length - 4))
+
+    @property
+    def length(self) -> int:
+        """Bytes from its first one to its last field."""
+        last: int = max((0, *self._fields))
+        return last + 4
 
     def _place(self, field: int) -> int:
         """Where a field lies; 0 where it is left out."""
@@ -137,7 +155,7 @@ class Table:
         """The tables of a vector."""
         start, count = self.extent(field, 4)
         for at in range(start, start + 4 * count, 4):
-            yield Table(self._buffer, at + int(self._buffer.number(at, "I")))
+            yield self._buffer.member(at + int(self._buffer.number(at, "I")))
 
     def text(self, field: int, default: str = "") -> str:
         """A text; what is no UTF-8 in it is replaced."""

@@ -103,6 +103,17 @@ def exactly(stream: IO[bytes], name: str, length: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def head(path: str | os.PathLike[str], size: int) -> bytes:
+    """The first bytes of a regular file; b"" of any other thing, as a pipe or a device would be read for ever."""
+    try:
+        if not os.path.isfile(path):
+            return b""
+        with open(path, "rb", buffering=0) as file:
+            return file.read(size)
+    except (OSError, ValueError):
+        return b""
+
+
 #: So many names of a folder are looked at for one that may have been meant.
 MANY = 10_000
 

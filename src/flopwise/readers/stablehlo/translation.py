@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flopwise._limits import spend
 from flopwise._results import Json
 from flopwise.errors import ModelError
 from flopwise.readers.stablehlo.lower import translate
 from flopwise.readers.stablehlo.program import Body, Closed, Operation, Region, Value, Var, steps_of, type_of
 
-#: Operations that calls may add to those of the file, and functions that call each other.
-_MOST, _DEEPEST = 50_000, 200
+#: Functions that call each other, at most.
+_DEEPEST = 200
 
 
 class Translation:
@@ -20,7 +21,7 @@ class Translation:
     def __init__(self, module: Json) -> None:
         self.functions: Json = module["functions"]
         self.meshes: dict[str, dict[str, int]] = module["meshes"]
-        self.left = _MOST + sum(_size(function["region"]) for function in self.functions.values())
+        self.left = sum(_size(function["region"]) for function in self.functions.values())
         self.calls: list[str] = []
         self.backward = self.quantized = False
 
@@ -42,8 +43,7 @@ class Translation:
         for said in operations:
             op = Operation(*said)
             self.left -= 1
-            if self.left < 0:
-                raise ModelError("its functions call each other so often that they have no end")
+            spend(repeated_nodes=int(self.left < 0))
             if op.name.endswith(".return"):
                 return [region.read(number) for number in op.operands]
             steps, backward = steps_of(op.place)

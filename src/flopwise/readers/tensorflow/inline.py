@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flopwise._limits import spend
 from flopwise.errors import ModelError
 from flopwise.readers.tensorflow.file import Body, File, Function, Node
 
@@ -40,8 +41,8 @@ _RESULTS: Mapping[str, tuple[str, ...]] = {
     "Merge": ("output", "value_index"),
 }
 
-#: Nodes after all calls are replaced, at most, and calls in calls.
-_MOST, _DEPTH = 150_000, 64
+#: Calls in calls, at most.
+_DEPTH = 64
 
 
 @dataclass
@@ -54,11 +55,13 @@ class Flat:
 
     def found(self, key: str) -> str:
         """The tensor that a name stands for."""
-        for _ in range(_MOST):
-            if key not in self.same:
-                return key
+        passed = {key}
+        while key in self.same:
             key = self.same[key]
-        raise ModelError("its nodes hand each other on in a circle")
+            if key in passed:
+                raise ModelError("its nodes hand each other on in a circle")
+            passed.add(key)
+        return key
 
 
 class Inliner:
@@ -66,7 +69,6 @@ class Inliner:
 
     def __init__(self, file: File, source: str) -> None:
         self.file, self.source = file, source
-        self._number = 0
         #: Nodes by name and in order, by the identity of the list that they are in.
         self._orders: dict[int, tuple[dict[str, Node], list[Node]]] = {}
 
@@ -99,7 +101,8 @@ class Inliner:
         """Add nodes with a prefix before their names; names of arguments are known already."""
         if depth > _DEPTH:
             raise ModelError(f"{self.source}: functions call each other without end")
-        if id(nodes) not in self._orders:
+        again = id(nodes) in self._orders
+        if not again:
             names = {node.name: node for node in nodes}
             self._orders[id(nodes)] = names, self._ordered(names, ends)
         by_name, ordered = self._orders[id(nodes)]
@@ -119,9 +122,7 @@ class Inliner:
             return f"{prefix}{name}:{rest if rest.isdigit() else 0}"
 
         for node in ordered:
-            self._number += 1
-            if self._number > _MOST:
-                raise ModelError(f"{self.source}: its functions call each other in more than {_MOST:,} operators")
+            spend(repeated_nodes=int(again))
             inputs = tuple([flat.found(reference(text)) for text in node.inputs])
             self._add(node, inputs, prefix, flat, depth)
 

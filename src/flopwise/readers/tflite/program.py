@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from flopwise._limits import spend
 from flopwise.errors import ModelError
 from flopwise.operators.shape import Element
 from flopwise.readers.source.source import Source
@@ -14,9 +15,6 @@ from flopwise.readers.tflite.file.model import Model
 from flopwise.readers.tflite.file.schema import CUSTOM
 from flopwise.readers.tflite.lower.lowered import Application
 from flopwise.readers.tflite.lower.table import CALLS, CONTROL_FLOW, lower
-
-#: Operators of a graph, at most: what subgraphs grow to that run each other.
-_MOST = 1_000_000
 
 #: Subgraphs in subgraphs, at most.
 _DEPTH = 32
@@ -45,6 +43,8 @@ class Programs:
             self._inside.append(number)
             made = self._made[number] = self._graph(number)
             self._inside.pop()
+        elif self._inside:
+            spend(repeated_nodes=made.operators)
         return made
 
     def _error(self, why: str) -> ModelError:
@@ -81,16 +81,9 @@ class Programs:
         return Graph(number, tuple(nodes), starts, ends, stored, tensors, self._operators(nodes))
 
     def _operators(self, nodes: Sequence[Node]) -> int:
-        """The number of operators of a subgraph, with those of the subgraphs that they run.
-
-        Raises:
-            ModelError: there are too many.
-        """
+        """The number of operators of a subgraph, with those of the subgraphs that they run."""
         bodies = [body for node in nodes for body in node.attributes.values.values() if isinstance(body, Graph)]
-        operators = len(nodes) + sum(body.operators for body in bodies)
-        if operators > _MOST:
-            raise self._error(f"its subgraphs run each other in more than {_MOST:,} operators")
-        return operators
+        return len(nodes) + sum(body.operators for body in bodies)
 
     def _node(
         self, operator: Operator, inputs: tuple[str, ...], outputs: tuple[str, ...], tensors: Mapping[str, Tensor]

@@ -49,12 +49,17 @@ def render_sheet(sheet: Sheet, look: Look) -> str:
 def _about(sheet: Sheet, look: Look) -> list[str]:
     """The parts on one line, or broken between parts; the first, which may be a long path, is shortened."""
     lines: list[str] = []
+    row: list[str] = []
+    used, gap = 0, cells(look.glyphs.dot)
     for part in (*(shorten(p, look.width or cells(p), look.glyphs.cut) for p in sheet.about[:1]), *sheet.about[1:]):
-        joined = f"{lines[-1]}{look.glyphs.dot}{part}" if lines else part
-        if lines and look.width is not None and cells(joined) > look.width:
-            lines.append(f"  {part}")
+        width = cells(part)
+        if row and look.width is not None and used + gap + width > look.width:
+            lines.append(look.glyphs.dot.join(row))
+            row, used = [f"  {part}"], width + 2
         else:
-            lines[-1:] = [joined]
+            used += gap + width if row else width
+            row.append(part)
+    lines += [look.glyphs.dot.join(row)] if row else []
     lines[:0] = [sheet.verdict] if sheet.verdict else []
     return [paint(piece, "bold", look) for line in lines for piece in wrap(line, look.width)]
 

@@ -11,14 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from flopwise._limits import current
 from flopwise.errors import ModelError
 from flopwise.readers.onnx.file.model import Attributes, Function, Graph, Key, Model, Node, Operation, Reference, Value
 from flopwise.readers.onnx.file.skeleton import Stored, tag
 
-#: How many operators a model may have after inlining, unless it is so large by itself; and how many bytes.
-MOST_OPERATORS, MOST_BYTES = 100_000, 32 << 20
+#: How many bytes a model may have after inlining, unless it is so large by itself.
+MOST_BYTES = 32 << 20
 
-#: How many times larger than the file a model may become by inlining.
+#: How many times larger than the file a model may become by inlining, whatever the limits.
 GROWTH = 8
 
 #: How deep functions may call each other.
@@ -244,7 +245,7 @@ def _refuse_growth(model: Model, nbytes: int) -> None:
     called = [sizes[key] for key in _calls(model.graph.nodes, model.functions)]
     nodes = len(model.graph.nodes)
     operators, total = nodes + sum(s[0] for s in called), nbytes + sum(s[1] for s in called)
-    most, most_bytes = max(MOST_OPERATORS, GROWTH * nodes), max(MOST_BYTES, GROWTH * nbytes)
+    most, most_bytes = max(current().repeated_nodes, GROWTH * nodes), max(MOST_BYTES, GROWTH * nbytes)
     if operators > most or total > most_bytes:
         raise ModelError(
             f"its functions call each other so often that it becomes {operators:,} operators of {total >> 20:,} MB; "
