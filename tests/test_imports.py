@@ -194,7 +194,7 @@ HEAVY = ("torch", "sympy", "matplotlib", "pandas", "pyarrow", "ssl", "http.clien
             "",
             "import flopwise; flopwise.profile('examples/tiny_resnet.onnx').to_dict()",
             ("click", *LIBRARIES, *SLOW, *HEAVY),
-            117,  # two files for each model format
+            118,  # two files for each model format
         ),
         (
             "click",
@@ -206,13 +206,13 @@ HEAVY = ("torch", "sympy", "matplotlib", "pandas", "pyarrow", "ssl", "http.clien
             "",
             "import onnx; m = onnx.load('examples/tiny_resnet.onnx'); import flopwise; flopwise.profile(m).to_dict()",
             ("rich", "click"),
-            117,
+            118,
         ),
         (
             "torch",
             "import flopwise; flopwise.profile(torch.nn.Linear(3, 2, device='meta'), (1, 3)).to_dict()",
             ("onnx", "rich", "click"),
-            117,  # what programs keep, old constructors, archives, current folder, packages, Einsum, complex numbers
+            118,  # what programs keep, old constructors, archives, current folder, packages, Einsum, complex numbers, the budget
         ),
     ],
 )
