@@ -212,7 +212,7 @@ HEAVY = ("torch", "sympy", "matplotlib", "pandas", "pyarrow", "ssl", "http.clien
             "torch",
             "import flopwise; flopwise.profile(torch.nn.Linear(3, 2, device='meta'), (1, 3)).to_dict()",
             ("onnx", "rich", "click"),
-            118,  # what programs keep, old constructors, archives, current folder, packages, Einsum, complex numbers, the budget
+            118,  # what programs keep, constructors, archives, folder, packages, Einsum, complex numbers, a budget
         ),
     ],
 )

@@ -26,7 +26,6 @@ from flopwise.readers.options import (
     options_of,
 )
 from flopwise.readers.source.location import is_callable, naming
-from flopwise.readers.source.source import head
 from flopwise.readers.torch.format import TORCH
 from flopwise.readers.torch.language.format import GGUF_MODEL, LANGUAGE
 from flopwise.readers.weights import formats as weights
@@ -35,6 +34,12 @@ if TYPE_CHECKING:
     from flopwise.readers.weights.tensor import StoredTensors
 
 T = TypeVar("T")
+
+
+def _head(model: str | os.PathLike[str], length: int) -> bytes:
+    from flopwise.readers.source.source import head
+
+    return head(model, length)
 
 
 def _is_jax(model: object) -> bool:
@@ -76,7 +81,7 @@ def _is_stablehlo(model: object) -> bool:
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model[:4]) == b"ML\xefR"
     if isinstance(model, (str, os.PathLike)):
-        return ends_in(model, STABLEHLO.endings) or head(model, 4) == b"ML\xefR"
+        return ends_in(model, STABLEHLO.endings) or _head(model, 4) == b"ML\xefR"
     kind = type(model)
     return kind.__module__.startswith("jax.") and kind.__name__ in ("Exported", "Lowered")
 
@@ -186,7 +191,7 @@ def _is_tflite(model: object) -> bool:
         return bytes(model[4:8]) == b"TFL3"
     if not isinstance(model, (str, os.PathLike)) or ends_in(model, TFLITE.endings):
         return ends_in(model, TFLITE.endings)
-    return head(model, 8)[4:] == b"TFL3"
+    return _head(model, 8)[4:] == b"TFL3"
 
 
 def _read_tflite(*arguments: Any) -> Graph:
@@ -217,7 +222,7 @@ def _is_tensorflow(model: object) -> bool:
     if not path.lower().endswith(".pb"):
         return os.path.isfile(os.path.join(path, _SAVED_MODEL))
     # field 1 of a GraphDef, where an ONNX model has a number
-    return os.path.basename(path) == _SAVED_MODEL or head(path, 1) in (b"\n", b"")
+    return os.path.basename(path) == _SAVED_MODEL or _head(path, 1) in (b"\n", b"")
 
 
 def _read_tensorflow(*arguments: Any) -> Graph:
