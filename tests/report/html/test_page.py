@@ -89,6 +89,42 @@ def test_each_convention_has_the_figures_of_its_own_profile(path: str) -> None:
         assert sum(count or 0 for count in counts) == own.total("count")
 
 
+def on_constants() -> Graph:
+    """A product whose weight is copied, shifted and scaled first, and one whose weight is shared with it."""
+    x, y, z = tensor("x", 4, 8), tensor("y", 4, 8), tensor("z", 4, 8)
+    weight, bias = tensor("w", 8, 8, kind="weight"), tensor("b", 8, kind="weight")
+    copied, shifted, scaled = tensor("copied", 8), tensor("shifted", 8, 8), tensor("scaled", 8, 8)
+    nodes = (
+        Node("Identity", "copy", (bias,), (copied,)),
+        Node("Add", "shift", (weight, copied), (shifted,)),
+        Node("Mul", "scale", (shifted, shifted), (scaled,)),
+        Node("MatMul", "first", (x, scaled), (y,)),
+        Node("MatMul", "second", (y, scaled), (z,)),
+    )
+    return Graph("constants", "hand", "", (x,), (z,), nodes)
+
+
+@pytest.mark.parametrize("convention", ["flops", "caffe", "thop", "torchinfo", "benanza"])
+def test_the_page_lists_what_the_command_line_lists(convention: str) -> None:
+    """Constants are no layers of it where they are none of the profile's, whatever other conventions list."""
+    profile = flopwise.profile(on_constants(), convention=convention)
+    found, expected = page_data(profile), profile.to_dict()
+    assert found["layers"]["name"] == [layer["name"] for layer in expected["layers"]]
+    for key in ("params", "buffers", "weight_bytes", "output_bytes", "macs", "flops"):
+        assert sum(found["layers"][key]) == expected["totals"][key], key
+    assert len(found["layers"]["name"]) == (5 if convention in ("thop", "torchinfo", "benanza") else 2)
+
+
+def test_work_on_constants_that_a_convention_counts_is_said() -> None:
+    found = page_data(flopwise.profile(on_constants()))
+    (view,) = [view for view in found["conventions"] if view["name"] == "benanza"]
+    counts = view["counts"] if isinstance(view["counts"], list) else found["conventions"][view["counts"]]["counts"]
+    hidden = flopwise.profile(on_constants(), convention="benanza").total("count") - sum(counts)
+    assert hidden > 0
+    said = f"the total has {hidden:,} FLOP of 2 layers not listed here: shift and others"
+    assert {"text": said, "gap": False} in view["notes"]
+
+
 def test_the_chosen_convention_comes_with_its_unit_and_source() -> None:
     found = page_data(flopwise.profile("examples/tiny_resnet.onnx", convention="benanza"))
     assert found["convention"] == "benanza"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise._results import Json
+from flopwise.errors import counted
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.graph.construction import no_search_for_garbage
 from flopwise.graph.names import layer_names
 from flopwise.memory.liveness import Buffer, liveness
 from flopwise.report.html.page import Layout, page
 from flopwise.report.html.ridges import ridges
-from flopwise.report.html.views import Views, views
+from flopwise.report.html.views import views
 from flopwise.report.sheet.columns import COLUMNS, cell
 from flopwise.report.sheet.listing import Choice, model_name
 from flopwise.report.sheet.sheet import is_gap
@@ -69,11 +70,13 @@ def render_profile(profile: Profile, choice: Choice, look: Look) -> str:
 def page_data(profile: Profile) -> Json:
     """The profile for the page: totals as in its JSON, and a list for each figure with an entry for each layer.
 
-    A number that is None is unknown. A count that is "" belongs to a layer which the convention does not list. Where a
-    convention counts every layer as an earlier one does, the number of that one stands in place of its counts.
+    The layers are those of the profile, in whichever convention they are shown. A number that is None is unknown. A
+    count that is "" belongs to a layer which the convention does not list. Where a convention counts every layer as an
+    earlier one does, the number of that one stands in place of its counts.
     """
     seen = views(profile)
-    nodes, rows = _layers(profile, seen)
+    rows = list({id(row.node): row for row in reversed(profile.rows)}.values())[::-1]
+    nodes = [row.node for row in rows]
     names = _names(profile, nodes)
     edges = wiring.edges(profile.graph, nodes)
     makers = wiring.makers(edges, len(nodes))
@@ -88,7 +91,7 @@ def page_data(profile: Profile) -> Json:
         "kind": kinds_of(nodes, rows, modules, owners, makers),
         "group": owners,
         **_columns(nodes, rows, shapes),
-        **(_trained(profile, rows) if profile.training else {}),
+        **({key: [number(getattr(row, key)) for row in rows] for key in OF_TRAINING} if profile.training else {}),
     }
     return {
         "schema": "flopwise.html/1",
@@ -193,22 +196,6 @@ def _shapes(tensors: Iterable[Tensor], texts: Index) -> list[int]:
     return shapes if len(shapes) <= SHAPES else [*shapes[:SHAPES], texts.number_of(f"+{len(shapes) - SHAPES}")]
 
 
-def _layers(profile: Profile, seen: Views) -> tuple[list[Node], list[Row]]:
-    """Every node that a convention lists, in the order of execution, with the row of its other figures."""
-    rows: dict[int, Row] = {}
-    for view in (profile, *seen.profiles.values()):
-        for row in view.rows:
-            rows.setdefault(id(row.node), row)
-    nodes = [node for node in profile.graph.nodes if id(node) in rows]
-    return nodes, [rows[id(node)] for node in nodes]
-
-
-def _trained(profile: Profile, rows: Sequence[Row]) -> dict[str, list[object]]:
-    """The figures of a training step; "" for a layer that only other conventions list."""
-    own = {id(row) for row in profile.rows}
-    return {key: [number(getattr(row, key)) if id(row) in own else "" for row in rows] for key in OF_TRAINING}
-
-
 def _training(profile: Profile) -> Json | None:
     """The figures of a training step, as in the JSON; None for a profile without training."""
     if profile.training is None:
@@ -229,19 +216,29 @@ def _view(view: Profile, nodes: Sequence[Node], backward: Mapping[int, int | Non
     for row in view.rows:
         before = counts.get(id(row.node), 0)
         counts[id(row.node)] = None if row.count is None or before is None else before + row.count
-    counted = not view.rows or view.sum.unknown < len(view.rows)
+    known = not view.rows or view.sum.unknown < len(view.rows)
     return {
         **convention_data(view),
-        "total": number(view.sum.count if counted else None),
+        "total": number(view.sum.count if known else None),
         "unknown": {text(op): many for op, many in view.unknown.items()},
         "uncounted": sum(row.count is None for row in view.rows),
         "unresolved": len(view.unresolved),
         "listed": len(view.rows),
         "own": {text(name): number(value) for name, value in view.own.items()},
-        "notes": [{"text": text(note), "gap": is_gap(note)} for note in view.notes],
+        "notes": [{"text": text(note), "gap": is_gap(note)} for note in (*view.notes, *_beside(view, nodes))],
         "backward": backward and [number(backward.get(id(node), "")) for node in nodes],
         "counts": [number(counts[id(node)]) if id(node) in counts else "" for node in nodes],
     }
+
+
+def _beside(view: Profile, nodes: Sequence[Node]) -> Iterator[str]:
+    """A note on what a convention counts of layers that the page does not list, such as those on constants alone."""
+    listed = {id(node) for node in nodes}
+    rows = [row for row in view.rows if row.count and id(row.node) not in listed]
+    if rows:
+        sum_of_them = f"{sum(row.count or 0 for row in rows):,} {view.convention.unit}"
+        others = " and others" if len(rows) > 1 else ""
+        yield f"the total has {sum_of_them} of {counted(len(rows), 'layer')} not listed here: {rows[0].name}{others}"
 
 
 def convention_data(profile: Profile) -> dict[str, str]:
