@@ -42,7 +42,7 @@ def counted(number: int, thing: str) -> str:
 def one_line(error: BaseException) -> str:
     """The line that an error comes to, whatever raised it; one that nobody foresaw says how to report it."""
     if isinstance(error, FlopwiseError):
-        text = str(error)
+        text = message(error)
     elif isinstance(error, SystemExit):
         text = f"code of the model ended the program with SystemExit({error.code!r})"
     elif isinstance(error, MemoryError):
@@ -50,9 +50,17 @@ def one_line(error: BaseException) -> str:
     elif isinstance(error, RecursionError):
         text = "the model is nested too deeply"
     else:
-        what = f"{type(error).__name__}: {error}"
+        what = f"{type(error).__name__}: {message(error)}"
         text = f"a bug in flopwise: {what}; {TRACEBACK}=1 shows where, please report it"
     return printable(" ".join(text.split()))
+
+
+def message(error: BaseException) -> str:
+    """What an error says, on one line; "" where it says nothing, or fails itself as it is asked."""
+    try:
+        return " ".join(str(error).split())
+    except Exception:  # a class of the user's own may do anything
+        return ""
 
 
 def with_article(word: str) -> str:

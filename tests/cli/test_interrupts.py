@@ -53,6 +53,20 @@ def test_an_interrupt_that_becomes_another_error(tmp_path: Path) -> None:
     assert interrupted("awaited", "profile", model, "-i", "1x4") == (130, "flopwise: interrupted\n")
 
 
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_an_end_that_is_asked_for_leaves_nothing(name: str, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import os, signal, tempfile\n"
+        "def model():\n"
+        f"    with tempfile.TemporaryDirectory(dir={str(tmp_path)!r}):\n"
+        f"        os.kill(os.getpid(), signal.{name})\n"
+    )
+    command = [sys.executable, "-m", "flopwise", "profile", f"{tmp_path / 'net.py'}:model", "-i", "1x4"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.lstrip()) == (130, "flopwise: interrupted\n")
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir() and path.name != "__pycache__"] == []
+
+
 def test_an_interrupt_while_an_engine_starts(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     model = str(EXAMPLES / "tiny_resnet.onnx")

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import EXAMPLES, Run
 
+import flopwise
+from flopwise.errors import ModelError, one_line
+
 pytest.importorskip("torch")
 
 NET = """\
@@ -196,3 +199,21 @@ def test_a_hint_that_works_when_it_is_followed(
     assert (code, err) == (2, f"flopwise: Net needs the shape of {said}\n")
     if "DTYPE" not in said:
         assert run("profile", f"{path}:Net", "-i", said.rpartition(" ")[2]).code == 0
+
+
+@pytest.mark.parametrize("base", [Exception, RuntimeError, ImportError, KeyError, ModelError])
+def test_an_error_that_fails_as_it_is_asked_what_it_says(base: type[Exception]) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Own(base):  # type: ignore[valid-type, misc] # of several
+        def __str__(self) -> str:
+            raise ZeroDivisionError
+
+    class Net(torch.nn.Module):  # type: ignore[name-defined, misc] # where PyTorch is there
+        def forward(self, x: object) -> object:
+            raise Own
+
+    with pytest.raises(flopwise.FlopwiseError) as caught:
+        flopwise.profile(Net(), inputs=(2, 3))
+    assert one_line(caught.value).isprintable()
+    assert issubclass(base, ModelError) or "Own" in str(caught.value)

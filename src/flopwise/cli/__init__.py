@@ -254,7 +254,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _interrupts() -> Iterator[None]:
-    """Ctrl-C is itself, whatever error Python or a library that is cut off makes of it."""
+    """Ctrl-C is itself, whatever error Python or a library that is cut off makes of it; so is an end that the system
+    asks for, before which folders for a while are removed and children ended."""
     happened = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -262,10 +263,13 @@ def _interrupts() -> Iterator[None]:
         happened = True
         raise KeyboardInterrupt
 
-    before = signal.getsignal(signal.SIGINT)
-    own = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
-    if own:
-        signal.signal(signal.SIGINT, interrupt)
+    before: dict[signal.Signals, object] = {}
+    if threading.current_thread() is threading.main_thread():
+        ends = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+        usual = (signal.default_int_handler, signal.SIG_DFL)
+        before = {end: handler for end in ends if (handler := signal.getsignal(end)) in usual}
+    for end in before:
+        signal.signal(end, interrupt)
     try:
         yield
     except BaseException as error:
@@ -273,8 +277,8 @@ def _interrupts() -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise
     finally:
-        if own:
-            signal.signal(signal.SIGINT, before)
+        for end, handler in before.items():
+            signal.signal(end, handler)  # type: ignore[arg-type] # as it was
 
 
 def _refuse(message: str, code: int = BAD) -> int:

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar, cast
 
 from flopwise._user_code import EndedError, is_own, place_of, user_code
-from flopwise.errors import FlopwiseError, RuleError
+from flopwise.errors import FlopwiseError, RuleError, message
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.operator import Operator, Rule
@@ -86,7 +86,7 @@ def own_count(rule: Rule, node: Node) -> Counts | None:
     except (FlopwiseError, MemoryError):
         raise
     except Exception as error:
-        words = " ".join(str(error).split())[:300]
+        words = message(error)[:300]
         raise RuleError(f"{who} failed with {type(error).__name__}: {words}{place_of(error)}") from error
     if counts is None:
         return None

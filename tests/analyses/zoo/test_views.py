@@ -297,3 +297,21 @@ def test_json_of_a_query(plain: Path, capsys: Any) -> None:
     assert main(["zoo", "query", str(plain), "SELECT sum(macs) AS macs FROM layers", "-f", "json"]) == 0
     ((row),) = json.loads(capsys.readouterr().out)
     assert isinstance(row["macs"], int)
+
+
+@pytest.mark.parametrize("damage", ["nothing", "empty", "damaged"])
+def test_a_data_set_that_cannot_be_opened_leaves_no_folder(
+    damage: str, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, folder = tmp_path / "temporary", tmp_path / "zoo"
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    if damage == "empty":
+        folder.mkdir()
+    elif damage == "damaged":
+        shutil.copytree(plain, folder)
+        for file in folder.rglob("*.parquet"):
+            file.write_bytes(b"PAR1" + bytes(20))
+    with pytest.raises(InputError):
+        zoo.open(folder)
+    assert [*place.iterdir()] == []

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -77,6 +78,24 @@ def test_files_that_two_tabs_of_the_browser_drop_lie_apart(server: Server) -> No
     for first, macs in zip(firsts, (1_859_904, 640), strict=True):
         answer = ask(server, {**PROFILE, "files": [{"drop": first, "name": "model.onnx"}]})
         assert json.loads(answer["text"])["totals"]["macs"] == macs
+
+
+def test_a_page_that_is_loaded_often_takes_files_still(server: Server) -> None:
+    for _ in range(12):
+        first = int(call(server, "GET", "*")[1].partition(b'"drops":')[2].partition(b",")[0])
+    assert put(server, f"{first + 99}/model.onnx", b"x") == 204
+    assert put(server, f"{first + 100}/model.onnx", b"x") == 400  # nobody has been given that number
+
+
+def test_a_browser_is_started_with_an_address_that_leads_to_the_page_once(server: Server) -> None:
+    assert server.viewer.token not in server.entrance
+    path = urlsplit(server.entrance).path
+    assert call(server, "POST", path, b"{}")[0] == 404
+    assert call(server, "GET", path, Host="evil.example")[0] == 403
+    status, _, headers = call(server, "GET", path)
+    assert (status, headers["Location"]) == (303, f"/{server.viewer.token}/")
+    assert call(server, "GET", path)[0] == 404
+    assert call(server, "GET", "//")[0] == 404
 
 
 def test_a_model_of_the_command_line_and_a_dropped_one_have_the_same_figures(server: Server) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from tests.report.graphs import NASTY, nasty, profiled
 
+import flopwise
 from flopwise.conventions import get
 from flopwise.errors import FlopwiseError, InputError, ModelError, ShapeError, printable
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.profiles.count import profile_graph
+from flopwise.report.commands.compare import comparison_report
 from flopwise.report.commands.flops import classes_report
 from flopwise.report.commands.layers import layers_report
 from flopwise.report.commands.profile import profile_report, render
@@ -89,6 +93,15 @@ def test_a_name_begins_nothing_but_a_paragraph(name: str) -> None:
 def test_csv() -> None:
     for text in (render(profiled(nasty()), "csv"), as_text(layers_report(profiled(nasty())), "csv")):
         assert [row["name"] for row in csv.DictReader(io.StringIO(text, newline=""))] == [inert(name) for name in SHOWN]
+
+
+def test_names_of_files_in_the_head_of_csv(tmp_path: Path) -> None:
+    """A comparison has the names of its models in the keys of its columns."""
+    paths = [tmp_path / f"{name}.onnx" for name in ("\x1b[31ma", "b\u202e", "c\rd", "e\x9b", "f\u2028", "=1+1")]
+    for path in paths:
+        shutil.copy("examples/tiny_resnet.onnx", path)
+    text = as_text(comparison_report(flopwise.compare(*paths)), "csv")
+    assert all(character.isprintable() for line in text.split("\n") for character in line)
 
 
 @pytest.mark.parametrize("name", SHOWN)

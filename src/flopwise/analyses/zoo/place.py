@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 from flopwise.analyses.zoo.files import LocalFiles, RemoteFiles
-from flopwise.errors import InputError
+from flopwise.errors import InputError, message
 from flopwise.readers.source.location import is_url, shown
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Place:
             with self.files.open(name) as file:
                 yield file
         except (OSError, pyarrow.ArrowException) as error:  # Arrow's are ValueErrors and OSErrors as well
-            reason = " ".join(str(error).split())
+            reason = message(error)
             raise InputError(f"{self.path(name)}: is damaged ({reason}); {_remedy(name)}") from error
 
     def remove(self, *names: str) -> None:
@@ -200,7 +200,7 @@ _NO_DATA_SET = "is not empty, and no data set that zoo build has made; give a ne
 
 
 def _reason(error: OSError) -> str:
-    return error.strerror or " ".join(str(error).split())
+    return error.strerror or message(error)
 
 
 def _open_system(url: str) -> tuple[object, str, bool]:

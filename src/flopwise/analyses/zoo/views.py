@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.zoo.chains import LONGEST
 from flopwise.analyses.zoo.dataset import UNIQUE, Dataset
 from flopwise.analyses.zoo.records import SAME
-from flopwise.errors import InputError
+from flopwise.errors import InputError, message
 
 if TYPE_CHECKING:
     import duckdb
@@ -81,12 +81,19 @@ class Zoo:
         """
         import tempfile
 
-        import duckdb
-
-        self._spill = tempfile.TemporaryDirectory(prefix="flopwise-", ignore_cleanup_errors=True)
         data = Dataset(folder)
         self.name, self._data = data.place.name, data
         files = data.files()
+        self._spill = tempfile.TemporaryDirectory(prefix="flopwise-", ignore_cleanup_errors=True)
+        with contextlib.ExitStack() as unless_open:
+            unless_open.callback(self._spill.cleanup)
+            self._open(data, files)
+            unless_open.pop_all()
+
+    def _open(self, data: Dataset, files: Mapping[str, Sequence[str]]) -> None:
+        """Make the views of the files, and close every other way to data."""
+        import duckdb
+
         catalog = os.path.join(self._spill.name, "catalog.duckdb")
         duckdb.connect(catalog).close()  # empty, and from here on it is only read: views are temporary
         self.connection = duckdb.connect(catalog, read_only=True, config={"temp_directory": self._spill.name})
@@ -146,7 +153,7 @@ class Zoo:
             yield
         except duckdb.Error as error:
             self._data.check()
-            reason = " ".join(str(error).split())
+            reason = message(error)
             raise InputError(f"the query fails: {reason}; views: {', '.join(NAMES)}") from error
 
     def _statement(self, query: str) -> duckdb.Statement:

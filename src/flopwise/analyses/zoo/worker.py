@@ -11,7 +11,7 @@ import sys
 from importlib import import_module
 
 from flopwise._child import Parent
-from flopwise.errors import FlopwiseError
+from flopwise.errors import FlopwiseError, message
 
 #: Longest message of an error.
 LONGEST = 500
@@ -46,7 +46,7 @@ def _result(work: str, job: object) -> dict[str, object]:
         return {"value": getattr(import_module(module), name)(job)}
     except BaseException as error:
         expected = isinstance(error, FlopwiseError)
-        text = " ".join(str(error).split())[:LONGEST]
+        text = message(error)[:LONGEST]
         return {"error": f"{type(error).__name__}: {text}".rstrip(": "), "expected": expected}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import webbrowser
 
@@ -28,9 +27,6 @@ def command(models: tuple[str, ...], port: int, no_browser: bool) -> int:
     from flopwise.cli.view.server import Server, Viewer
 
     gc.enable()  # unlike other commands, it runs for long
-    for end in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-        if signal.getsignal(end) is signal.SIG_DFL:
-            signal.signal(end, signal.default_int_handler)  # the temporary folder goes in any case
     viewer = Viewer(models)
     try:
         with Server(viewer, port) as server:
@@ -38,7 +34,7 @@ def command(models: tuple[str, ...], port: int, no_browser: bool) -> int:
             if sys.stderr.isatty():
                 say("files stay on this machine; Ctrl-C ends the page", prefix="")
             if not no_browser:
-                webbrowser.open(server.url)
+                webbrowser.open(server.entrance)
             server.serve_forever()
     finally:
         viewer.close()

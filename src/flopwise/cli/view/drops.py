@@ -13,6 +13,9 @@ from flopwise.errors import InputError
 #: Bytes of one piece, and of all files together, at most.
 PIECE, TOTAL = 16 << 20, 4 << 30
 
+#: Drops of one page whose files lie apart, because names are taken.
+PAGE = 100
+
 
 def located(files: Sequence[Json]) -> tuple[str, list[str]]:
     """The folder in which a command is about some files, and their names from there.
@@ -34,6 +37,8 @@ class Drops:
         self.folder = os.path.realpath(self._temporary.name)
         self._sizes: dict[str, int] = {}
         self._lock = threading.Lock()
+        #: How many numbers of drops pages have been given.
+        self.numbers = PAGE
 
     def append(self, drop: object, file: object, offset: int, piece: bytes) -> None:
         """Add the next piece to a file; the first one, at offset 0, makes the file anew.
@@ -63,7 +68,7 @@ class Drops:
         Raises:
             InputError: what is given is not the number of a drop and the name of a file alone.
         """
-        if type(drop) is not int or not 0 <= drop < 1000:
+        if type(drop) is not int or not 0 <= drop < self.numbers:
             raise InputError("no such drop")
         if not isinstance(file, str) or not file.isprintable() or file in (".", ".."):
             raise InputError("not the name of a file")

@@ -11,13 +11,14 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from flopwise._child import Child, LostError
 from flopwise._results import Json
-from flopwise.cli.view.drops import PIECE, Drops, located
+from flopwise.cli.view.drops import PAGE, PIECE, Drops, located
 from flopwise.cli.view.tabs import described
 from flopwise.errors import FlopwiseError, InputError, one_line
 from flopwise.report.html.view import LOCAL, render_view
@@ -39,16 +40,27 @@ class Viewer:
     def __init__(self, models: Sequence[str]) -> None:
         self.models = models
         self.token = secrets.token_urlsafe(24)
+        #: What leads to the page once: a browser is started with it, and every user may read its command line.
+        self.ticket = secrets.token_urlsafe(24)
         self.drops = Drops()
         self._page = render_view(LOCAL, {"drops": 0, "tabs": described(), "given": models}).encode()
         self._pages = itertools.count()
         self._home = os.getcwd()
         self._child: Child | None = None
-        self._one = threading.Lock()
+        self._one, self._turn = threading.Lock(), threading.Lock()
 
     def page(self) -> bytes:
         """The page for one more tab of the browser, which numbers its drops apart from those of the others."""
-        return self._page.replace(b'"drops":0,', b'"drops":%d,' % (next(self._pages) * 100), 1)
+        first = next(self._pages) * PAGE
+        self.drops.numbers = max(self.drops.numbers, first + PAGE)
+        return self._page.replace(b'"drops":0,', b'"drops":%d,' % first, 1)
+
+    def takes(self, ticket: str) -> bool:
+        """True for the ticket, which is then of no use any more."""
+        with self._turn:
+            valid = bool(self.ticket) and secrets.compare_digest(ticket.encode(), self.ticket.encode())
+            self.ticket = "" if valid else self.ticket
+        return valid
 
     def ask(self, question: Json) -> Json:
         """The answer to a question of the page (see ``answers.respond``), whose files are ``{"given": N}`` or
@@ -123,6 +135,11 @@ class Server(ThreadingHTTPServer):
         """The address of the page."""
         return f"http://{HOST}:{self.server_port}/{self.viewer.token}/"
 
+    @property
+    def entrance(self) -> str:
+        """An address that leads to the page once."""
+        return f"http://{HOST}:{self.server_port}/{self.viewer.ticket}/"
+
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that goes away in the middle is no error: it is not printed."""
 
@@ -155,6 +172,8 @@ class _Handler(BaseHTTPRequestHandler):
         foreign = origin != f"http://{host}" if origin or self.command != "GET" else False
         if host not in own or foreign:
             self._send(403, b"this address is for the page that flopwise view has opened")
+        elif self.command == "GET" and rest == "" and self.server.viewer.takes(token):
+            self._send(303, more={"Location": f"/{self.server.viewer.token}/"})
         elif not secrets.compare_digest(token.encode(), self.server.viewer.token.encode()) or resource not in resources:
             self._send(404, b"not found")
         else:
@@ -209,7 +228,13 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         return body
 
-    def _send(self, status: int, body: bytes = b"", kind: str = "text/plain; charset=utf-8") -> None:
+    def _send(
+        self,
+        status: int,
+        body: bytes = b"",
+        kind: str = "text/plain; charset=utf-8",
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.send_response(status)
         if status >= 400:
             self.close_connection = True
@@ -223,6 +248,7 @@ class _Handler(BaseHTTPRequestHandler):
             "Cross-Origin-Resource-Policy": "same-origin",
             "Referrer-Policy": "no-referrer",
             "X-Content-Type-Options": "nosniff",
+            **more,
         }.items():
             if status != 204 or name != "Content-Length":
                 self.send_header(name, value)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import jax
 
-from flopwise.errors import InputError, ModelError, counted, with_article
+from flopwise.errors import InputError, ModelError, counted, message, with_article
 from flopwise.graph import Graph, StoredTensor, Tensor
 from flopwise.readers.jax.arguments import Leaf, is_array, leaves_of, settle
 from flopwise.readers.jax.kinds import is_tree_module
@@ -210,7 +210,7 @@ def errors(source: str) -> Iterator[None]:
                 words = "asks for the elements of an array while it is traced, as under jax.jit"
                 raise ModelError(f"{source}: {words}{place_of(error)}") from error
             except _INCONCLUSIVE as error:
-                why = " ".join(str(error).split()).partition(". ")[0].partition(" This error")[0]
+                why = message(error).partition(". ")[0].partition(" This error")[0]
                 raise ModelError(f"{source}: open sizes decide what runs ({why}){place_of(error)}") from error
     except ModelError as error:
         raise ModelError(" ".join(str(error).split("\n")[0].split())) from error.__cause__

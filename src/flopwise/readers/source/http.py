@@ -124,6 +124,32 @@ class Http(Transport):
         url = urllib.parse.urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
         return shown(url), Http(url)
 
+    def page(self, most: int) -> tuple[int, bytes]:
+        """The status and the whole body of an answer, of any length up to ``most`` bytes; no redirect is followed.
+
+        Raises:
+            ModelError: there is no answer, or a longer one.
+        """
+        body, status = bytearray(), 0
+        late = threading.Event()
+        try:
+            with self._deadline(late), self._request(self._url, 0, 0) as response:
+                status = response.status
+                # a body without a length is read past the connection, which cannot be cut then
+                while len(body) <= most and not late.is_set() and (part := response.read1(1 << 16)):
+                    body += part
+        except (exceptions.HTTPError, OSError, http.client.HTTPException, ValueError) as error:
+            raise ModelError(f"{self.name}: no answer ({in_words(error, 100)})") from error
+        except ModelError:
+            if not late.is_set():
+                raise
+        if late.is_set() and not body:
+            seconds = f"{self._limits.request_seconds:g} seconds (the limit request_seconds)"
+            raise ModelError(f"{self.name}: no answer within {seconds}")
+        if len(body) > most or late.is_set():
+            raise ModelError(f"{self.name}: more than {most:,} bytes, or too slow, for a page of metrics")
+        return status, bytes(body)
+
     def close(self) -> None:
         for pool in self._pools.values():
             pool.clear()
@@ -131,7 +157,7 @@ class Http(Transport):
     def _ask(self, start: int, end: int) -> Answer:
         """The bytes [start, end), fewer where the file ends; requested again when a connection breaks."""
         why: object = ""
-        with self._deadline() as late:
+        with self._deadline(threading.Event()) as late:
             for _ in range(TRIES):
                 try:
                     return self._follow(start, end)
@@ -177,13 +203,15 @@ class Http(Transport):
 
     @contextlib.contextmanager
     def _request(self, url: str, start: int, end: int) -> Iterator[urllib3.BaseHTTPResponse]:
-        """The answer to one request, of which no byte of the body is read; what is left of it is never read.
+        """The answer to one request, of which no byte of the body is read; what is left of it is never read. Without
+        an end, the whole file is asked for.
 
         Raises:
             ModelError: the URL is none.
         """
         parts = self._parts(url)
-        headers = {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "identity", "User-Agent": "flopwise"}
+        headers = {"Accept-Encoding": "identity", "User-Agent": "flopwise"}
+        headers |= {"Range": f"bytes={start}-{end - 1}"} if end else {}
         own = self._parts(self._url)
         if own.username is not None and _origin(own) == _origin(parts):  # for the server that it was given for alone
             login = f"{urllib.parse.unquote(own.username)}:{urllib.parse.unquote(own.password or '')}"
@@ -219,13 +247,13 @@ class Http(Transport):
         return self._pools[proxy]
 
     @contextlib.contextmanager
-    def _deadline(self) -> Iterator[threading.Event]:
+    def _deadline(self, late: threading.Event) -> Iterator[threading.Event]:
         """Cut the connections of this thread when the block takes longer than the limit, which sets the event.
 
         Raises:
             ModelError: the block fails when its time is over.
         """
-        seconds, late = self._limits.request_seconds, threading.Event()
+        seconds = self._limits.request_seconds
         _Watched.last.connection, _Watched.last.late = None, late
         mine = _Watched.last.__dict__
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 
-from flopwise.errors import FlopwiseError, ModelError
+from flopwise.errors import FlopwiseError, ModelError, message
 
 #: Libraries whose models have names of their own, as in ``transformers:xlm-roberta``.
 LIBRARIES = ("timm", "torchvision", "transformers")
@@ -71,14 +71,14 @@ def naming(model: str) -> Iterator[None]:
     try:
         yield
     except FlopwiseError as error:
-        text, name = " ".join(str(error).split()), shown(model)
+        text, name = message(error), shown(model)
         named = text if text.startswith(name) else f"{name}: {text}"
         raise error.reworded(named) from error.__cause__
 
 
 def in_words(error: Exception, most: int = 200) -> str:
     """The message of an error on one line of at most ``most`` characters; its class where there is no message."""
-    return " ".join(str(error).split())[:most] or type(error).__name__
+    return message(error)[:most] or type(error).__name__
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from flopwise._user_code import EndedError, on_command_line, place_of, user_code
-from flopwise.errors import InputError, ModelError, UntrustedError, did_you_mean, with_article
+from flopwise.errors import InputError, ModelError, UntrustedError, did_you_mean, message, with_article
 from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.catalogues import CATALOGUES, maker_of
 from flopwise.readers.torch.imports import repaired
@@ -273,7 +273,7 @@ def model_errors(model: str, doing: str) -> Iterator[None]:
     except ImportError as error:
         raise ModelError(f"{model}: cannot be imported ({' '.join(str(error).split())}){place_of(error)}") from error
     except Exception as error:
-        text = " ".join(str(error).split())[:300]
+        text = message(error)[:300]
         raise ModelError(f"{model}: failed with {type(error).__name__}: {text}{place_of(error)}") from error
 
 

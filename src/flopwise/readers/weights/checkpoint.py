@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flopwise._limits import within_limit
-from flopwise.errors import ModelError
+from flopwise.errors import ModelError, message
 from flopwise.readers.source.location import explained, shown
 from flopwise.readers.source.source import FileSource, Source
 from flopwise.readers.weights.modules import Finder, TorchElements, stored_by_name
@@ -151,7 +151,7 @@ def _without_duplicates(title: str, tensors: Mapping[str, torch.Tensor], find: F
 
 def _reason(error: Exception) -> str:
     """PyTorch's error without its advice to load the pickle all the same."""
-    text = " ".join(str(error).split())
+    text = message(error)
     if "Unsupported global" in text or "WeightsUnpickler" in text or "weights_only" in text.lower():
         what = text.partition("GLOBAL ")[2].split(" ")[0] or text.partition("WeightsUnpickler error: ")[2][:80]
         named = f" ({what})" if what else ""

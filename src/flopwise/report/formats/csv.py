@@ -26,7 +26,7 @@ def render_sheet(sheet: Sheet, look: Look) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if look.header:
-        writer.writerow([inert(h.key) for h in sheet.heads])
+        writer.writerow([inert(look.text(h.key)) for h in sheet.heads])
     writer.writerows([inert(plain(v, look)) for v in line.values] for line in sheet.lines)
     return out.getvalue()
 

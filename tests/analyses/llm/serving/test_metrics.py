@@ -82,6 +82,18 @@ class Engine(http.server.BaseHTTPRequestHandler):
             self.end_headers()
         elif page == "silent":
             time.sleep(1)
+        elif page == "head":  # a byte at a time, before there is a status
+            with contextlib.suppress(OSError):
+                for byte in b"HTTP/1.1 200 OK\r\nX: " + b"a" * 40:
+                    self.wfile.write(bytes([byte]))
+                    time.sleep(0.02)
+        elif page == "unsized":
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                for _ in range(40):
+                    self.wfile.write(b"#")
+                    time.sleep(0.02)
         else:  # no end: fast, or a byte at a time
             self.send_response(200)
             self.send_header("Content-Length", str(10 << 30))
@@ -124,6 +136,8 @@ def test_a_running_server_of_each_engine(engine: str) -> None:
     [
         ("moved", "the server answers with HTTP 302, not with metrics"),
         ("silent", "no answer"),
+        ("head", "no answer within 0.3 seconds (the limit request_seconds)"),
+        ("unsized", "more than 16,777,216 bytes, or too slow, for a page of metrics"),
         ("drops", "more than 16,777,216 bytes, or too slow, for a page of metrics"),
         ("endless", "more than 16,777,216 bytes, or too slow, for a page of metrics"),
     ],

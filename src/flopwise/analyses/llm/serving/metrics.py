@@ -8,12 +8,9 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-import urllib3
-
-from flopwise._limits import current
 from flopwise.analyses.llm.serving.log import Log, Work
 from flopwise.errors import InputError, ModelError
-from flopwise.readers.source.location import in_words, shown
+from flopwise.readers.source.location import shown
 
 #: Seconds between two answers, and bytes of one.
 PAUSE, LARGEST = 60.0, 16 << 20
@@ -76,28 +73,18 @@ def scraped(url: str) -> str:
         InputError: the URL is none of http or https.
         ModelError: there is no answer, another than a page of text, or a very large one.
     """
-    name, limits = shown(url), current()
+    name = shown(url)
     if url.partition("://")[0].lower() not in ("http", "https"):
         raise InputError(f"--metrics {name}: give a URL that begins with http:// or https://")
-    late = time.monotonic() + limits.request_seconds
-    text = bytearray()
+    from flopwise.readers.source.http import Http
+
+    server = Http(url)
     try:
-        with urllib3.PoolManager() as pool:
-            response = pool.request(
-                "GET",
-                url,
-                timeout=urllib3.Timeout(connect=limits.silent_seconds, read=limits.silent_seconds),
-                retries=False,
-                preload_content=False,
-            )
-            while part := response.read1(1 << 16):
-                text += part
-                if len(text) > LARGEST or time.monotonic() > late:
-                    raise ModelError(f"{name}: more than {LARGEST:,} bytes, or too slow, for a page of metrics")
-    except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-        raise ModelError(f"{name}: no answer ({in_words(error, 100)})") from error
-    if response.status != 200:
-        raise ModelError(f"{name}: the server answers with HTTP {response.status}, not with metrics")
+        status, text = server.page(LARGEST)
+    finally:
+        server.close()
+    if status != 200:
+        raise ModelError(f"{name}: the server answers with HTTP {status}, not with metrics")
     return text.decode("utf-8", "replace")
 
 

@@ -15,7 +15,7 @@ from onnx import external_data_helper, helper, numpy_helper
 from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.engines import UnsupportedError
 from flopwise.analyses.timing.environment import digest
-from flopwise.errors import ModelError
+from flopwise.errors import ModelError, message
 from flopwise.operators.tables import row
 from flopwise.operators.views import always
 
@@ -248,7 +248,7 @@ def run_all(
 
 def one_line(error: Exception) -> str:
     """An engine's message in one line."""
-    return " ".join(str(error).split())[:300]
+    return message(error)[:300]
 
 
 def denormal_share(value: Array) -> float:

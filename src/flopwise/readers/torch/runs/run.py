@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from flopwise._user_code import place_of, user_code
-from flopwise.errors import FlopwiseError, InputError
+from flopwise.errors import FlopwiseError, InputError, message
 from flopwise.graph import Call, Module, ProgramTensor, Tensor
 from flopwise.readers.options import AttentionKernel, Mode
 from flopwise.readers.torch.capture.event import Event
@@ -310,14 +310,14 @@ _OVERFLOW = re.compile(r"overflow.*sizes=\[([0-9, ]+)\]|integer multiplication o
 
 def _too_large(error: Exception) -> str | None:
     """The tensor whose bytes PyTorch could not count, in words; None where something else went wrong."""
-    overflow = _OVERFLOW.search(str(error)) if isinstance(error, RuntimeError) else None
+    overflow = _OVERFLOW.search(message(error)) if isinstance(error, RuntimeError) else None
     if overflow is None:
         return None
     return "×".join((overflow[1] or "").split(", ")) or "a tensor"
 
 
 def _words(error: Exception) -> str:
-    text = " ".join(str(error).split())
+    text = message(error)
     operator, lacks, _ = text.partition(": We could not find the fake impl for this operator")
     if lacks:
         return f"{operator} does not run on them"
