@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,36 +65,38 @@ def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-#: Documents of a name and characters of one that are held against their JSON Schema, in each process.
-_DOCUMENTS, _LONGEST = 40, 200_000
-
-
 @pytest.fixture(autouse=True, scope="session")
 def _documents_are_as_their_schema_says() -> Iterator[None]:
-    """Whatever JSON a test writes is held against the published schema."""
+    """Whatever JSON a test writes is held against the published schema, all of each kind but once."""
     from flopwise.api.schema import schema
     from flopwise.report.formats import json as written
     from flopwise.report.schemas.documents import DOCUMENTS
 
     validators = pytest.importorskip("jsonschema")
-    seen: Counter[str] = Counter()
-    ready: dict[str, Any] = {}
+    seen: set[tuple[str, object]] = set()
     render = written.render_content
 
     def render_checked(content: Any, look: Any = None) -> str:
         text: str = render(content, look)
         name = str(content.get("schema", "")) if isinstance(content, dict) else ""
         key = name.removeprefix("flopwise.").removesuffix("/1")
-        if key in DOCUMENTS and seen[key] < _DOCUMENTS and len(text) < _LONGEST:
-            seen[key] += 1
-            if key not in ready:
-                ready[key] = validators.Draft202012Validator(schema(key))
-            ready[key].validate(json.loads(text))
+        if key in DOCUMENTS and (kind := (key, _kinds(document := json.loads(text)))) not in seen:
+            validators.Draft202012Validator(schema(key)).validate(document)
+            seen.add(kind)
         return text
 
-    written.render_content = render_checked
-    yield
-    written.render_content = render
+    with pytest.MonkeyPatch.context() as patch:
+        for module in list(sys.modules.values()):
+            if getattr(module, "render_content", None) is render:
+                patch.setattr(module, "render_content", render_checked)
+        yield
+
+
+def _kinds(value: object) -> object:
+    """What a schema sees of a value: keys, and types of all that stands under them; those in a list once."""
+    if isinstance(value, dict):
+        return frozenset((key, _kinds(each)) for key, each in value.items())
+    return frozenset(map(_kinds, value)) if isinstance(value, list) else type(value)
 
 
 #: Megabytes of models between two searches for garbage, which take half a second each where PyTorch is loaded.

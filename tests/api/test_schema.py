@@ -7,10 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.graphs import sketch
 
 import flopwise
 from flopwise.cli import main
 from flopwise.errors import InputError
+from flopwise.report.commands.memory import memory_of, memory_report
+from flopwise.report.report import as_text
 from flopwise.report.schemas.documents import DOCUMENTS
 from flopwise.report.schemas.notation import members
 
@@ -40,6 +43,15 @@ def test_what_is_no_such_document() -> None:
     for wrong in ({**document, "new": 1}, {**document, "notes": None}, {**document, "schema": "flopwise.llm/1"}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, flopwise.schema("profile"))
+
+
+def test_the_memory_of_what_has_no_shape() -> None:
+    model = sketch({"x": (2, 4), "w": None, "y": (2, 8)}, x="input", w="weight")
+    model.node("MatMul", "x w", "y")
+    report = memory_report(memory_of(flopwise.profile(model.graph(), train=True, optimizer="adam")))
+    document = json.loads(as_text(report, "json"))
+    assert document["totals"]["weight_bytes_by_dtype"] == {"float32": None}
+    jsonschema.validate(document, flopwise.schema("memory"))
 
 
 def test_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.sparse_models import conv, in_blocks, matmul, model, node_of, scattered
 
+import flopwise
 from flopwise.readers.onnx.file import weights as onnx_weights
 
 
@@ -113,6 +114,10 @@ def test_strict(run: Run, tmp_path: Path, blocky: Path) -> None:
     code, out, _ = run("sparsity", path, "--strict")
     assert code == 1
     assert "unknown" in out
+    found = json.loads(run("sparsity", path, "-f", "json").out)
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.validate(found, flopwise.schema("sparsity"))
+    assert (found["totals"]["ratio"], found["layers"][0]["ratio"], found["layers"][0]["zeros"]) == (None, None, None)
 
 
 def test_columns_of_profile(run: Run, tmp_path: Path) -> None:

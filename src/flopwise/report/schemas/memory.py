@@ -11,8 +11,11 @@ MEMORY: dict[str, Member] = {
     "totals": (
         {
             "weight_bytes": ("integer", "bytes of all stored tensors"),
-            "weight_bytes_by_dtype": (By("integer", "type"), "the same by element type"),
-            "output_bytes": ("integer|null", "bytes of all outputs of layers"),
+            "weight_bytes_by_dtype": (
+                By("integer|null", "type"),
+                "the same by element type; null where a shape is missing",
+            ),
+            "output_bytes": ("integer", "bytes of all outputs of layers, where they are known"),
             "peak_activation_bytes": ("integer|null", "most bytes of activations alive at once"),
             "arena_bytes": ("integer|null", "bytes of one block that holds them all by a plan"),
             "micro_arena_bytes?": ("integer", "the same as the micro interpreter of TensorFlow Lite plans it"),
@@ -24,7 +27,7 @@ MEMORY: dict[str, Member] = {
                         "gradient_bytes": ("integer", "bytes of gradients"),
                         "state_bytes": ("integer|null", "bytes of the optimizer's states"),
                         "saved_bytes": ("integer", "bytes that are kept for the backward pass"),
-                        "memory_bytes": ("integer|null", "all together"),
+                        "memory_bytes": ("integer", "all together"),
                         "exact": ("flag", "whether the figures are exact"),
                     }
                 ),

@@ -35,10 +35,10 @@ _BINS: dict[str, Member] = {
 
 _EFFECTIVE: Kind = Maybe(
     {
-        "zeros": ("integer", "without zeros"),
+        "zeros": ("integer|null", "without zeros; null where these are unknown"),
         "search": ("integer|null", "without zero blocks of the shape that saves most"),
-        "blocks": (By("integer", "block"), "without zero blocks, by shape"),
-        "patterns": (By("integer", "pattern"), "with a structured pattern, by pattern"),
+        "blocks": (By("integer|null", "block"), "without zero blocks, by shape"),
+        "patterns": (By("integer|null", "pattern"), "with a structured pattern, by pattern"),
     }
 )
 
@@ -65,10 +65,10 @@ SPARSITY: dict[str, Member] = {
         {
             "blocks": (["text"], "shapes of blocks"),
             "patterns": (["text"], "structured patterns"),
-            "min_size": ("integer", "tensors with fewer elements are left out"),
-            "min_ratio": ("number|integer", "tensors with a smaller share of zeros are left out"),
-            "tolerance": ("number|integer", "magnitudes up to this count as zero"),
-            "ranks": (Maybe(["integer"]), "ranks of the tensors that are looked at"),
+            "min_size": ("integer", "blocks are sought in tensors with more elements"),
+            "min_ratio": ("number|integer", "and with a larger share of zeros"),
+            "tolerance": ("number|integer", "by how much the share of zero blocks may be below that of zeros"),
+            "ranks": (Maybe(["integer"]), "and of these ranks; null: of two or more"),
             "order": ("text", "whether rows and columns are as stored"),
         },
         "what was asked",
@@ -78,7 +78,7 @@ SPARSITY: dict[str, Member] = {
             "tensors": ("integer", "tensors"),
             "elements": ("integer", "their elements"),
             "zeros": ("integer", "of these, zero"),
-            "ratio": ("number|integer", "the same as a share"),
+            "ratio": ("number|integer|null", "the same as a share; null where no zeros are known"),
             "unknown": ("integer", "tensors that could not be read"),
             "macs": ("integer|null", "multiply-accumulates of the layers"),
             "effective_macs": (_EFFECTIVE, "of these, without zeros"),
@@ -96,8 +96,8 @@ SPARSITY: dict[str, Member] = {
                 "op": ("text", "its operator"),
                 "tensors": (["text"], "its tensors"),
                 "elements": ("integer", "their elements"),
-                "zeros": ("integer", "of these, zero"),
-                "ratio": ("number|integer", "the same as a share"),
+                "zeros": ("integer|null", "of these, zero; null where that is unknown"),
+                "ratio": ("number|integer|null", "the same as a share"),
                 "macs": ("integer|null", "its multiply-accumulates"),
                 "effective_macs": (_EFFECTIVE, "of these, without zeros"),
             }
