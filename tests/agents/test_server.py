@@ -130,6 +130,7 @@ def test_the_tools_say_that_they_only_read() -> None:
         assert set(tool.input_schema["required"]) <= tool.input_schema["properties"].keys()
 
 
+@pytest.mark.upstream
 @pytest.mark.parametrize(("name", "arguments", "line"), CALLS, ids=[line for _, _, line in CALLS])
 def test_documents_are_those_of_the_command_line(
     run: Run, folder: Path, name: str, arguments: dict[str, Any], line: str
@@ -245,6 +246,7 @@ def test_a_bug_is_one_line_and_the_server_goes_on(folder: Path, monkeypatch: pyt
     assert asked(server(), ask).structured_content["operator"] == "Conv"
 
 
+@pytest.mark.upstream
 def test_a_process_prints_the_protocol_alone(folder: Path) -> None:
     """Whatever the code of a model prints, and from however many calls at once."""
     pytest.importorskip("torch")
@@ -268,7 +270,7 @@ def test_a_process_prints_the_protocol_alone(folder: Path) -> None:
             group.start_soon(call, "profile", {"model": "tiny_resnet.onnx"})
             group.start_soon(call, "profile", {"model": "none.onnx"})
 
-    asked(stdio_client(parameters), ask)
+    asked(stdio_client(parameters, errlog=sys.__stderr__), ask)
     assert sorted(result.is_error for result in results) == [False, False, False, True]
 
 

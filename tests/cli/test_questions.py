@@ -90,6 +90,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.upstream
 @pytest.mark.parametrize("line", QUESTIONS)
 def test_a_question_is_one_command(run: Run, folder: Path, line: str) -> None:
     needed = {"tiny_llama": "transformers", "classifier": "torch", ".xlsx": "xlsxwriter", "formula": "sympy"}

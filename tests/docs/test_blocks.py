@@ -43,7 +43,9 @@ def shell(tmp_path: Path) -> dict[str, str]:
 HERE = [str(page.relative_to(ROOT)) for page in PAGES if str(page.relative_to(ROOT)) not in ELSEWHERE]
 
 
-@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.upstream] * (name == "README.md")) for name in HERE]
+)
 @pytest.mark.filterwarnings("ignore")
 def test_page(
     name: str,

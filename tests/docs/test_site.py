@@ -25,6 +25,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.upstream
 def test_every_link_leads_somewhere(site: Path) -> None:
     pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
     anchors = {page: {unquote(name) for name in re.findall(r'\bid="([^"]+)"', text)} for page, text in pages.items()}

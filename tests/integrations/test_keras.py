@@ -26,6 +26,7 @@ def net() -> Any:
     return keras.Sequential([layers.Input((12,)), layers.Dense(24, activation="relu"), layers.Dense(3)])
 
 
+@pytest.mark.upstream
 def test_a_model_of_keras_costs_what_its_twin_does() -> None:
     profiles = [flopwise.profile(model, torch.rand(5, 12), train=True) for model in (net(), Net())]
     for column in ("flops", "macs", "backward_flops"):

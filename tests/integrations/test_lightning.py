@@ -41,6 +41,7 @@ def module() -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.upstream
 def test_twenty_steps(module: Any, tmp_path: Path) -> None:
     import lightning.pytorch as lightning
     from lightning.pytorch.loggers import CSVLogger

@@ -32,6 +32,7 @@ def train_one_epoch(model: Any, optimizer: Any) -> dict[str, float]:
     return {"loss": losses.avg}
 
 
+@pytest.mark.upstream
 def test_twenty_steps(tmp_path: Path) -> None:
     model = timm.create_model("test_byobnet", num_classes=5)
     optimizer = create_optimizer_v2(model, "sgd", lr=1e-4)

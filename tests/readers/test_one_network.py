@@ -121,7 +121,9 @@ def modules() -> dict[str, tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.upstream] * (name in ("resnet", "gpt"))) for name in NETWORKS]
+)
 def test_one_network(name: str, format: str, folder: Path, modules: dict[str, tuple[int, int, int]]) -> None:
     macs, params, folded = modules[name]
     model = FORMATS[format](name, folder)

@@ -51,6 +51,7 @@ def reference(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.upstream
 @pytest.mark.parametrize("engine", ["ray", "dask"])
 def test_a_cluster_gives_the_same_rows(models: Path, reference: Path, tmp_path: Path, engine: str) -> None:
     """Two processes of the cluster write into the data set by a URL, and one of them is killed on the way."""

@@ -57,6 +57,7 @@ def executed(diffusers: Any, kind: str, parts: Parts, **request: Any) -> int:
     return int(counter.get_total_flops()) // 2
 
 
+@pytest.mark.upstream
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [

@@ -40,6 +40,7 @@ def modules(profile):
     return {name: figure for name, figure in figures.items() if name.count(".") == 1}
 
 
+@pytest.mark.upstream
 def test_linen():
     profile = flopwise.profile(Linen(), (4, 8))
     assert (profile.sum.macs, profile.sum.params, profile.sum.buffers) == (
@@ -62,6 +63,7 @@ def test_modules_that_take_any_number_of_arguments(inputs):
     assert flopwise.profile(network, inputs).sum.macs == 704
 
 
+@pytest.mark.upstream
 def test_nnx():
     module = nnx.eval_shape(lambda: Tree(nnx.Rngs(0)))
     module.eval()
@@ -102,6 +104,7 @@ def nnx_step():
     return step, (tree, nnx.Optimizer(tree, optax.adamw(1e-3), wrt=nnx.Param), X)
 
 
+@pytest.mark.upstream
 @pytest.mark.parametrize("training", [linen_step, nnx_step])
 def test_training_step(training):
     step, arguments = training()

@@ -334,6 +334,7 @@ def test_the_command_line(tmp_path: Path, web: Web, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == f"flopwise: {web.url}/gone.onnx: the server has no such file (HTTP 404)\n"
 
 
+@pytest.mark.upstream
 def test_other_file_systems(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     array = _onnx(tmp_path)

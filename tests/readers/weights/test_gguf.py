@@ -19,6 +19,7 @@ from flopwise.readers.formats import open_stored
 BOTH = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4")
 
 
+@pytest.mark.upstream
 def test_the_table_of_types_is_that_of_the_package() -> None:
     gguf = pytest.importorskip("gguf")
     for kind, (elements, nbytes) in gguf.constants.GGML_QUANT_SIZES.items():
@@ -30,6 +31,7 @@ def test_the_table_of_types_is_that_of_the_package() -> None:
             assert ours.name.lower() == kind.name.lower()
 
 
+@pytest.mark.upstream
 def test_what_the_package_writes(tmp_path: Path) -> None:
     gguf = pytest.importorskip("gguf")
     rng = numpy.random.default_rng(0)

@@ -152,6 +152,7 @@ def test_a_model_that_the_engine_refuses_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.upstream
 def test_the_whole_way(tmp_path: Path, run: Run) -> None:
     path, store = tmp_path / "chain.onnx", tmp_path / "times.sqlite"
     path.write_bytes(chain(layers=2, size=64))

@@ -68,6 +68,7 @@ def test_bytes_are_those_of_the_file(tmp_path: Path, kind: str) -> None:
     assert result.dtype == "float16"
 
 
+@pytest.mark.upstream
 def test_it_is_the_model_of_its_configuration_in_every_command(tmp_path: Path, run: Run) -> None:
     path = made(tmp_path / "model.gguf")
     llama = {"model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": FFN, "num_hidden_layers": LAYERS}

@@ -45,6 +45,7 @@ def _config(content: dict[str, Any]) -> Any:
     return transformers.CONFIG_MAPPING[content["model_type"]].from_dict(content)
 
 
+@pytest.mark.upstream
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_state_is_the_one_of_a_real_run(name: str) -> None:
     config = _config(CONFIGS[name])
@@ -78,6 +79,7 @@ def test_a_step_reads_the_tokens_in_the_state() -> None:
     assert macs[1] - macs[0] == macs[2] - macs[1] == 2 * heads * width * layers
 
 
+@pytest.mark.upstream
 def test_past_and_new_of_any_command(tmp_path: Path) -> None:
     folder = written(tmp_path, LLAMA)
     profile = flopwise.profile(folder, past=32, new=1, batch_size=3)
@@ -132,6 +134,7 @@ def _renamed(name: str) -> Any:
     return model
 
 
+@pytest.mark.upstream
 @pytest.mark.parametrize("name", ["cache", "past_key_values", "cache_params"])
 def test_a_cache_is_known_by_all_names_that_releases_of_transformers_gave_it(name: str) -> None:
     plain, renamed = (step(model, 21, 1, 2) for model in (built(_config(LLAMA), "llama"), _renamed(name)))
