@@ -35,7 +35,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("graph",),
     ("operators",),
     ("sizes",),
-    ("readers",),
+    ("readers", "formats"),
     ("memory",),
     ("rows",),
     ("conventions",),

@@ -21,9 +21,6 @@ def test_the_generated_pages_are_current() -> None:
 
 def test_the_picture_shows_what_the_program_counts(tmp_path: Path) -> None:
     """The figures in the words beside README's picture; ``docs/pictures.py`` makes it of the same sizes."""
-    from flopwise.readers.decoder.config import decoder_of
-    from flopwise.readers.decoder.graph import decoder_graph
-
     words = re.search(
         r'alt="The page of a language model: (\d+) GFLOP, (\d+) × LlamaDecoderLayer', README.read_text("utf-8")
     )
@@ -34,8 +31,8 @@ def test_the_picture_shows_what_the_program_counts(tmp_path: Path) -> None:
     assert tokens is not None
     sizes |= {"vocab_size": 32000, "num_hidden_layers": int(words[2])}
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **sizes}))
-    graph = decoder_graph(decoder_of(tmp_path), 1, int(tokens[1]))
-    assert round(flopwise.profile(graph).total("flops") / 1e9) == int(words[1])
+    profile = flopwise.profile(tmp_path, {"input_ids": (1, int(tokens[1]))})
+    assert round(profile.total("flops") / 1e9) == int(words[1])
 
 
 def test_links_lead_somewhere() -> None:

@@ -102,10 +102,13 @@ def formula(
         raise InputError(f"{model}: formulas are not made for {format.models}{why}")
     request = _Request(model, inputs, dims, batch_size, train, progress)
     with using(own_rows(rules)):
-        if format.module is not None:
+        own = options_of(TorchOptions, options, keywords) if format.module is not None else None
+        if own is not None and _by_table(request, own):
+            with _naming(model):
+                result = derive(_in_type(_configured(request, own), own), counting, progress)
+        elif own is not None:
             from flopwise.readers.torch.model import module_of
 
-            own = options_of(TorchOptions, options, keywords)
             if train:
                 own.refuse_type()
             module, name = module_of(model, own, progress)
@@ -182,6 +185,51 @@ class _Request:
         if self.inputs is not None:
             raise InputError("past and new tokens make the inputs of a language model; give no others")
         return Lengths.of(self.batch_size, options.past, options.new, self.dims or {}, longest)
+
+
+def _by_table(request: _Request, options: TorchOptions) -> bool:
+    """True for a configuration of a type that the table of architectures has, of which a forward pass is asked for."""
+    from flopwise.readers.torch.language.format import by_table
+
+    return not request.train and by_table(request.model, request.inputs, None, options)
+
+
+def _configured(request: _Request, options: TorchOptions) -> Subject:
+    """A language model of the table of architectures, whose graph is made with sizes that carry expressions."""
+    from flopwise.formats.language.read import call_of, inputs_of, language, windows_of
+
+    decoder = language(request.model).decoder
+
+    def followed_at(own: Request, call: Callable[[Point], Graph]) -> Followed:
+        guards = Guards()
+        with recording(guards):
+            graph = call({name: dim(own.point[name], symbol(name)) for name in own.point})
+        return Followed(call(own.point), graph, guards)
+
+    if options.past is not None or options.new is not None:
+
+        def step(past: int, new: int, batch: int) -> Graph:
+            return call_of(decoder, batch, new, past)
+
+        return _by_lengths(
+            request.lengths(options, decoder.longest),
+            step,
+            lambda lengths, own: followed_at(own, lambda point: step(**lengths.at(point))),
+            lambda past: {t.name: t.dims for t in step(past, 1, 1).inputs if t.kind == "state"},
+            windows_of(decoder),
+        )
+    declared = [Declared(name, "int64", (batch, tokens)) for name, batch, tokens in inputs_of(decoder)]
+    opened = request.opened(declared, request.inputs)
+    if not opened.symbols:
+        raise InputError(closed_model(declared))
+
+    def call(point: Point) -> Graph:
+        specs: dict[str, Any] = {spec.name: spec.shape for spec in opened.at(point)}
+        batch, new = specs[declared[-1].name]
+        encoded = specs[declared[0].name][1] if len(declared) > 1 else 0
+        return call_of(decoder, batch, new, 0, encoded)
+
+    return Subject(opened.symbols, call, lambda own: followed_at(own, call), opened.hints, opened.shapes)
 
 
 def _file(request: _Request, options: OnnxOptions) -> Subject:
@@ -359,29 +407,64 @@ def _beginning(subject: Subject, counting: Counting, progress: Callable[[str], N
 
 
 def _steps(request: _Request, options: TorchOptions) -> Subject:
-    """A step of a language model, in the batch, the tokens in its state and the tokens fed."""
+    """A step of a language model that is a program, in the batch, the tokens in its state and the tokens fed."""
     from flopwise.readers.torch.language.state import carry, longest_context, step, windows
 
-    def subject(lengths: Lengths, shapes: Sequence[OpenShape], start: Point | None) -> Subject:
-        def follow(own: Request) -> Followed:
-            point = own.point
-            arguments = step(request.model, **lengths.at(point)).inputs
-            past = [name for kind, name in lengths.symbols.items() if kind == "past"]
-            carry(arguments, {point[name]: dim(point[name], symbol(name)) for name in past})
-            return followed(lambda: graph_of(arguments), own)
-
-        def graph_at(point: Point) -> Graph:
-            return reading(**lengths.at(point))
-
-        names = tuple(lengths.symbols.values())
-        return Subject(names, graph_at, follow, lengths.hints, shapes, runs=True, start=start)
+    def graph_of(arguments: Mapping[str, object]) -> Graph:
+        return read(request.model, dict(arguments), mode=options.mode)
 
     @functools.cache
     def reading(past: int, new: int, batch: int) -> Graph:
         return graph_of(step(request.model, past, new, batch).inputs)
 
-    def graph_of(arguments: Mapping[str, object]) -> Graph:
-        return read(request.model, dict(arguments), mode=options.mode)
+    def follow(lengths: Lengths, own: Request) -> Followed:
+        point = own.point
+        arguments = step(request.model, **lengths.at(point)).inputs
+        past = [name for kind, name in lengths.symbols.items() if kind == "past"]
+        carry(arguments, {point[name]: dim(point[name], symbol(name)) for name in past})
+        return followed(lambda: graph_of(arguments), own)
+
+    lengths = request.lengths(options, longest_context(request.model))
+    try:
+        reading(**lengths.at(lengths.hints))
+    except ModelError:
+        lengths = replace(lengths, small=True)
+    wide = windows(step(request.model, FEW, 1, 1).inputs) if "past" in lengths.symbols else ()
+    return _by_lengths(
+        lengths,
+        reading,
+        follow,
+        lambda past: {name: tensor.shape for name, tensor in step(request.model, past, 1, 1).state.items()},
+        wide,
+    )
+
+
+def _by_lengths(
+    lengths: Lengths,
+    reading: Callable[..., Graph],
+    follow: Callable[[Lengths, Request], Followed],
+    state: Callable[[int], Mapping[str, Sequence[Any]]],
+    windows: Sequence[int],
+) -> Subject:
+    """A step of a language model, in the batch, the tokens in its state and the tokens fed.
+
+    Each way that it may take at the smallest sizes is a subject of its own.
+
+    Args:
+        lengths: which of them are open.
+        reading: the graph of a step, by ``past``, ``new`` and ``batch``.
+        follow: the same with sizes that carry expressions.
+        state: the shapes of the state of a sequence after so many tokens, by tensor.
+        windows: the tokens that windows of the state hold.
+    """
+
+    def subject(lengths: Lengths, shapes: Sequence[OpenShape], start: Point | None) -> Subject:
+        names = tuple(lengths.symbols.values())
+
+        def graph_at(point: Point) -> Graph:
+            return reading(**lengths.at(point))
+
+        return Subject(names, graph_at, lambda own: follow(lengths, own), lengths.hints, shapes, runs=True, start=start)
 
     def way(point: Point) -> Subject:
         own = lengths.fixed(point)
@@ -392,25 +475,18 @@ def _steps(request: _Request, options: TorchOptions) -> Subject:
             for name, dtype, dims in main.shapes
             if sizes["past"] or name not in short_state
         ]
-        if not sizes["past"] and {name for name, _, _ in shapes} != step(request.model, **sizes).inputs.keys():
+        if not sizes["past"] and {name for name, _, _ in shapes} != {t.name for t in reading(**sizes).inputs}:
             shapes = own.shapes(reading(**sizes).inputs)  # an encoder reads, whose output is there later
         return subject(own, shapes, {name: point[name] for name in own.symbols.values()})
 
-    lengths = request.lengths(options, longest_context(request.model))
-    try:
-        reading(**lengths.at(lengths.hints))
-    except ModelError:
-        lengths = replace(lengths, small=True)
     short_state: Mapping[str, Sequence[int]] = {}
     long_state: Mapping[str, Sequence[int | None]] = {}
     if "past" in lengths.symbols:
-        first = step(request.model, FEW, 1, 1)
-        short_state = {name: tuple(map(int, tensor.shape)) for name, tensor in first.state.items()}
-        wide = [size for size in windows(first.inputs) if size > lengths.distinct["past"]]
+        short_state = {name: tuple(map(int, shape)) for name, shape in state(FEW).items()}
+        wide = [size for size in windows if size > lengths.distinct["past"]]
         if wide:
             after = max(wide) + FEW
-            state = step(request.model, after, 1, 1).state
-            long_state = {n: [None if int(size) == after else int(size) for size in t.shape] for n, t in state.items()}
+            long_state = {n: [None if int(size) == after else int(size) for size in s] for n, s in state(after).items()}
     inputs = reading(**lengths.at(lengths.hints)).inputs
     main = subject(lengths, lengths.shapes(inputs, short_state, long_state), None)
     return replace(main, way=way, tried=lengths.tried)

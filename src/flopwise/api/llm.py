@@ -47,6 +47,7 @@ def llm(
     image: str | None = None,
     images: int = 1,
     seconds: float | None = None,
+    strict: bool = False,
     trust_code: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Inference: ...
@@ -93,8 +94,8 @@ def llm(
 ) -> Inference | TrainingStep:
     """The cost of a request to a language model: the prompt, each token after it, the cache, and what must fit.
 
-    With ``train=True``, what a training step costs, on one device and on one rank of many. transformers builds the
-    model and its cache on tensors without memory; no weights are read.
+    With ``train=True``, what a training step costs, on one device and on one rank of many. No weights are read; a type
+    that the table of architectures does not have is built by transformers on tensors without memory.
 
     Args:
         model: path of a ``config.json`` or of a folder that holds one, ``hf:org/name``, a GGUF file, or a model of
@@ -107,7 +108,8 @@ def llm(
             optimizer's state have it too.
         device: the name of a device (see ``flopwise devices``), whose figures bound the times and say what fits;
             "8xh100" for eight. Of a training step, also against whose peak a run is held.
-        trust_code: whether code that belongs to the model may run, where transformers does not know its type.
+        trust_code: whether transformers builds the model, and code that belongs to it may run where it does not know
+            its type.
         progress: called with the name of each step.
         generate: request: tokens that are generated after the prompt, by a step each; 256. 0: none, and no cache.
         weights: how the weights are stored, of a request or of the frozen base of ``lora``: by the name of a
@@ -150,6 +152,7 @@ def llm(
             768 pixels: as many tokens as the model's own image processor makes of it, beside those of ``prompt``.
         images: request: images of each sequence.
         seconds: request: of sound of each sequence: tokens before the prompt, or what an encoder reads in place of it.
+        strict: request: whether a key of the configuration that nothing reads is an error, not a note.
         tokens_per_second: training: tokens that a run trains on each second, on all its devices together, for its MFU.
         measured: training: seconds that a step of a run takes, in place of ``tokens_per_second``.
         lengths: training: tokens of the documents that are packed into the sequences, each with an attention of its
@@ -159,7 +162,8 @@ def llm(
     Raises:
         ModelError: the model cannot be read or built, or fails.
         InputError: a number is less than 1, an element type, a rewrite or another name is unknown, the model has
-            nothing for a rewrite, or something does not divide.
+            nothing for a rewrite, something does not divide, or, with ``strict``, a key of the configuration is not
+            read.
         TypeError: an argument of a request is given for a training step, or the other way round.
     """
     run: Callable[..., Inference | TrainingStep] = training.step if train else request.request

@@ -8,10 +8,12 @@ from collections.abc import Callable
 
 from flopwise._arguments import checked
 from flopwise.analyses.llm.inference import inference
+from flopwise.analyses.llm.program import Program
 from flopwise.analyses.llm.serving.achieved import Achieved, compare_with_floor
 from flopwise.analyses.llm.serving.log import LONGEST, Log, log_of
 from flopwise.analyses.llm.serving.serving import Engine
 from flopwise.api import printable
+from flopwise.api.language.configured import ConfiguredProgram, configured, usual_prompt_of
 from flopwise.api.language.devices import devices_of
 from flopwise.api.language.program import LanguageProgram, cache_type, language_module, usual_prompt
 from flopwise.errors import InputError, ModelError
@@ -72,9 +74,15 @@ def llm_log(
         assert log is not None
         work = _read(os.fspath(log))
     progress("building the model")
-    module = language_module(model, dtype, trust_code)
-    prompt = usual_prompt(module) if prompt is None else operator.index(prompt)
-    program = LanguageProgram(module, model, cache, weights, generate)
+    table, prompt = configured(model, trust_code, dtype, weights), None if prompt is None else operator.index(prompt)
+    program: Program
+    if table is not None:
+        prompt = prompt or usual_prompt_of(table.decoder)
+        program = ConfiguredProgram(table, model, cache, generate)
+    else:
+        module = language_module(model, dtype, trust_code)
+        prompt = prompt or usual_prompt(module)
+        program = LanguageProgram(module, model, cache, weights, generate)
     request = inference(
         program,
         prompt=prompt,

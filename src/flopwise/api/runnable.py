@@ -57,7 +57,7 @@ def _with_weights(model: object, counted: Profile, keywords: Any, progress: Call
     Raises:
         InputError: the weights of a configuration do not fit into this machine's memory.
     """
-    from flopwise.readers.torch.language.config import is_language_model
+    from flopwise.formats.language.source import is_language_model
 
     format = format_of(model)
     assert format.module is not None  # check_runnable asked

@@ -210,6 +210,8 @@ class Node:
     #: Whether it is a part of the operator before it, which an engine works out in the same pass: a fused activation.
     #: Its result lies where its first input lies, and nothing is read or written between the two.
     fused: bool = False
+    #: How many operators it stands for, each with stored tensors of its own: those of layers that are alike.
+    copies: int = 1
 
     @property
     def ordered(self) -> Node:

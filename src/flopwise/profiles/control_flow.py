@@ -103,3 +103,12 @@ def _repeated(row: Row, times: int | None) -> Row:
     once = {key: getattr(row, key) for key in _REPEATED}
     figures: dict[str, Any] = {key: None if value is None else value * times for key, value in once.items()}
     return replace(row, **figures, times=times)
+
+
+def copied(row: Row) -> Row:
+    """A row with its figures for all operators that its node stands for, each with stored tensors of its own."""
+    names = (*_REPEATED, "params", "buffers", "weight_bytes")
+    once = {key: getattr(row, key) for key in names}
+    times = row.node.copies
+    figures: dict[str, Any] = {key: None if value is None else value * times for key, value in once.items()}
+    return replace(row, **figures, times=None if row.times is None else row.times * times)

@@ -23,7 +23,7 @@ from flopwise.operators.own import Rules, count_rules, own_rows, using
 from flopwise.operators.size import identities
 from flopwise.operators.tables import NOT_RULED, OPERATORS, count, needed, on_elements
 from flopwise.operators.tables import row as row_of
-from flopwise.profiles.control_flow import settle_control_flow
+from flopwise.profiles.control_flow import copied, settle_control_flow
 from flopwise.profiles.notes import Masked, notes
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Missing, Row
@@ -69,6 +69,7 @@ def profile_graph(
         if convention.listing is not None:
             rows = _listed(convention, convention.listing(graph, rows, own))
         rows, branches = settle_control_flow(graph, rows)
+        rows = [copied(row) if row.node.copies > 1 else row for row in rows]
         unknown = Counter(row.node.op for row in rows if row.missing == "rule")
         shapeless = (t for row in rows for t in row.node.outputs if t is not None and t.shape is None)
         unresolved = dict.fromkeys(t.name for t in shapeless if not t.resolved)

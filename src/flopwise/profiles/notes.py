@@ -136,7 +136,7 @@ def _masks(rows: Sequence[Row], convention: Convention, masked: Masked) -> Itera
     executed = sum(c.mac * (row.times or 0) for c, row in zip(all_scores, those, strict=True) if c is not None)
     left = sum(row.needed_macs or 0 for row in those)
     if int(left) < int(executed):  # a note is no reason for a condition
-        execute = _several(len(those), "attention layer", "execute", "executes")
+        execute = _several(sum(row.node.copies for row in those), "attention layer", "execute", "executes")
         share = f"{execute} {executed:,} MACs, {left:,} after masking"
         if masked == "executed":
             yield f"masks: {share} (--masked needed counts these)"

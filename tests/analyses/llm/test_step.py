@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -66,6 +66,7 @@ class Sketched:
     state_type: str | None = None
     notes: tuple[str, ...] = ()
     encodes, encoder_length, predicts = False, None, True
+    order: Sequence[int] | None = None
 
     def __init__(self, prompt: Graph, step: Graph | None, state: Callable[[Call], int] = lambda call: 0) -> None:
         self.prompt, self.step, self.keeps_state = prompt, step, step is not None
@@ -81,6 +82,9 @@ class Sketched:
 
     def windows(self, call: Call, batch: int) -> tuple[int, ...]:
         return ()
+
+    def lengths(self, past: int) -> None:
+        return None
 
 
 def asked(prompt: str, step: str | None, **options: int) -> Inference:

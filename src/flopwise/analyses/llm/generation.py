@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from operator import sub
 
 from flopwise.graph import Shape, Tensor
 from flopwise.memory.attention import is_fused
@@ -79,3 +82,37 @@ def summed(cost: Callable[[int], tuple[int, ...]], first: int, last: int) -> tup
         return [a + b for a, b in zip(left, right, strict=True)]
 
     return tuple(stretch(first, last)) if last >= first else tuple(0 for _ in cost_at(first))
+
+
+def shares(rows: Sequence[tuple[int, ...]]) -> dict[int, Fraction]:
+    """The places of a few rows, and weights by which they add up to the sum of all: of costs, too, that follow from the
+    rows along straight lines.
+
+    >>> shares([(1, 5), (1, 6), (1, 7), (1, 8)])
+    {0: Fraction(2, 1), 1: Fraction(2, 1)}
+    """
+    basis: list[tuple[int, list[Fraction], dict[int, Fraction]]] = []  # pivot, reduced row, as a sum of rows
+
+    def reduced(row: Sequence[Fraction], made: dict[int, Fraction]) -> tuple[list[Fraction], dict[int, Fraction]]:
+        left = list(row)
+        for pivot, other, parts in basis:
+            if factor := left[pivot]:
+                left = [a - factor * b for a, b in zip(left, other, strict=True)]
+                for place, part in parts.items():
+                    made[place] = made.get(place, Fraction(0)) - factor * part
+        return left, made
+
+    kinks: dict[tuple[int, ...], int] = {}  # the first place of each slope
+    for place, (row, after) in enumerate(pairwise(rows)):
+        kinks.setdefault(tuple(map(sub, after, row)), place)
+    for place in dict.fromkeys(end for start in (0, *kinks.values()) for end in (start, min(start + 1, len(rows) - 1))):
+        row = rows[place]
+        left, made = reduced([Fraction(n) for n in row], {place: Fraction(1)})
+        pivot = next((n for n, value in enumerate(left) if value), None)
+        if pivot is not None:
+            scale = left[pivot]
+            basis.append((pivot, [a / scale for a in left], {n: part / scale for n, part in made.items()}))
+        if len(basis) == len(row):
+            break
+    _, made = reduced([Fraction(sum(column)) for column in zip(*rows, strict=True)], {})
+    return {place: -part for place, part in made.items() if part}

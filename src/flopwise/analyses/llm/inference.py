@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -61,6 +63,9 @@ class Inference(Printed):
     #: computed in.
     generated_products: Mapping[tuple[str, ...], int]
     least_generated_bytes: int
+    #: The element types that most of the weights, and the cache, are stored in.
+    weight_type: str
+    cache_type: str
     #: Bytes of the state after the prompt, after the last token, and of one token more after the prompt.
     cache_bytes: int
     final_cache_bytes: int
@@ -112,6 +117,28 @@ class Inference(Printed):
         if None in alive:
             return None
         return self.weight_bytes + self.final_cache_bytes + max(n for n in alive if n is not None)
+
+    @property
+    def token_seconds(self) -> float | None:
+        """The least time of a token on average over all steps, on one device; None where it is not known."""
+        alone = self.device is not None and self.serving is not None and self.serving.split.devices == 1
+        if not alone or not self.generate or self.speculation is not None or self.device is None:
+            return None
+        return self.device.generate.seconds / self.generate or None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Tokens of all sequences for each second, at most: over all steps, of several devices in the first."""
+        if self.token_seconds is not None:
+            return self.batch / self.token_seconds
+        return None if self.serving is None or self.serving.floors is None else self.serving.floors.tokens_per_second
+
+    @property
+    def verdict(self) -> str:
+        """Whether the request fits, how much of it does, and how fast it can be at most; "" where that is not known."""
+        if self.serving is None:
+            return ""
+        return verdict(self.serving, self.weight_type, self.cache_type, self.token_seconds)
 
     @property
     def rules_of_thumb(self) -> tuple[int, int, int]:
@@ -184,7 +211,9 @@ class Inference(Printed):
             "rewrites": {name: {"macs": macs, "generate_macs": every} for name, (macs, every) in self.rewrites.items()},
             **({"conventions": self._counted()} if self.conventions else {}),
             **({} if self.speculation is None else {"speculation": self.speculation.to_dict()}),
-            **({} if self.serving is None else {"serving": self.serving.to_dict(), "verdict": verdict(self.serving)}),
+            "kv_cache_bytes_per_token": self.cache_bytes_per_token,
+            "tokens_per_s": None if self.tokens_per_second is None else math.ceil(self.tokens_per_second),
+            **({} if self.serving is None else {"serving": self.serving.to_dict(), "verdict": self.verdict}),
             **({"splits": [one.to_dict() for one in self.splits]} if self.splits else {}),
             **({} if self.device is None else {"device": self.device.to_dict()}),
             **({"curve": [point.to_dict() for point in self.curve]} if self.curve else {}),
@@ -269,6 +298,8 @@ def inference(
         generated_bytes=read,
         generated_products=products,
         least_generated_bytes=least,
+        weight_type=_stored_type(program),
+        cache_type=kv_dtype or program.state_type or program.dtype,
         cache_bytes=after_prompt,
         final_cache_bytes=end,
         cache_bytes_per_token=(one_more - after_prompt) // batch,
@@ -285,6 +316,12 @@ def inference(
         memory=_memory(weight_bytes, cache, largest, engine),
         divisible=divisible(runs, prompt, generate, largest),
     )
+
+
+def _stored_type(program: Program) -> str:
+    """The element type that most weights of a program are stored in."""
+    named = Counter(program.types.values())
+    return named.most_common(1)[0][0] if named else program.dtype
 
 
 def _refuse_cache(program: Program, kv_dtype: str | None, engine: Engine) -> None:
@@ -364,7 +401,7 @@ def _notes_on_step(decode: Step) -> Iterator[str]:
             "attention has it; fused kernels scale the scores"
         )
     if decode.weights.experts:
-        layers = len({expert.layer for expert in decode.weights.experts})
+        layers = len(decode.weights.experts)
         stack = max(decode.weights.experts, key=lambda expert: expert.matrices)
         chosen = stack.rows // max(decode.tokens, 1)
         yield (

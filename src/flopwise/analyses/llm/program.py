@@ -58,6 +58,14 @@ class Program(Protocol):
     def profile(self, call: Call, batch: int) -> Profile:
         """The profile of a call."""
 
+    @property
+    def order(self) -> Sequence[int] | None:
+        """The kind of each layer, by the places of the kinds in a profile in which layers that are alike stand once;
+        None where every layer has rows of its own."""
+
+    def lengths(self, past: int) -> tuple[int, ...] | None:
+        """Numbers along which the cost of a step after so many tokens is a straight line; None where nobody knows."""
+
     def plan(self) -> Mapping[str, str]:
         """The division of its weights by tensor parallelism: module path with ``*`` for numbers -> the way."""
 

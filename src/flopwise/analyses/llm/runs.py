@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flopwise.analyses.llm.curve import Point
-from flopwise.analyses.llm.generation import line, on_a_line, summed
+from flopwise.analyses.llm.generation import line, on_a_line, shares, summed
 from flopwise.analyses.llm.program import Call, Program, prefill, step
 from flopwise.analyses.llm.serving.memory import Cache, Growth, cache_of
 from flopwise.analyses.llm.serving.workspace import EngineStep
@@ -177,6 +177,12 @@ class Runs:
             products = (own.products.get(dtypes, 0) for dtypes in types)
             return own.macs, own.flops, own.bytes, own.least_bytes, run.absorbed or 0, *run.counts, *products
 
+        pasts = [step(self.program, prompt, n).past for n in range(tokens)]
+        if (first := self.program.lengths(pasts[0])) is not None:
+            rows = [(1, *first), *((1, *(self.program.lengths(past) or ())) for past in pasts[1:])]
+            parts = [[part * figure for figure in cost(place)] for place, part in shares(rows).items()]
+            sums = tuple(int(sum(figures)) for figures in zip(*parts, strict=True))
+            return sums[: -len(types) or None], dict(zip(types, sums[-len(types) :], strict=True)) if types else {}
         straight = self._straight(prompt, tokens, cache)
         sums = line(cost, 0, tokens - 1) if straight else summed(cost, 0, tokens - 1)
         return sums[: -len(types) or None], dict(zip(types, sums[-len(types) :], strict=True)) if types else {}

@@ -53,7 +53,7 @@ def touched(profile: Profile, tokens: int) -> Touched:
         if all(t.name in folding.sources for t in row.node.known_outputs):
             continue  # a view of a weight is not a use of it
         stack = experts_of(row.name, row.node)
-        experts += [stack] if stack else []
+        experts += [stack] * row.node.copies if stack else []
         for tensor in folding.stored(row.node):
             if tensor.kind in ("weight", "buffer") and tensor.sized:
                 shares = _shares(row.node, tensor, stack or picked_for(row.node, tensor, stacks), tokens)
@@ -72,9 +72,10 @@ def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | 
     folding = fold(profile.graph)
     shares, experts = touched(profile, tokens)
     tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node)}
-    nbytes = {name: bytes_of(tensors[name], widths or {}) for name in shares}
+    copies = {t.name: row.node.copies for row in profile.rows for t in folding.stored(row.node)}
+    nbytes = {name: copies[name] * bytes_of(tensors[name], widths or {}) for name in shares}
     most, expected, least = (sum(nbytes[name] * parts[i] for name, parts in shares.items()) for i in range(3))
-    active = sum(tensors[n].numel * parts[3] for n, parts in shares.items() if tensors[n].kind == "weight")
+    active = sum(copies[n] * tensors[n].numel * parts[3] for n, parts in shares.items() if tensors[n].kind == "weight")
     return WeightTraffic(round(most), round(expected), round(least), round(active), experts)
 
 
@@ -113,8 +114,8 @@ def stored_bytes(profile: Profile, widths: Mapping[str, Fraction]) -> int:
 def bytes_by_name(profile: Profile, widths: Mapping[str, Fraction]) -> dict[str, Fraction]:
     """Bytes of each weight and buffer of a call, by name; see ``stored_bytes``."""
     folding = fold(profile.graph)
-    tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node) if t.sized}
-    return {name: bytes_of(t, widths) for name, t in tensors.items() if t.kind in ("weight", "buffer")}
+    tensors = {t.name: (t, row.node.copies) for row in profile.rows for t in folding.stored(row.node) if t.sized}
+    return {name: n * bytes_of(t, widths) for name, (t, n) in tensors.items() if t.kind in ("weight", "buffer")}
 
 
 def bytes_of(tensor: Tensor, widths: Mapping[str, Fraction]) -> Fraction:

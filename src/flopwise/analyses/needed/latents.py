@@ -52,7 +52,11 @@ def absorbed_mla(profile: Profile) -> int | None:
     if not pairs:
         return None
     executed = sum((pair.expansion.macs or 0) + (pair.attention.macs or 0) for pair in pairs)
-    return profile.total("macs") - executed + sum(sum(pair.absorbed(pairs_left=False)) for pair in pairs)
+    return (
+        profile.total("macs")
+        - executed
+        + sum(pair.attention.node.copies * sum(pair.absorbed(pairs_left=False)) for pair in pairs)
+    )
 
 
 def latents(profile: Profile) -> Iterator[Latent]:

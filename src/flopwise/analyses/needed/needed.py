@@ -45,7 +45,7 @@ def needed(profile: Profile, last_logits: bool = False) -> Needed:
     places = {id(row): place for place, row in enumerate(profile.rows)}
     for pair in latents(profile):
         ends = places[id(pair.expansion)], places[id(pair.attention)]
-        absorbed = pair.absorbed(pairs_left=True)
+        absorbed = tuple(pair.attention.node.copies * count for count in pair.absorbed(pairs_left=True))
         if sum(absorbed) < sum(macs[place] or 0 for place in ends):
             macs.update(zip(ends, absorbed, strict=True))
             rewrites.append("latents are absorbed")

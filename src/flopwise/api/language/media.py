@@ -89,8 +89,6 @@ def media_of(
     """
     if operator.index(images) < 1:
         raise InputError(f"images {images}: must be at least 1")
-    if image is None and images != 1:
-        raise InputError("images: give the size of an image as well")
     if seconds is not None and not 0 < seconds <= 1e6:
         raise InputError(f"seconds {seconds:g}: must be above 0 and at most 1,000,000")
     encoded: dict[str, tuple[Encoded, int]] = {}

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from flopwise._kinds import described
-from flopwise.analyses.llm.program import Call
+from flopwise.analyses.llm.program import Call, Program
 from flopwise.analyses.timing.quantities import stored_numbers
 from flopwise.api.profile import profile
-from flopwise.api.read import read
 from flopwise.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     from torch import nn
 
     from flopwise.profiles.profile import Profile
-    from flopwise.readers.torch.language.repetition import Repetition
     from flopwise.readers.torch.language.state import Step
-
-_Found = TypeVar("_Found")
 
 #: Tokens of a prompt where nobody says.
 USUAL_PROMPT = 4096
@@ -35,6 +31,7 @@ KV_DTYPES: dict[str, tuple[Fraction, str]] = {
     "fp8": (Fraction(1), "float8e4m3fn"),
     "int8": (Fraction(1), "int8"),
     "int4": (Fraction(1, 2), "int4"),
+    "nvfp4": (Fraction(9, 16), "float4e2m1"),
     "q8_0": (Fraction(34, 32), "int8"),
     "q5_1": (Fraction(24, 32), "int8"),
     "q5_0": (Fraction(22, 32), "int8"),
@@ -49,7 +46,8 @@ def language_module(model: object, dtype: str | None, trust_code: bool) -> nn.Mo
     Raises:
         InputError: it is not a language model.
     """
-    from flopwise.readers.torch.language.config import GGUF, LIBRARY, is_language_model, require
+    from flopwise.formats.language.source import GGUF, LIBRARY, is_language_model
+    from flopwise.readers.torch.language.config import require
 
     if isinstance(model, (str, os.PathLike)):
         name = os.fsdecode(model)
@@ -95,6 +93,17 @@ def cache_type(name: str | None) -> str | None:
     return name.lower() if name else None
 
 
+def encoder_notes(program: Program) -> Iterator[str]:
+    """Notes on the encoder of a program."""
+    if program.encoder_length is not None:
+        yield (
+            f"the encoder always reads {program.encoder_length:,} positions, which stand for the prompt; the decoder "
+            f"starts with one token and alone goes on"
+        )
+    elif program.encodes:
+        yield "the encoder reads the prompt once; the decoder starts with one token and alone goes on"
+
+
 class LanguageProgram:
     """A model of transformers as a program that can be profiled step by step."""
 
@@ -106,17 +115,13 @@ class LanguageProgram:
         weights: str | None = None,
         generate: int = 1,
     ) -> None:
-        from flopwise.readers.torch.language.layers import twin_of
         from flopwise.readers.torch.language.model import head_notes, predicts_tokens
-        from flopwise.readers.torch.language.named import named_widths
-        from flopwise.readers.torch.language.repetition import Repetition
         from flopwise.readers.torch.language.state import encoder_length, longest_context
-        from flopwise.readers.torch.language.widths import stored_widths
+        from flopwise.readers.torch.language.widths import module_widths
 
         text = isinstance(model, (str, os.PathLike))
         source = os.fsdecode(model) if text else type(module).__name__  # type: ignore[arg-type]
         self._module = module
-        self._twin = Repetition(module, twin) if text and (twin := twin_of(module)) is not None else None
         width, state_type = KV_DTYPES[kv_dtype] if kv_dtype else (None, None)
         self._kv: Fraction | None = width
         self.state_type: str | None = state_type
@@ -124,7 +129,7 @@ class LanguageProgram:
         self.name = type(module).__name__
         self.source = source
         self.dtype = str(next(module.parameters()).dtype).removeprefix("torch.")
-        stored = stored_widths(module, model) if weights is None else named_widths(module, weights)
+        stored = module_widths(module, model, weights)
         self.widths: Mapping[str, Fraction] = stored.elements
         self.types: Mapping[str, str] = stored_numbers(stored.types)
         self.longest: int | None = longest_context(module)
@@ -133,17 +138,14 @@ class LanguageProgram:
         self.predicts = predicts_tokens(module)
         self.keeps_state = self.predicts and generate > 0
         named = head_notes(module, model) if text else ()  # type: ignore[arg-type]
-        self.notes: tuple[str, ...] = (*named, *stored.notes, *self._encoder_notes())
+        self.notes: tuple[str, ...] = (*named, *stored.notes, *encoder_notes(self))
 
-    def _encoder_notes(self) -> Iterator[str]:
-        """Notes on the encoder."""
-        if self.encoder_length is not None:
-            yield (
-                f"the encoder always reads {self.encoder_length:,} positions, which stand for the prompt; the decoder "
-                f"starts with one token and alone goes on"
-            )
-        elif self.encodes:
-            yield "the encoder reads the prompt once; the decoder starts with one token and alone goes on"
+    #: Every layer has operators of its own, and what a step costs is found by running it.
+    order: Sequence[int] | None = None
+
+    def lengths(self, past: int) -> tuple[int, ...] | None:
+        """Nothing is known of what the cost of a step follows from."""
+        return None
 
     def profile(self, call: Call, batch: int) -> Profile:
         """The profile of a call.
@@ -151,23 +153,8 @@ class LanguageProgram:
         Raises:
             InputError: it fails, and goes through more tokens than the model was made for.
         """
-        graph = self._with_twin(lambda twin: twin.graph(read(twin.module, self._step(call, batch).inputs)))
-        if graph is not None:
-            return profile(graph)
         with self._within_length(call):
             return profile(self._module, self._step(call, batch).inputs)
-
-    def _with_twin(self, found: Callable[[Repetition], _Found]) -> _Found | None:
-        """A finding about the whole model from its twin; None where there is no twin, from now on if it is no help."""
-        from flopwise.readers.torch.language.repetition import UnlikeError
-
-        if self._twin is not None:
-            try:
-                return found(self._twin)
-            except (UnlikeError, ModelError):
-                self._twin = None
-                self._steps.clear()
-        return None
 
     def plan(self) -> Mapping[str, str]:
         """The division of its weights by tensor parallelism."""
@@ -177,11 +164,9 @@ class LanguageProgram:
 
     def state(self, call: Call, batch: int) -> Mapping[str, int]:
         """Bytes of the state before a call, by tensor."""
-        names = self._with_twin(lambda twin: dict(twin.names(self._step(call, batch).state)))
-        state = self._step(call, batch).state
         sizes: dict[str, int] = {}
-        for name, like in (dict(zip(state, state, strict=True)) if names is None else names).items():
-            tensor, cached = state[like], name.rpartition(".")[2] in ("keys", "values")
+        for name, tensor in self._step(call, batch).state.items():
+            cached = name.rpartition(".")[2] in ("keys", "values")
             width = self._kv if cached and self._kv is not None else Fraction(tensor.element_size())
             sizes[name] = round(tensor.numel() * width)
         return sizes
@@ -198,8 +183,7 @@ class LanguageProgram:
         key = call, batch
         if key not in self._steps:
             with self._within_length(call):
-                model = self._module if self._twin is None else self._twin.module
-                self._steps[key] = step(model, call.past, call.new, batch, call.encoded)
+                self._steps[key] = step(self._module, call.past, call.new, batch, call.encoded)
         return self._steps[key]
 
     @contextlib.contextmanager

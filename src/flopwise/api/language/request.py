@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise._arguments import checked
@@ -21,13 +23,15 @@ from flopwise.analyses.llm.serving.ways import Split
 from flopwise.analyses.llm.speculation import Speculation, check_settings, speculation, with_draft
 from flopwise.analyses.needed.latents import REWRITES
 from flopwise.api import printable
-from flopwise.api.language.decoder import DecoderProgram, refuse_settings, without_pytorch
+from flopwise.api.language.configured import ConfiguredProgram, configured, usual_prompt_of
 from flopwise.api.language.devices import devices_of, shares_of
 from flopwise.api.language.media import media_of
-from flopwise.api.language.program import USUAL_PROMPT, LanguageProgram, cache_type, language_module, usual_prompt
+from flopwise.api.language.program import LanguageProgram, cache_type, language_module, usual_prompt
 from flopwise.conventions import Convention
 from flopwise.conventions import get as get_convention
 from flopwise.errors import InputError
+from flopwise.formats.language.read import SHARED, Language, head_of, in_table, language, weights_of
+from flopwise.graph.dtypes import BITS
 
 if TYPE_CHECKING:
     from torch import nn
@@ -39,6 +43,9 @@ if TYPE_CHECKING:
 
 #: What stands for the model's own head in place of a draft model.
 OWN_HEAD = "mtp"
+
+#: The most tokens that are generated, each by a step of its own.
+MOST_STEPS = 1 << 20
 
 #: Guesses of a round with a draft model, where nobody says.
 USUAL_GUESSES = 4
@@ -77,6 +84,7 @@ def request(
     image: str | None = None,
     images: int = 1,
     seconds: float | None = None,
+    strict: bool = False,
 ) -> Inference:
     """The cost of a request; see ``llm``."""
     chosen = [
@@ -100,33 +108,43 @@ def request(
             raise InputError("draft: speculative decoding is counted on one device")
     progress("building the model")
     generate = operator.index(generate)
+    if generate > MOST_STEPS:
+        raise InputError(f"generate {generate:,}: more than {MOST_STEPS:,} tokens are not counted")
     asked = {"kv_dtype": kv_dtype, "curve": curve, "rewrites": rewrites, "conventions": chosen}
-    if without_pytorch(model):
-        refuse_settings(model, weights=weights, draft=draft, image=image, seconds=seconds)
-        run = _Run(USUAL_PROMPT if prompt is None else prompt, generate, batch, cache, logits, engine, progress)
-        result = run.cost(DecoderProgram(os.fspath(model), dtype, cache, generate), **asked)  # type: ignore[call-overload] # a path
-        placed = _placed(result, engine, where, count, shares, progress)
-        return _with_batches(placed, result.divisible, where) if curve else placed
-    module = language_module(model, dtype, trust_code)
-    media = media_of(module, model, image=image, images=images, seconds=seconds, batch=batch, progress=progress)
-    prompt = media.prompt or (usual_prompt(module) if prompt is None else prompt) + media.tokens
-    run = _Run(prompt, generate, batch * media.windows, cache, logits, engine, progress)
-    program = run.program(module, model, weights)
-    result = run.cost(program, **asked)
-    result = media.staged(result, program.widths, program.types)
-    if draft is not None:
-        guessing = run.guessing(module, model, draft, weights, trust_code)
+    if image is None and images != 1:
+        raise InputError("images: give the size of an image as well")
+    head = isinstance(draft, str) and draft == OWN_HEAD
+    drafts = draft is None or head or (isinstance(draft, (str, os.PathLike)) and in_table(draft, trust_code))
+    table = configured(model, trust_code, dtype, weights) if drafts and image is None and seconds is None else None
+    if table is not None:
+        if strict and table.decoder.unread:
+            raise InputError(
+                f"{table.decoder.source}: nothing reads {', '.join(table.decoder.unread)}; leave strict out"
+            )
+        prompt = usual_prompt_of(table.decoder) if prompt is None else prompt
+        run = _Run(prompt, generate, batch, cache, logits, engine, progress)
+        result = run.cost(ConfiguredProgram(table, model, cache, generate), **asked)
+        guessing = None if draft is None else run.configured_guessing(table, model, draft)
+        vocabulary = table.decoder.vocabulary
+    else:
+        module = language_module(model, dtype, trust_code)
+        media = media_of(module, model, image=image, images=images, seconds=seconds, batch=batch, progress=progress)
+        prompt = media.prompt or (usual_prompt(module) if prompt is None else prompt) + media.tokens
+        run = _Run(prompt, generate, batch * media.windows, cache, logits, engine, progress)
+        program = run.program(module, model, weights)
+        result = media.staged(run.cost(program, **asked), program.widths, program.types)
+        guessing = None if draft is None else run.guessing(draft, trust_code)
+        vocabulary = _vocabulary(module)
+    if guessing is not None:
         guesses = guessing.usual if draft_tokens is None else operator.index(draft_tokens)
         rounds = speculation(result, guessing.cost, accept, guesses, where)
-        notes = (*result.notes, *_notes_on_draft(module, guessing.module, rounds))
+        notes = (*result.notes, *_notes_on_draft(vocabulary, guessing.vocabulary, rounds))
         memory = with_draft(result.memory, guessing.cost.memory)
         result = replace(result, speculation=rounds, memory=memory, notes=notes)
     placed = _placed(result, engine, where, count, shares, progress)
     if where is not None and placed.serving is None and several:
         raise InputError(f"{device}: what {result.name} takes of its memory is not known")
-    if curve and draft is None:
-        placed = _with_batches(placed, result.divisible, where)
-    return placed
+    return _with_batches(placed, result.divisible, where) if curve and draft is None else placed
 
 
 def _check_devices(shares: Mapping[str, int], device: Device | None, memory_fraction: float) -> None:
@@ -150,9 +168,9 @@ def _with_batches(placed: Inference, request: Divisible | None, device: Device |
 
 
 class _Guessing(NamedTuple):
-    """A draft model, what its part of the request costs, and the guesses of a round where nobody says."""
+    """A draft model: entries of its vocabulary, its part of the request, the guesses of a round where nobody says."""
 
-    module: nn.Module
+    vocabulary: int
     cost: Inference
     usual: int
 
@@ -178,27 +196,40 @@ class _Run:
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "cache"}
         return inference(program, **own, **settings)
 
-    def guessing(
-        self, module: nn.Module, model: object, draft: object, weights: str | None, trust_code: bool
-    ) -> _Guessing:
-        """A draft model for the model, or the model's own head."""
+    def guessing(self, draft: object, trust_code: bool) -> _Guessing:
+        """A draft model that transformers builds.
+
+        Raises:
+            InputError: it is the model's own head, which transformers leaves out.
+        """
+        self.progress("the draft model")
+        if isinstance(draft, str) and draft == OWN_HEAD:
+            raise InputError("draft mtp: heads are known of configurations in the table of architectures alone")
+        small = language_module(draft, None, trust_code)
+        return _Guessing(_vocabulary(small), self.cost(self.program(small, draft, None)), USUAL_GUESSES)
+
+    def configured_guessing(self, model: Language, source: object, draft: object) -> _Guessing:
+        """The same of a model of the table of architectures."""
         self.progress("the draft model")
         if not (isinstance(draft, str) and draft == OWN_HEAD):
-            small = language_module(draft, None, trust_code)
-            return _Guessing(small, self.cost(self.program(small, draft, None)), USUAL_GUESSES)
-        from flopwise.readers.torch.language.heads import predicting_head
+            small = language(os.fspath(draft))  # type: ignore[call-overload] # a path or a name
+            program = ConfiguredProgram(small, draft, self.cache, self.generate)
+            return _Guessing(small.decoder.vocabulary, self.cost(program), USUAL_GUESSES)
+        head = head_of(model)
+        program = ConfiguredProgram(head, source, self.cache, self.generate)
+        sizes = {name: math.prod(shape) for name, shape in weights_of(head.decoder).shapes.items() if name in SHARED}
+        own = Fraction(BITS[head.decoder.dtype], 8)
+        shared = sum(numel * program.widths.get(name, own) for name, numel in sizes.items())
+        return _Guessing(head.decoder.vocabulary, _beside_its_model(self.cost(program), shared), model.decoder.heads)
 
-        head, usual = predicting_head(module)
-        program = self.program(head, model, weights)
-        return _Guessing(head, _beside_its_model(self.cost(program), program, head), usual)
+
+def _vocabulary(module: Any) -> int:
+    """The entries of the vocabulary of a module of transformers."""
+    return int(module.config.get_text_config(decoder=True).vocab_size)
 
 
-def _beside_its_model(guess: Inference, program: LanguageProgram, head: nn.Module) -> Inference:
+def _beside_its_model(guess: Inference, shared: Fraction | int) -> Inference:
     """A request to a model's own head, without the bytes of what it shares with the model."""
-    from flopwise.readers.torch.language.heads import shared_tensors
-
-    tensors = {name: head.get_parameter(name) for name in shared_tensors(head)}
-    shared = sum(tensor.numel() * program.widths.get(name, tensor.element_size()) for name, tensor in tensors.items())
     own, memory = guess.weight_bytes - round(shared), guess.memory
     memory = None if memory is None else replace(memory, weight_bytes=own)
     return replace(guess, name=f"a head of {guess.name} (MTP)", weight_bytes=own, memory=memory)
@@ -268,7 +299,7 @@ def _assumed(split: Split, batch: int) -> Iterator[str]:
         )
 
 
-def _notes_on_draft(module: Any, draft: Any, rounds: Speculation) -> Iterator[str]:
+def _notes_on_draft(own: int, other: int, rounds: Speculation) -> Iterator[str]:
     """Notes on what speculative decoding assumes."""
     guesser = rounds.draft if rounds.draft.endswith("(MTP)") else rounds.source
     yield (
@@ -276,7 +307,6 @@ def _notes_on_draft(module: Any, draft: Any, rounds: Speculation) -> Iterator[st
         f"independently: {rounds.tokens_per_round:.2f} tokens for each round (Leviathan et al. 2023, equation 1); the "
         "columns are those of the model alone"
     )
-    own, other = (one.config.get_text_config(decoder=True).vocab_size for one in (module, draft))
     if own != other:
         yield f"the draft's vocabulary has {other:,} entries, the model's {own:,}: guesses need the same tokens"
 

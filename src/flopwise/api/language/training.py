@@ -7,7 +7,7 @@ import functools
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,18 +17,22 @@ from flopwise.analyses.llm.packing import packed, packed_step
 from flopwise.analyses.llm.sharding import Sharding
 from flopwise.analyses.llm.training import Checkpointing, TrainingStep, room_of, run_of, training_step
 from flopwise.api import printable
+from flopwise.api.language.configured import PLAN, configured, usual_prompt_of
 from flopwise.api.language.devices import devices_of, shares_of
 from flopwise.api.language.program import language_module, usual_prompt
 from flopwise.api.profile import profile
 from flopwise.errors import InputError, counted
+from flopwise.formats.language.graph import decoder_graph
+from flopwise.formats.language.lora import Lora, beside, layers_of, lora_of
+from flopwise.formats.language.operators import Learning
+from flopwise.formats.language.read import Language, can_learn, linear_layers, weights_of
+from flopwise.formats.language.stored import Widths, named_widths
 
 if TYPE_CHECKING:
     from torch import nn
 
     from flopwise.analyses.timing.device import Device
     from flopwise.profiles.profile import Profile
-    from flopwise.readers.torch.adapters import Lora
-    from flopwise.readers.torch.language.widths import Widths
 
 
 @functools.partial(checked, name="llm")
@@ -72,12 +76,15 @@ def step(
     if weights is not None and lora is None:
         raise InputError(f"weights {weights}: what is trained is not quantised; give lora for a frozen base")
     progress("building the model")
-    from flopwise.readers.torch.adapters import lora_of
-
-    module = language_module(model, dtype, trust_code)
     adapters = None if lora is None else lora_of(lora)
-    base = _Base(module, model, weights, optimizer, checkpointing, sharding, adapters, progress)
-    sequence = usual_prompt(module) if prompt is None else prompt
+    subject: _Module | _Configured
+    table = configured(model, trust_code, dtype)
+    if table is not None and can_learn(table.decoder):
+        subject = _Configured(table, weights, adapters, checkpointing == "full")
+    else:
+        subject = _Module(language_module(model, dtype, trust_code), model, weights, adapters)
+    base = _Base(subject, model, weights, optimizer, checkpointing, sharding, progress)
+    sequence = subject.usual_prompt if prompt is None else prompt
     result = base.packed(documents, batch, sequence) if documents is not None else base.step(batch, sequence)
     if where is not None:
         rate = tokens_per_second if measured is None else batch * sequence / measured
@@ -125,28 +132,93 @@ def _on_devices(result: TrainingStep, device: Device, count: int, rate: float | 
     return replace(result, run=run, notes=((above,) if run.utilisation > 1 else ()) + result.notes)
 
 
+class _Configured:
+    """A model of the table of architectures that is trained, perhaps with adapters beside it."""
+
+    def __init__(self, model: Language, weights: str | None, adapters: Lora | None, full: bool) -> None:
+        self.decoder, self.adapters, self.full = model.decoder, adapters, full
+        self.name, self.dtype = self.decoder.name, self.decoder.dtype
+        self.usual_prompt, self.notes = usual_prompt_of(self.decoder), list(model.notes)
+        self.widths, self.paths = Widths(), list[str]()
+        if adapters is not None:
+            seen = weights_of(self.decoder)
+            self.widths = named_widths(seen, weights) if weights else model.widths
+            self.paths = layers_of(adapters, self.name, linear_layers(seen), ["lm_head"])
+            self.notes += [beside(self.paths), *self.widths.notes]
+
+    @property
+    def plan(self) -> Mapping[str, str]:
+        """The division of its weights; of an adapter the half on the divided side of its layer."""
+        plan = dict(PLAN)
+        for path, way in PLAN.items() if self.adapters is not None else ():
+            plan[f"{path}.{'lora_B' if 'colwise' in way else 'lora_A'}"] = way
+        return plan
+
+    def step(self, batch: int, sequence: int, again: bool, optimizer: str) -> Profile:
+        """The profile of a step; with checkpoints around the layers where asked."""
+        rank = 0 if self.adapters is None else self.adapters.rank
+        learning = Learning(checkpoints=again, inputs=self.full, rank=rank, adapted=frozenset(self.paths))
+        return profile(decoder_graph(self.decoder, batch, sequence, learning=learning), train=True, optimizer=optimizer)
+
+    def adapted(self) -> contextlib.AbstractContextManager[list[str]]:
+        """The notes on it and its adapters."""
+        return contextlib.nullcontext(self.notes)
+
+
+class _Module:
+    """A module of transformers that is trained, perhaps with adapters beside it."""
+
+    def __init__(self, module: nn.Module, model: object, weights: str | None, adapters: Lora | None) -> None:
+        self.module, self.model, self.weights, self.adapters = module, model, weights, adapters
+        self.name, self.dtype = type(module).__name__, str(next(module.parameters()).dtype).removeprefix("torch.")
+        self.usual_prompt = usual_prompt(module)
+
+    @functools.cached_property
+    def widths(self) -> Widths:
+        """Storage of a frozen base's weights: by the name of a quantisation, else as the model says."""
+        from flopwise.readers.torch.language.widths import module_widths
+
+        return Widths() if self.adapters is None else module_widths(self.module, self.model, self.weights)
+
+    @property
+    def plan(self) -> Mapping[str, str]:
+        """The division of its weights, its adapters' among them."""
+        from flopwise.readers.torch.language.plan import engines_plan
+
+        return engines_plan(self.module)
+
+    def step(self, batch: int, sequence: int, again: bool, optimizer: str) -> Profile:
+        """The profile of a step with the loss of the next token; transformers' own checkpoints where asked."""
+        from flopwise.readers.torch.language.state import training_inputs
+
+        inputs = training_inputs(self.module, batch, sequence)
+        with _checkpoints(self.module) if again else contextlib.nullcontext():
+            return profile(self.module, inputs, train=True, optimizer=optimizer)
+
+    @contextlib.contextmanager
+    def adapted(self) -> Iterator[list[str]]:
+        """The module with its adapters meanwhile, and the notes on them."""
+        if self.adapters is None:
+            yield []
+            return
+        from flopwise.readers.torch.adapters import adapted
+
+        notes = self.widths.notes  # of the module without them
+        with adapted(self.module, self.adapters) as note:
+            yield [note, *notes]
+
+
 @dataclass(frozen=True)
 class _Base:
-    """A model that is trained, perhaps with adapters beside it."""
+    """A step of a model that is trained."""
 
-    module: nn.Module
+    subject: _Module | _Configured
     model: object
     weights: str | None
     optimizer: str
     checkpointing: Checkpointing
     sharding: Sharding | None
-    adapters: Lora | None
     progress: Callable[[str], None]
-
-    @functools.cached_property
-    def widths(self) -> Widths:
-        """Storage of a frozen base's weights: by the name of a quantisation, else as the model says."""
-        from flopwise.readers.torch.language.named import named_widths
-        from flopwise.readers.torch.language.widths import Widths, stored_widths
-
-        if self.adapters is None:
-            return Widths()
-        return named_widths(self.module, self.weights) if self.weights else stored_widths(self.module, self.model)
 
     @property
     def ranks(self) -> int:
@@ -155,7 +227,7 @@ class _Base:
 
     def step(self, batch: int, sequence: int) -> TrainingStep:
         """A step of so many sequences."""
-        with self._adapted() as notes:
+        with self.subject.adapted() as notes:
             return self._noted(self._step(batch, sequence, batch // self.ranks), notes)
 
     def packed(self, documents: Sequence[int], batch: int, sequence: int) -> TrainingStep:
@@ -167,37 +239,23 @@ class _Base:
             f"{batch * sequence / pieces:,.0f} tokens each on average, each with an attention of its own; "
             "the other notes are of the longest"
         )
-        with self._adapted() as notes:
+        with self.subject.adapted() as notes:
             result = packed_step(functools.cache(lambda tokens: self._step(1, tokens, 1)), rows, self.ranks)
             return self._noted(result, [*notes, text])
-
-    @contextlib.contextmanager
-    def _adapted(self) -> Iterator[list[str]]:
-        """The module with its adapters meanwhile, and the notes on them."""
-        if self.adapters is None:
-            yield []
-            return
-        from flopwise.readers.torch.adapters import adapted
-
-        notes = self.widths.notes  # of the module without them
-        with adapted(self.module, self.adapters) as note:
-            yield [note, *notes]
 
     def _noted(self, result: TrainingStep, notes: Sequence[str]) -> TrainingStep:
         return replace(result, notes=(*notes, *result.notes))
 
     def _step(self, sequences: int, tokens: int, own: int) -> TrainingStep:
         """A step of so many sequences, of which a rank has its own."""
-        from flopwise.readers.torch.language.plan import engines_plan
-
-        full, name = self.checkpointing == "full", type(self.module).__name__
+        full, subject = self.checkpointing == "full", self.subject
         step = self._trained(sequences, tokens, full)
         stored = f", base in {self.weights}" if self.weights else ""
         return training_step(
             step,
-            name=name,
-            source=os.fsdecode(self.model) if isinstance(self.model, (str, os.PathLike)) else name,
-            dtype=str(next(self.module.parameters()).dtype).removeprefix("torch."),
+            name=subject.name,
+            source=os.fsdecode(self.model) if isinstance(self.model, (str, os.PathLike)) else subject.name,
+            dtype=subject.dtype,
             batch=sequences,
             sequence=tokens,
             optimizer=self.optimizer,
@@ -205,19 +263,14 @@ class _Base:
             plain=self._trained(sequences, tokens, False) if full else None,
             sharding=self.sharding,
             shard=self._trained(own, tokens, full) if own != sequences else step,
-            plan=engines_plan(self.module),
-            adapters="" if self.adapters is None else f"{self.adapters}{stored}",
-            widths=self.widths.elements,
+            plan=subject.plan,
+            adapters="" if subject.adapters is None else f"{subject.adapters}{stored}",
+            widths=subject.widths.elements,
         )
 
     def _trained(self, batch: int, sequence: int, again: bool) -> Profile:
-        """A step with the loss of the next token; transformers' own checkpoints around its layers where asked."""
-        from flopwise.readers.torch.language.state import training_inputs
-
         self.progress(f"a step of {batch} × {sequence} tokens")
-        inputs = training_inputs(self.module, batch, sequence)
-        with _checkpoints(self.module) if again else contextlib.nullcontext():
-            return profile(self.module, inputs, train=True, optimizer=self.optimizer)
+        return self.subject.step(batch, sequence, again, self.optimizer)
 
 
 def _documents(lengths: int | str | os.PathLike[str] | Sequence[int]) -> list[int]:

@@ -83,6 +83,8 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 @option("--draft-tokens", type=int, help="Guesses of a round; default: 4, of mtp as many as heads.")
 @option("--shared-prefix", type=int, default=0, help="Tokens at the start that all sequences share.")
 @options.convention("conventions", multiple=True, help="Count each part by this convention, too; may be repeated.")
+@option("--strict", is_flag=True, help="A key of the configuration that nothing reads is an error, not a note.")
+@devices("--require", type=Choice(["fits"]), help="Exit with 1 where the request does not fit its devices.")
 @option("--trust-code", is_flag=True, help="Let code that belongs to the model run.")
 @devices(
     "--device",
@@ -147,8 +149,8 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     """The cost of a request to a language model: prompt, each token after it, cache, and what must fit.
 
     MODEL is a config.json, a folder with one, hf:ORG/NAME, transformers:gpt2 or a GGUF file; or a diffusion pipeline, a
-    folder of diffusers or its model_index.json. transformers and diffusers build the model without memory for the
-    weights; none are read.
+    folder of diffusers or its model_index.json. No weights are read; what the table of architectures does not have,
+    transformers and diffusers build without memory.
     """
     from flopwise.readers.torch.diffusion.format import is_pipeline
 
@@ -226,7 +228,9 @@ def _request(model: str, output: Output, figures: str | None, figure_format: str
         from flopwise.report.drawings import prepare
 
         prepare(figures)
-    chosen = _chosen(settings, _others({*_group(training), *_group(pipelines), *_LOGS}))
+    chosen = _chosen(settings, _others({*_group(training), *_group(pipelines), *_LOGS, "require"}))
+    if settings["require"] is not None and settings["device"] is None:
+        raise InputError("--require fits asks of a device: give --device")
     with Progress() as progress:
         curve = figures is not None or output.format.name == "html"
         result = flopwise.llm(model, progress=progress, curve=curve, **chosen)
@@ -235,7 +239,8 @@ def _request(model: str, output: Output, figures: str | None, figure_format: str
 
             draw(result, figures, figure_format)
     output.write(llm_report(result))
-    return 0
+    missing = settings["require"] is not None and not (result.serving is not None and result.serving.fits)
+    return 1 if missing else 0
 
 
 def _diffusion(model: str, output: Output, settings: options.Values) -> int:

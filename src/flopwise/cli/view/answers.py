@@ -103,11 +103,11 @@ def reopened(name: str, format: str) -> str:
 
 
 def kind(name: str) -> str:
-    """The kind of a file: "model", "language" (a configuration; a GGUF file where PyTorch is there), "weights",
+    """The kind of a file: "model", "language" (a configuration; a GGUF file whose architecture is known), "weights",
     "trace", "report" (a document that flopwise has written); "" for any other.
     """
     from flopwise.analyses.traces.format import is_trace
-    from flopwise.readers.decoder.read import installed
+    from flopwise.formats.language.read import in_table
     from flopwise.readers.formats import endings, format_of
 
     try:
@@ -117,7 +117,7 @@ def kind(name: str) -> str:
             return "trace"
         format = format_of(name)
         if format.name in ("config", "gguf"):
-            return "language" if format.name == "config" or installed() else "weights"
+            return "language" if format.name == "config" or in_table(name) else "weights"
         if not format.has_graph:
             return "weights"
         return "model" if name.lower().endswith(endings()) else ""

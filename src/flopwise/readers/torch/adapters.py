@@ -6,52 +6,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import torch
 from torch import nn
 
-from flopwise.errors import InputError, counted
+from flopwise.errors import InputError
+from flopwise.formats.language.lora import Lora, beside, layers_of
 from flopwise.readers.torch.kinds import Model, is_program_of_file
-
-_EXAMPLE = "write r=16,targets=q_proj,v_proj"
-
-
-@dataclass(frozen=True)
-class Lora:
-    """Adapters of one rank."""
-
-    rank: int
-    #: Names of the layers that get one, or ends of their paths; empty for every linear layer but the vocabulary's.
-    targets: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"LoRA of rank {self.rank} on {', '.join(self.targets) or 'every linear layer'}"
-
-
-def lora_of(text: str) -> Lora:
-    """Adapters by their description, such as ``r=16,targets=q_proj,v_proj``; without targets every linear layer.
-
-    Raises:
-        InputError: a key is unknown, or the rank is missing or no number.
-    """
-    settings: dict[str, list[str]] = {}
-    key = ""
-    for part in text.split(","):
-        name, equals, value = part.partition("=")
-        key = name.strip() if equals else key
-        if key not in ("r", "targets"):
-            raise InputError(f"lora {text!r}: {key or part!r} is no setting of it; {_EXAMPLE}")
-        settings.setdefault(key, []).append((value if equals else part).strip())
-    (rank,) = settings["r"] if len(settings.get("r", ())) == 1 else ("",)
-    if not rank.isdecimal() or int(rank) < 1:
-        raise InputError(f"lora {text!r}: its rank is a number of at least 1; {_EXAMPLE}")
-    targets = tuple(settings.get("targets", ()))
-    if not all(targets):
-        raise InputError(f"lora {text!r}: a target is empty; {_EXAMPLE}")
-    return Lora(int(rank), () if targets == ("all-linear",) else targets)
 
 
 @contextlib.contextmanager
@@ -68,7 +30,7 @@ def adapted(module: Model, lora: Lora) -> Iterator[str]:
     module.requires_grad_(False)
     handles = [_attach(layer, lora.rank) for layer in layers]
     try:
-        yield f"adapters as peft adds them, beside {counted(len(layers), 'layer')}; the base is frozen"
+        yield beside(layers)
     finally:
         for layer, handle in zip(layers, handles, strict=True):
             handle.remove()
@@ -84,21 +46,9 @@ def _targets(module: Model, lora: Lora) -> list[nn.Module]:
         InputError: a target is none of them.
     """
     linear = {path: part for path, part in module.named_modules() if _features(part) is not None}
-    if not lora.targets:
-        scores = getattr(module, "get_output_embeddings", lambda: None)()
-        if not (others := [part for part in linear.values() if part is not scores]):
-            raise InputError(f"lora: {type(module).__name__} has no linear layer that an adapter could lie beside")
-        return others
-    for target in lora.targets:
-        if not any(_ends_in(path, target) for path in linear):
-            names = sorted({path.rpartition(".")[2] for path in linear})
-            near = get_close_matches(target, names, n=3) or names[:12]
-            raise InputError(f"lora: {type(module).__name__} has no linear layer {target!r}; it has {', '.join(near)}")
-    return [part for path, part in linear.items() if any(_ends_in(path, target) for target in lora.targets)]
-
-
-def _ends_in(path: str, target: str) -> bool:
-    return path == target or path.endswith(f".{target}")
+    scores = getattr(module, "get_output_embeddings", lambda: None)()
+    plain = [path for path, part in linear.items() if part is scores]
+    return [linear[path] for path in layers_of(lora, type(module).__name__, list(linear), plain)]
 
 
 def _features(part: nn.Module) -> tuple[int, int] | None:

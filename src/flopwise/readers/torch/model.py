@@ -90,7 +90,8 @@ def _adapted(module: Model, lora: str | None) -> Iterator[list[str]]:
     if lora is None:
         yield []
         return
-    from flopwise.readers.torch.adapters import adapted, lora_of
+    from flopwise.formats.language.lora import lora_of
+    from flopwise.readers.torch.adapters import adapted
 
     with adapted(module, lora_of(lora)) as note:
         yield [note]
@@ -98,9 +99,9 @@ def _adapted(module: Model, lora: str | None) -> Iterator[list[str]]:
 
 def _as_stored(graph: Graph, module: Model, name: str) -> Graph:
     """The graph of a language model whose stored tensors say how its checkpoint stores them, where that is known."""
-    from flopwise.readers.torch.language.widths import stored_widths
+    from flopwise.readers.torch.language.widths import module_widths
 
-    stored = stored_widths(module, name)
+    stored = module_widths(module, name)
     packed = {
         key: replace(
             tensor,
@@ -114,7 +115,7 @@ def _as_stored(graph: Graph, module: Model, name: str) -> Graph:
 
 
 def _is_language_model(model: object) -> bool:
-    from flopwise.readers.torch.language.config import is_language_model  # which modules do without
+    from flopwise.formats.language.source import is_language_model  # which modules do without
 
     return is_language_model(model)
 

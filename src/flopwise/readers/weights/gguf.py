@@ -75,7 +75,7 @@ def read_header(source: Source) -> list[Entry]:
     Raises:
         ModelError: the file is not a GGUF file, is truncated or damaged, or has a header that cannot be right.
     """
-    cursor, tensors, entries = _begun(source)
+    cursor, tensors, entries = begun(source)
     alignment = 32
     for key, kind in cursor.metadata(entries):
         if key == "general.alignment" and kind == _UINT32:
@@ -87,9 +87,9 @@ def read_header(source: Source) -> list[Entry]:
     return _with_places(listed, data, alignment, source)
 
 
-def _begun(source: Source) -> tuple[_Cursor, int, int]:
+def begun(source: Source) -> tuple[Cursor, int, int]:
     """A place behind the beginning of a file, and how many tensors and how many entries of metadata it has."""
-    cursor = _Cursor(source)
+    cursor = Cursor(source)
     if cursor.take(4) != MAGIC:
         raise ModelError(f"{source.name}: not a GGUF file")
     version = cursor.number("I")
@@ -111,7 +111,7 @@ def architecture_of(source: Source) -> str | None:
     Raises:
         ModelError: the file is no GGUF file, or its header is damaged.
     """
-    cursor, _, entries = _begun(source)
+    cursor, _, entries = begun(source)
     architecture, keys = "", set()
     for key, kind in cursor.metadata(entries):
         keys.add(key)
@@ -122,7 +122,7 @@ def architecture_of(source: Source) -> str | None:
     return None
 
 
-def _next_entry(cursor: _Cursor) -> Entry:
+def _next_entry(cursor: Cursor) -> Entry:
     """The next tensor of the list, its place counted from where the elements begin."""
     name = cursor.text("the name of a tensor")
     what = f"{cursor.source.name}: tensor {name[:200]!r}"
@@ -173,7 +173,7 @@ def _length(kind: Type, shape: tuple[int, ...]) -> int:
     return math.prod(shape) // stored.elements * stored.nbytes
 
 
-class _Cursor:
+class Cursor:
     """A position in a GGUF header, from which little-endian numbers and texts are read one after the other.
 
     Reading and skipping raise ModelError where the file ends before.

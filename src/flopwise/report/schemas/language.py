@@ -156,6 +156,11 @@ LLM: dict[str, Member] = {
         },
         "keys and values, or other states",
     ),
+    "kv_cache_bytes_per_token": ("integer", "bytes that a token adds to the cache of its sequence"),
+    "tokens_per_s": (
+        "integer|null",
+        "tokens of all sequences for each second at most, over all steps; of several devices in the first step",
+    ),
     "memory_bytes": ("integer", "weights, cache at the end and activations, in the reference program"),
     "rule_of_thumb": ({"forward_flops": ("integer", "2 FLOPs a parameter and token")}, "for comparison"),
     "rewrites": (

@@ -33,7 +33,7 @@ def test_the_workspace_of_a_small_model_by_hand(tmp_path: Path) -> None:
     workspace = EngineStep(flopwise.profile(written(tmp_path, LLAMA), past=0, new=tokens), tokens).workspace()
     assert workspace is not None
     hidden, scores = 64 * 2, 320 * 2
-    assert workspace.nbytes(1000) == tokens * (8 + hidden) + 1000 * scores
+    assert workspace.nbytes(1000) == tokens * hidden + 1000 * scores
 
 
 def test_logits_of_all_positions_are_alive_together(tmp_path: Path) -> None:
@@ -42,4 +42,4 @@ def test_logits_of_all_positions_are_alive_together(tmp_path: Path) -> None:
         serving = flopwise.llm(model, prompt=32, generate=1, logits="all", max_batched_tokens=64, **settings).serving
         assert serving is not None
         hidden, scores = 64 * 2, 1000 * 2
-        assert serving.memory.workspace_bytes(1) == serving.memory.workspace_bytes(9) == 64 * (8 + hidden + scores)
+        assert serving.memory.workspace_bytes(1) == serving.memory.workspace_bytes(9) == 64 * (hidden + scores)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy
@@ -77,7 +79,7 @@ def test_it_is_the_model_of_its_configuration_in_every_command(tmp_path: Path, r
     ours = flopwise.profile(path, past=32, new=1)
     assert ours.total("macs") == same.total("macs") > 0
     assert ours.total("params") == same.total("params")
-    assert ours.state_bytes == same.state_bytes // 2  # in half precision
+    assert ours.state_bytes == same.state_bytes  # both in half precision
     formula = run("formula", path, "--past", "past", "--new", "1", "-b", "1", "-f", "json")
     assert formula.code == 0, formula.err
     for command in (["profile", path], ["memory", path, "--past", "8"], ["table", path], ["compare", path, path]):
@@ -107,15 +109,15 @@ def test_an_unknown_architecture_lists_tensors_or_says_so(tmp_path: Path, run: R
         assert "'flopwise weights" in result.err
 
 
-def test_without_the_package_tensors_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from importlib import util
-
-    path, find = made(tmp_path / "model.gguf"), util.find_spec
-    monkeypatch.setattr(util, "find_spec", lambda name: None if name == "transformers" else find(name))
-    profile = flopwise.profile(path)
-    assert any("pip install 'flopwise[llm]'" in note for note in profile.notes)
-    with pytest.raises(flopwise.ModelError, match=r"pip install 'flopwise\[llm\]'"):
-        flopwise.llm(path)
+def test_no_package_is_needed_for_an_architecture_of_the_table(tmp_path: Path) -> None:
+    path = made(tmp_path / "model.gguf")
+    code = (
+        "import sys; sys.modules['transformers'] = sys.modules['torch'] = sys.modules['gguf'] = None; import flopwise; "
+        f"path = {str(path)!r}; "
+        "print(flopwise.llm(path, prompt=8, generate=1).params, flopwise.profile(path).total('params'))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert len(set(out)) == 1
 
 
 def test_a_damaged_file(tmp_path: Path, run: Run) -> None:

@@ -64,13 +64,14 @@ def test_two_devices_have_half_of_each_matrix_and_product(name: str, tmp_path: P
 
 
 def test_a_note_says_how_much_is_not_divided(tmp_path: Path) -> None:
-    result = flopwise.llm(written(tmp_path, STATE_SPACE), prompt=32, generate=4, device="2xh100", tp=2)
-    matrices = {path: p for path, p in language_module(tmp_path, None, False).named_parameters() if p.dim() > 1}
+    module = language_module(written(tmp_path, STATE_SPACE), None, False)
+    result = flopwise.llm(module, prompt=32, generate=4, device="2xh100", tp=2)
+    matrices = {path: p for path, p in module.named_parameters() if p.dim() > 1}
     share = round(100 * sum(p.numel() for path, p in matrices.items() if ".mixer." in path) / result.params)
     assert (
         f"tp 2: each device has {share} % of the weights whole, in layers that the division does not name"
         in result.notes
     )
-    alone = flopwise.llm(tmp_path, prompt=32, generate=4, device="2xh100", dp=2)
+    alone = flopwise.llm(module, prompt=32, generate=4, device="2xh100", dp=2)
     divided = flopwise.llm(written(tmp_path, LLAMA), prompt=32, generate=4, device="2xh100", tp=2)
     assert not any("of the weights whole" in note for note in (*alone.notes, *divided.notes))

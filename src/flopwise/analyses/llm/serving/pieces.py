@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import TypeVar
 
 from flopwise.analyses.llm.division import NUMBER, Division, layer_of, layers_of, part_of, stages
 from flopwise.analyses.llm.program import Program
@@ -19,10 +20,14 @@ from flopwise.analyses.timing.quantities import Work
 from flopwise.graph import STORED
 from flopwise.memory.attention import Unfused, is_fused, unfused_attention
 from flopwise.memory.experts import Experts, experts_of
+from flopwise.operators.folding import fold
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
 
+_Size = TypeVar("_Size")
+
+_LAYER = re.compile(r"\.layers\.\d+\.")
 _BLOCK = re.compile(NUMBER.pattern + r"[^.]*(?:\.\d+(?=\.|$))?")
 
 
@@ -67,6 +72,12 @@ class CountedCall:
     def nbytes(self) -> dict[str, Fraction]:
         """Bytes of each stored tensor, by name."""
         return bytes_by_name(self.profile, self.program.widths)
+
+    @cached_property
+    def copies(self) -> dict[str, int]:
+        """For how many tensors each stored tensor stands, by name."""
+        folding = fold(self.profile.graph)
+        return {t.name: row.node.copies for row in self.profile.rows for t in folding.stored(row.node)}
 
     @cached_property
     def least(self) -> dict[str, Fraction]:
@@ -127,6 +138,22 @@ class Piece:
     attended: int = 0
     handed_on: int = 0
 
+    def numbered(self, number: int) -> Piece:
+        """The layer of this number, which is like this one: with tensors of its own."""
+
+        def own(tensors: Mapping[str, _Size]) -> dict[str, _Size]:
+            return {name if ".shared." in name else f"{number}:{name}": size for name, size in tensors.items()}
+
+        return replace(
+            self,
+            stored=own(self.stored),
+            read=own(self.read),
+            experts=own(self.experts),
+            attention=dict(self.attention),
+            products=dict(self.products),
+            state={_LAYER.sub(f".layers.{number}.", name, count=1): part for name, part in self.state.items()},
+        )
+
     def add(self, other: Piece) -> None:
         """Take the next layer in; tensors that both use are stored and read once."""
         self.stored.update(other.stored)
@@ -142,20 +169,50 @@ class Piece:
 
 def pieces(call: CountedCall, division: Division) -> list[Piece]:
     """The layers of a call on the fullest device, the first and the last with what comes before and after them."""
+    order = call.program.order
+    groups = call.layers if order is None else list(_kinds(call.profile.rows))
+    each = list(_each(call, division, groups))
+    if order is None:
+        return each
+    head, kinds, tail = each[0], each[1:-1], each[-1]
+    layers = [kinds[kind].numbered(number) for number, kind in enumerate(order)]
+    layers[-1].handed_on = 0
+    layers[-1].add(tail)
+    head.add(layers[0])
+    return [head, *layers[1:]] if len(layers) > 1 else [head]
+
+
+def _kinds(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """The rows before the layers, those of each kind of layer, and those after them."""
+    inside = [n for n, row in enumerate(rows) if layer_of(row) is not None]
+    yield list(rows[: inside[0]])
+    kinds: dict[object, list[Row]] = {}
+    for row in rows[inside[0] : inside[-1] + 1]:
+        kinds.setdefault(layer_of(row), []).append(row)
+    yield from kinds.values()
+    yield list(rows[inside[-1] + 1 :])
+
+
+def _each(call: CountedCall, division: Division, groups: Sequence[Sequence[Row]]) -> Iterator[Piece]:
+    """The pieces that groups of rows are on the fullest device, one of each where a row stands for several."""
     nodes = call.profile.graph.nodes
     attention = {id(node) for node in nodes if is_fused(node)} | {id(nodes[one.places[-1]]) for one in call.unfused}
     scores = attention | {id(nodes[place]) for one in call.unfused for place in one.places}
     stored = _stored_bytes(call, division)
     stacks = {
         name: Stack(
-            experts, call.nbytes[name], math.ceil(call.least.get(name, 0) * experts.matrices), division.weight(name) < 1
+            experts,
+            call.nbytes[name] / call.copies[name],
+            math.ceil(call.least.get(name, 0) * experts.matrices),
+            division.weight(name) < 1,
         )
         for name, experts in division.experts.items()
     }
     state = dict(_state_parts(call, division))
-    each = []
-    for rows, handed_on in zip(call.layers, call.handed_on, strict=True):
-        piece = Piece(handed_on=handed_on)
+    handed = call.handed_on if len(groups) == len(call.layers) and groups[0] is call.layers[0] else None
+    for number, rows in enumerate(groups):
+        last = rows[-1].node.known_outputs if rows else ()
+        piece = Piece(handed_on=handed[number] if handed is not None else sum(t.nbytes for t in last))
         for row in rows:
             for tensor in division.folding.stored(row.node):
                 if tensor.name in stacks:
@@ -165,18 +222,19 @@ def pieces(call: CountedCall, division: Division) -> list[Piece]:
             work = call.works[id(row)]
             if work.least:
                 sums = piece.attention if id(row.node) in scores else piece.products
-                sums[work.arithmetic] = sums.get(work.arithmetic, Fraction(0)) + work.least * division.row(row)
+                sums[work.arithmetic] = sums.get(work.arithmetic, Fraction(0)) + Fraction(
+                    work.least, row.node.copies
+                ) * division.row(row)
             piece.state.update(state.get(id(row), {}))
             if id(row.node) in attention:
                 piece.attended += part_of(row.node.output().nbytes, division.result(row.node.output()))
         _add_traffic(piece, rows, call, division)
-        each.append(piece)
-    return each
+        yield piece
 
 
 def _stored_bytes(call: CountedCall, division: Division) -> dict[str, tuple[int, int]]:
     """Bytes of each stored tensor on a device, and those that the call reads at least, by name."""
-    parts = {name: division.weight(name) for name in call.nbytes}
+    parts = {name: division.weight(name) / call.copies[name] for name in call.nbytes}
     return {
         name: (part_of(nbytes, parts[name]), part_of(nbytes * call.least.get(name, 0), parts[name]))
         for name, nbytes in call.nbytes.items()

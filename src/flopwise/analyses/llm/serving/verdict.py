@@ -4,15 +4,32 @@ from __future__ import annotations
 
 from flopwise.analyses.llm.serving.serving import Serving
 
+#: Element types -> what engines call them.
+_CALLED = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float32": "fp32",
+    "float8e4m3fn": "fp8",
+    "float8e5m2": "fp8",
+    "float4e2m1": "fp4",
+}
 
-def verdict(serving: Serving) -> str:
-    """A line that begins with "fits", "does not fit", or "needs" where no memory of a device is known."""
+
+def verdict(serving: Serving, weights: str = "", cache: str = "", token_seconds: float | None = None) -> str:
+    """A line that begins with "fits", "does not fit", or "needs" where no memory of a device is known.
+
+    Args:
+        serving: the request on its devices.
+        weights: the element type that most weights are stored in.
+        cache: that of the cache.
+        token_seconds: the least time of a token on average over the whole request; None: only a first step is known.
+    """
     memory = serving.memory
-    weights = gigabytes(memory.weight_bytes)
-    cache = memory.cache_bytes(serving.sequences, serving.tokens)
+    kept = memory.cache_bytes(serving.sequences, serving.tokens)
     workspace = gigabytes(memory.workspace_bytes(serving.sequences))
-    caches = f", {gigabytes(cache)} of cache" if cache else ""
-    parts = f"{weights} of weights{caches} and {workspace} of workspace"
+    stored, cached = (f"{_CALLED.get(kind, kind)} " if kind else "" for kind in (weights, cache))
+    caches = f", {gigabytes(kept)} of {cached}cache" if kept else ""
+    parts = f"{gigabytes(memory.weight_bytes)} of {stored}weights{caches} and {workspace} of workspace"
     if serving.memory_bytes is None or serving.device_bytes is None:
         return f"needs {parts}"
     have = gigabytes(serving.memory_bytes)
@@ -33,8 +50,10 @@ def verdict(serving: Serving) -> str:
         said.append(f"at most {_sequences(serving.max_sequences)}")
     shared = serving.engine.shared_prefix and serving.sequences > 1  # times are those without a prefix
     if serving.floors is not None and serving.floors.decode_seconds and not shared:
-        said.append(f"at most {rate(1 / serving.floors.decode_seconds)} tokens/s each")
-    elif serving.floors is not None and serving.floors.prefill_seconds and not cache and split.pp == 1:
+        first = rate(1 / serving.floors.decode_seconds)
+        every = first if token_seconds is None else rate(1 / token_seconds)
+        said.append(f"at most {every} tokens/s each{'' if every == first else f' ({first} in the first step)'}")
+    elif serving.floors is not None and serving.floors.prefill_seconds and not kept and split.pp == 1:
         batch = serving.sequences * split.dp
         batches = f" in batches of {batch:,}" if batch > 1 else ""
         said.append(f"at most {rate(batch / serving.floors.prefill_seconds)} sequences/s{batches}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import logging
 import os
 import re
@@ -15,78 +14,30 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from flopwise._limits import within_limit
 from flopwise._user_code import user_code
-from flopwise.errors import InputError, ModelError
-from flopwise.readers.source.location import in_words
-from flopwise.readers.source.text import JsonObject, text_of_file
-
-#: Keys of configurations that say how many layers there are: num_hidden_layers, n_layer, depth, encoder_layers.
-_LAYERS = re.compile(
-    r"layers?$|depths?$|(^|_)n_?blocks$|num_blocks$|^attention_types$|_codebooks$|_quantizers$|(^|_)block_sizes$|_rates$"
+from flopwise.errors import ModelError
+from flopwise.formats.language.source import (
+    FILE,
+    GGUF,
+    HUB,
+    LIBRARY,
+    architecture,
+    content_on_hub,
+    read_object,
+    refuse_long_lists,
 )
-
-#: Keys that say how many classes are told apart, each of which gets a name.
-_LABELS = re.compile(r"^num_labels$")
+from flopwise.readers.source.location import in_words
+from flopwise.readers.source.text import JsonObject
 
 #: Keys that name a model inside a model, and what is a path or an address there and not a name.
 _BACKBONE = re.compile(r"(^|\.)(backbone|architecture)$")
 _PLACE = re.compile(r"[./~\\]|[a-z-]+:")
-
-#: What names a model on a hub, and the name of one: no path.
-HUB = "hf:"
-
-#: What names a type of model of transformers.
-LIBRARY = "transformers:"
-
-_REPOSITORY = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
-
-#: The file of a model's folder that says what the model is.
-FILE = "config.json"
-
-#: What the names of GGUF files end in.
-GGUF = ".gguf"
 
 _NEEDS = "language models need PyTorch and transformers: pip install 'flopwise[llm]'"
 
 
 class UnknownArchitectureError(ModelError):
     """A GGUF file is of an architecture that transformers cannot build; its tensors can still be listed."""
-
-
-def is_language_model(model: object) -> bool:
-    """True if a text names a configuration: a ``config.json``, a folder that holds one, ``hf:org/name``, or a GGUF file
-    whose header describes a model and not tensors alone.
-    """
-    if not isinstance(model, (str, os.PathLike)):
-        return False
-    name = os.fsdecode(model)
-    if name.startswith(HUB):
-        return True
-    if name.lower().endswith(GGUF):
-        return architecture(name) is not None
-    return os.path.basename(name) == FILE or os.path.isfile(os.path.join(name, FILE)) or _holds_type(name)
-
-
-def architecture(name: str) -> str | None:
-    """The architecture that the header of a GGUF file names; None where it describes no model, or is no such file."""
-    from flopwise.readers.source.open import open_source
-    from flopwise.readers.weights.gguf import architecture_of
-
-    if not os.path.isfile(name):
-        return None
-    try:
-        with closing(open_source(name)) as source:
-            return architecture_of(source)
-    except ModelError:
-        return None
-
-
-def _holds_type(name: str) -> bool:
-    """True if a JSON file has the key ``model_type`` of a configuration."""
-    from flopwise.readers.source.text import json_object
-
-    return name.endswith(".json") and "model_type" in json_object(name)
 
 
 def require(model: str | os.PathLike[str]) -> None:
@@ -128,7 +79,7 @@ def stated_settings(model: str | os.PathLike[str]) -> Mapping[str, object]:
     if name.lower().endswith(GGUF):
         return {}
     if name.startswith(HUB):
-        return _from_hub(_transformers(name), name)
+        return content_on_hub(name, FILE)
     if name.startswith(LIBRARY):
         return {"model_type": name[len(LIBRARY) :]}
     return read_object(Path(name) / FILE if os.path.isdir(name) else Path(name))
@@ -192,28 +143,6 @@ def _check(content: Mapping[str, object], name: str) -> None:
             raise ModelError(f"{name}: {key} is {kind!r}, which is not an element type such as 'bfloat16'")
 
 
-def refuse_long_lists(content: Mapping[str, object], name: str) -> None:
-    """Refuse a configuration beyond the limits of layers and labels; transformers makes lists of that length.
-
-    Raises:
-        ModelError: it has more.
-    """
-    for key, value in content.items():
-        if isinstance(value, Mapping):
-            refuse_long_lists(value, name)
-        elif _LAYERS.search(key):
-            within_limit("language_layers", _sum(value), f"{name}: {key} is", "layers")
-        elif _LABELS.search(key):
-            within_limit("language_modules", _sum(value), f"{name}: {key} is", "labels")
-
-
-def _sum(value: object) -> float:
-    """The sum of the numbers in a value and in its lists."""
-    if isinstance(value, list):
-        return sum(map(_sum, value))
-    return value if isinstance(value, (int, float)) else 0
-
-
 def refuse_foreign_parts(content: Mapping[str, object], name: str) -> None:
     """Refuse a configuration that names files or code elsewhere; transformers would load them.
 
@@ -266,65 +195,6 @@ def _transformers(name: str) -> ModuleType:
         return transformers
     except ImportError:
         raise ModelError(f"{name}: {_NEEDS}") from None
-
-
-def read_object(path: Path) -> JsonObject:
-    """A configuration as the file spells it.
-
-    Raises:
-        ModelError: it is no JSON object, or cannot be read.
-    """
-    try:
-        content = json.loads(text_of_file(path))
-    except InputError as error:
-        raise ModelError(str(error)) from None
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: is not JSON ({error})") from error
-    if not isinstance(content, dict):
-        raise ModelError(f"{path}: is not a configuration: a JSON object with 'model_type' is expected")
-    return content
-
-
-def _from_hub(transformers: ModuleType, name: str) -> Mapping[str, object]:
-    """The configuration of a model on the hub: from transformers' cache, else over the network where there is one."""
-    repository = name[len(HUB) :]
-    if not _REPOSITORY.fullmatch(repository):
-        raise ModelError(f"{name}: write hf:ORGANISATION/NAME")
-    if os.path.exists(repository):  # which transformers would read in place of the hub's
-        raise ModelError(f"{name}: {repository} is a path here, too; to read that, leave {HUB} out")
-
-    def content(local: bool) -> JsonObject:
-        settings, _ = transformers.PreTrainedConfig.get_config_dict(repository, local_files_only=local)
-        return dict(settings)
-
-    try:
-        try:
-            return content(local=True)
-        except OSError:
-            if not _reachable():
-                raise
-            return content(local=False)
-    except Exception as error:
-        raise ModelError(
-            f"{name}: is not in the cache of transformers, and the hub cannot be reached; give the folder or the "
-            "config.json of a copy"
-        ) from error
-
-
-def _reachable() -> bool:
-    """True if the hub's name can be looked up; without that, its client would try for half a minute."""
-    import socket
-    from urllib.parse import urlsplit
-
-    from huggingface_hub import constants
-
-    try:
-        socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, 443)
-    except OSError:
-        return False
-    return True
 
 
 def _from_gguf(transformers: ModuleType, name: str) -> object:

@@ -1,11 +1,12 @@
 """Language models in the table of formats: a configuration, from which transformers builds the model.
 
-Where transformers is not there, four families are read from their sizes alone (``readers/decoder``).
+What the table of architectures has is read from the configuration alone (``formats/language``).
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ _GGUF = weights.GGUF.endings
 def _matches(model: object) -> bool:
     if not isinstance(model, (str, os.PathLike)):
         return False
-    from flopwise.readers.torch.language.config import is_language_model
+    from flopwise.formats.language.source import is_language_model
 
     return is_language_model(model)
 
@@ -35,20 +36,24 @@ def _read_gguf(
     model: Model, inputs: object, dims: object, batch_size: object, progress: object, options: TorchOptions
 ) -> Graph:
     """The program of the architecture that the header names; where it cannot be built, a row for each tensor."""
+    from flopwise.formats.language.read import read_configuration
     from flopwise.readers.torch.language.config import UnknownArchitectureError, require
 
     requested = (
         inputs is not None or dims or batch_size is not None or options != replace(TorchOptions(), mode=options.mode)
     )
-    try:
-        require(model)
-        graph = TORCH.read(model, inputs, dims, batch_size, progress, options)
-    except ModelError as error:
-        # It is transformers or the gguf package that is missing, or that does not know the architecture.
-        if requested or not (isinstance(error, UnknownArchitectureError) or "pip install" in str(error)):
-            raise
-        listed = weights.GGUF.read(model, None, None, None, progress, options)
-        return replace(listed, warnings=(str(error), *listed.warnings))
+    if by_table(model, inputs, dims, options):
+        graph = read_configuration(model, inputs, batch_size, options)
+    else:
+        try:
+            require(model)
+            graph = TORCH.read(model, inputs, dims, batch_size, progress, options)
+        except ModelError as error:
+            # It is transformers or the gguf package that is missing, or that does not know the architecture.
+            if requested or not (isinstance(error, UnknownArchitectureError) or "pip install" in str(error)):
+                raise
+            listed = weights.GGUF.read(model, None, None, None, progress, options)
+            return replace(listed, warnings=(str(error), *listed.warnings))
     name = os.fsdecode(model)
     with weights.GGUF.stored(model, None, None, None, options) as stored:  # type: ignore[misc] # it has one
         nbytes = sum(tensor.nbytes for tensor in stored.tensors)
@@ -62,12 +67,30 @@ def _read_gguf(
 def _read(
     model: Model, inputs: object, dims: object, batch_size: int | None, progress: object, options: TorchOptions
 ) -> Graph:
-    from flopwise.readers.decoder.read import installed, read_decoder
+    from flopwise.formats.language.read import read_configuration
 
-    if installed() or os.fsdecode(model).startswith("hf:"):
-        return TORCH.read(model, inputs, dims, batch_size, progress, options)
-    return read_decoder(model, inputs, dims, batch_size, options)
+    if by_table(model, inputs, dims, options):
+        return read_configuration(model, inputs, batch_size, options)
+    return TORCH.read(model, inputs, dims, batch_size, progress, options)
 
+
+def by_table(model: object, inputs: object, dims: object, options: TorchOptions) -> bool:
+    """True where a configuration is read by the table of architectures; what asks for gradients, arguments or code of
+    its own is a matter of transformers' program."""
+    from flopwise.formats.language.read import can_learn, in_table, sizes_of
+    from flopwise.formats.language.source import content_of
+
+    named = set(inputs) if isinstance(inputs, Mapping) else set()
+    if options.arguments or options.trust_code or options.attention or dims or not named <= _TABLE:
+        return False
+    if not in_table(model):
+        return False
+    learns = options.grad or options.mode == "train" or options.lora
+    return not learns or can_learn(sizes_of(os.fsdecode(model), content_of(model)))  # type: ignore[arg-type] # a path
+
+
+#: Inputs that a graph by the table has, and what says that there is no cache.
+_TABLE = {"input_ids", "input_features", "decoder_input_ids", "labels", "use_cache"}
 
 LANGUAGE = TORCH._replace(
     name="config",

@@ -15,11 +15,12 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from flopwise._limits import within_limit
 from flopwise._user_code import place_of, user_code
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.language.source import GGUF
 from flopwise.graph.dtypes import ALIASES
 from flopwise.readers.source.location import in_words
 from flopwise.readers.torch.imports import repaired
 from flopwise.readers.torch.kinds import Config, Kwargs, Model
-from flopwise.readers.torch.language.config import GGUF, offline, read_config, silent, stated_settings
+from flopwise.readers.torch.language.config import offline, read_config, silent, stated_settings
 from flopwise.readers.torch.runs.building import constructed
 
 #: What transformers calls the automatic classes of an encoder with its decoder.
@@ -75,7 +76,7 @@ def built(
     _check(config, name)
     maker, config = _maker(config)
     options: Kwargs = {} if dtype is None else {"dtype": dtype}
-    if trust_code:
+    if trust_code and getattr(config, "auto_map", None):  # which transformers' own classes do not take
         options["trust_remote_code"] = True
     device = torch.device("cpu" if in_memory else "meta")
     hub = nullcontext() if trust_code else offline()

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise._results import fields
-from flopwise.analyses.llm.serving.verdict import verdict
 from flopwise.report.commands.llm.splits import splits_sheet
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
@@ -77,7 +76,7 @@ def _request_sheet(result: Inference, look: Look) -> Sheet:
         heads=(heads[0], *encoders, *heads[1:columns]),
         lines=lines,
         about=(look.text(f"{result.source} · {result.name} · {result.dtype}{kv} · {batch}"),),
-        verdict="" if result.serving is None else look.text(verdict(result.serving)),
+        verdict=look.text(result.verdict),
         summary=tuple(_request_figures(result, look)),
         notes=look.texts(result.notes),
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from flopwise.errors import counted
 from flopwise.report.sheet.sheet import Field, Figure, Head, Sheet, figure
 from flopwise.report.sheet.values import Look, human
 
@@ -19,8 +20,11 @@ _NOTE = (
 
 
 def splits_sheet(result: Inference, look: Look) -> Sheet:
-    """One line for each split; what the fullest device has and sends, what fits, and the least times."""
+    """One line for each split that fits, or for the best of those that do not: what the fullest device has and sends,
+    and the least times."""
     first = result.splits[0]
+    shown = [one for one in result.splits if one.fits] or [first]
+    others = [one for one in result.splits if not one.fits and one is not first]
 
     def milliseconds(floors: Floors | None, of: str) -> float | str:
         seconds = getattr(floors, f"{of}_seconds", None)
@@ -53,11 +57,21 @@ def splits_sheet(result: Inference, look: Look) -> Sheet:
     share = f"{human(first.memory_bytes or 0, 'B')} ({first.engine.memory_fraction:g} of the memory) of each"
     return Sheet.of(
         fields,
-        result.splits,
+        shown,
         about=(look.text(f"{first.split.devices} × {first.device} · {batch} · {share}"),),
         summary=tuple(_best(result, look)),
-        notes=(_NOTE,),
+        notes=(_NOTE, *_others(others, look)),
     )
+
+
+def _others(splits: Sequence[Serving], look: Look) -> Iterator[str]:
+    """A note on the splits that do not fit and have no line."""
+    if splits:
+        least = min(splits, key=lambda one: one.must_fit_bytes)
+        needs = f"{least.split} needs the least, {human(least.must_fit_bytes, 'B')} on each"
+        yield look.text(
+            f"{counted(len(splits), 'other split')} {'does' if len(splits) == 1 else 'do'} not fit: {needs}"
+        )
 
 
 def _limit(most: int | None) -> int | str:

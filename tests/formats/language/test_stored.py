@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("transformers")
-
 from tests.language_models import LLAMA, MIXTURE, written
 
 import flopwise
@@ -205,11 +202,10 @@ def test_bits_that_settings_say_plainly(tmp_path: Path, settings: dict[str, Any]
 
 
 def _bytes(folder: Path, settings: dict[str, Any], config: dict[str, Any] = WIDE) -> dict[str, Any]:
-    from flopwise.readers.torch.language.model import language_model
-    from flopwise.readers.torch.language.widths import stored_widths
+    from flopwise.formats.language.read import language
 
     written(folder, {**config, "quantization_config": settings})
-    return dict(stored_widths(language_model(folder), folder).elements)
+    return dict(language(folder).widths.elements)
 
 
 def test_each_group_of_compressed_tensors_has_its_own_modules(tmp_path: Path) -> None:

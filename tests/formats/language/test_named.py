@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import functools
+import math
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from tests.analyses.llm.model_cards import CARDS
 from tests.language_models import LLAMA, MIXTURE, written
 
-pytest.importorskip("transformers")
-
-from torch import nn
-
 import flopwise
-from flopwise.readers.torch.language.model import language_model
-from flopwise.readers.torch.language.named import _Sizes, _type_of, named_widths
+from flopwise.formats.language.read import language, weights_of
+from flopwise.formats.language.stored import Weights, named_widths, type_in_mixture
 
 #: Bytes of files of Meta-Llama-3-8B-Instruct, https://huggingface.co/ddh0/UnquantizedEmbeddingTesting/raw/main/sizes.txt
 TO_THE_BYTE = {
@@ -59,15 +55,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @functools.cache
-def _module(card: str, folder: Path) -> nn.Module:
-    return language_model(written(folder, CARDS[card].config))
+def _weights(card: str, folder: Path) -> Weights:
+    return weights_of(language(written(folder, CARDS[card].config)).decoder)
 
 
 def size(card: str, name: str, folder: Path) -> int:
-    """Bytes of a model's weights."""
-    module = _module(card, folder)
-    widths = named_widths(module, name).elements
-    return round(sum(one.numel() * widths.get(path, one.element_size()) for path, one in module.named_parameters()))
+    """Bytes of a model's weights, of which half precision is the usual type."""
+    weights = _weights(card, folder)
+    widths = named_widths(weights, name).elements
+    return round(sum(math.prod(shape) * widths.get(path, 2) for path, shape in weights.shapes.items()))
 
 
 @pytest.mark.parametrize("name", TO_THE_BYTE)
@@ -94,15 +90,18 @@ def test_sizes_are_those_of_published_files(card: str, name: str, folder: Path) 
 )
 def test_rows_of_64_elements(tmp_path: Path, name: str, nbytes: float) -> None:
     settings = {**LLAMA, "num_key_value_heads": 4, "intermediate_size": 64}
-    module = language_model(written(tmp_path, settings))
-    width = float(named_widths(module, name).elements["model.layers.0.self_attn.k_proj.weight"])
+    weights = weights_of(language(written(tmp_path, settings)).decoder)
+    width = float(named_widths(weights, name).elements["model.layers.0.self_attn.k_proj.weight"])
     group = 64 * width if name != "gptq" else 64 * width - 4  # the group of each input
     assert group == pytest.approx(nbytes if name not in ("awq", "gptq") else 64 * (0.5 + 2.5 / 128), rel=1e-9)
 
 
 def test_mxfp4_takes_experts_alone(tmp_path: Path) -> None:
-    module = language_model(written(tmp_path, MIXTURE))
-    assert {path.rpartition(".")[2] for path in named_widths(module, "mxfp4").elements} == {"gate_up_proj", "down_proj"}
+    weights = weights_of(language(written(tmp_path, MIXTURE)).decoder)
+    assert {path.rpartition(".")[2] for path in named_widths(weights, "mxfp4").elements} == {
+        "gate_up_proj",
+        "down_proj",
+    }
 
 
 def test_a_request_with_other_widths(tmp_path: Path) -> None:
@@ -118,9 +117,9 @@ def test_a_request_with_other_widths(tmp_path: Path) -> None:
 
 
 def test_a_table_that_scores_as_well_has_the_type_of_scores() -> None:
-    sizes = _Sizes(SimpleNamespace(num_hidden_layers=32))
     names = ("model.embed_tokens.weight", "lm_head.weight", "embed_out.weight", "model.norm.weight")
     for tied in (False, True):
-        types = [_type_of(name, "q4_k_m", sizes, tied) for name in names]
+        weights = Weights({}, (), layers=32, tied=tied)
+        types = [type_in_mixture(name, "q4_k_m", weights) for name in names]
         assert types == ["q6_K" if tied else "q4_K", "q6_K", "q6_K", "q4_K"]
-    assert _type_of(names[1], "q8_0", sizes, False) == "q8_0"
+    assert type_in_mixture(names[1], "q8_0", Weights({}, (), layers=32)) == "q8_0"

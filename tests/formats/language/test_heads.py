@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("transformers")
-
 from tests.language_models import LATENT, LLAMA, written
 
 import flopwise
-from flopwise.readers.torch.language.heads import predicting_head, shared_tensors
-from flopwise.readers.torch.language.model import language_model
+from flopwise.formats.language.read import SHARED, Language, head_of, language, weights_of
 
 #: A dense layer, and six of eight experts behind latents.
 _HEADED = {**LATENT, "num_hidden_layers": 7, "num_nextn_predict_layers": 1}
 
 
+def _own(model: Language) -> int:
+    """Weights of a head beside what it shares with its model."""
+    shapes = weights_of(head_of(model).decoder).shapes
+    return sum(math.prod(shape) for name, shape in shapes.items() if name not in SHARED)
+
+
 def test_a_head_has_the_weights_of_a_layer_two_norms_and_a_projection(tmp_path: Path) -> None:
-    model = language_model(written(tmp_path, _HEADED))
-    head, count = predicting_head(model)
-    assert count == 1
-    shared = shared_tensors(head)
-    own = {name: tensor for name, tensor in head.named_parameters() if name not in shared}
-    width = model.config.hidden_size
-    layer = sum(tensor.numel() for tensor in model.model.layers[-1].parameters())
+    model = language(written(tmp_path, _HEADED))
+    assert model.decoder.heads == 1
+    width = model.decoder.hidden
+    layer = sum(
+        math.prod(shape)
+        for name, shape in weights_of(model.decoder).shapes.items()
+        if name.startswith("model.layers.6.")
+    )
     # two norms at the entry, one before the scores, and the projection of both halves
-    assert sum(tensor.numel() for tensor in own.values()) == layer + 3 * width + 2 * width * width
-    assert sum(head.get_parameter(name).numel() for name in shared) == 2 * model.config.vocab_size * width
+    assert _own(model) == layer + 3 * width + 2 * width * width
 
 
 def test_the_head_of_deepseek_v3_is_as_large_as_its_makers_say(tmp_path: Path) -> None:
@@ -54,9 +57,7 @@ def test_the_head_of_deepseek_v3_is_as_large_as_its_makers_say(tmp_path: Path) -
         "vocab_size": 129280,
         "num_nextn_predict_layers": 1,
     }
-    head, _ = predicting_head(language_model(written(tmp_path, config)))
-    own = sum(tensor.numel() for name, tensor in head.named_parameters() if name not in shared_tensors(head))
-    assert own == pytest.approx(11.5e9, rel=0.01)
+    assert _own(language(written(tmp_path, config))) == pytest.approx(11.5e9, rel=0.01)
 
 
 def test_a_round_with_the_models_own_head(tmp_path: Path) -> None:
@@ -77,8 +78,7 @@ def test_a_round_with_the_models_own_head(tmp_path: Path) -> None:
     assert two.decode is not None
     layer, scores = two.decode.macs - one.decode.macs, 2 * width * _HEADED["vocab_size"]
     assert rounds.step.macs == layer + scores + 2 * 2 * width * width
-    frequencies = 4 * _HEADED["qk_rope_head_dim"] // 2  # of its rotary embedding, in float32
-    more = 2 * (3 * width + 2 * width * width) + frequencies
+    more = 2 * (3 * width + 2 * width * width)
     assert rounds.draft_weight_bytes == two.weight_bytes - one.weight_bytes + more
 
 

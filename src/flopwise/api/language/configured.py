@@ -1,0 +1,121 @@
+"""A language model by its configuration alone as a program that is profiled step by step."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from flopwise.analyses.llm.program import Call
+from flopwise.analyses.timing.quantities import stored_numbers
+from flopwise.api.language.program import KV_DTYPES, USUAL_PROMPT, encoder_notes
+from flopwise.api.profile import profile
+from flopwise.errors import InputError
+from flopwise.formats.language.graph import decoder_graph
+from flopwise.formats.language.parts import Decoder
+from flopwise.formats.language.read import Language, in_table, language, windows_of
+from flopwise.formats.language.state import lengths_of, state_of
+from flopwise.graph.dtypes import BITS
+from flopwise.profiles.profile import Profile
+
+#: Products that tensor parallelism divides by columns, and by rows.
+_COLUMNS = (
+    *("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "gate_up_proj", "gate_up_proj_bias", "sinks"),
+    *("q_b_proj", "kv_b_proj", "in_proj", "in_proj_qkv"),
+)
+_ROWS = ("o_proj", "down_proj", "out_proj")
+
+#: The division of weights by tensor parallelism: path with ``*`` for numbers -> the way.
+PLAN = {
+    "model.embed_tokens": "embedding_rowwise",
+    "lm_head": "colwise_gather_output",
+    **{
+        f"model.layers.*.{part}.{name}": way
+        for part in ("self_attn", "mlp", "mlp.shared_experts", "mlp.experts", "experts_block.experts")
+        for way, names in (("colwise", _COLUMNS), ("rowwise", _ROWS))
+        for name in names
+    },
+}
+
+
+def configured(
+    model: object, trust_code: bool, dtype: str | None = None, weights: str | None = None
+) -> Language | None:
+    """A configuration of a type that the table of architectures has; None for anything else."""
+    if not isinstance(model, (str, os.PathLike)) or not in_table(model, trust_code):
+        return None
+    return language(os.fsdecode(model), dtype, weights)
+
+
+def usual_prompt_of(decoder: Decoder) -> int:
+    """The tokens of a prompt where nobody says: 4,096, for an encoder no more than it was made for."""
+    longest = None if decoder.predicts else decoder.longest
+    return min(USUAL_PROMPT, longest or USUAL_PROMPT)
+
+
+class ConfiguredProgram:
+    """A language model of the table of architectures; see ``analyses/llm/program.Program``."""
+
+    def __init__(self, model: Language, source: object, kv_dtype: str | None = None, generate: int = 1) -> None:
+        decoder = self.model = model.decoder
+        self.name, self.source = decoder.name, os.fsdecode(source)  # type: ignore[arg-type] # a path or a name
+        self.dtype, self.longest, self.predicts = decoder.dtype, decoder.longest, decoder.predicts
+        encoder = decoder.encoder
+        self.encodes = encoder is not None
+        self.encoder_length = encoder.longest if encoder is not None and encoder.sound else None
+        self.keeps_state = decoder.predicts and generate > 0
+        width, state_type = KV_DTYPES[name] if (name := kv_dtype or model.cache) else (None, None)
+        self._kv: Fraction | None = width
+        self.state_type: str | None = state_type
+        self.widths: Mapping[str, Fraction] = model.widths.elements
+        self.types: Mapping[str, str] = stored_numbers(model.widths.types)
+        self.notes = (*model.notes, *model.widths.notes, *encoder_notes(self))
+
+    def profile(self, call: Call, batch: int) -> Profile:
+        """The profile of a call, in which layers that are alike stand once.
+
+        Raises:
+            InputError: it has more tokens than there are positions.
+        """
+        if not self.predicts and self.model.positions and self.longest is not None and call.new > self.longest:
+            raise InputError(
+                f"{self.name}: {call.new:,} tokens are more than the {self.longest:,} that the model was made for"
+            )
+        return profile(decoder_graph(self.model, batch, call.new, call.past, False, call.encoded or 0))
+
+    @functools.cached_property
+    def order(self) -> Sequence[int]:
+        """The kind of each layer, by the places of the kinds in the graph."""
+        kinds = {layer: n for n, layer in enumerate(dict.fromkeys(self.model.layers))}
+        return [kinds[layer] for layer in self.model.layers]
+
+    def plan(self) -> Mapping[str, str]:
+        """The division of its weights by tensor parallelism."""
+        return PLAN
+
+    def state(self, call: Call, batch: int) -> Mapping[str, int]:
+        """Bytes of the state before a call, by tensor."""
+        sizes: dict[str, int] = {}
+        own = Fraction(BITS[self.dtype], 8)
+        for number, layer in enumerate(self.model.layers):
+            if layer.cross is not None:
+                elements = batch * layer.cross.groups * (call.encoded or 0) * layer.cross.head
+                nbytes = round(elements * (self._kv or own))
+                sizes.update({f"past_key_values.cross.layers.{number}.{name}": nbytes for name in ("keys", "values")})
+            for mixer in layer.mixers:
+                for name, (shape, dtype) in state_of(mixer, call.past).items():
+                    stored = self._kv if name in ("keys", "values") else None
+                    width = stored or (Fraction(BITS[dtype], 8) if dtype else own)
+                    sizes[f"past_key_values.layers.{number}.{name}"] = round(batch * math.prod(shape) * width)
+        return sizes
+
+    def lengths(self, past: int) -> tuple[int, ...] | None:
+        """Numbers along which the cost of a step after so many tokens is a straight line."""
+        mixers = dict.fromkeys(mixer for layer in self.model.layers for mixer in layer.mixers)
+        return tuple(n for mixer in mixers for n in lengths_of(mixer, past))
+
+    def windows(self, call: Call, batch: int) -> Sequence[int]:
+        """The lengths of the windows that the state before a call keeps."""
+        return windows_of(self.model)
