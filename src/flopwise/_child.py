@@ -267,6 +267,11 @@ class Parent:
             yield request
             _end_in(0)
 
+    def ask(self, question: object) -> Any:
+        """What the other side sends for a message in the middle of a request."""
+        self.tell(question)
+        return json.loads(self._requests.get())[0]
+
     def tell(self, message: object) -> None:
         """Hand it a message: anything that JSON can say."""
         self._messages.write(json.dumps(message) + "\n")

@@ -332,8 +332,6 @@ class _Builder:
             blob = blobs[place]
             fits = shape if math.prod(shape) == math.prod(blob.shape) else None
             if blob.runs or (self.opened.stored and self.opened.stored.hdf5):
-                self.tensors[tensor.name] = stored_blob(
-                    tensor.name, fits or blob.shape, blob, (layer.name, place), self.opened.storage
-                )
+                self.tensors[tensor.name] = stored_blob(tensor.name, fits or blob.shape, blob, self.opened.storage)
         self.weights[key] = tensor
         return tensor

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import Any
 
 from flopwise._limits import within_unpacking
-from flopwise.errors import ModelError
+from flopwise.errors import ModelError, message
 from flopwise.graph import StoredTensor
 from flopwise.readers.caffe.file.binary import Blob, Caffemodel, read_caffemodel
 from flopwise.readers.caffe.file.message import Message
-from flopwise.readers.source.location import explained, in_words
 from flopwise.readers.source.open import open_source
-from flopwise.readers.source.source import FileSource, Source
-from flopwise.readers.weights.storage import SourceStorage, reading
+from flopwise.readers.source.source import Source
+from flopwise.readers.weights.hdf5 import Dataset, Hdf5
+from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import StoredTensors, in_memory, in_storage
-
-if TYPE_CHECKING:
-    import h5py
 
 #: NumPy's names of the element types of blobs -> flopwise's.
 DTYPES = {"<f4": "float32", "<f8": "float64", "<f2": "float16"}
@@ -37,58 +35,47 @@ def read_h5(source: Source) -> Caffemodel:
     Raises:
         ModelError: h5py is not installed, or the file is damaged or no such file.
     """
+    if find_spec("h5py") is None:
+        raise ModelError(f"{source.name}: reading HDF5 needs h5py; pip install 'flopwise[h5]'")
+    file = Hdf5(source.later())
     try:
-        import h5py
-    except ImportError:
-        raise ModelError(f"{source.name}: reading HDF5 needs h5py; pip install 'flopwise[h5]'") from None
-    blobs = {}
-    why = explained(lambda error: f"{source.name}: not Caffe weights, or damaged ({in_words(error)})")
-    with why, h5py.File(for_h5py(source), "r") as file:
-        data = _member(file, "data", source.name)
-        for name in data:
-            members = _member(data, name, source.name)
-            listed = [_member(members, key, source.name) for key in sorted(members, key=int)]
-            blobs[name] = tuple([_blob(dataset, source.name) for dataset in listed])
+        content = file.content()
+    except ModelError as error:
+        raise ModelError(f"{source.name}: not Caffe weights, or damaged ({message(error)})") from None
+    for link in content.links:
+        if link == "data" or link.startswith("data/"):
+            raise ModelError(f"{source.name}: /{link} is a link to another place; links are not followed")
+    inner = [group.removeprefix("data/") for group in content.groups if group.startswith("data/")]
+    around = {group.rpartition("/")[0] for group in inner}  # of a layer whose name has a slash
+    layers: dict[str, dict[int, Blob]] = {group: {} for group in inner if group not in around}
+    for dataset in content.datasets:
+        _, _, inside = dataset.place.partition("data/")
+        layer, _, number = inside.rpartition("/")
+        if dataset.place != f"data/{inside}" or not number.isdecimal():
+            raise ModelError(f"{source.name}: not Caffe weights, or damaged (it holds {dataset.place!r})")
+        layers.setdefault(layer, {})[int(number)] = _blob(file, dataset, source.name)
+    if "data" not in content.groups:
+        raise ModelError(f"{source.name}: not Caffe weights, or damaged (it has no group 'data')")
+    blobs = {layer: tuple([members[key] for key in sorted(members)]) for layer, members in layers.items()}
     return Caffemodel(Message([]), blobs, {}, hdf5=True)
 
 
-def _member(group: h5py.Group, name: str, path: str) -> Any:
-    """A member of a group, which has to be in this file.
-
-    Raises:
-        ModelError: it is a link, which may lead to another file.
-    """
-    import h5py
-
-    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-        raise ModelError(f"{path}: {group.name.rstrip('/')}/{name} is a link to another place; links are not followed")
-    return group[name]
-
-
-def _blob(dataset: h5py.Dataset, path: str) -> Blob:
+def _blob(file: Hdf5, dataset: Dataset, path: str) -> Blob:
     """A blob by its place in the file; without one where it is compressed or in pieces.
 
     Raises:
         ModelError: its elements are those of other files, are no floating-point numbers, or take much more memory than
             they take in the file.
     """
-    what = f"{path}: {dataset.name}"
-    if dataset.is_virtual or dataset.external:
+    what = f"{path}: /{dataset.place}"
+    if dataset.elsewhere:
         raise ModelError(f"{what} has its elements in other files; they are not read")
-    if dataset.dtype.kind != "f" or dataset.shape is None:
+    if dataset.code[1:2] != "f" or dataset.shape is None:
         raise ModelError(f"{what} does not hold floating-point numbers")
-    shape, start = tuple(map(int, dataset.shape)), dataset.id.get_offset()
-    if start is None or dataset.file.userblock_size or dataset.dtype.str not in DTYPES:
-        within_unpacking(dataset.id.get_storage_size(), dataset.nbytes, what)
-        return Blob(shape, (), dataset.dtype.str)
-    return Blob(shape, ((start, start + dataset.nbytes),), dataset.dtype.str)
-
-
-def for_h5py(source: Source) -> object:
-    """An argument for h5py: the path of a file, a stream of anything else."""
-    from flopwise.readers.weights.zip import Reading
-
-    return source.name if isinstance(source, FileSource) else Reading(source)
+    if dataset.offset is None or dataset.code not in DTYPES:
+        within_unpacking(dataset.stored, dataset.nbytes, what)
+        return Blob(dataset.shape, (), dataset.code, functools.partial(file.elements, dataset))
+    return Blob(dataset.shape, ((dataset.offset, dataset.offset + dataset.nbytes),), dataset.code)
 
 
 #: Types of layers whose blobs are statistics.
@@ -127,20 +114,17 @@ def open_caffemodel(model: str) -> StoredTensors:
         for slot, blob in enumerate(blobs):
             if blob.runs or stored.hdf5:
                 facts = {"layer": layer, "op": kind, "slot": slot, "role": role}
-                tensors.append(stored_blob(f"{layer}/{slot}", blob.shape, blob, (layer, slot), storage, **facts))
+                tensors.append(stored_blob(f"{layer}/{slot}", blob.shape, blob, storage, **facts))
     return StoredTensors.from_file(storage, "caffe", tensors)
 
 
-def stored_blob(
-    name: str, shape: tuple[int, ...], blob: Blob, place: tuple[str, int], storage: SourceStorage, **facts: object
-) -> StoredTensor:
+def stored_blob(name: str, shape: tuple[int, ...], blob: Blob, storage: SourceStorage, **facts: object) -> StoredTensor:
     """A blob as a stored tensor.
 
     Args:
         name: what to call it.
         shape: its shape where it is used; the stored one may have leading ones.
-        blob: where its elements lie; in an HDF5 file by ``place``.
-        place: its layer, and its position among the blobs of the layer.
+        blob: where its elements lie, or what reads them.
         storage: the file.
         facts: further fields of ``StoredTensor``.
 
@@ -150,14 +134,9 @@ def stored_blob(
     dtype = DTYPES.get(blob.dtype, "float32")
     if blob.runs:
         return in_storage(name, shape, dtype, storage, blob.runs, **facts)
-    return in_memory(name, functools.partial(_from_hdf5, storage.reopened, *place, shape), shape, dtype, **facts)
+    assert blob.load is not None
+    return in_memory(name, functools.partial(_shaped, blob.load, shape), shape, dtype, **facts)
 
 
-def _from_hdf5(reopened: Callable[[], Source], layer: str, slot: int, shape: tuple[int, ...]) -> object:
-    """The elements of a blob, read when somebody asks."""
-    import h5py
-
-    source = reopened()
-    with reading(source.name), h5py.File(for_h5py(source), "r") as file:
-        members = file["data"][layer]
-        return members[sorted(members, key=int)[slot]][()].reshape(shape)
+def _shaped(load: Callable[[], Any], shape: tuple[int, ...]) -> object:
+    return load().reshape(shape)

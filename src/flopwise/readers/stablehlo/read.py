@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flopwise._child import Child, EndedError, LargeError, LateError, LostError
+from flopwise._limits import native_seconds
 from flopwise._results import Json
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph, Kind, Node, StoredTensor, Tensor
@@ -31,9 +32,9 @@ from flopwise.readers.stablehlo.translation import Translation
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import in_storage
 
-#: Seconds of the processor that decoding may take, and how many more for each megabyte; how many times as long it may
-#: take on a processor that others use, or where the system sets no such limit; bytes that it may have in use.
-_SECONDS, _PER_MEGABYTE, _WAIT, _MEMORY = 2.5, 1.0, 10.0, 448 << 20
+#: How many times as long decoding may take on a processor that others use, or where the system sets no limit, and the
+#: bytes that it may have in use.
+_WAIT, _MEMORY = 10.0, 448 << 20
 
 #: Steps of an argument's name as JAX prints it: v['params']['Dense_0'].kernel[0].
 _STEP = re.compile(r"\['([^']*)'\]|\.(\w+)|\[(\d+)\]|^(\w+)")
@@ -125,7 +126,7 @@ def _decoded(source: Source, inputs: object, batch_size: int | None) -> tuple[Js
 
 
 def _answer(child: Child, path: str, shapes: Mapping[str, list[int]] | None, size: int) -> Json:
-    seconds = _SECONDS + _PER_MEGABYTE * size / 1e6
+    seconds = native_seconds(size)
     child.send({"path": path, "shapes": shapes, "seconds": seconds}, _WAIT * seconds)
     answer: Json = child.receive(_WAIT * seconds, _MEMORY + 16 * size)
     if "refused" in answer:

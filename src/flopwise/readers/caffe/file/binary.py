@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from flopwise.errors import ModelError
 from flopwise.readers.caffe.file.message import MOST_AXES, Field, Message, Value, Word
@@ -45,6 +45,8 @@ class Blob(NamedTuple):
     runs: tuple[tuple[int, int], ...]
     #: Type of an element, as NumPy writes it.
     dtype: str
+    #: Reads the elements where they do not lie in runs.
+    load: Callable[[], Any] | None = None
 
 
 class Caffemodel(NamedTuple):
