@@ -128,6 +128,43 @@ SEQUENCE = {"x": (5, 2, 6)}
             [weight("w", 1, 12, 6), weight("r", 1, 12, 3)],
             "hidden_size is 7, but the weights are (1, 12, 3)",
         ),
+        *(
+            (
+                node(op, "x w r _ _ h", "y", "n", hidden_size=3),
+                {**SEQUENCE, "h": start},
+                [weight("w", 1, gates * 3, 6), weight("r", 1, gates * 3, 3)],
+                f"an initial state of {told} where its inputs make it (1, 2, 3)",
+            )
+            for op, gates in {"LSTM": 4, "GRU": 3, "RNN": 1}.items()
+            for start, told in {(1, 128, 3): "(1, 128, 3)", (1, 2, 9): "(1, 2, 9)", (2, 3): "(2, 3)"}.items()
+        ),
+        (
+            node("LSTM", "x w r _ l h c", "y", "n", hidden_size=3, layout=1),
+            {**SEQUENCE, "l": (2,), "h": (5, 1, 3), "c": (5, 1, 3)},
+            [weight("w", 1, 12, 6), weight("r", 1, 12, 3)],
+            "lengths of (2) where its inputs make it (5)",
+        ),
+        *(
+            (
+                node("Conv", "x w", "y", "n", **attrs),
+                X,
+                [weight("w", 4, 6, kernel, 3)],
+                f"a window over {reach} elements is larger than the image, 8{padding}",
+            )
+            for kernel, attrs, reach, padding in (
+                (9, {}, 9, ""),
+                (10, {"strides": [3, 1]}, 10, ""),
+                (5, {"dilations": [2, 1]}, 9, ""),
+                (12, {"pads": [1, 0, 2, 0]}, 12, " with a padding of 1 and 2"),
+                (9, {"auto_pad": "VALID"}, 9, ""),
+            )
+        ),
+        (
+            node("AveragePool", "x", "y", "n", kernel_shape=[11, 2]),
+            X,
+            [],
+            "a window over 11 elements is larger than the image, 8",
+        ),
     ],
 )
 def test_what_cannot_run_is_unknown(node_: Any, inputs: Any, stored: Any, told: str) -> None:
@@ -136,6 +173,13 @@ def test_what_cannot_run_is_unknown(node_: Any, inputs: Any, stored: Any, told: 
     assert any(told in note for note in profile.notes)
     assert profile.rows[0].unknown
     assert not profile.exact
+
+
+def test_a_pool_divides_towards_zero_as_onnxruntime_does() -> None:
+    """Kernel 9 over 8 elements makes no window in steps of 1, and one in steps of 2."""
+    for stride, windows in ((1, 0), (2, 1)):
+        pool = node("MaxPool", "x", "y", kernel_shape=[9, 1], strides=[stride, 1])
+        assert flopwise.read(model_of([pool], X)).outputs[0].shape == (2, 6, windows, 8)
 
 
 def test_what_cannot_run_in_a_body_is_unknown() -> None:

@@ -157,6 +157,19 @@ def test_padding_multipliers_and_orders_of_axes(order: str, tmp_path: Path) -> N
     assert profile.total("params") == 72 + 8
 
 
+@pytest.mark.parametrize("op", ["Conv2D", "DepthwiseConv2dNative", "MaxPool", "AvgPool"])
+def test_a_kernel_larger_than_the_image_is_refused(op: str, tmp_path: Path) -> None:
+    settings = {"strides": _ints(1, 1, 1, 1), "padding": field(2, "VALID")}
+    inputs = ["x", "w"] if "Conv" in op else ["x"]
+    if "Conv" not in op:
+        settings["ksize"] = _ints(1, 5, 5, 1)
+    nodes = placeholder("x", -1, -1, -1, 4), constant("w", 5, 5, 4, 1), node("y", op, *inputs, **settings)
+    path = _written(tmp_path, *nodes)
+    assert (flopwise.read(path, {"x": (1, 5, 6, 4)}).outputs[0].shape or ())[1:3] == (1, 2)
+    with pytest.raises(InputError, match=r"impossible: .* a window over 5 elements is larger than the image, 4"):
+        flopwise.profile(path, {"x": (1, 4, 8, 4)})
+
+
 def test_open_sizes_and_factors_that_are_turned(tmp_path: Path) -> None:
     product = node("y", "BatchMatMulV2", "x", "w", adj_y=field(5, 1))
     path = _written(tmp_path, placeholder("x", -1, -1, 4, 5), constant("w", 7, 5), product)

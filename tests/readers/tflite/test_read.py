@@ -109,6 +109,25 @@ def test_another_batch_is_worked_out_by_the_engine() -> None:
         flopwise.read(convolution().bytes(), inputs={"image": (1, 8)})
 
 
+@pytest.mark.parametrize("op", ["CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D"])
+def test_a_kernel_larger_than_the_image_is_refused(op: str) -> None:
+    net = Net()
+    g = net.main
+    x, y = g.tensor((1, 8, 8, 3), name="x"), g.tensor((1, 4, 4, 3), name="y")
+    if op == "CONV_2D":
+        w = g.tensor((3, 5, 5, 3), data=np.ones((3, 5, 5, 3)))
+        g.add(op, [x, w, -1], [y], {0: ("int8", 1), 1: ("int32", 1), 2: ("int32", 1)})
+    else:
+        sizes = {1: ("int32", 1), 2: ("int32", 1), 3: ("int32", 5), 4: ("int32", 5)}
+        g.add(op, [x], [y], {0: ("int8", 1), **sizes})
+    g.inputs, g.outputs = [x], [y]
+    assert flopwise.read(net.bytes(), {"x": (1, 5, 6, 3)}).outputs[0].shape == (1, 1, 2, 3)
+    with pytest.raises(
+        flopwise.InputError, match=r"impossible: .* a window over 5 elements is larger than the image, 4"
+    ):
+        flopwise.profile(net.bytes(), {"x": (1, 8, 4, 3)})
+
+
 def test_layouts_are_hidden_from_rules_alone() -> None:
     """A convention of a tool for channels first, and the gradient, see the axes where they expect them."""
     model = convolution().bytes()

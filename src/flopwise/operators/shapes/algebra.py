@@ -78,9 +78,22 @@ def recurrent(call: Call) -> Types:
         raise MisfitError(f"the weights {written(w)} and {written(r)} are not of {gates} gates")
     if differ(hidden, r[2]):
         raise MisfitError(f"hidden_size is {hidden}, but the weights are {written(r)}")
-    if call.attr("layout", 0):
-        return [(x[0], x[1], directions, hidden), *[(x[0], directions, hidden)] * 2]
-    return [(x[0], directions, x[1], hidden), *[(directions, x[1], hidden)] * 2]
+    first = call.attr("layout", 0)
+    batch = x[0] if first else x[1]
+    state = (batch, directions, hidden) if first else (directions, batch, hidden)
+    for place, what, wanted in (
+        (4, "lengths", (batch,)),
+        (5, "an initial state", state),
+        (6, "an initial state", state),
+    ):
+        start = call.type(place) if call.has(place) else None
+        if start is None or start.shape is None:
+            continue
+        if len(start.shape) != len(wanted) or any(map(differ, start.shape, wanted)):
+            raise MisfitError(f"{what} of {written(start.shape)} where its inputs make it {written(wanted)}")
+        for one, other in zip(start.shape, wanted, strict=True):
+            same(one, other)
+    return [(x[0], x[1], directions, hidden) if first else (x[0], directions, batch, hidden), state, state]
 
 
 def attention(call: Call) -> Types:

@@ -30,10 +30,20 @@ class Windows(Protocol):
         """The attribute, or the default."""
 
 
-def windows(call: Windows, extents: Sequence[int], kernel: Sequence[int]) -> Dims:
+def windows(call: Windows, extents: Sequence[int], kernel: Sequence[int], towards_zero: bool = False) -> Dims:
     """Number of windows that fit along each axis; that one fits at all becomes a condition.
 
     https://onnx.ai/onnx/operators/onnx__MaxPool.html
+
+    Args:
+        call: the attributes.
+        extents: of the image.
+        kernel: extents of a window.
+        towards_zero: whether a window that reaches beyond the padding is an error only where less than none fits, as
+            onnxruntime's pools divide.
+
+    Raises:
+        MisfitError: none fits.
     """
     rank = len(extents)
     strides = call.attr("strides") or [1] * rank
@@ -51,21 +61,23 @@ def windows(call: Windows, extents: Sequence[int], kernel: Sequence[int]) -> Dim
     up = call.attr("ceil_mode", 0) == 1
     reaches = [dilation * (size - 1) + 1 for dilation, size in zip(dilations, kernel, strict=True)]
     sides = zip(extents, reaches, strides, pads[:rank], pads[rank:], strict=True)
-    return tuple([_count(*side, up) for side in sides])
+    return tuple([_count(*side, up, towards_zero) for side in sides])
 
 
-def _count(extent: int, reach: int, stride: int, before: int, after: int, up: bool) -> int:
-    """Number of windows that fit along an axis, see `windows_rounded_up` for its arguments."""
+def _count(extent: int, reach: int, stride: int, before: int, after: int, up: bool, towards_zero: bool) -> int:
+    """Number of windows that fit along an axis, see `windows` and `windows_rounded_up` for its arguments."""
     room = extent + before + after - reach
+    if is_certain(room) and int(room) < 0:
+        room = settled(room)
+        rounded = windows_rounded_up(extent, reach, stride, before, after) if up else 1 - -room // stride
+        if not towards_zero or rounded < 0:
+            padding = f" with a padding of {before} and {after}" if before or after else ""
+            raise MisfitError(f"a window over {reach} elements is larger than the image, {extent}{padding}")
+        return rounded
     if type(room) is not int:
-        if is_certain(room) and int(room) < 0:
-            room = settled(room)
-        else:
-            require(room, ">=")
+        require(room, ">=")
     if up:
         return windows_rounded_up(extent, reach, stride, before, after)
-    if type(room) is int and room < 0:  # onnx and onnxruntime divide towards zero
-        return 1 - -room // stride
     if type(room) is Most and room.low < 0:
         room = Most(room.high, 0)
         return Most(room // stride + 1)  # type: ignore[no-any-return] # it is an integer of some kind
@@ -123,7 +135,8 @@ def conv(call: Call) -> Types:
 def pool(call: Call) -> Types:
     """N × C × windows, twice where the places are asked for too."""
     x = call.shape(0)
-    return [(*x[:2], *windows(call, x[2:], call.attr("kernel_shape") or ()))] * 2
+    explicit = call.attr("auto_pad", "NOTSET") == "NOTSET"  # the padding that ONNX's files state
+    return [(*x[:2], *windows(call, x[2:], call.attr("kernel_shape") or (), explicit))] * 2
 
 
 def global_pool(call: Call) -> Types:

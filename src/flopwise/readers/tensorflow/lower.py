@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from flopwise.graph import Layout
 from flopwise.operators import shape
 from flopwise.operators.shape import Call, ShapeRule, Types
-from flopwise.operators.size import MisfitError, UnresolvedError
+from flopwise.operators.size import MisfitError, UnresolvedError, is_certain
 from flopwise.readers.subgraphs.lowered import CHANNELS_FIRST, CHANNELS_FIRST_3D, Lowered
 from flopwise.readers.tensorflow.file import Constant, Node
 from flopwise.readers.tensorflow.inline import attribute
@@ -75,6 +75,8 @@ def _conv_shape(call: Call) -> Types:
         if min(step, hole) < 1:
             raise MisfitError("a stride or dilation below 1")
         extent = n if same else n + more - (k - 1) * hole
+        if is_certain(extent) and int(extent) < 1 and not same:
+            raise MisfitError(f"a window over {(k - 1) * hole + 1} elements is larger than the image, {n + more}")
         sizes.append((extent + step - 1) // step)
     channels = w[-1] * w[-2] if call.attr("depthwise", 0) else w[-1]
     return [(x[0], *sizes, channels) if last else (x[0], channels, *sizes)]

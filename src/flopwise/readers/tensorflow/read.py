@@ -237,6 +237,8 @@ class _Reading:
             scope, one = self.sizes(main, facts, inputs, batch_size)
             if not self.follow(main, scope):
                 break
+        if (inputs is not None or batch_size is not None) and (fault := next(iter(scope.impossible(main)), "")):
+            raise InputError(f"the input shapes are impossible: {fault}")
         for key in main.tensors:
             refuse_huge(key, scope.tensors[key].extents)
         builder = _Builder(SourceStorage(programs.source.later()), programs.kinds, self.checkpoint)

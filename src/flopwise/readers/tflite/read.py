@@ -275,6 +275,8 @@ def _sizes(
         one_pass.run(graph, scope, declared)
     else:
         scope.tensors.update({name: fact for name, fact in stated.items() if name not in scope.tensors})
+    if changed and (fault := next(iter(scope.impossible(graph)), "")):
+        raise InputError(f"the input shapes are impossible: {fault}")
     _refuse_huge(graph, scope)
     return scope, changed, one_pass.met
 
