@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from flopwise.analyses.zoo.chains import LONGEST
@@ -90,7 +90,7 @@ class Zoo:
             self._open(data, files)
             unless_open.pop_all()
 
-    def _open(self, data: Dataset, files: Mapping[str, Sequence[str]]) -> None:
+    def _open(self, data: Dataset, files: dict[str, list[str]]) -> None:
         """Make the views of the files, and close every other way to data."""
         import duckdb
 
