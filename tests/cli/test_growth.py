@@ -14,6 +14,8 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tests.readers.tensorflow.protobuf import field, function, graph, node, placeholder
+from tests.tflite_models import Net
 from tests.work import growth
 
 import flopwise
@@ -205,3 +207,49 @@ def test_models_side_by_side(words: str, tmp_path: Path) -> None:
             assert not main([command, *map(str, files), *options])
 
     check(work, 24)  # past the width of a line, from which on lists are written in several
+
+
+def tflite(size: int) -> bytes:
+    """Operators in a row, and as many inputs of one tensor."""
+    net = Net()
+    last = net.main.tensor((1, 4), name="x")
+    net.main.inputs = [last] * size
+    for i in range(size):
+        made = net.main.tensor((1, 4), name=f"y{i}")
+        net.main.add("TANH", [last], [made])
+        last = made
+    net.main.outputs = [last]
+    return bytes(net.bytes())
+
+
+def tensorflow(size: int) -> bytes:
+    """Nodes in a row, and a function that each second one calls."""
+    nodes = [placeholder("x", 2)]
+    for i in range(size):
+        op = ("PartitionedCall", f"n{i - 1}" if i else "x", {"f": field(10, field(1, "g"))})
+        nodes.append(node(f"n{i}", op[0], op[1], **op[2]) if i % 2 else node(f"n{i}", "Relu", op[1]))
+    called = function("g", "x", "r:activations:0", node("r", "Relu", "x"))
+    return bytes(graph(*nodes, functions=(called,)))
+
+
+def events(size: int) -> bytes:
+    """Operators of a recording, one in the other and one after the other."""
+    made = [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": ts, "dur": dur, "args": {}}
+        for i in range(size)
+        for ts, dur in ((i, 4 * size - 2 * i), (10 * size + 2 * i, 1))
+    ]
+    return json.dumps({"schemaVersion": 1, "traceEvents": made}).encode()
+
+
+OTHERS = {
+    "tflite": (tflite, "m.tflite", "profile MODEL"),
+    "tensorflow": (tensorflow, "m.pb", "profile MODEL"),
+    "trace": (events, "m.json", "trace MODEL"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_files_of_other_formats(kind: str, tmp_path: Path) -> None:
+    make, name, words = OTHERS[kind]
+    check(run(words.split(), make, tmp_path / name))
