@@ -25,8 +25,8 @@ SUMMARY = """torchvision {version} publishes the multiply-adds (in G, three deci
 Of {entries} entries, the column MACs of flopwise agrees in {exact}, the parameters in {parameters}. A figure agrees
 when it differs by less than 0.0006 G.
 
-What depends on weights and constants alone is counted here (`--no-fold`), as torchvision does: the position biases of
-Swin V2, 0.2 to 0.8 % of its multiply-adds, come from a small network over constant coordinates. GoogLeNet is made
+What each call computes of weights and constants alone is counted, as torchvision does: the position biases of Swin V2,
+0.2 to 0.8 % of its multiply-adds, come from a small network over constant coordinates. GoogLeNet is made
 without the auxiliary heads, as its weights are published. The recipes of the video models do not record how many frames
 the figures are for; it is 16. The RAFT entries record no input size at all; they are for two images of 512 × 512."""
 
@@ -75,7 +75,7 @@ def rows() -> Any:
             if size is None:
                 continue
             inputs = [size, size] if name.startswith("raft") else size
-            profile = flopwise.profile(made(name, size[-1]), inputs, fold=False)
+            profile = flopwise.profile(made(name, size[-1]), inputs)
             figures = profile.total("macs"), published["num_params"], profile.total("params")
             yield name, weights, size, published["_ops"], *figures
 

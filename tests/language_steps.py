@@ -89,9 +89,6 @@ _NO_WIDTH = re.compile(r"vocab|layer|kernel|window|patch|chunk|group|batch|(^|_)
 #: Experts that are left, and entries of a vocabulary.
 _EXPERTS, _VOCABULARY = 16, 99
 
-#: Special functions, whose cost flopwise states as unknown and PyTorch's counter as nothing.
-_SILENT = frozenset({"aten::erfinv"})
-
 
 def reduced(kind: str, way: Way) -> Any:
     """The configuration of a type with small sizes, and with lists for each layer cut to the layers that are left."""
@@ -219,7 +216,7 @@ def _in_memory(heavy: Any, inputs: dict[str, Any], result: Any, counted: int, si
     encoder = "decoder_input_ids" in inputs
     keep = {} if encoder else {"use_cache": True}
     ours = flopwise.profile(heavy, {**inputs, **keep}, convention="torch")
-    if ours.total("count") != counted or _products(ours.unknown):
+    if ours.total("count") != counted or ours.unknown:
         return f"prefill: {ours.total('count')} for {counted} {dict(ours.unknown)}"
     name = _states(result)[0]
     token: dict[str, Any] = {
@@ -233,7 +230,7 @@ def _in_memory(heavy: Any, inputs: dict[str, Any], result: Any, counted: int, si
     ours = flopwise.profile(heavy, {**token, name: result[name]}, convention="torch")
     with _counted() as counter:
         heavy(**token, **{name: again[name]})
-    if ours.total("count") != counter.get_total_flops() or _products(ours.unknown):
+    if ours.total("count") != counter.get_total_flops() or ours.unknown:
         return f"step: {ours.total('count')} for {counter.get_total_flops()} {dict(ours.unknown)}"
     return "equal with weights in memory"
 
@@ -255,17 +252,12 @@ def _states(result: Any) -> list[str]:
     return [name for name in STATES if dict(result.items()).get(name) is not None]
 
 
-def _products(unknown: Mapping[str, int]) -> list[str]:
-    """Operators without a rule of which PyTorch's counter might know one; the others it counts as nothing."""
-    return [op for op in unknown if op not in _SILENT]
-
-
 def _compared(
     light: Any, heavy: Any, inputs: dict[str, Any], result: Any, counted: int, sizes: tuple[int, int, int]
 ) -> str:
     past, new, batch = sizes
     ours = flopwise.profile(light, step(light, 0, past, batch).inputs, convention="torch")
-    if ours.total("count") != counted or _products(ours.unknown):
+    if ours.total("count") != counted or ours.unknown:
         return f"prefill: {ours.total('count')} for {counted} {dict(ours.unknown)}"
     names = _states(result)
     if not names:
@@ -283,6 +275,6 @@ def _compared(
     with _counted() as counter:
         heavy(**more, **{names[0]: state}, **({} if "encoder_outputs" in more else {"use_cache": True}))
     ours = flopwise.profile(light, call.inputs, convention="torch")
-    if ours.total("count") != counter.get_total_flops() or _products(ours.unknown):
+    if ours.total("count") != counter.get_total_flops() or ours.unknown:
         return f"step: {ours.total('count')} for {counter.get_total_flops()} {dict(ours.unknown)}"
     return "equal"

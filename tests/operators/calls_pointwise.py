@@ -50,6 +50,18 @@ def turned(y: Any, x: Any) -> Any:
     return angle if plain(x) > 0 else Number(angle.value + math.copysign(math.pi, plain(y)), angle.tally)
 
 
+def inverse_of_erf(y: Any) -> Any:
+    """As PyTorch has it where |y| ≤ 0.7 (calc_erfinv, aten/src/ATen/native/Math.h)."""
+    assert abs(plain(y)) <= 0.7
+    z = y * y
+    above = ((z * -0.140543331 + 0.914624893) * z + -1.645349621) * z + 0.886226899
+    below = (((z * 0.012229801 + -0.329097515) * z + 1.442710462) * z + -2.118377725) * z + 1.0
+    x = y * above / below
+    for _ in range(2):
+        x = x - (erf(x) - y) / (exp(-x * x) * (2.0 / math.sqrt(math.pi)))
+    return x
+
+
 def decimals(x: Any, places: int) -> Any:
     """A number rounded after so many decimals, or before the point."""
     if places < 0:
@@ -196,6 +208,7 @@ def functions() -> Iterator[Call]:
     yield call("erfc", torch.erfc, each(lambda a: 1.0 - erf(a)), x)
     yield call("ndtr", torch.special.ndtr, each(lambda a: 0.5 * (1.0 + erf(a / math.sqrt(2.0)))), x)
     yield call("erfcx", torch.special.erfcx, each(lambda a: exp(a * a) * (1.0 - erf(a))), x)
+    yield call("erfinv", torch.erfinv, each(inverse_of_erf), Input(np.array([[0.5, -0.25], [0.125, -0.6]])))
     yield call("atan2", torch.atan2, each(turned), real(2, 4), real(2, 4))
     pairs = Input(real(3).array + 1j * real(3).array)
     yield call("angle", torch.angle, each(lambda z: turned(imaginary(z), real_part(z))), pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from tests.work import calls_at_most
 
 import flopwise
 from flopwise.graph import Graph, Kind, Node, Tensor
-from flopwise.operators.folding import fold, stored_tensors, weight_bytes_by_dtype
+from flopwise.operators.folding import constant, fold, stored_tensors, weight_bytes_by_dtype
 
 
 def folded(graph: Graph) -> list[str]:
@@ -48,6 +49,15 @@ def test_what_depends_on_an_input_is_not(kind: Kind) -> None:
 def test_what_is_new_each_time_is_not(op: str) -> None:
     """Random numbers are; and bodies may take what is not among the inputs."""
     assert folded(chain("Sqrt", op, "Neg")) == ["t0"]
+
+
+def test_a_program_runs_in_each_call_what_it_computes_of_stored_tensors() -> None:
+    """Views of them are no computation, and neither is a question about a shape."""
+    graph = chain("Transpose", "Reshape", "Sqrt", "Transpose")
+    program = replace(graph, program=graph.program._replace(each_call=True))
+    assert folded(program) == ["t0", "t1"]
+    assert [t.name for t in fold(program).stored(graph.nodes[2])] == ["w"]
+    assert constant(program) == fold(graph)
 
 
 def test_one_input_that_varies_is_enough() -> None:

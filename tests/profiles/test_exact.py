@@ -9,8 +9,10 @@ from tests.graphs import sketch
 from tests.readers.models import model, node
 
 import flopwise
+from flopwise.analyses.training.step import train
 from flopwise.conventions import CONVENTIONS
 from flopwise.graph import Body, Graph, Program, Tensor
+from flopwise.operators.counts import Counts
 from flopwise.profiles.count import profile_graph
 
 
@@ -25,6 +27,20 @@ def one(op: str, bound: bool = False, body: Body | None = None, shape: tuple[int
     open_ended = Tensor("a", (4, 4), "float32", bound=True)
     first, second = graph.nodes
     return replace(graph, nodes=(replace(first, outputs=(open_ended,)), replace(second, inputs=(open_ended,))))
+
+
+def test_a_step_is_exact_where_its_backward_pass_is() -> None:
+    made = sketch({"x": (4, 4), "w": (4, 4), "a": (4, 4), "y": (4, 4)}, x="input", w="weight")
+    made.node("MatMul", "x w", "a", "product")
+    made.node("mine::Gate", "a", "y", "last")
+    rules = {"mine::Gate": lambda node: Counts(mul=16)}
+    forward = profile_graph(made.graph(), CONVENTIONS["flops"], rules, training=True)
+    assert forward.exact
+    step = train(forward)
+    assert not step.exact
+    assert not step.to_dict()["coverage"]["exact"]
+    assert ">=" not in repr(step)
+    assert train(forward, rules={"mine::Gate": lambda node, wrt: Counts(mul=16)}).exact is False  # what it keeps
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,8 @@ def profile(
         batch_size: as in ``flopwise.read``.
         options: as in ``flopwise.read``; with ``train``, the mode of a PyTorch model is "train" unless it says
             otherwise.
-        fold: whether operators on weights and constants only are left out; None: as the convention does.
+        fold: whether operators on weights and constants only are left out; None: of a file as the convention does, of a
+            program of PyTorch or JAX, which runs them in each call, never.
         train: whether each row also gets its backward pass, and the profile what a training step takes.
         optimizer: with ``train``: "sgd", "momentum", "adam" or "adamw", whose step and state are counted.
         masked: of attention, "executed" counts every score that a kernel computes, "needed" only those that causal,

@@ -104,4 +104,4 @@ def profiled(figure: Figure, way: Way) -> Profile:
     shape = tuple(int(extent) for extent in figure.input.split("x"))
     module, inputs = build(figure.build, shape, "reparameterized" in way.options)
     convention = "macs" if way.convention == PARAMETERS.convention else way.convention
-    return profile(module, inputs, convention=convention, fold=False if "no-fold" in way.options else None)
+    return profile(module, inputs, convention=convention)

@@ -233,10 +233,12 @@ model = all_of(_MODEL, shapes)
 #: MODEL and what fixes its input shapes, several batch sizes at once.
 model_in_batches = all_of(_MODEL, shapes_in_batches)
 
-no_fold = counts(
-    "--no-fold",
-    is_flag=True,
-    help="Count operators on weights and constants too, which run once and not in each inference.",
+folding = counts(
+    "--fold-constants/--no-fold",
+    "folding",
+    default=None,
+    help="Leave out operators on weights and constants alone, or count them; default: left out of a file, where they "
+    "run once, counted in a program, where they run in each call.",
 )
 
 rules = counts(
@@ -264,12 +266,12 @@ counting = all_of(
         show_default=True,
         help="Counting convention: flops, macs, or that of a tool; flopwise conventions lists them.",
     ),
-    no_fold,
+    folding,
     rules,
     counts(
         "--strict",
         is_flag=True,
-        help="Exit with 1 unless every count is exact: none unknown, no shape unresolved, no upper bound.",
+        help="Exit with 1 unless every count is exact, backward too: none unknown or bounded, no shape unresolved.",
     ),
 )
 

@@ -116,5 +116,5 @@ def arguments_of(settings: Values) -> Values:
     arguments = {**reading_of(settings), **{key: settings[key] for key in counting if is_given(settings.get(key))}}
     arguments["convention"] = settings.get("convention", "flops")
     arguments["rules"] = models.load_rules(settings.get("rules"))
-    arguments["fold"] = False if settings.get("no_fold") else None
+    arguments["fold"] = settings.get("folding")
     return arguments

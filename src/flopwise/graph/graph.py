@@ -343,6 +343,8 @@ class Program(NamedTuple):
     guessed: bool = False
     #: Whether the graph was recorded while a program ran: its tensors know their gradients and storages.
     recorded: bool = True
+    #: Whether it is charged what each call executes, what it computes of weights and constants too.
+    each_call: bool = False
 
 
 #: Of a model that is no program.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flopwise.graph import STORED, Graph, Node, Tensor
-from flopwise.operators.folding import fold
+from flopwise.operators.folding import constant
 from flopwise.operators.masks import pairs_left, pairs_within
 from flopwise.operators.tables import row as row_of
 
@@ -48,7 +48,7 @@ def unfused_attention(graph: Graph) -> list[Unfused]:
     The first product multiplies two tensors that are no weights, and nothing but operators without products stands
     between it and the Softmax; the second multiplies what comes from that Softmax with a tensor that is no weight.
     """
-    folding = fold(graph)
+    folding = constant(graph)
     scores: dict[str, frozenset[int]] = {}  # tensor -> products whose results it holds
     probabilities: dict[str, frozenset[int]] = {}  # the same, behind a Softmax: places of the Softmax
     masked: set[str] | None = None  # what follows from positions, and scores that it met; None while there are none

@@ -1,6 +1,6 @@
-"""Operators that depend on weights and constants only: they run when a model is loaded, not in every inference.
+"""Operators that depend on weights and constants only, and the stored tensors that the others use, with their bytes.
 
-And the stored tensors that the others use, with their bytes.
+Of a file they run when the model is loaded, not in every inference; of a program in each call.
 """
 
 from __future__ import annotations
@@ -50,9 +50,23 @@ class Folding(NamedTuple):
         return tensor.kind not in STORED and tensor.name not in self.sources
 
 
-@with_rows_of_graph
 def fold(graph: Graph) -> Folding:
-    """The operators of a graph whose results are known before the first inference."""
+    """The operators of a graph that do not run in an inference, as their results are known before the first.
+
+    Of a program that is charged what each call executes these are views of stored tensors, questions about shapes, and
+    what it counts along (the batches that a normalisation has seen).
+    """
+    return constant(graph, graph.program.each_call)
+
+
+@with_rows_of_graph
+def constant(graph: Graph, runs: bool = False) -> Folding:
+    """The operators of a graph that depend on stored tensors and shapes only, wherever they run.
+
+    Args:
+        graph: the graph.
+        runs: whether those are left out that compute something of stored tensors.
+    """
     positions: set[int] = set()
     sources: dict[str, tuple[Tensor, ...]] = {}
     folding = Folding(frozenset(), sources)
@@ -86,10 +100,29 @@ def fold(graph: Graph) -> Folding:
                         break
             if not foldable or node.attrs.get(WRITES):  # something varies, nothing is taken, or a stored tensor changes
                 continue
+            if runs and not (_is_view(entry, node) or _is_counter(node)):
+                continue
             behind = folding.stored(node)
         positions.add(position)
         sources.update((t.name, behind) for t in node.known_outputs)
     return Folding(frozenset(positions), sources)
+
+
+def _is_view(entry: Operator, node: Node) -> bool:
+    """True where an operator gives elements of its first input as they lie in memory."""
+    if "strided" in entry.effects:
+        return True
+    before, after = node.inputs[0], node.outputs[0]
+    if entry.view is None or before is None or after is None or before.dtype != after.dtype:
+        return False
+    return before.resolved and after.resolved and before.numel == after.numel and entry.view(node)
+
+
+def _is_counter(node: Node) -> bool:
+    """True where all that an operator gives are single whole numbers."""
+    return all(
+        t.resolved and t.numel == 1 and t.dtype is not None and not is_float(t.dtype) for t in node.known_outputs
+    )
 
 
 def stored_tensors(graph: Graph) -> Iterator[Tensor]:

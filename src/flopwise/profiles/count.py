@@ -16,7 +16,7 @@ from flopwise.graph.names import layer_names
 from flopwise.memory.experts import routing
 from flopwise.operators.complex import takes_or_makes
 from flopwise.operators.counts import Counts
-from flopwise.operators.folding import Folding, fold, occupies
+from flopwise.operators.folding import Folding, constant, fold, occupies
 from flopwise.operators.inputs import unpacked
 from flopwise.operators.operator import Rule
 from flopwise.operators.own import Rules, count_rules, own_rows, using
@@ -44,8 +44,8 @@ def profile_graph(
         graph: what a reader handed over.
         convention: how to add operations up.
         rules: the user's own rules and rows by operator name; they win over the tables and over the convention.
-        folding: whether operators that depend on weights and constants only are left out, as they run once and not in
-            every inference. None: as the convention's tool does.
+        folding: whether operators that depend on weights and constants only are left out, as if they ran once and not
+            in every inference. None: as the convention's tool does; of a program, which runs them in each call, never.
         training: whether trained weights change from step to step, so that what depends on them is not left out.
         masked: of attention, "executed" counts every score, "needed" only those that the masks leave.
         shared: what is the same about the nodes in every convention, by their identity, for several profiles of one
@@ -55,9 +55,11 @@ def profile_graph(
         graph = replace(graph, operators={**graph.operators, **rows_of_user})
     own = count_rules(rules)
     with no_search_for_garbage(), using(graph.operators):
-        foldable = fold(graph)
+        if folding:
+            graph = replace(graph, program=graph.program._replace(each_call=False))
+        foldable = constant(graph)
         folds = convention.fold if folding is None else folding
-        left_out = foldable if folds else foldable.only(graph, lambda node: not convention.lists(node))
+        left_out = fold(graph) if folds else foldable.only(graph, lambda node: not convention.lists(node))
         if training:
             left_out = left_out.only(graph, lambda node: not any(map(trainable, foldable.stored(node))))
         if convention.whole and shared is None:
@@ -73,7 +75,7 @@ def profile_graph(
         unknown = Counter(row.node.op for row in rows if row.missing == "rule")
         shapeless = (t for row in rows for t in row.node.outputs if t is not None and t.shape is None)
         unresolved = dict.fromkeys(t.name for t in shapeless if not t.resolved)
-        folded = len(foldable.positions) if folds else 0
+        folded = len(foldable.positions) if folds and not graph.program.each_call else 0
         return Profile(
             graph=graph,
             convention=convention,

@@ -91,8 +91,12 @@ class Profile:
 
         Every row has a count and every tensor a shape; no count or shape is an upper bound, no shape that the data
         decide is taken from the file, no branch or loop is left to the data, and no elements were made up that may
-        have decided what ran.
+        have decided what ran. Of a training step the same holds for the backward pass and for what it keeps.
         """
+        return self._exact_forward and (self.training is None or self.training.exact)
+
+    @property
+    def _exact_forward(self) -> bool:
         gaps = any(row.unknown for row in self.rows) or self.unresolved
         return not (gaps or self.bounded or self.stated or self.graph.program.guessed)
 
@@ -202,7 +206,7 @@ class Profile:
 
     def __repr__(self) -> str:
         """One line: the model, its convention and its main figures."""
-        least, convention = "" if self.exact else ">= ", self.convention
+        least, convention = "" if self._exact_forward else ">= ", self.convention
         count = f"{least}{text_of(self.sum.count)} {convention.unit} ({convention.name})"
         figures = f"{count}, {text_of(self.sum.params)} parameters, {counted(len(self.rows), 'layer')}"
         return f"<Profile {self.graph.name or 'model'!r}: {figures}>"

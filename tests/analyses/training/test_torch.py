@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,7 +17,11 @@ torch = pytest.importorskip("torch")
 
 from tests.analyses.training.torch_facts import kept, measured, of_profile, overcounted  # noqa: E402 - as above
 from torch import nn  # noqa: E402 - only where torch is
-from torch.utils.checkpoint import checkpoint  # noqa: E402 - as above
+from torch.utils.checkpoint import (  # noqa: E402 - as above
+    checkpoint,
+    create_selective_checkpoint_contexts,
+    set_checkpoint_early_stop,
+)
 
 ARCHITECTURES = (
     *("alexnet", "vgg16", "resnet18", "resnet50", "densenet121", "mobilenet_v2", "efficientnet_b0", "vit_b_16"),
@@ -387,3 +393,119 @@ def test_a_checkpoint_is_computed_once_more(reentrant: bool) -> None:
     torch.manual_seed(0)
     assert profile.training is not None
     assert profile.training.saved_bytes == kept(Checkpointed(reentrant), (torch.rand(_ROWS),), {})
+
+
+_ATEN = torch.ops.aten
+
+
+class Selective(nn.Module):
+    """Checkpoints that keep some results, and checkpoints in checkpoints."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+        self.before = nn.Linear(8, 8)
+        self.a = nn.Linear(8, 16)
+        self.b = nn.Linear(16, 16, bias=False)
+        self.after = nn.Linear(16, 8)
+        self.conv = nn.Conv1d(8, 8, 3, padding=1)
+
+    def block(self, x: Any) -> Any:
+        return self.b(nn.functional.gelu(self.a(x)))
+
+    def forward(self, x: Any) -> Any:
+        return self.after(getattr(self, self.way)(x))
+
+    def again(self, function: Any, x: Any, *kept: Any, **options: Any) -> Any:
+        if kept:
+            options["context_fn"] = partial(create_selective_checkpoint_contexts, list(kept))
+        return checkpoint(function, x, use_reentrant=False, **options)
+
+    def one_product(self, x: Any) -> Any:
+        return self.again(self.block, x, _ATEN.mm.default)
+
+    def both_products(self, x: Any) -> Any:
+        return self.again(self.block, x, _ATEN.mm.default, _ATEN.addmm.default)
+
+    def convolution(self, x: Any) -> Any:
+        return self.again(lambda z: self.a(self.conv(z.mT).mT.relu()), x, _ATEN.convolution.default)
+
+    def every_other_product(self, x: Any) -> Any:
+        numbers = {True: count(), False: count()}
+
+        def policy(context: Any, kernel: Any, *args: Any, **kwargs: Any) -> bool:
+            return kernel is _ATEN.addmm.default and next(numbers[context.is_recompute]) % 2 == 0
+
+        contexts = partial(create_selective_checkpoint_contexts, policy)
+        again = partial(checkpoint, use_reentrant=False, context_fn=contexts)
+        return self.a(again(lambda z: self.before(self.before(self.before(z).relu()).relu()).relu(), x))
+
+    def nested(self, x: Any) -> Any:
+        return self.again(lambda z: self.again(self.block, z), x)
+
+    def nested_in_the_middle(self, x: Any) -> Any:
+        return self.again(lambda z: self.b(self.again(self.block, self.before(z)).relu()).tanh(), x)
+
+    def two_inside(self, x: Any) -> Any:
+        return self.again(lambda z: self.again(self.block, self.before(z)) + self.again(self.block, self.before(z)), x)
+
+    def three_deep(self, x: Any) -> Any:
+        inner = lambda y: self.again(self.block, self.before(y))  # noqa: E731 - one of three
+        return self.again(lambda z: self.again(inner, self.before(z)), x)
+
+    def selective_inside(self, x: Any) -> Any:
+        return self.again(lambda z: self.again(self.block, self.before(z), _ATEN.mm.default), x)
+
+    def selective_around(self, x: Any) -> Any:
+        return self.again(lambda z: self.again(self.block, self.before(z)), x, _ATEN.mm.default, _ATEN.addmm.default)
+
+    def to_the_end(self, x: Any) -> Any:
+        with set_checkpoint_early_stop(False):
+            return self.again(self.block, x)
+
+    def attention(self, x: Any) -> Any:
+        return self.attended(x, _ATEN._scaled_dot_product_flash_attention.default)
+
+    def attention_again(self, x: Any) -> Any:
+        return self.attended(x, _ATEN.addmm.default)
+
+    def attended(self, x: Any, kept: Any) -> Any:
+        def function(z: Any) -> Any:
+            q = self.before(z)[:, None]
+            return self.a(nn.functional.scaled_dot_product_attention(q, q, q)[:, 0])
+
+        return self.again(function, x, kept)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        *("one_product", "both_products", "convolution", "every_other_product", "nested", "nested_in_the_middle"),
+        *("two_inside", "three_deep", "selective_inside", "selective_around", "to_the_end"),
+    ],
+)
+def test_checkpoints_compute_again_what_pytorch_does(way: str) -> None:
+    with torch.device("meta"):
+        model, x = Selective(way), torch.zeros(2, 4, 8)
+        profile = flopwise.profile(model, (x,), train=True)
+        assert of_profile(profile) == measured(model, (x,), {})
+    assert profile.training is not None
+    assert profile.training.exact
+
+
+def test_what_a_selective_checkpoint_keeps_is_kept() -> None:
+    """What enters it, 256 bytes, and the results of the products: 512 bytes each."""
+    kept_bytes = {
+        way: profile.training.saved_bytes
+        for way in ("nested", "one_product", "both_products")
+        if (profile := flopwise.profile(Selective(way), (2, 4, 8), train=True)).training is not None
+    }
+    assert kept_bytes == {"nested": 256 + 512, "one_product": 256 + 512, "both_products": 256 + 512 + 512}
+
+
+def test_a_selective_checkpoint_is_asked_for_the_kernel_that_attention_has_on_a_device() -> None:
+    kept, again = (flopwise.profile(Selective(way), (2, 4, 8), train=True) for way in ("attention", "attention_again"))
+    forward = {row.node.op: row.macs for row in kept.rows}["Attention"]
+    for profile, times in ((kept, 2), (again, 3)):
+        (row,) = [row for row in profile.rows if row.node.op == "Attention"]
+        assert row.backward_macs == times * (forward or 0)

@@ -142,6 +142,23 @@ def test_no_fold(run: Run) -> None:
     assert "ConstantOfShape" in run("profile", model, "--no-fold").out
 
 
+def test_constants_of_a_program_are_folded_where_that_is_asked_for(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    source = tmp_path / "net.py"
+    source.write_text(
+        "import torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layer = torch.nn.Linear(4, 3, bias=False)\n"
+        "        self.register_buffer('grid', torch.zeros(2, 4))\n"
+        "    def forward(self, x): return self.layer(self.grid) + x\n"
+    )
+    ways = ([], ["--no-fold"], ["--fold-constants"])
+    found = [json.loads(run("profile", f"{source}:Net", "-i", "2x3", "-f", "json", *way).out) for way in ways]
+    assert [profile["totals"]["macs"] for profile in found] == [24, 24, 0]
+
+
 class TestOutput:
     @pytest.mark.parametrize(
         ("name", "start"),

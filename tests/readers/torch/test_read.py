@@ -230,6 +230,75 @@ def test_modules_are_seen_with_their_calls() -> None:
     assert profile.graph.program.modules[1].options["in_features"] == 8
 
 
+class OnConstants(nn.Module):
+    """Renders its own grid, as an implicit representation does; ``w`` scales the rows of one layer in each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("grid", torch.rand(64, 2))
+        self.net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3))
+
+    def forward(self, shift: Any = None) -> Any:
+        field = self.net(self.grid)
+        return field if shift is None else field + shift
+
+
+class Queries(nn.Module):
+    """A decoder whose first self-attention sees learned queries alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries = nn.Parameter(torch.randn(5, 16))
+        self.decoder = nn.TransformerDecoderLayer(16, 2, 32, batch_first=True)
+
+    def forward(self, memory: Any) -> Any:
+        return self.decoder(self.queries.expand(memory.shape[0], -1, -1), memory)
+
+
+FIELD = 64 * (2 * 16 + 16 * 3)
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "macs", "folded", "params"),
+    [
+        (OnConstants(), None, FIELD, 0, 99),
+        (OnConstants(), [(1, 3)], FIELD, 0, 99),
+        (nn.utils.parametrizations.weight_norm(nn.Linear(4, 2)), [(3, 4)], 24, 24, 12),
+        (Queries(), [(2, 9, 16)], 39_296, 24_896, 3_424),
+    ],
+    ids=["a field on a buffer", "and shifted", "weight norm", "learned queries"],
+)
+def test_a_program_is_charged_what_it_computes_of_constants(
+    model: nn.Module, inputs: Any, macs: int, folded: int, params: int
+) -> None:
+    """FlopCounterMode counts the multiply-adds here. An exporter would fold them, which has to be asked for."""
+    profile = flopwise.profile(model, inputs)
+    assert profile.exact
+    assert (profile.total("macs"), profile.total("params")) == (macs, params)
+    assert not any(row.node.op == "torch::Unused" for row in profile.rows)
+    assert not any("once" in note for note in profile.notes)
+    without = flopwise.profile(model, inputs, fold=True)
+    assert without.total("macs") == folded
+    assert any("not counted (--no-fold)" in note for note in without.notes)
+    assert profile.peak_activation_bytes > without.peak_activation_bytes or macs == folded
+    with_gradients = flopwise.profile(model, inputs, train=True)
+    assert with_gradients.total("macs") == macs
+
+
+def test_a_function_without_arguments_is_charged_its_call() -> None:
+    layer, x = nn.Linear(8, 4), torch.randn(2, 8)
+    profile = flopwise.profile(lambda: layer(x))
+    assert [(row.name, row.macs, row.params) for row in profile.rows] == [("layer", 64, 36)]
+
+
+def test_graphs_of_files_are_folded() -> None:
+    layer = nn.utils.parametrizations.weight_norm(nn.Linear(4, 2))
+    flops = flopwise.profile(layer, (3, 4), fold=True).total("flops")
+    assert flops < flopwise.profile(layer, (3, 4)).total("flops")
+    assert flopwise.profile(torch.export.export(layer, (torch.zeros(3, 4),))).total("flops") == flops
+    assert flopwise.profile(torch.jit.trace(layer, torch.zeros(3, 4)), (3, 4)).total("flops") == flops
+
+
 def test_unknown_operators_are_unknown_and_take_a_rule() -> None:
     library = torch.library.Library("flopwise_test", "DEF")
     library.define("twice(Tensor x) -> Tensor")

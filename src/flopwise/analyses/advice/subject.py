@@ -10,7 +10,7 @@ from typing import Any
 from flopwise.analyses.advice.units import Unit
 from flopwise.analyses.training.gradients import gradients
 from flopwise.graph import STORED, Node, Tensor
-from flopwise.operators.folding import Folding, fold
+from flopwise.operators.folding import Folding, constant
 from flopwise.operators.tables import row as operator
 from flopwise.profiles.profile import Profile
 
@@ -78,7 +78,7 @@ class Subject:
     @functools.cached_property
     def folding(self) -> Folding:
         """The operators that depend on stored tensors alone."""
-        return fold(self.graph)
+        return constant(self.graph)
 
     @functools.cached_property
     def asks(self) -> frozenset[str] | None:

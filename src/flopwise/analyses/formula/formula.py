@@ -91,8 +91,9 @@ class Formula(Printed, Symbols):
 
     @property
     def exact(self) -> bool:
-        """True if every layer has a formula and every tensor a shape, so that the totals are not lower bounds."""
-        return self.whole.exact("count") and self.whole.exact("macs") and not self.unresolved
+        """True if every layer has formulas and every tensor a shape, so that no total is a lower bound."""
+        backward = not any(row.untrained for row in self.rows)
+        return self.whole.exact("count") and self.whole.exact("macs") and backward and not self.unresolved
 
     @_arguments.checked
     def total(self, figure: str) -> Any:

@@ -18,7 +18,7 @@ from fractions import Fraction
 from flopwise.errors import InputError
 from flopwise.graph import Tensor
 from flopwise.memory.experts import Experts, experts_of
-from flopwise.operators.folding import fold
+from flopwise.operators.folding import constant
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
 
@@ -62,7 +62,7 @@ class Division:
         Raises:
             InputError: something does not divide: weights, heads or experts.
         """
-        self.profile, self.tp, self.ep, self.folding = profile, tp, ep, fold(profile.graph)
+        self.profile, self.tp, self.ep, self.folding = profile, tp, ep, constant(profile.graph)
         self._plan = [(re.compile(re.escape(k).replace(r"\*", r"\d+") + r"$"), v) for k, v in plan.items()]
         self._repeat_heads = repeat_heads
         #: The stacks of experts, by the names of the stored tensors.

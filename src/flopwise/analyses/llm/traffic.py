@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from flopwise.graph import Node, Tensor
 from flopwise.memory.experts import Experts, experts_of, picked_for
-from flopwise.operators.folding import fold
+from flopwise.operators.folding import constant
 from flopwise.profiles.profile import Profile
 
 #: Look-ups of rows in a stored table.
@@ -45,7 +45,7 @@ def touched(profile: Profile, tokens: int) -> Touched:
         profile: the step.
         tokens: tokens that are fed in it, over all sequences.
     """
-    folding = fold(profile.graph)
+    folding = constant(profile.graph)
     shares_by_name: dict[str, tuple[Fraction, ...]] = {}
     experts: list[Experts] = []
     stacks = {row.node.module: stack for row in profile.rows if (stack := experts_of(row.name, row.node))}
@@ -69,7 +69,7 @@ def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | 
         tokens: tokens that are fed in it, over all sequences.
         widths: bytes of each element by tensor name, where they differ from those of the tensor's type.
     """
-    folding = fold(profile.graph)
+    folding = constant(profile.graph)
     shares, experts = touched(profile, tokens)
     tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node)}
     copies = {t.name: row.node.copies for row in profile.rows for t in folding.stored(row.node)}
@@ -113,7 +113,7 @@ def stored_bytes(profile: Profile, widths: Mapping[str, Fraction]) -> int:
 
 def bytes_by_name(profile: Profile, widths: Mapping[str, Fraction]) -> dict[str, Fraction]:
     """Bytes of each weight and buffer of a call, by name; see ``stored_bytes``."""
-    folding = fold(profile.graph)
+    folding = constant(profile.graph)
     tensors = {t.name: (t, row.node.copies) for row in profile.rows for t in folding.stored(row.node) if t.sized}
     return {name: n * bytes_of(t, widths) for name, (t, n) in tensors.items() if t.kind in ("weight", "buffer")}
 

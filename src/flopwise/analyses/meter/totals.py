@@ -126,7 +126,7 @@ def totals_of(formula: Formula) -> Totals:
         tied=formula.tied,
         terms={name: one for name, one in _sums([terms for _, terms in rows]).items() if name not in lacking},
         ragged={name: one for name, one in ragged.items() if not name.endswith("bytes")},
-        exact=formula.exact and not any(row.untrained for row in formula.rows),
+        exact=formula.exact,
     )
 
 

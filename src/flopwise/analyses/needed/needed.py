@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from flopwise.analyses.needed.latents import latents
 from flopwise.graph import STORED, Dim
 from flopwise.memory.attention import is_fused, unfused_attention
-from flopwise.operators.folding import fold
+from flopwise.operators.folding import constant
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
 
@@ -83,7 +83,7 @@ def _scanned(profile: Profile) -> list[int]:
     nodes = profile.graph.nodes
     attention = {n for one in unfused_attention(profile.graph) for n in one.places}
     modules = {node.module for place, node in enumerate(nodes) if is_fused(node) or place in attention}
-    folding = fold(profile.graph)
+    folding = constant(profile.graph)
     products = [(place, row) for place, row in enumerate(profile.rows) if row.macs and row.node.module not in modules]
     scans = [(place, row) for place, row in products if _LAYER.search(row.node.module) and not folding.stored(row.node)]
     mixers = {row.node.module for _, row in scans}

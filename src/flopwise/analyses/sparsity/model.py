@@ -14,7 +14,7 @@ from flopwise.analyses.sparsity.views import PLAIN, Unpacked, as_stored
 from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.graph.stored import Stored
-from flopwise.operators.folding import Folding, fold
+from flopwise.operators.folding import Folding, constant
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
@@ -51,7 +51,7 @@ def sparsity_of(
     from flopwise.readers.weights.tensor import NETWORK
 
     graph = profile.graph
-    folding, uses = fold(graph), Uses.from_graph(graph)
+    folding, uses = constant(graph), Uses.from_graph(graph)
     with stored_in_graph(graph) as stored:
         holders = _Weights(graph, query, {p.name: p for p in stored.tensors})
         by_row = [(row, *holders.take(row, folding, uses)) for row in profile.rows]

@@ -13,7 +13,7 @@ from flopwise.analyses.timing.tiles import Product, product_of
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.graph.dtypes import is_float
 from flopwise.memory.traffic import picked_bytes, traffic
-from flopwise.operators.folding import Folding, fold
+from flopwise.operators.folding import constant, fold
 from flopwise.operators.tables import row
 from flopwise.profiles.precision import QDQ, TIMES, precision, quantized_before
 
@@ -90,7 +90,7 @@ def works(
             program multiplies.
     """
     behind, packed = quantized_before(profile.graph.nodes), _packed_bytes(profile.graph)
-    folding = fold(profile.graph) if types or packed else None
+    folding = constant(profile.graph) if types or packed else None
     each = []
     for place, layer in enumerate(profile.rows):
         work = _work(layer, behind)
@@ -128,14 +128,14 @@ def _fits_winograd(node: Node) -> bool:
     return all(set(values) == {1} for values in ones) and node.attrs.get("group", 1) == 1
 
 
-def must_move(graph: Graph, folding: Folding | None = None) -> Movement:
+def must_move(graph: Graph) -> Movement:
     """The weights that an inference uses, its inputs and its outputs, each once.
 
     A table that is only picked from is charged what is picked; of a mixture of experts, the experts that the tokens
     use. An output that continues an input along one axis, as the cache of a language model does, is charged what is
     new.
     """
-    folding = folding or fold(graph)
+    folding = fold(graph)
     nodes = [node for position, node in enumerate(graph.nodes) if position not in folding.positions]
     weights: dict[str, int | None] = {}
     inputs = dict.fromkeys((t.name for t in graph.inputs), 0)

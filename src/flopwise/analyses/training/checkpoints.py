@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from flopwise.graph import STORED, Graph, Tensor
+from flopwise.graph import STORED, Graph, Node, Tensor
 
 #: The entry in ``Node.via`` of what runs in a checkpoint, followed by the number of the call.
 ENTRY = "torch.utils.checkpoint.checkpoint#"
 
-#: How the entry of a reentrant checkpoint ends.
+#: The attribute of a node with the entries of the selective checkpoints that keep its results.
+CACHED = "cached"
+
+#: How the entry of a checkpoint ends that runs the whole stretch: a reentrant one, or one that does not stop early.
 REENTRANT = ":reentrant"
 
 
@@ -52,7 +55,8 @@ def checkpoints(
     for entry, positions in stretches.items():
         if any(wrt[p] for p in positions):
             for position in _repeated(graph, positions, entry, wrt, keeps):
-                again[position] = again.get(position, 0) + 1
+                if entry not in graph.nodes[position].attrs.get(CACHED, ()):
+                    again[position] = again.get(position, 0) + 1
     entering = {p[0]: _entering(graph, p) for p in outer.values() if any(wrt[q] for q in p)}
     return Checkpoints(again, frozenset(q for p in outer.values() for q in p), entering)
 
@@ -64,16 +68,26 @@ def _repeated(
     wrt: Sequence[frozenset[int]],
     keeps: Callable[[int], Sequence[Tensor | int]],
 ) -> Sequence[int]:
-    """The operators of one stretch that run again."""
+    """The operators of one stretch that run again, or are looked up where the checkpoint keeps them."""
     if entry.endswith(REENTRANT):
         return positions
     for index in range(len(positions) - 1, -1, -1):
+        if inner := _inner(graph.nodes[positions[index]], entry):
+            if any(wrt[p] for p in positions if _inner(graph.nodes[p], entry) == inner):  # it needs what enters it
+                return [p for p in positions if p < positions[index] and _inner(graph.nodes[p], entry) != inner]
+            continue
         needed = keeps(positions[index]) if wrt[positions[index]] else ()
         if needed:
             names = {t.name for t in graph.nodes[positions[index]].known_inputs}
             result = any(isinstance(t, int) or t.name not in names for t in needed)
             return positions[: index + 1] if result else positions[:index]
     return ()
+
+
+def _inner(node: Node, entry: str) -> str:
+    """The checkpoint right inside another one in which a node runs; "" for none."""
+    entries = [one for one in node.via if one.startswith(ENTRY)]
+    return next(iter(entries[entries.index(entry) + 1 :]), "")
 
 
 def _entering(graph: Graph, positions: Sequence[int]) -> tuple[Tensor, ...]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from flopwise.analyses.training.checkpoints import Checkpoints, checkpoints
+from flopwise.analyses.training.checkpoints import CACHED, Checkpoints, checkpoints
 from flopwise.analyses.training.gradients import Gradients, gradients
 from flopwise.analyses.training.saved import Storages
 from flopwise.conventions.convention import Convention
@@ -90,10 +90,11 @@ def _trained_row(
     """The row with its backward pass for all its runs, and with what it keeps."""
     wrt, node = way.wrt[index], row.node
     repeated = again.again.get(index, 0)
-    saved: int | None = storages.claim(node, again.entering.get(index, ()))
+    kept = (*again.entering.get(index, ()), *(node.known_outputs if node.attrs.get(CACHED) else ()))
+    saved: int | None = storages.claim(node, kept)
     if not wrt and not repeated:
         return replace(row, backward_counts=Counts(), backward=0, recomputed=Counts(), saved_bytes=saved)
-    if index not in again.inside:
+    if index not in again.inside:  # of which nothing else is kept
         saved = _saved_bytes(node, wrt, rules, storages)
     saved = None if saved is None or row.times is None else saved * row.times
     counts, why = _counts_of_run(row, wrt, way.joins[index], repeated, rules)

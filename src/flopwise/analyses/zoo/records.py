@@ -12,7 +12,7 @@ from flopwise.analyses.zoo import chains
 from flopwise.analyses.zoo.entry import Entry
 from flopwise.graph import STORED, Node, Tensor
 from flopwise.operators.counts import CLASSES
-from flopwise.operators.folding import fold
+from flopwise.operators.folding import constant
 from flopwise.operators.tables import row as operator
 from flopwise.profiles.profile import Profile
 from flopwise.readers.source.location import shown
@@ -107,7 +107,7 @@ def layer_rows(entry: Entry, profile: Profile) -> list[Row]:
     ``follower`` is the position of the only layer that uses its first result, where there is just one, ``written`` the
     bytes of that result, and ``view`` whether it is one, which moves nothing.
     """
-    folding, links = fold(profile.graph), chains.followers(profile)
+    folding, links = constant(profile.graph), chains.followers(profile)
     rows = []
     for position, (row, follower) in enumerate(zip(profile.rows, links, strict=True)):
         node = row.node

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @option("--update", is_flag=True, help="Write the current figures into the budget; create it if there is none.")
 @options.shapes
 @options.convention(help="Convention of count; default: the one of the budget, else flops.")
-@options.no_fold
+@options.folding
 @options.element_type
 @options.rules
 @options.units

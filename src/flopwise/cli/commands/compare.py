@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @options.shapes_in_batches
 @options.element_type
 @options.convention("conventions", multiple=True, help="Counting convention; several to compare them on A.")
-@options.no_fold
+@options.folding
 @options.rules
 @options.by(
     *("all", "total", "op", "layer"),
@@ -106,7 +106,7 @@ def _profiles(
     from flopwise.conventions import get
 
     state = {key: value for key, value in reading_of(settings).items() if key not in ("inputs", "batch_size")}
-    rules, fold = models.load_rules(settings["rules"]), False if settings["no_fold"] else None
+    rules, fold = models.load_rules(settings["rules"]), settings["folding"]
     chosen = [get(name) for name in conventions]
     for path in paths:
         for size in sizes:

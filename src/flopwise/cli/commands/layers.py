@@ -13,7 +13,7 @@ from flopwise.cli.run import run
 @click.command("layers", cls=Command, examples=["model.onnx", "model.onnx -f json", "model.onnx -o graph.dot"])
 @options.model
 @options.names_of
-@options.no_fold
+@options.folding
 @options.element_type
 @writes("sheet", "content", "layers")
 def command(model: str, output: Output, **settings: object) -> int:

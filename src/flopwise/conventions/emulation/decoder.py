@@ -12,7 +12,7 @@ from flopwise.graph import Graph, Node, Tensor
 from flopwise.memory.attention import AttentionSize, attention_sizes, unfused_attention
 from flopwise.memory.experts import GROUPED
 from flopwise.operators.counts import Counts
-from flopwise.operators.folding import fold
+from flopwise.operators.folding import constant
 from flopwise.operators.tables import row as row_of
 
 #: An attention stands at the product of its scores. Of products with stored weights there are those that route tokens
@@ -83,7 +83,7 @@ class _Reader:
     """The operators of a graph as parts of a decoder."""
 
     def __init__(self, graph: Graph, canonical: Sequence[Counts | None], ids: Collection[str]) -> None:
-        self._canonical, self._by_ids, self._folding = canonical, following(graph, ids), fold(graph)
+        self._canonical, self._by_ids, self._folding = canonical, following(graph, ids), constant(graph)
         self._attentions = attention_sizes(graph)
         self._inside = {place for one in unfused_attention(graph) for place in one.places}
         self._routers = _routers(graph)

@@ -15,7 +15,7 @@ from flopwise.graph import Graph, Node, Tensor
 from flopwise.memory.attention import AttentionSize, attention_sizes
 from flopwise.memory.experts import experts_of, picked_for
 from flopwise.operators.counts import Counts
-from flopwise.operators.folding import fold
+from flopwise.operators.folding import constant
 
 
 def following(graph: Graph, names: Collection[str]) -> set[str]:
@@ -93,7 +93,7 @@ def _model(graph: Graph, uses: Sequence[Sequence[_Use]]) -> _Model | None:
 
 def _uses(graph: Graph) -> list[list[_Use]]:
     """The weights first used at each operator; views of a weight use nothing."""
-    folding = fold(graph)
+    folding = constant(graph)
     ids = token_ids(graph)
     by_ids = following(graph, {ids} if ids else ())
     others: dict[str, set[str]] = {}

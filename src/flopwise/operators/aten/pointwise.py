@@ -139,6 +139,16 @@ _ROWS: dict[str, Operator] = {
         mul=1,
         gradient=gradient.each("G × exp(−½ x²) / √2π", gradient.x, mul=4, exp=1),
     ),
+    "aten::erfinv": each(
+        "a quotient of two polynomials and two steps of Newton's method, as PyTorch has it where |x| ≤ 0.7",
+        mul=13,
+        add=11,
+        div=3,
+        bit=2,
+        erf=2,
+        exp=2,
+        gradient=gradient.each("G × (½ √π exp(y²))", gradient.y, mul=3, exp=1),
+    ),
     "aten::erfcx": each("exp(x²) erfc(x)", mul=2, exp=1, erf=1, add=1),
     "aten::atan2": each(
         "the arc tangent of a quotient",
@@ -291,7 +301,6 @@ _ROWS: dict[str, Operator] = {
     "aten::linspace": by(linspace),
     "aten::random": nothing("draws random numbers, which is not arithmetic of the model"),
     "aten::im2col": nothing("copies elements to other places", gradient=gradient.by("movement:picked", gradient.none)),
-    "aten::erfinv": unknown(_SPECIAL, gradient=gradient.each("G × (½ √π exp(y²))", gradient.y, mul=3, exp=1)),
     **{f"aten::{op}": unknown(_SPECIAL) for op in _FUNCTIONS},
 }
 

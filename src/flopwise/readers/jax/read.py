@@ -12,11 +12,12 @@ import jax
 
 from flopwise.errors import InputError, ModelError, counted, message, with_article
 from flopwise.graph import Graph, StoredTensor, Tensor
+from flopwise.graph.graph import FILE
 from flopwise.readers.jax.arguments import Leaf, is_array, leaves_of, settle
 from flopwise.readers.jax.kinds import is_tree_module
 from flopwise.readers.jax.program import Program, program_of
 from flopwise.readers.jax.scopes import named_scopes, record_linen_classes
-from flopwise.readers.jax.walk import Place, Walk, is_backward, tensor_of
+from flopwise.readers.jax.walk import Place, Walk, tensor_of
 from flopwise.readers.limits import refuse_unknown_loops
 from flopwise.readers.options import JaxOptions
 from flopwise.readers.torch.load import model_errors
@@ -83,8 +84,7 @@ class _Reading:
         for leaf, tensor in zip(leaves, arguments, strict=True):
             if leaf.value is not None and tensor.kind in ("weight", "buffer"):
                 self.hold(tensor, leaf.value)
-        changing = is_backward(closed.jaxpr) or _changes(arguments, [tensor_of("", aval) for aval in closed.out_avals])
-        walk = Walk(kinds, self.options.trips or {}, changing, self.options.per_device, self.stored)
+        walk = Walk(kinds, self.options.trips or {}, self.options.per_device, self.stored)
         with errors(program.source):
             results = walk.run(closed.jaxpr, closed.consts, arguments, Place())
         refuse_unknown_loops(self.options.trips or {}, [node.name for node in walk.nodes if node.op == "Loop"])
@@ -102,6 +102,7 @@ class _Reading:
             nodes=tuple(walk.nodes),
             weights=self.weights,
             warnings=tuple(self.notes),
+            program=FILE._replace(each_call=True),
         )  # fmt: skip
 
     def traced(
@@ -233,10 +234,3 @@ def _apart(tensors: list[Tensor]) -> list[Tensor]:
         number = seen[tensor.name]
         apart.append(tensor if number == 1 else replace(tensor, name=f"{tensor.name}:{number}"))
     return apart
-
-
-def _changes(arguments: list[Tensor], results: list[Tensor]) -> bool:
-    """True where a function returns a tensor for each of its weights, as new ones."""
-    weights = Counter((t.shape, t.dtype) for t in arguments if t.kind == "weight")
-    returned = Counter((t.shape, t.dtype) for t in results)
-    return bool(weights) and all(returned[key] >= number for key, number in weights.items())

@@ -103,7 +103,9 @@ def module_of(
 
 def _as_keras(graph: Graph, layer: keras.Layer, source: str, model: object) -> Graph:
     name = getattr(layer, "name", "") or type(layer).__name__
-    graph = replace(graph, name=name, format="keras", source=source)
+    # a graph of layers, as the file is that it is saved to
+    program = graph.program._replace(each_call=False)
+    graph = replace(graph, name=name, format="keras", source=source, program=program)
     if isinstance(model, (str, os.PathLike)) and not is_name(model):
         return with_elements(graph, layer, os.fspath(model))
     return graph

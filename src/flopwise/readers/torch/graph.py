@@ -24,6 +24,10 @@ _MOVING = frozenset(_MOVING_NAMES.split())
 SAVED = "saved"
 
 
+#: The attribute under which it names the checkpoints that keep the results of a node.
+CACHED = "cached"
+
+
 def nodes_of(events: Sequence[Event]) -> tuple[Node, ...]:
     """One node for each operation, named after the module that made it."""
     lowered = [operators.lower(e.plan.name, e.args, e.kwargs, e.outputs) for e in events]
@@ -52,16 +56,16 @@ def _attributes(event: Event, attrs: Mapping[str, object], equal: dict[str, Mapp
     """The attributes of an operation; those that are equal to earlier ones are the same object."""
     if event.plan.foreign and event.plan.writes:
         attrs = {**attrs, WRITES: True}
+    if event.cached:
+        attrs = {**attrs, CACHED: event.cached}
     if event.saved is not None:
         return {**attrs, SAVED: event.saved}
     return equal.setdefault(repr(attrs), attrs)  # in which 1 and 1.0 are not equal
 
 
 def unused(nodes: Sequence[Node], modules: Sequence[Submodule]) -> list[Node]:
-    """One node for each module whose own weights no operation used on the way from the input, so that they are seen and
-    counted as weights.
-    """
-    used = _used(nodes)
+    """One node for each module whose own weights no operation used, so that they are seen and counted as weights."""
+    used = {t.name for node in nodes for t in node.known_inputs if t.kind in STORED}
     steps = {m.path: Module(m.path, m.kind.rpartition(".")[2]) for m in modules}
     dead: list[Node] = []
     for module in modules:
@@ -75,32 +79,16 @@ def unused(nodes: Sequence[Node], modules: Sequence[Submodule]) -> list[Node]:
     return dead
 
 
-def _used(nodes: Sequence[Node]) -> set[str]:
-    """The stored tensors that something which follows from the input is made of, directly or through other results."""
-    used: set[str] = set()
-    behind: dict[str, set[str]] = {}
-    for node in nodes:
-        inputs = node.known_inputs
-        if not inputs or any(t.kind not in STORED and t.name not in behind for t in inputs):
-            names = used
-        else:
-            names = set()
-            behind.update(dict.fromkeys([t.name for t in node.known_outputs], names))
-        for tensor in inputs:
-            if tensor.kind in STORED:
-                names.add(tensor.name)
-            elif tensor.name in behind:
-                names |= behind[tensor.name]
-    return used
-
-
 def _names(events: Sequence[Event], ops: Sequence[str]) -> list[str]:
     """The path of the module where it does one thing, else the path and the operator; and a number if need be."""
     paths = [e.scope[-1].path if e.scope else "" for e in events]
     kinds: dict[str, set[str]] = {}
+    on_weights: dict[str, set[str]] = {}
     for event, path, op in zip(events, paths, ops, strict=True):
-        if op not in _MOVING and any(t.kind not in STORED for t in tensors(event.args)):
-            kinds.setdefault(path, set()).add(op)
+        if op not in _MOVING:
+            varies = any(t.kind not in STORED for t in tensors(event.args))
+            (kinds if varies else on_weights).setdefault(path, set()).add(op)
+    kinds = {**on_weights, **kinds}
     times: Counter[str] = Counter()
     names: list[str] = []
     for event, op, path in zip(events, ops, paths, strict=True):

@@ -187,6 +187,7 @@ def _of_run(
     partial: bool = False,
 ) -> Graph:
     """The graph of a run; where it is the beginning of one, an operator stands for the rest."""
+    is_graph = kind == "ExportedProgram" or isinstance(model, torch.jit.ScriptModule)
     notes.extend(dict.fromkeys(recorded.notes))
     parts = submodules(model, recorded.stored)
     if mode == "eval" and not name and any(part.training for part in parts):
@@ -211,7 +212,7 @@ def _of_run(
         nodes=(*nodes, *unseen, *idle),
         weights=TensorsOfGraph(recorded.stored.values()),
         warnings=tuple(notes),
-        program=Program(parts, tuple(recorded.calls), guessed),
+        program=Program(parts, tuple(recorded.calls), guessed, each_call=not is_graph),
     )
 
 

@@ -20,7 +20,7 @@ from flopwise.analyses.timing.quantities import Work
 from flopwise.graph import STORED
 from flopwise.memory.attention import Unfused, is_fused, unfused_attention
 from flopwise.memory.experts import Experts, experts_of
-from flopwise.operators.folding import fold
+from flopwise.operators.folding import constant
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
@@ -76,7 +76,7 @@ class CountedCall:
     @cached_property
     def copies(self) -> dict[str, int]:
         """For how many tensors each stored tensor stands, by name."""
-        folding = fold(self.profile.graph)
+        folding = constant(self.profile.graph)
         return {t.name: row.node.copies for row in self.profile.rows for t in folding.stored(row.node)}
 
     @cached_property

@@ -24,13 +24,12 @@ class Way:
     convention: str
     #: Two where the source calls a multiply-add two operations and the convention calls it one.
     times: int = 1
-    #: "no-fold": also what depends on weights and constants alone; "reparameterized": after the branches of the model
-    #: are fused for inference; "binary": G stands for 2^30, and M for 2^20.
+    #: "reparameterized": after the branches of the model are fused for inference; "binary": G is 2^30, and M is 2^20.
     options: tuple[str, ...] = ()
 
     @classmethod
     def from_text(cls, text: str) -> Way:
-        """The way that a text such as ``2*fvcore no-fold`` stands for."""
+        """The way that a text such as ``2*thop reparameterized`` stands for."""
         first, *options = text.split()
         times, _, convention = first.rpartition("*")
         return cls(convention, int(times or 1), tuple(options))

@@ -76,6 +76,8 @@ class Event(NamedTuple):
     #: The storages that autograd keeps: the name of the tensor that has it, "" for one of the operation's own, and its
     #: bytes; None where that is not recorded.
     saved: tuple[tuple[str, int], ...] | None = None
+    #: The checkpoints around it, of those in ``via``, that keep its results and do not compute them once more.
+    cached: tuple[str, ...] = ()
 
 
 def follow_from_input(tensors: Iterable[Tensor], events: Sequence[Event]) -> bool:

@@ -93,6 +93,9 @@ class Recorder:
         self.before_set: Callable[[TorchTensor], None] | None = None
         #: The program's own generators of random numbers that were used, with the state that each had.
         self.generators: dict[int, tuple[torch.Generator, TorchTensor]] = {}
+        #: Policies of selective checkpoints, and what those around the running operation said of its kernels.
+        self._selections: list[Selection] = []
+        self._kept: dict[str, set[bool]] = {}
         #: Entered where functions of the program run inside an operation that is not analysed otherwise.
         self.interception: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
 
@@ -129,6 +132,7 @@ class Recorder:
         targets = self._targets(plan, swapped, named_swapped) if plan.writes or "out" in named_swapped else ()
         if self.saved:
             self.saved.forget()
+        self._kept = {}
         outside, position.busy = position.busy, True
         try:
             if self.real:
@@ -143,10 +147,27 @@ class Recorder:
             with self.aside():
                 query = swapped[0] if swapped else named_swapped.get("query")
                 result = laid_out(result, query, named["kernel"])
+            for selection in self._selections:  # what was asked are the kernels that stand in for this one
+                if selection.entry in position.regions:
+                    kernels = _FUSED[named["kernel"]]
+                    self._kept[selection.entry] = {any(selection.keeps(k, swapped, named_swapped) for k in kernels)}
         if plan.foreign:
             result = self._own_results(result, targets)
         self.write(plan, result, graphed, named, targets)
         return result
+
+    def selection(self, policy: Callable[..., object]) -> Selection:
+        """A policy of a selective checkpoint that is watched from now on."""
+        self._selections.append(Selection(policy, self._selected))
+        return self._selections[-1]
+
+    def _selected(self, entry: str, keeps: bool) -> None:
+        """Note that a checkpoint keeps the result of a kernel, or does not."""
+        if self.position.busy:
+            self._kept.setdefault(entry, set()).add(keeps)
+        elif keeps and self.events:  # a mode above the one that recorded it
+            last = self.events[-1]
+            self.events[-1] = last._replace(cached=(*last.cached, entry))
 
     def _swapped(self, args: tuple[object, ...], kwargs: Kwargs) -> tuple[Args, Kwargs]:
         """The arguments with stand-ins for the program's tensors."""
@@ -286,7 +307,12 @@ class Recorder:
             self._sized = None
             self.sizes.made(plan.name, args, kwargs, outputs)
         saved = self.saved.take() if self.saved else None
-        self.events.append(Event(plan, graphed, named, tuple(outputs), here.scope, via, here.within, saved))
+        cached = tuple([entry for entry, kept in self._kept.items() if kept == {True}])
+        if any(len(kept) > 1 for kept in self._kept.values()):
+            what = f"a selective checkpoint keeps a part of what {plan.public} computes"
+            self.notes.append(f"{what}: counted as if all of it ran once more")
+        self._kept = {}
+        self.events.append(Event(plan, graphed, named, tuple(outputs), here.scope, via, here.within, saved, cached))
 
     def _compute(
         self,
@@ -331,6 +357,63 @@ class Recorder:
     def _on_meta(self, result: object) -> Any:
         """A result, or its stand-in where it has memory because it was made of numbers alone."""
         return self.stand_ins.constant(result) if type(result) is TorchTensor and not result.is_meta else result
+
+
+class Selection:
+    """The policy of a selective checkpoint: which kernels' results it keeps.
+
+    Attributes:
+        entry: the checkpoint, as ``Event.via`` names it.
+    """
+
+    def __init__(self, policy: Callable[..., object], noted: Callable[[str, bool], None]) -> None:
+        self._policy = policy
+        self._noted = noted
+        self.entry = ""
+
+    def __call__(self, context: object, kernel: Any, *args: object, **kwargs: object) -> object:
+        """What the policy says, noted unless the kernel only moves elements."""
+        answer = self._policy(context, kernel, *args, **kwargs)
+        if not (kernel.is_view or kernel.overloadpacket in _MOVING):
+            self._noted(self.entry, _is_kept(answer))
+        return answer
+
+    def keeps(self, kernel: object, args: Args, kwargs: Kwargs) -> bool:
+        """True if it would keep the result of a kernel."""
+        context = torch.utils.checkpoint.SelectiveCheckpointContext(is_recompute=False)
+        return _is_kept(self._policy(context, kernel, *args, **kwargs))
+
+
+def _is_kept(answer: object) -> bool:
+    """True for True and the policies MUST_SAVE and PREFER_SAVE."""
+    return answer is True or getattr(answer, "name", "").endswith("_SAVE")
+
+
+_aten = torch.ops.aten
+
+#: Kernels beside views that move elements and compute nothing.
+_MOVING = frozenset(
+    {
+        _aten._unsafe_view,
+        _aten.clone,
+        _aten._to_copy,
+        _aten.copy_,
+        _aten.cat,
+        _aten.empty,
+        _aten.empty_like,
+        _aten.detach,
+    }
+)
+
+#: Kernels that a device may run for an attention that is assumed to be fused.
+_FUSED = {
+    "flash": (
+        _aten._scaled_dot_product_flash_attention.default,
+        _aten._scaled_dot_product_flash_attention_for_cpu.default,
+        _aten._scaled_dot_product_cudnn_attention.default,
+    ),
+    "efficient": (_aten._scaled_dot_product_efficient_attention.default,),
+}
 
 
 def _has_values(args: Sequence[object]) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor as TorchTensor
 from torch import nn
 
 from flopwise.graph import Call, Module, Tensor
-from flopwise.readers.torch.capture.recorder import Recorder
+from flopwise.readers.torch.capture.recorder import Recorder, Selection
 from flopwise.readers.torch.kinds import Args, Kwargs
 from flopwise.readers.torch.runs.substitutes import substituted
 from flopwise.readers.torch.runs.surroundings import Surroundings
@@ -153,12 +153,25 @@ def _functions(recorder: Recorder) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _checkpoints(recorder: Recorder) -> Iterator[None]:
-    """Watch what is recomputed in the backward pass."""
-    hook: Any = sys.modules["torch.utils.checkpoint"]._checkpoint_hook
+    """Watch what is recomputed in the backward pass, and what selective checkpoints keep."""
+    checkpoint: Any = sys.modules["torch.utils.checkpoint"]
+    hook, caching = checkpoint._checkpoint_hook, getattr(checkpoint, "_CachingTorchDispatchMode", None)
     open_: list[Any] = []
+    waiting: list[Selection] = []
 
-    def enter(self: object) -> object:
-        region = _region(recorder, f"{CHECKPOINT}{_next(recorder)}")
+    def begin(self: Any, frame: Any) -> None:
+        begin_original(self, frame)
+        self.stops_early = getattr(frame, "early_stop", True)
+
+    def select(self: object, policy: Any, *args: Any, **kwargs: Any) -> None:
+        waiting.append(recorder.selection(policy))  # of the checkpoint that is entered next
+        select_original(self, waiting[-1], *args, **kwargs)
+
+    def enter(self: Any) -> object:
+        entry = f"{CHECKPOINT}{_next(recorder)}{'' if self.stops_early else REENTRANT}"
+        while waiting:
+            waiting.pop().entry = entry
+        region = _region(recorder, entry)
         region.__enter__()
         open_.append(region)
         return super(hook, self).__enter__()
@@ -167,8 +180,13 @@ def _checkpoints(recorder: Recorder) -> Iterator[None]:
         open_.pop().__exit__(None, None, None)
         return super(hook, self).__exit__(*args)
 
+    begin_original, select_original = hook.__init__, getattr(caching, "__init__", None)
     hook.__enter__, hook.__exit__ = enter, leave
     try:
-        yield
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(substituted(hook, "__init__", begin))
+            if caching is not None:  # which PyTorch has since 2.4
+                stack.enter_context(substituted(caching, "__init__", select))
+            yield
     finally:
         del hook.__enter__, hook.__exit__
