@@ -166,6 +166,13 @@ class ProgramTensor(Tensor):
     contiguous: bool = True
     #: The tensor whose storage it reads, by name: itself, or what it is a view of; "" where that is not known.
     storage: str = ""
+    #: Bytes that are stored where those are not its elements' own: of a subclass that is made of other tensors.
+    stored_bytes: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """As ``Tensor.nbytes``; of a subclass that is made of other tensors the bytes of these."""
+        return Tensor.nbytes.fget(self) if self.stored_bytes is None else self.stored_bytes  # type: ignore[attr-defined]
 
 
 #: The axes of a tensor in the order of the operator's definition; None where they are in that order.

@@ -479,3 +479,54 @@ def test_a_note_names_products_with_all_experts() -> None:
     profile = flopwise.profile(Dense(), (5, 16))
     words = "1 product multiplies every token with all 8 experts, although the routing chooses 2 for each"
     assert any(f"mixture of experts: {words}" in note for note in profile.notes)
+
+
+class Opaque(torch.Tensor):
+    """Shows the type of its scale, stores whole numbers and the scale, as quantised weights do, and hides that."""
+
+    @staticmethod
+    def __new__(cls, q: Any, scale: Any) -> Any:
+        return torch.Tensor._make_wrapper_subclass(cls, q.shape, dtype=scale.dtype)
+
+    def __init__(self, q: Any, scale: Any) -> None:
+        self.q, self.scale = q, scale
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.detach.default:
+            return type(args[0])(args[0].q, args[0].scale)
+
+        def full(t: Any) -> Any:
+            return t.q.to(t.scale.dtype) * full(t.scale) if isinstance(t, Opaque) else t
+
+        return func(*torch.utils._pytree.tree_map(full, args), **(kwargs or {}))
+
+
+class Stored(Opaque):
+    """And says so."""
+
+    def __tensor_flatten__(self) -> Any:
+        return ["q", "scale"], None
+
+
+def int8(rows: int, columns: int) -> Any:
+    return torch.zeros(rows, columns, dtype=torch.int8)
+
+
+@pytest.mark.parametrize(
+    ("weight", "nbytes"),
+    [
+        (Stored(int8(32, 64), torch.rand(32, 1)), 32 * 64 + 32 * 4),
+        (Stored(int8(32, 64), Stored(int8(32, 1), torch.rand(1, 1))), 32 * 64 + 32 + 4),
+        (Opaque(int8(32, 64), torch.rand(32, 1)), 4 * 32 * 64),
+    ],
+    ids=["one", "in another", "hidden"],
+)
+def test_a_subclass_has_the_bytes_that_it_stores(weight: Any, nbytes: int) -> None:
+    layer = nn.Linear(64, 32, bias=False).eval()
+    layer.weight = nn.Parameter(weight, requires_grad=False)
+    profile = flopwise.profile(layer, (2, 64))
+    assert (profile.total("macs"), profile.total("params")) == (2 * 64 * 32, 64 * 32)
+    assert profile.total("weight_bytes") == nbytes
+    hidden = [note for note in profile.notes if "Opaque" in note]
+    assert len(hidden) == (type(weight) is Opaque)

@@ -17,7 +17,7 @@ from flopwise.readers.jax.arguments import Leaf, is_array, leaves_of, settle
 from flopwise.readers.jax.kinds import is_tree_module
 from flopwise.readers.jax.program import Program, program_of
 from flopwise.readers.jax.scopes import named_scopes, record_linen_classes
-from flopwise.readers.jax.walk import Place, Walk, tensor_of
+from flopwise.readers.jax.walk import Place, Walk, is_backward, tensor_of
 from flopwise.readers.limits import refuse_unknown_loops
 from flopwise.readers.options import JaxOptions
 from flopwise.readers.torch.load import model_errors
@@ -84,7 +84,8 @@ class _Reading:
         for leaf, tensor in zip(leaves, arguments, strict=True):
             if leaf.value is not None and tensor.kind in ("weight", "buffer"):
                 self.hold(tensor, leaf.value)
-        walk = Walk(kinds, self.options.trips or {}, self.options.per_device, self.stored)
+        changing = is_backward(closed.jaxpr) or _changes(arguments, [tensor_of("", aval) for aval in closed.out_avals])
+        walk = Walk(kinds, self.options.trips or {}, changing, self.options.per_device, self.stored)
         with errors(program.source):
             results = walk.run(closed.jaxpr, closed.consts, arguments, Place())
         refuse_unknown_loops(self.options.trips or {}, [node.name for node in walk.nodes if node.op == "Loop"])
@@ -234,3 +235,10 @@ def _apart(tensors: list[Tensor]) -> list[Tensor]:
         number = seen[tensor.name]
         apart.append(tensor if number == 1 else replace(tensor, name=f"{tensor.name}:{number}"))
     return apart
+
+
+def _changes(arguments: list[Tensor], results: list[Tensor]) -> bool:
+    """True where a function returns a tensor for each of its weights, as new ones."""
+    weights = Counter((t.shape, t.dtype) for t in arguments if t.kind == "weight")
+    returned = Counter((t.shape, t.dtype) for t in results)
+    return bool(weights) and all(returned[key] >= number for key, number in weights.items())

@@ -11,8 +11,9 @@ from typing import Any, TypeGuard
 import numpy
 
 from flopwise.errors import counted
-from flopwise.graph import Body, Kind, Module, Node, Tensor
+from flopwise.graph import STORED, Body, Kind, Module, Node, Tensor
 from flopwise.graph.dtypes import BITS
+from flopwise.operators.folding import WRITES
 from flopwise.readers.inputs import dtype_of
 from flopwise.readers.jax.jaxpr import Atom, Closed, Jaxpr, JaxprEqn, Literal, is_literal
 from flopwise.readers.jax.lower.lowered import Equation, Lowered, extent_of
@@ -69,6 +70,7 @@ class Walk:
         self,
         kinds: Mapping[str, str],
         trips: Mapping[str, int],
+        changing: bool,
         per_device: bool,
         stored: Callable[[Any], Tensor],
     ) -> None:
@@ -76,16 +78,18 @@ class Walk:
         Args:
             kinds: path of a module -> its class.
             trips: how often loops run, by the name of their node.
+            changing: whether the program trains, so that what depends on weights alone runs each time.
             per_device: whether what many devices run counts once.
             stored: the tensor of an array that the program holds.
         """
-        self.kinds, self.trips, self.per_device, self.stored = kinds, trips, per_device, stored
+        self.kinds, self.trips, self.changing, self.per_device, self.stored = kinds, trips, changing, per_device, stored
         self.nodes: list[Node] = []
         #: Names of loops whose trips are unknown, or at most as many as counted; sizes of meshes.
         self.open_loops: list[str] = []
         self.bounded_loops: list[str] = []
         self.meshes: list[Mapping[str, int]] = []
         self._names: Counter[str] = Counter()
+        self._settled: set[str] = set()
         self._positions: dict[str, int] = {}
 
     def run(self, jaxpr: Jaxpr, consts: Iterable[Any], arguments: Sequence[Tensor], place: Place) -> list[Tensor]:
@@ -122,6 +126,10 @@ class Walk:
         if lowered is None:
             lowered = lower(Equation(primitive, eqn.params, tuple(taken), outputs, place.mesh))
         attrs = dict(lowered.attrs)
+        if self.changing and taken and all(t.kind in STORED or t.name in self._settled for t in taken):
+            self._settled.update(t.name for t in outputs)
+            if any(t.kind == "weight" or t.name in self._settled for t in taken):
+                attrs[WRITES] = True
         origin = getattr(eqn, "origin", "") or f"lax.{primitive}"
         modules = tuple(self._module(place.stack, depth) for depth in range(1, len(place.stack) + 1))
         node = Node(lowered.op, name, lowered.inputs, outputs, attrs, modules, origin, 0, place.within)
@@ -269,6 +277,18 @@ def _is_program(value: object) -> TypeGuard[Closed | Jaxpr]:
 def _opened(program: Any) -> tuple[Jaxpr, Sequence[Any]]:
     """A program without its constants, and these."""
     return (program.jaxpr, program.consts) if hasattr(program, "jaxpr") else (program, ())
+
+
+def is_backward(program: Jaxpr) -> bool:
+    """True where a program computes gradients, which change with each step."""
+    for eqn in program.eqns:
+        if any(getattr(part, "name", "") == "transpose" for part in getattr(eqn.source_info.name_stack, "stack", ())):
+            return True
+        for value in eqn.params.values():
+            parts = value if isinstance(value, tuple) else (value,)
+            if any(is_backward(_opened(part)[0]) for part in parts if _is_program(part)):
+                return True
+    return False
 
 
 def _inside(place: Place, eqn: JaxprEqn) -> Place:

@@ -19,7 +19,7 @@ from flopwise.readers.torch.graph import dense_experts, nodes_of, unused
 from flopwise.readers.torch.inputs.arguments import Arguments, settle
 from flopwise.readers.torch.kinds import is_program_of_file
 from flopwise.readers.torch.runs.distribution import gathered
-from flopwise.readers.torch.runs.modules import TensorsOfGraph, submodules
+from flopwise.readers.torch.runs.modules import FunctionModule, TensorsOfGraph, opaque, submodules
 from flopwise.readers.torch.runs.restore import outside_of_modes, uncompiled
 from flopwise.readers.torch.runs.run import Run, RunError, run
 from flopwise.readers.torch.uninitialized import filled_unseen
@@ -189,7 +189,14 @@ def _of_run(
     """The graph of a run; where it is the beginning of one, an operator stands for the rest."""
     is_graph = kind == "ExportedProgram" or isinstance(model, torch.jit.ScriptModule)
     notes.extend(dict.fromkeys(recorded.notes))
+    notes.extend(opaque(tensor for tensor, _ in recorded.stored.values()))
     parts = submodules(model, recorded.stored)
+    own = parts
+    if isinstance(model, FunctionModule):  # which has what it calls, and not all that it could
+        called = tuple({f"{call.path}." for call in recorded.calls if call.path})
+        own = tuple([part for part in parts if f"{part.path}.".startswith(called)])
+        around = {path[:end] for path in called for end, letter in enumerate(path) if letter == "."}
+        parts = tuple([part for part in parts if part in own or part.path in {"", *around}])
     if mode == "eval" and not name and any(part.training for part in parts):
         notes.append("counted in eval mode; the module is in train mode (mode='train' counts that)")
     if mode == "train":
@@ -198,7 +205,7 @@ def _of_run(
     notes.extend(dense_experts(nodes))
     unseen, fillings = filled_unseen(recorded.events, nodes)
     notes.extend(fillings)
-    idle = unused(nodes, parts)
+    idle = unused(nodes, own)
     if partial:
         left = [tensor for node in idle for tensor in node.known_inputs]
         data, result = Tensor("elements", None, None), Tensor("rest of the program", None, None)

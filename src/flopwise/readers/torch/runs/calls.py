@@ -156,6 +156,8 @@ def _checkpoints(recorder: Recorder) -> Iterator[None]:
     """Watch what is recomputed in the backward pass, and what selective checkpoints keep."""
     checkpoint: Any = sys.modules["torch.utils.checkpoint"]
     hook, caching = checkpoint._checkpoint_hook, getattr(checkpoint, "_CachingTorchDispatchMode", None)
+    begin_original: Any = hook.__init__
+    select_original: Any = getattr(caching, "__init__", None)
     open_: list[Any] = []
     waiting: list[Selection] = []
 
@@ -180,7 +182,6 @@ def _checkpoints(recorder: Recorder) -> Iterator[None]:
         open_.pop().__exit__(None, None, None)
         return super(hook, self).__exit__(*args)
 
-    begin_original, select_original = hook.__init__, getattr(caching, "__init__", None)
     hook.__enter__, hook.__exit__ = enter, leave
     try:
         with contextlib.ExitStack() as stack:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from torch import Tensor as TorchTensor
 from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from flopwise.errors import ModelError
+from flopwise.errors import ModelError, counted
 from flopwise.graph import Kind, ProgramTensor, StoredTensor, Submodule
 from flopwise.readers.torch.capture.tensors import DTYPES
 from flopwise.readers.torch.kinds import Namespace
@@ -45,7 +46,29 @@ def stored_tensors(modules: Iterable[tuple[str, nn.Module]]) -> dict[int, tuple[
 
 
 def _graph_tensor(tensor: TorchTensor, name: str, kind: Kind) -> ProgramTensor:
-    return ProgramTensor(name, tuple(tensor.shape), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
+    dtype, grad, inner = DTYPES.get(tensor.dtype), tensor.requires_grad, parts_of(tensor)
+    held = sum(part.numel() * part.element_size() for part in inner) if inner else None
+    return ProgramTensor(name, tuple(tensor.shape), dtype, kind, grad=grad, stored_bytes=held)
+
+
+def parts_of(tensor: TorchTensor) -> list[TorchTensor]:
+    """The plain tensors that one of a subclass is made of, as its ``__tensor_flatten__`` says; empty for any other.
+
+    PyTorch's own, parts of a distributed tensor and nested ones, count as the whole that they show.
+    """
+    if type(tensor).__module__.startswith("torch.") or not hasattr(tensor, "__tensor_flatten__"):
+        return []
+    parts: list[TorchTensor] = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
+    return [plain for part in parts for plain in parts_of(part) or [part]]
+
+
+def opaque(tensors: Iterable[TorchTensor]) -> Iterator[str]:
+    """A note for each subclass of tensors, not of PyTorch's, that computes in its own way and hides what it stores."""
+    classes = [type(t) for t in tensors if type(t).__torch_dispatch__ is not TorchTensor.__torch_dispatch__]
+    hiding = [kind for kind in classes if not hasattr(kind, "__tensor_flatten__")]
+    for kind in dict.fromkeys(kind for kind in hiding if not kind.__module__.startswith("torch.")):
+        own = counted(classes.count(kind), "tensor")
+        yield f"bytes of {own} of {kind.__name__} are those of the type shown: the class has no __tensor_flatten__"
 
 
 class TensorsOfGraph(Mapping[str, StoredTensor]):
@@ -148,13 +171,18 @@ def _text(module: nn.Module) -> str:
         return ""
 
 
+class FunctionModule(nn.Module):
+    """A plain function; its children are the modules that it may call."""
+
+
 def module_of_function(function: Callable[..., object]) -> nn.Module:
     """A module that calls a function; the modules that the function uses are its own, under the function's names."""
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
     name = getattr(inner, "__name__", type(inner).__name__).strip("<>")
-    module: nn.Module = type(name, (nn.Module,), {"__module__": getattr(inner, "__module__", None) or ""})()
+    module: nn.Module = type(name, (FunctionModule,), {"__module__": getattr(inner, "__module__", None) or ""})()
+    module.training = False  # it has no mode of its own
     for key, used in _modules_used(function):
         if key not in vars(module) and not any(used is other for other in module.children()):
             module._modules[key] = used
@@ -173,8 +201,17 @@ def _modules_used(function: object) -> Iterator[tuple[str, nn.Module]]:
         if not isinstance(function.__self__, nn.Module):
             reachable |= getattr(function.__self__, "__dict__", {})
     elif isinstance(function, FunctionType):
-        used = inspect.getclosurevars(function)
-        reachable = {**used.globals, **used.nonlocals, **(function.__kwdefaults__ or {})}
+        around, used = function.__globals__, inspect.getclosurevars(function).nonlocals
+        found = {name: around[name] for name in _globals_of(function.__code__) if name in around}
+        reachable = {**found, **used, **(function.__kwdefaults__ or {})}
     for key, value in reachable.items():
         if isinstance(value, nn.Module):
             yield key, value
+
+
+def _globals_of(code: CodeType) -> Iterator[str]:
+    """The global names that code reads, comprehensions and functions in it too; names of attributes are none."""
+    yield from (i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _globals_of(inner)
