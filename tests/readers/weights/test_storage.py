@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,16 @@ def test_a_stream_has_as_many_bytes_as_it_should(skip: int, length: int, missing
             list(stream.parts(100))
     else:
         assert b"".join(stream.parts(3)) == bytes(range(2, 10))
+
+
+def test_a_file_that_gets_shorter_while_it_is_read(tmp_path: Path) -> None:
+    """Where the mapping of a file ends before it, a read would end the process."""
+    path = tmp_path / "data"
+    path.write_bytes(bytes(range(256)) * 64)
+    storage = SourceStorage.from_source(FileSource(path))
+    assert bytes(storage.read(0, 4)) == b"\0\1\2\3"
+    os.truncate(path, 8192)
+    with pytest.raises(ModelError, match="changed while it was read; it has 8,192 bytes now"):
+        storage.read(12_000, 16_000)
+    assert bytes(storage.read(256, 258)) == b"\0\1"
+    storage.close()

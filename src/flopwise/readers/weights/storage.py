@@ -102,7 +102,11 @@ class SourceStorage(Storage):
         """
         if not 0 <= start <= end <= self.size:
             raise ModelError(f"{self.name}: bytes {start:,} to {end:,} are wanted, but it has {self.size:,}")
-        return None if self._map is None else memoryview(self._map)[start:end]
+        if self._map is None:
+            return None
+        if (now := self._map.size()) < end:  # of the file, not of the mapping, where a read would be the end of us
+            raise ModelError(f"{self.name}: changed while it was read; it has {now:,} bytes now")
+        return memoryview(self._map)[start:end]
 
     def read(self, start: int, end: int) -> bytes | memoryview:
         """The bytes [start, end).
