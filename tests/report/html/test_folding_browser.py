@@ -18,7 +18,8 @@ BLOCKS = 12
 
 @pytest.fixture
 def page(browser: Any, tmp_path: Path) -> Page:
-    return Page(browser, render(flopwise.profile(transformer(BLOCKS)), "html"), tmp_path)
+    """The page of a profile that lists the table of positions, which rests on constants alone."""
+    return Page(browser, render(flopwise.profile(transformer(BLOCKS), fold=False), "html"), tmp_path)
 
 
 def texts(page: Page, selector: str) -> list[str]:
@@ -92,15 +93,17 @@ def test_constants_have_no_boxes(browser: Any, tmp_path: Path) -> None:
         Node("Add", "bias", (graph.nodes[-2].output(), copies[-1]), (Tensor("biased", (LENGTH, WIDTH), "float32"),)),
         graph.nodes[-1],
     ]
-    profile = flopwise.profile(Graph("copies", "hand", "", graph.inputs, graph.outputs, tuple(nodes)))
-    page = Page(browser, render(profile, "html"), tmp_path)
-    many = page.run("return flopwise.data.layers.name.filter(name => name.startsWith('copy')).length")
-    assert "Identity" not in boxes(page)
-    assert ("constants" in page.find("#graph-sub").text) == (many > 0)
-    if many:
-        page.click("#table tr[data-layer='0']")
-        assert "bias" in texts(page, ".node.chosen")[0]
-    assert page.errors() == []
+    for fold in (True, False):
+        profile = flopwise.profile(Graph("copies", "hand", "", graph.inputs, graph.outputs, tuple(nodes)), fold=fold)
+        page = Page(browser, render(profile, "html"), tmp_path)
+        many = page.run("return flopwise.data.layers.name.filter(name => name.startsWith('copy')).length")
+        assert many == (0 if fold else 9)
+        assert "Identity" not in boxes(page)
+        assert ("constants" in page.find("#graph-sub").text) == (many > 0)
+        if many:
+            page.click("#table tr[data-layer='0']")
+            assert "bias" in texts(page, ".node.chosen")[0]
+        assert page.errors() == []
 
 
 def test_the_table_folds_and_opens(page: Page) -> None:
