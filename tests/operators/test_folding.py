@@ -160,3 +160,30 @@ def test_weights_by_type() -> None:
 def test_they_add_up_to_the_profile() -> None:
     real = flopwise.read(Path(__file__).parents[2] / "examples" / "tiny_resnet.onnx")
     assert sum(v or 0 for v in weight_bytes_by_dtype(real).values()) == flopwise.profile(real).total("weight_bytes")
+
+
+def test_numbers_in_attributes_are_stored_too() -> None:
+    """A forest, a linear model and a scaler: 5 and 4 trained numbers; 21 numbers of the tree's form, 6 statistics."""
+    tree = {
+        **{f"nodes_{name}": [0, 1, 2] for name in ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids")},
+        **{f"target_{name}": [0, 1] for name in ("treeids", "nodeids", "ids")},
+        "nodes_values": [0.5, 0.0, 0.0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "target_weights": [1.0, 2.0],
+        "n_targets": 1,
+    }
+    x, y = Tensor("x", (4, 3), "float32", "input"), Tensor("y", (4, 1), "float32")
+    linear = {"coefficients": [1.0, 2.0, 3.0], "intercepts": [1.0]}
+    nodes = (
+        Node("ai.onnx.ml::TreeEnsembleRegressor", "trees", (x,), (y,), tree),
+        Node("ai.onnx.ml::LinearRegressor", "linear", (x,), (Tensor("z", (4, 1), "float32"),), linear),
+        Node(
+            "ai.onnx.ml::Scaler", "", (x,), (Tensor("w", (4, 3), "float32"),), {"offset": [1.0] * 3, "scale": [2.0] * 3}
+        ),
+    )
+    graph = Graph("g", "onnx", "", (x,), (y,), nodes)
+    stored = {tensor.name.partition(".")[2]: tensor for tensor in stored_tensors(graph)}
+    weights = {name: tensor.numel for name, tensor in stored.items() if tensor.kind == "weight"}
+    assert weights == {"nodes_values": 3, "target_weights": 2, "coefficients": 3, "intercepts": 1}
+    assert sum(tensor.numel for tensor in stored.values() if tensor.kind == "buffer") == 21 + 6
+    assert weight_bytes_by_dtype(graph) == {"int64": 21 * 8, "float32": 15 * 4}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from flopwise.graph import STORED, Graph, Node, Tensor
+from flopwise.graph import STORED, Graph, Kind, Node, Tensor
 from flopwise.graph.dtypes import is_float
 from flopwise.operators.operator import Effect, Operator
 from flopwise.operators.own import with_rows_of_graph
@@ -30,13 +30,18 @@ class Folding(NamedTuple):
     sources: dict[str, tuple[Tensor, ...]]
 
     def stored(self, node: Node) -> tuple[Tensor, ...]:
-        """The stored tensors that a node uses, directly or through folded operators, in order and each once."""
+        """The stored tensors that a node uses, directly or through folded operators, in order and each once.
+
+        Operators of classical machine learning keep theirs in attributes.
+        """
         tensors: dict[str, Tensor] = {}  # a list would double with each operator that takes one result twice
         for tensor in node.known_inputs:
             if tensor.name in self.sources:
                 tensors.update((t.name, t) for t in self.sources[tensor.name])
             elif tensor.kind in STORED:
                 tensors[tensor.name] = tensor
+        if node.op.startswith("ai.onnx.ml::"):
+            tensors.update((t.name, t) for t in in_attributes(node))
         return tuple(tensors.values())
 
     def only(self, graph: Graph, chosen: Callable[[Node], bool]) -> Folding:
@@ -48,6 +53,24 @@ class Folding(NamedTuple):
     def varies(self, tensor: Tensor) -> bool:
         """True where a tensor changes from one inference to the next."""
         return tensor.kind not in STORED and tensor.name not in self.sources
+
+
+#: Operators whose numbers are trained; those of the others are statistics and tables.
+_MODELS = ("TreeEnsemble", "Linear", "SVM")
+
+
+def in_attributes(node: Node) -> Iterator[Tensor]:
+    """The lists of numbers in a node's attributes as stored tensors.
+
+    Weights are the floats of models; what shapes their trees, and statistics and tables, are buffers.
+    """
+    model = node.op.partition("::")[2].startswith(_MODELS)
+    owner = node.name or next((tensor.name for tensor in node.known_outputs), node.op)
+    for name, numbers in node.attrs.items():
+        if isinstance(numbers, (list, tuple)) and numbers and all(isinstance(one, (int, float)) for one in numbers):
+            floating = any(isinstance(one, float) for one in numbers)
+            kind: Kind = "weight" if model and floating else "buffer"
+            yield Tensor(f"{owner}.{name}", (len(numbers),), "float32" if floating else "int64", kind)
 
 
 def fold(graph: Graph) -> Folding:
