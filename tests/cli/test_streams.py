@@ -50,6 +50,19 @@ def test_a_stream_that_takes_nothing(line: str, code: int, said: str) -> None:
     assert err.count("\n") == bool(said)
 
 
+@pytest.mark.parametrize(
+    "words", ["--help", "--version", "", "profile --help", "profile $M", "operators", "devices -f json", "conventions"]
+)
+def test_a_reader_that_closes_the_pipe_is_enough(words: str) -> None:
+    """It has closed it before the first byte is written: nothing is said, and the status is that of success."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "flopwise", *words.replace("$M", MODEL).split()]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_file_is_written_all_the_same(tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     assert shell(f"$F profile $M -o {out} <&- >&- 2>&-")[0] == 0

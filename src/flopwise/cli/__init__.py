@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from types import FrameType
+from typing import Any
 
 import click
 
@@ -113,8 +114,26 @@ def module_of(command: str) -> str:
     return f"flopwise.cli.commands.{'reference.' if command in REFERENCE else ''}{command}"
 
 
+@contextlib.contextmanager
+def _until_closed() -> Iterator[None]:
+    """The reader of a pipe that has seen enough ends the program quietly; click makes of it a SystemExit(1)."""
+    try:
+        yield
+    except BrokenPipeError:
+        silence(sys.stdout)
+        raise click.exceptions.Exit(0) from None
+
+
 class _Commands(click.Group):
     """A group that imports a command only when it is used, so that ``--help`` costs nothing."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _until_closed():  # --help and --version print here
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _until_closed():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *_installed_commands()]
@@ -239,9 +258,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(error.format_message())
     except (click.Abort, KeyboardInterrupt):
         return _refuse("interrupted", 130)
-    except BrokenPipeError:  # the reader of the pipe has seen enough
-        silence(sys.stdout)
-        return 0
     except Exception as error:  # 1 is an answer, and no crash may look like one
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF):
             silence(sys.stdout)
