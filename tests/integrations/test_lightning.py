@@ -83,3 +83,19 @@ def test_the_summary_has_exact_flops(module: Any) -> None:
     assert sum(summary.flop_counts["net.layers"].values()) == profile.total("flops")
     text = str(summary)
     assert "Total Flops" in text
+
+
+def test_a_module_that_training_step_goes_around_is_said(module: Any) -> None:
+    import lightning.pytorch as lightning
+
+    from flopwise.integrations.lightning import FlopsCallback
+
+    class Around(type(module)):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return self.net(x)
+
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(20, 12)), batch_size=5)
+    settings = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    trainer = lightning.Trainer(max_steps=2, callbacks=[FlopsCallback(keep=False)], **settings)
+    with pytest.warns(UserWarning, match=r"counts calls of Around, and training_step makes none.*\(net\)"):
+        trainer.fit(Around(), loader)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import warnings
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -72,6 +73,7 @@ class FlopsCallback(_Callback):  # type: ignore[misc]
         self.module = module
         self.options = options
         self.steps: Steps | None = None
+        self._told = False
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Watch the module.
@@ -105,6 +107,11 @@ class FlopsCallback(_Callback):  # type: ignore[misc]
             figures = self.steps.figures()
             if figures:
                 pl_module.log_dict(figures, on_step=True, on_epoch=False)
+        if self.steps.last is None and not self._told:
+            self._told = True
+            paths = ", ".join(path for path, _ in pl_module.named_children())
+            what = f"flopwise counts calls of {self.module or type(pl_module).__name__}, and training_step makes none"
+            warnings.warn(f"{what}: FlopsCallback(module=...) names what it calls ({paths})", stacklevel=2)
         self.steps.waits()
 
     def on_train_end(self, trainer: object, pl_module: object) -> None:
