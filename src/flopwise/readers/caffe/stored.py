@@ -41,7 +41,8 @@ def read_h5(source: Source) -> Caffemodel:
     try:
         content = file.content()
     except ModelError as error:
-        raise ModelError(f"{source.name}: not Caffe weights, or damaged ({message(error)})") from None
+        why = message(error).removeprefix(f"{source.name}: ")
+        raise ModelError(f"{source.name}: not Caffe weights, or damaged ({why})") from None
     for link in content.links:
         if link == "data" or link.startswith("data/"):
             raise ModelError(f"{source.name}: /{link} is a link to another place; links are not followed")
