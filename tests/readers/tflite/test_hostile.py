@@ -45,6 +45,7 @@ CASES: dict[str, tuple[Callable[[], bytes], str]] = {
     "cycle": (_before_it_is_made, "ADD reads 'z' before anything has made it"),
     "short data": (_short_data, "takes 144 bytes, but 12 are stored"),
     "cut off": (lambda: convolution().bytes()[:-200], "truncated or damaged TensorFlow Lite model"),
+    "short": (lambda: b"\0" * 12, "not a TensorFlow Lite model"),
     "no subgraph": (lambda: written({0: ("uint32", 3)}), "it has no subgraph"),
 }
 

@@ -39,7 +39,7 @@ class Reading(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self.at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self.at, io.SEEK_END: self.source.size}[whence]
         if self.at < 0:
-            raise ValueError("a place before the beginning")
+            raise OSError("a place before the beginning")  # as a file does
         return self.at
 
     def tell(self) -> int:
