@@ -108,6 +108,7 @@ def formula(
                 result = derive(_in_type(_configured(request, own), own), counting, progress)
         elif own is not None:
             from flopwise.readers.torch.model import module_of
+            from flopwise.readers.torch.read import MADE_UP
 
             if train:
                 own.refuse_type()
@@ -115,6 +116,8 @@ def formula(
             subject = _in_type(_module(replace(request, model=module), own, name), own)
             try:
                 result = derive(subject, counting, progress)
+                if decided := [note for note in result.notes if MADE_UP in note]:
+                    raise InputError(f"no formula: {decided[0]}")
             except FlopwiseError as error:
                 result = _beginning(subject, counting, progress, error)
             if name:

@@ -233,6 +233,120 @@ def test_what_may_be_meant_otherwise_is_said_in_the_error() -> None:
             flopwise.profile(LAYER, wrong)
 
 
+class OfNumbers(nn.Module):
+    """A layer behind what a program does with whole numbers."""
+
+    def __init__(self, rule: Any) -> None:
+        super().__init__()
+        self.embed, self.layer, self.rule = nn.Embedding(40, 16), nn.Linear(16, 4), rule
+        self.eval()
+
+    def forward(self, x: Any, ids: Any, attention_mask: Any = None) -> Any:
+        return self.rule(self, x, ids if attention_mask is None else attention_mask)
+
+
+def padded(m: Any, x: Any, ids: Any) -> Any:
+    """Asks for elements, and does the same whatever they are."""
+    if (ids == 0).any():
+        print("padding")
+    return m.layer(m.embed(ids))
+
+
+def marked(m: Any, x: Any, ids: Any) -> Any:
+    x = x.clone()
+    x[ids == 3] = 0
+    return m.layer(x)
+
+
+def by_expert(m: Any, x: Any, ids: Any) -> Any:
+    for expert in range(3):
+        (places,) = torch.where(ids == expert)
+        x = x.index_add(0, places, m.layer(x[places]).repeat(1, 4))
+    return x
+
+
+def held(m: Any, x: Any, ids: Any) -> Any:
+    flags = torch.zeros(20, dtype=torch.bool)
+    flags[ids] = True
+    return m.layer(x[flags])
+
+
+def branching(m: Any, x: Any, ids: Any) -> Any:
+    return m.layer(x) if (ids == 3).any() else x
+
+
+#: What a program does with whole numbers of which only the shape is given, MACs, and the word that says on what they
+#: rest: nothing where they are exact.
+_NUMBERS_MADE_UP = [
+    (lambda m, x, ids: m.layer(m.embed(ids)), 1280, ""),
+    (padded, 1280, ""),
+    (marked, 1280, ""),
+    (lambda m, x, ids: m.layer(x.index_add(0, ids, x)), 1280, ""),
+    (lambda m, x, ids: m.layer(x[ids != 0]), 1280, "choose"),
+    (lambda m, x, ids: m.layer(x[ids.argsort() > 3]), 1280, "choose"),
+    (lambda m, x, ids: m.layer(x[(ids > 0).nonzero()[:, 0]]), 1280, "choose"),
+    (lambda m, x, ids: m.layer(torch.masked_select(x, (ids > 0)[:, None]).view(-1, 16)), 1280, "choose"),
+    (held, 1280, "choose"),
+    (by_expert, 3 * 1280, "choose"),
+    (branching, 0, "decide"),
+    (lambda m, x, ids: m.layer(x[: int(ids.max())]), 0, "decide"),
+    (lambda m, x, ids: m.layer(x[: torch.tensor([ids[0], ids[1]]).max()]), 0, "decide"),
+    (lambda m, x, ids: m.layer(x.repeat_interleave(ids, 0)), 0, "decide"),
+    (lambda m, x, ids: m.layer(m.embed(ids.unique())), 64, "decide"),
+    (lambda m, x, ids: m.layer(torch.zeros(int(ids.max()) + 1, 16).index_add(0, ids, x)), 64, "decide"),
+    (lambda m, x, ids: m.layer(torch.cat(x[: int(ids.sum())].split(ids.tolist()))), 0, "decide"),
+]
+
+
+@pytest.mark.parametrize(("rule", "macs", "word"), _NUMBERS_MADE_UP)
+def test_what_rests_on_numbers_that_are_made_up_is_not_exact(rule: Any, macs: int, word: str) -> None:
+    model = OfNumbers(rule)
+    for inputs in ({"x": (20, 16), "ids": (20,)}, ["x:f32:20x16", "ids:i64:20"]):
+        profile = flopwise.profile(model, inputs)
+        assert (profile.total("macs"), profile.exact) == (macs, not word)
+        notes = [note for note in profile.notes if "-i ids:i64:20:@ids.npy" in note]
+        assert len(notes) == bool(word)
+        assert not word or word in notes[0]
+
+
+def test_real_numbers_are_exact() -> None:
+    for ids, rows in ((torch.arange(20), 19), (torch.zeros(20, dtype=torch.int64), 0)):
+        profile = flopwise.profile(
+            OfNumbers(lambda m, x, ids: m.layer(x[ids != 0])), {"x": torch.zeros(20, 16), "ids": ids}
+        )
+        assert (profile.total("macs"), profile.exact) == (rows * 64, True)
+
+
+def test_a_mask_that_is_made_up_hides_nothing() -> None:
+    def whole(m: Any, x: Any, mask: Any) -> Any:
+        return m.layer(x) if mask.all() else x
+
+    inputs = {"x": (20, 16), "ids": (20,), "attention_mask": (20,)}
+    profile = flopwise.profile(OfNumbers(whole), inputs)
+    assert (profile.total("macs"), profile.exact) == (1280, True)
+    profile = flopwise.profile(OfNumbers(lambda m, x, mask: m.layer(x[mask.bool()])), inputs)
+    assert (profile.total("macs"), profile.exact) == (1280, False)
+    assert "-i attention_mask:i64:20:@attention_mask.npy" in profile.notes[0]
+
+
+def test_formulas_end_where_numbers_that_are_made_up_decide() -> None:
+    inputs = {"x": ("n", 16), "ids": ("n",)}
+    for rule in (padded, lambda m, x, ids: m.layer(x[ids != 0])):
+        assert flopwise.formula(OfNumbers(rule), inputs).at(n=7)["macs"] == 7 * 64
+    for rule in (lambda m, x, ids: m.layer(x[: int(ids.max())]), branching):
+        formula = flopwise.formula(OfNumbers(rule), inputs)
+        assert "MACs                ≥ 0" in str(formula)
+        assert any("the formulas end where" in note for note in formula.notes)
+
+
+def test_an_error_names_the_numbers_that_were_made_up() -> None:
+    def packed(m: Any, x: Any, ids: Any) -> Any:
+        return nn.utils.rnn.pack_padded_sequence(x[None], ids[:1], batch_first=True).data
+
+    with pytest.raises(ModelError, match="'ids' were made up, because only the shape is given: give -i ids:i64:20"):
+        flopwise.profile(OfNumbers(packed), {"x": (20, 16), "ids": (20,)})
+
+
 def test_formulas_hand_values_over() -> None:
     for inputs in (
         {"x": ("batch", 8), "skip": [1, 2], "mode": "loss"},

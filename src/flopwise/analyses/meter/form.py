@@ -174,7 +174,7 @@ class Form:
             formula = derive(subject, self.program.counting, self.program.progress)
         finally:
             UNTIL_ELEMENTS.reset(token)
-        if any(row.node.op == REST for row in formula.rows):
+        if formula.graph.program.guessed or any(row.node.op == REST for row in formula.rows):
             raise InputError("the elements of tensors decide what runs")
         return totals_of(formula)
 

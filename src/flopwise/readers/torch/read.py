@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import nn
 
-from flopwise.errors import InputError, ModelError
+from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph, Node, Program, Tensor
 from flopwise.readers.options import AttentionKernel, Mode
 from flopwise.readers.source.location import is_callable
-from flopwise.readers.torch.capture.values import NeedsValues
+from flopwise.readers.torch.capture.values import HANDED_OUT, NeedsValues, is_mask
 from flopwise.readers.torch.graph import dense_experts, nodes_of, unused
 from flopwise.readers.torch.inputs.arguments import Arguments, settle
 from flopwise.readers.torch.kinds import is_program_of_file
+from flopwise.readers.torch.lower.node import tensors
 from flopwise.readers.torch.runs.distribution import gathered
 from flopwise.readers.torch.runs.modules import FunctionModule, TensorsOfGraph, opaque, submodules
 from flopwise.readers.torch.runs.restore import outside_of_modes, uncompiled
@@ -29,6 +30,9 @@ _ONE_AT_A_TIME = threading.RLock()
 
 #: Whether a program of which elements decide what runs is read until there; else it is run on real tensors.
 UNTIL_ELEMENTS: ContextVar[bool] = ContextVar("until_elements", default=False)
+
+#: What the note on elements says that decide what runs and were made up.
+MADE_UP = "decide what runs and were made up"
 
 #: The operator that stands for what runs after that.
 REST = "aten::data_dependent"
@@ -146,7 +150,7 @@ def _graph(
         if failed.before is not None and UNTIL_ELEMENTS.get():
             notes.append(f"the formulas end where {why}{failed.place}: what follows depends on the data")
             return _of_run(model, arguments, failed.before, notes, name, kind, partial=True)
-        guessed = isinstance(failed.__cause__, NeedsValues) and bool(arguments.made)
+        guessed = bool(arguments.made) and (isinstance(failed.__cause__, NeedsValues) or failed.read)
         if any(t.is_meta for t in (*model.parameters(), *model.buffers())):
             doubt = _doubt(failed, arguments)
             raise NeedsMemoryError(
@@ -167,11 +171,63 @@ def _graph(
         notes.append(
             f"ran on real tensors, because on meta tensors: {failed.where}{why}; other values may need other work"
         )
+    decide = _deciding(model, arguments, recorded, mode, grad, attention)
+    if decide and UNTIL_ELEMENTS.get():
+        return _graph(model, arguments._replace(strict=True), progress, mode, grad, attention, name, kind, notes)
+    if decide:
+        notes.append(
+            f"the elements of {_listed(decide)} {MADE_UP}, because only the shape is given: other values need other "
+            f"work; {arguments.cure(decide)}"
+        )
+    elif recorded.chosen:
+        notes.append(
+            f"upper bounds, because all are counted that the elements of {_listed(recorded.chosen)} may choose, of "
+            f"which only the shape is given; {arguments.cure(recorded.chosen)}"
+        )
+    guessed = guessed or bool(decide or recorded.chosen)
     return _of_run(model, arguments, recorded, notes, name, kind, mode, guessed)
 
 
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(map(repr, names)))
+
+
+def _deciding(
+    model: nn.Module, arguments: Arguments, recorded: Run, mode: Mode, grad: bool, attention: AttentionKernel | None
+) -> frozenset[str]:
+    """The inputs whose made-up elements decide what runs: those that the program has asked for, where it does something
+    else with others.
+    """
+    if not recorded.asked or arguments.strict:
+        return frozenset()
+    token = HANDED_OUT.set(None)
+    try:
+        for way in (1, 2):
+            try:
+                other = run(model, arguments._replace(way=way), mode, grad=grad, real=False, attention=attention)
+            except (RunError, FlopwiseError):  # these elements are none that it takes
+                continue
+            return frozenset() if _steps(other) == _steps(recorded) else recorded.asked
+    finally:
+        HANDED_OUT.reset(token)
+    return frozenset()
+
+
+def _steps(record: Run) -> list[object]:
+    """The operations of a run with the shapes of their arguments and results."""
+    return [(e.plan.name, *[t.shape for t in (*tensors(e.args), *e.outputs)]) for e in record.events]
+
+
 def _doubt(failed: RunError, arguments: Arguments) -> str:
-    """What may be the reason for an error: a value that was taken for a shape, or a shape for a value."""
+    """What may be the reason for an error: a value that was taken for a shape, or a shape for a value, or elements that
+    were made up.
+    """
+    whole = [t for key, t in arguments.tensors.items() if key in arguments.made and (t.dtype or "")[:1] in "iub"]
+    made = [t.name for t in whole if not is_mask(t.name)]
+    if failed.read and made and not isinstance(failed.__cause__, (AttributeError, TypeError)):
+        return (
+            f"; the elements of {_listed(made)} were made up, because only the shape is given: {arguments.cure(made)}"
+        )
     return f"; {arguments.doubt}" if arguments.doubt and isinstance(failed.__cause__, _OF_KINDS) else ""
 
 

@@ -18,7 +18,7 @@ from flopwise.operators.masks import pairs_within
 from flopwise.readers.options import AttentionKernel
 from flopwise.readers.torch.capture.stand_ins import StandIns
 from flopwise.readers.torch.capture.tensors import elements_in_a_row
-from flopwise.readers.torch.capture.values import LARGEST_FLAGS
+from flopwise.readers.torch.capture.values import LARGEST_FLAGS, is_mask, made_up
 from flopwise.readers.torch.kinds import Args, Function, Kwargs
 from flopwise.readers.torch.lower.linear import LOWERINGS
 
@@ -53,6 +53,8 @@ def pairs_left(stand_ins: StandIns, args: Args, kwargs: Kwargs, module: torch.nn
     queries, keys = query.shape[-2], key.shape[-2]
     heads = math.prod(query.shape[:-2])
     elements = mask if not mask.is_meta and "_flopwise" not in mask.__dict__ else stand_ins.elements_of(mask)
+    if not all(map(is_mask, made_up(elements))):
+        elements = None
     if elements is not None and mask.numel():
         return {"pairs": _pairs_of_mask(elements) * (heads * queries * keys // mask.numel())}
     stated = mask_of_module(module)

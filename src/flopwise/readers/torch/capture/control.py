@@ -19,7 +19,7 @@ from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
 from flopwise.readers.torch.capture.kernels import launched
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.tensors import flat
-from flopwise.readers.torch.capture.values import NeedsValues
+from flopwise.readers.torch.capture.values import NeedsValues, is_mask, made_up
 from flopwise.readers.torch.kinds import Args, Function, Kwargs
 
 
@@ -68,6 +68,7 @@ def _truth(recorder: Recorder, flag: object, public: str) -> bool:
     if elements is None:
         raise NeedsValues(public)
     with recorder.aside():
+        recorder.values.ask(elements, public)
         return bool(elements)
 
 
@@ -75,10 +76,13 @@ def _cond(
     recorder: Recorder, plan: Plan, pred: TorchTensor, true_fn: Function, false_fn: Function, operands: Args = ()
 ) -> object:
     """The result of one of two branches; where the condition is not known both are recorded, as the bodies of an If."""
-    try:
-        return (true_fn if _truth(recorder, pred, plan.public) else false_fn)(*operands)
-    except NeedsValues:
-        pass
+    with recorder.aside():
+        names = made_up(None if recorder.real else recorder.stand_ins.elements_of(pred))
+    if all(map(is_mask, names)):
+        try:
+            return (true_fn if _truth(recorder, pred, plan.public) else false_fn)(*operands)
+        except NeedsValues:
+            pass
     index, position = len(recorder.events), recorder.position
     with torch._C.DisableTorchFunction():
         result = pred.new_empty(())

@@ -13,7 +13,7 @@ from torch import Tensor as TorchTensor
 from flopwise.readers.torch.capture.interception_plan import Plan
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.tensors import like_meta
-from flopwise.readers.torch.capture.values import sized_by
+from flopwise.readers.torch.capture.values import mark_made_up, sized_by
 from flopwise.readers.torch.kinds import Args, Function, Kwargs
 
 _META = torch.device("meta")
@@ -83,7 +83,9 @@ def _of_numbers(recorder: Recorder, plan: Plan, func: Function, args: Args, opti
     with recorder.aside():
         tensor = func(*data, **options)
     if exact:
-        return stand_ins.constant(tensor)
+        constant = stand_ins.constant(tensor)
+        mark_made_up(recorder.values.of(constant), recorder.values.made_up_in(stand_ins.swap(list(args))))
+        return constant
     return recorder.record(plan, lambda *parts: like_meta(tensor), args, {})
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 
-from flopwise.readers.torch.capture.tensors import like_meta
-from flopwise.readers.torch.capture.values import Values
+from flopwise.readers.torch.capture.tensors import flat, like_meta
+from flopwise.readers.torch.capture.values import Values, mark_made_up
 from flopwise.readers.torch.kinds import Kwargs
 
 
@@ -38,11 +38,17 @@ def grouped_mm(mat_a: TorchTensor, mat_b: TorchTensor, *others: object, **more: 
     return result.requires_grad_() if gradients else result
 
 
+#: Operators that read the lengths of sequences.
+READING = frozenset({"aten._pack_padded_sequence", "aten.pack_padded_sequence"})
+
 #: Operators whose result has as many elements as the elements of their arguments say.
 _NAMES = """
     nonzero argwhere masked_select unique _unique2 unique_dim unique_consecutive bincount one_hot repeat_interleave
 """
 _COUNTING = frozenset(f"aten.{name}" for name in _NAMES.split())
+
+#: Those of them whose elements say which ones of a tensor are chosen, and not how often.
+_CHOOSING = frozenset(f"aten.{name}" for name in ("nonzero", "argwhere", "masked_select", "where"))
 
 #: Operators -> the position and the name of an argument whose elements change no shape.
 _FREE = {
@@ -57,6 +63,40 @@ _FREE = {
 _WORDS = ("cannot be called on meta tensors", "torch.nonzero()", "_local_scalar_dense")
 
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def chosen(
+    values: Values,
+    name: str,
+    func: Callable[..., object],
+    args: Sequence[Any],
+    kwargs: Kwargs,
+    targets: Sequence[TorchTensor],
+) -> object:
+    """The elements of a result whose shape follows from those of the arguments, None where these are unknown.
+
+    Where those were made up, all that can be chosen are.
+
+    Args:
+        values: the elements that are known.
+        name: what the operator is called ("aten.nonzero").
+        func: what computes it.
+        args: its arguments, tensors on meta.
+        kwargs: likewise.
+        targets: the arguments that it writes into.
+    """
+    beside = values.beside(func, args, kwargs, targets)
+    names = values.made_up_in((*args, *kwargs.values()))
+    if beside is None or not names:
+        return beside
+    if name not in _CHOOSING:
+        values.ask(next(flat((beside,)), None), name)
+        return beside
+    every = [values.all_of(v) if isinstance(a, TorchTensor) and (v := values.of(a)) is not None else a for a in args]
+    with torch._C.DisableTorchFunction():
+        beside = func(*every, **kwargs)
+    mark_made_up(beside, names)
+    return beside
 
 
 def second_attempt(
@@ -75,6 +115,8 @@ def second_attempt(
     """
     if name in ("aten._grouped_mm", "aten.grouped_mm"):
         return grouped_mm(*args, **kwargs)
+    if name == "aten.masked_select" and len(args) == 2:
+        return _masked_select(values, *args)
     if name == "aten.repeat_interleave":
         kwargs = _with_output_size(values, args, kwargs)
     position, free = _FREE.get(name, (-1, ""))
@@ -85,6 +127,15 @@ def second_attempt(
     except (NotImplementedError, RuntimeError, TypeError, ValueError):
         return None
     return like_meta(result) if isinstance(result, TorchTensor) and not result.is_meta else result
+
+
+def _masked_select(values: Values, tensor: TorchTensor, mask: TorchTensor) -> TorchTensor | None:
+    """As many elements of a tensor as a mask has that is known."""
+    flags = values.of(mask)
+    if flags is None:
+        return None
+    shape = torch.broadcast_shapes(tensor.shape, mask.shape)  # type: ignore[no-untyped-call] # PyTorch gives it no types
+    return tensor.new_empty(int(values.all_of(flags).broadcast_to(shape).count_nonzero()))
 
 
 def asks_for_elements(name: str, error: Exception) -> bool:
@@ -102,6 +153,8 @@ def _number_of(values: Values, thing: object, any_will_do: bool) -> object:
             return thing
         value = values.of(thing)
         if value is not None and (any_will_do or thing.dtype in _WHOLE):
+            if not any_will_do:
+                values.ask(value, "torch.Tensor.__index__")
             return value.item()
         return 0 if any_will_do and thing.dtype is not torch.bool else thing
     if thing.__class__ in (tuple, list, torch.Size):
@@ -121,6 +174,7 @@ def _with_output_size(values: Values, args: Sequence[Any], kwargs: Kwargs) -> Kw
     counts = values.of(repeats) if isinstance(repeats, TorchTensor) else None
     if counts is None or "output_size" in kwargs:
         return kwargs
+    values.ask(counts, "torch.repeat_interleave")
     times, dim = int(counts.sum()), kwargs.get("dim", args[2] if len(args) > 2 else None)
     if counts.numel() == 1 and len(args) > 1:  # one number for all
         times *= args[0].numel() if dim is None else args[0].shape[dim]

@@ -194,12 +194,15 @@ class Interception(TorchFunctionMode):
         if plan.name in _READS and isinstance(args[0], TorchTensor):
             recorder.read(args[0])
         if recorder.real:
+            recorder.looked = True
             return recorder.record(plan, func, args, kwargs) if plan.name in _COMPARE else func(*args, **kwargs)
         if plan.name in ("aten.__repr__", "aten.__str__", "aten.__format__"):
             return "<tensor>"
         elements = [recorder.stand_ins.elements_of(a) if isinstance(a, TorchTensor) else a for a in args]
         if any(e is None and isinstance(a, TorchTensor) for e, a in zip(elements, args, strict=True)):
             raise NeedsValues(plan.public)
+        for part in elements:
+            recorder.values.ask(part, plan.public)
         if plan.name in _COMPARE:
             return recorder.record(plan, func, args, kwargs)
         with recorder.aside():

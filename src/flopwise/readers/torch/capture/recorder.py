@@ -28,7 +28,7 @@ from flopwise.readers.torch.capture.attention import (
     ragged,
 )
 from flopwise.readers.torch.capture.event import UNSEEN, Event, Position, described, follow_from_input, holds_reals
-from flopwise.readers.torch.capture.fallback import asks_for_elements, second_attempt
+from flopwise.readers.torch.capture.fallback import READING, asks_for_elements, chosen, second_attempt
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
 from flopwise.readers.torch.capture.shape_cache import OVER, PLAIN, RECURRENT, again, keep, key_of
 from flopwise.readers.torch.capture.stand_ins import SavedStorages, StandIns
@@ -72,6 +72,8 @@ class Recorder:
         self.saved = SavedStorages(self.stand_ins) if grad and not (real or low) else None
         self._read: list[Tensor] = []
         self.regions_entered = 0
+        #: Whether a run on real tensors has read elements.
+        self.looked = False
         #: Whether somebody asks for gradients, and not the program alone.
         self.trains = False
         #: Whether autograd, which is above the dispatcher, will give a result a gradient that its arguments have.
@@ -123,8 +125,12 @@ class Recorder:
             sized = self._graphed(*self._swapped(args, kwargs))
             args, kwargs = plain(args), plain(kwargs)
         swapped, named_swapped = (args, kwargs) if self.real else self._swapped(args, kwargs)
+        if self.real and plan.name in READING:
+            self.looked = True
         if plan.name in _INDEXED and not self.real:
-            swapped = (swapped[0], self.values.settled_index(swapped[1], self.stand_ins.constant), *swapped[2:])
+            chooses = len(swapped) < 3 or (isinstance(swapped[2], TorchTensor) and swapped[2].numel() > 1)
+            index = self.values.settled_index(swapped[1], self.stand_ins.constant, chooses)
+            swapped = (swapped[0], index, *swapped[2:])
         graphed, named = self._graphed(swapped, named_swapped)  # before the call, which may change its arguments
         named |= self._remarks(plan.name, args, kwargs)
         if self.grad and plan.name in ATTENTION:
@@ -339,7 +345,7 @@ class Recorder:
             if value is None:
                 beside = self.values.beside(func, args, kwargs, targets, result)
         except (NotImplementedError, RuntimeError, TypeError, ValueError) as error:
-            beside = self.values.beside(func, args, kwargs, targets) if value is None else None
+            beside = chosen(self.values, plan.name, func, args, kwargs, targets) if value is None else None
             if beside is None:
                 result = second_attempt(self.values, plan.name, func, args, kwargs)
             else:

@@ -37,6 +37,38 @@ class NeedsValues(BaseException):
         self.function = function
 
 
+#: No inputs.
+_NONE: frozenset[str] = frozenset()
+
+#: Functions whose result has the type or shape of a second tensor, and elements of the first alone.
+_SHAPED_LIKE = frozenset({"to", "type_as", "expand_as", "view_as", "reshape_as"})
+
+
+def made_up(values: object) -> frozenset[str]:
+    """The inputs whose elements were made up and decide those of a tensor, by name; none where constants do.
+
+    Args:
+        values: the elements.
+    """
+    if not isinstance(values, TorchTensor):
+        return _NONE
+    own: frozenset[str] = values.__dict__.get("_flopwise_made_up", _NONE)
+    return own if values._base is None else own | values._base.__dict__.get("_flopwise_made_up", _NONE)
+
+
+def mark_made_up(values: object, names: frozenset[str]) -> None:
+    """Remember at elements that they follow from those made up for inputs."""
+    for tensor in flat((values,)) if names else ():
+        for part in (tensor, tensor._base):
+            if part is not None:
+                part._flopwise_made_up = names | made_up(part)  # type: ignore[attr-defined]
+
+
+def is_mask(name: str) -> bool:
+    """True for an input that is made up of ones, because its name says that it is a mask: it hides nothing."""
+    return "mask" in name
+
+
 class NeedsLower(BaseException):
     """The program transforms or differentiates functions: what then runs is seen one level lower only."""
 
@@ -58,6 +90,14 @@ class Values:
     def __init__(self) -> None:
         #: Memory whose contents stopped being known.
         self._lost: set[int] = set()
+        #: Whether the elements of any input were made up.
+        self.guesses = False
+        #: Inputs whose made-up elements the program has asked for: they may decide what runs.
+        self.asked: set[str] = set()
+        #: Inputs whose made-up elements have chosen some of a tensor's: all were taken.
+        self.chosen: set[str] = set()
+        #: Whether elements that were made up are as unknown as others that follow from an input.
+        self.strict = False
 
     def of(self, tensor: TorchTensor) -> TorchTensor | None:
         """The elements of a meta tensor, None when they are unknown."""
@@ -65,6 +105,35 @@ class Values:
         if values is not None and self._lost and values.untyped_storage().data_ptr() in self._lost:
             return None
         return values
+
+    def ask(self, elements: object, function: str) -> None:
+        """The program reads elements.
+
+        The truth of a mask that is made up is what it is for one that hides nothing.
+
+        Raises:
+            NeedsValues: they were made up, and count as unknown.
+        """
+        names = made_up(elements)
+        if not names or not isinstance(elements, TorchTensor):
+            return
+        if all(map(is_mask, names)):
+            if elements.dtype is not torch.bool or elements.numel() > 1:
+                self.chosen |= names
+        elif self.strict:
+            raise NeedsValues(function)
+        else:
+            self.asked |= names
+
+    def all_of(self, flags: TorchTensor) -> TorchTensor:
+        """Flags that choose; where they were made up, all of them are set, which is the most that they can choose."""
+        names = made_up(flags)
+        if not names:
+            return flags
+        self.chosen |= names
+        every = torch.ones_like(flags)
+        mark_made_up(every, names)
+        return every
 
     def hold(self, stand_in: TorchTensor, tensor: TorchTensor) -> None:
         """Keep the elements of a tensor of the program's, as far as they may be needed."""
@@ -101,17 +170,20 @@ class Values:
             return type(values)(map(self.shaped_as, values))
         return values
 
-    def settled_index(self, index: object, stand_in: Callable[[TorchTensor], TorchTensor]) -> object:
+    def settled_index(
+        self, index: object, stand_in: Callable[[TorchTensor], TorchTensor], chooses: bool = True
+    ) -> object:
         """An index in which flags whose elements are known have become positions, as many as there are.
 
         Args:
             index: what stands in the brackets.
             stand_in: what makes the meta tensor for positions.
+            chooses: whether it matters how many there are; False where they are set to one number.
         """
         if isinstance(index, tuple):
             parts: list[Any] = []
             for part in index:
-                settled = self.settled_index(part, stand_in)
+                settled = self.settled_index(part, stand_in, chooses)
                 flags = isinstance(part, TorchTensor) and part.dtype in _FLAGS
                 parts.extend(settled) if flags and isinstance(settled, tuple) else parts.append(settled)
             return tuple(parts)
@@ -121,8 +193,13 @@ class Values:
             value = self.of(index)
             if value is None:
                 return index
-            return tuple([stand_in(positions) for positions in value.nonzero(as_tuple=True)])
+            every = self.all_of(value) if chooses else value
+            return tuple([self._marked(stand_in(p), made_up(value)) for p in every.nonzero(as_tuple=True)])
         return index
+
+    def _marked(self, tensor: TorchTensor, names: frozenset[str]) -> TorchTensor:
+        mark_made_up(self.of(tensor), names)
+        return tensor
 
     def in_numbers(self, data: Sequence[object]) -> tuple[list[Any], bool]:
         """Numbers in place of the tensors in nested lists, any where they are unknown; and whether all are known."""
@@ -145,6 +222,7 @@ class Values:
         value = self.of(bound)
         if value is None:
             raise NeedsValues("torch.Tensor.__index__")
+        self.ask(value, "torch.Tensor.__index__")
         return int(value)
 
     def beside(
@@ -168,7 +246,22 @@ class Values:
         if elements is None:
             for target in targets:
                 self.lose(target)
+        elif names := self._made_up(func, args, kwargs):
+            mark_made_up(elements, names)
+            for target in targets:
+                mark_made_up(self.of(target), names)
         return elements
+
+    def _made_up(self, func: Function, args: Sequence[object], kwargs: Mapping[str, object]) -> frozenset[str]:
+        """The inputs whose made-up elements decide those of a result."""
+        if not self.guesses:
+            return _NONE
+        like = getattr(func, "__name__", "") in _SHAPED_LIKE
+        return self.made_up_in(args[:1] if like else (*args, *kwargs.values()))
+
+    def made_up_in(self, things: Sequence[object]) -> frozenset[str]:
+        """The inputs whose made-up elements decide those of the tensors among some arguments."""
+        return _NONE.union(*[made_up(self.of(tensor)) for tensor in flat(things)]) if self.guesses else _NONE
 
     def lose(self, tensor: TorchTensor) -> None:
         """Forget the elements of a meta tensor, and those of all that share its memory."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -54,6 +54,9 @@ class Arguments(NamedTuple):
     made: frozenset[int]
     #: What may have been meant otherwise, and how to say so; "" where nothing.
     doubt: str = ""
+    #: How whole numbers are made up, as in ``filled``, and whether they count as unknown.
+    way: int = 0
+    strict: bool = False
 
     @property
     def listed(self) -> tuple[Tensor, ...]:
@@ -82,10 +85,18 @@ class Arguments(NamedTuple):
         named = {id(tensor): (tensor, self.tensors[key]) for key, tensor in tensors.items()}
         return args, kwargs, named, list(shapes_alone.values())
 
+    def cure(self, names: Iterable[str]) -> str:
+        """How to give elements in place of those that were made up for inputs of these names."""
+        listed = [t for t in self.listed if t.name in names]
+        kinds = [(t.dtype or "int64").replace("uint", "u").replace("int", "i") for t in listed]
+        shapes = ["x".join(map(str, t.dims)) for t in listed]
+        texts = [f"-i {t.name}:{k}:{s}:@{t.name}.npy" for t, k, s in zip(listed, kinds, shapes, strict=True)]
+        return f"give {' '.join(texts)}, in Python real tensors"
+
     def _real(self, tensor: TorchTensor) -> TorchTensor:
         name = self.tensors[id(tensor)].name
         if id(tensor) in self.made:
-            return filled(tensor, name)
+            return filled(tensor, name, self.way)
         if tensor.is_meta:
             raise InputError(f"input {name!r} is a meta tensor, and the module needs its elements")
         return tensor.detach().clone().requires_grad_(tensor.requires_grad)

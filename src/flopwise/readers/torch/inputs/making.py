@@ -17,6 +17,7 @@ from torch import nn
 from flopwise.errors import InputError
 from flopwise.readers.inputs import FORM, VALUE, InputSpec, Value, is_dtype, parse
 from flopwise.readers.torch.capture.tensors import DTYPES
+from flopwise.readers.torch.capture.values import is_mask
 from flopwise.readers.torch.inputs.containers import tensors_inside
 from flopwise.readers.torch.inputs.dims import Dims
 
@@ -113,7 +114,8 @@ class Making:
                 value = torch.from_numpy(value.copy())
             made[name] = self.one(name, value, shapes)
             sizes = type(value) in (tuple, list) and self.describes(value) if shapes else type(value) is tuple
-            if sizes and name != first and (shapes or is_shape(value)):
+            plain = expected is True or name in WHOLE or is_mask(name)
+            if sizes and not plain and name != first and (shapes or is_shape(value)):
                 self.doubt = self.doubt or _doubt(name, value, shapes)
         return made
 
@@ -285,9 +287,17 @@ def literal(name: str, text: str) -> object:
         ) from None
 
 
-def filled(tensor: TorchTensor, name: str) -> TorchTensor:
-    """Elements for an input of which only the shape is known: ones for masks, zeros for whole numbers, else chance."""
+def filled(tensor: TorchTensor, name: str, way: int = 0) -> TorchTensor:
+    """Elements for an input of which only the shape is known: ones for masks, zeros for whole numbers, else chance.
+
+    Args:
+        tensor: of that shape.
+        name: of the input.
+        way: 0; else other whole numbers, by which it shows whether they matter: 1 for different ones, 2 for ones.
+    """
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
         chance = torch.Generator().manual_seed(0)
         return torch.rand(tensor.shape, dtype=torch.float32, generator=chance).to(tensor.dtype)
-    return torch.full(tensor.shape, int("mask" in name), dtype=tensor.dtype)
+    if way == 1 and not is_mask(name):
+        return torch.arange(1, tensor.numel() + 1).reshape(tensor.shape).to(tensor.dtype)
+    return torch.full(tensor.shape, int(is_mask(name) or way > 0), dtype=tensor.dtype)

@@ -23,7 +23,7 @@ from flopwise.readers.torch.capture.event import Event
 from flopwise.readers.torch.capture.interception import Dispatch, Interception
 from flopwise.readers.torch.capture.kernels import launches
 from flopwise.readers.torch.capture.recorder import Recorder
-from flopwise.readers.torch.capture.values import LARGEST, NeedsLower, NeedsValues
+from flopwise.readers.torch.capture.values import LARGEST, NeedsLower, NeedsValues, mark_made_up
 from flopwise.readers.torch.inputs.arguments import Arguments
 from flopwise.readers.torch.inputs.making import filled
 from flopwise.readers.torch.kinds import is_program_of_file
@@ -50,6 +50,10 @@ class Run(NamedTuple):
     notes: Sequence[str]
     #: What was to be kept of the module's result.
     result: Any
+    #: Inputs of which only the shape is known and whose elements the program has asked for, and those whose elements
+    #: have chosen some of a tensor's: all of these were taken.
+    asked: frozenset[str] = frozenset()
+    chosen: frozenset[str] = frozenset()
 
 
 class RunError(Exception):
@@ -60,10 +64,14 @@ class RunError(Exception):
         words: what happened, in one line.
         place: file and line of the user's code, ready to be put after the words.
         before: what was recorded until then, where elements decide what comes next.
+        read: whether the program has read elements that were made up for an input, or of an input at all.
     """
 
-    def __init__(self, where: str, words: str, place: str = "", before: Run | None = None) -> None:
+    def __init__(
+        self, where: str, words: str, place: str = "", before: Run | None = None, *, read: bool = False
+    ) -> None:
         super().__init__(words)
+        self.read = read
         self.where = where
         self.words = words
         self.place = place
@@ -195,11 +203,12 @@ def _recorded(
             yield
 
     def run_of(outputs: tuple[Tensor, ...], result: object) -> Run:
-        foreign, notes = recorder.stand_ins.foreign, recorder.notes
-        return Run(recorder.events, calls.calls, stored, outputs, foreign, notes, result)
+        foreign, notes, values = recorder.stand_ins.foreign, recorder.notes, recorder.values
+        read = frozenset(values.asked), frozenset(values.chosen)
+        return Run(recorder.events, calls.calls, stored, outputs, foreign, notes, result, *read)
 
     if not recorder.real:
-        _give_values(recorder, [inputs[id(tensor)] for tensor in made])
+        _give_values(recorder, [inputs[id(tensor)] for tensor in made], arguments)
         if recorder.low and recorder.grad:  # in a function that is transformed nothing can be made to need a gradient
             for tensor, _ in stored.values():
                 recorder.stand_ins.stand_in(tensor)
@@ -217,6 +226,7 @@ def _recorded(
         return run_of(results(recorder, calls, result), keep(result))
     except (Exception, NeedsLower, NeedsValues) as error:  # whatever a program raises is reported in one line
         where, place, large = _where(calls), place_of(error), _has_large_indices(inputs)
+        read = bool(recorder.values.asked or recorder.values.chosen or recorder.looked)
         args, kwargs, inputs, made = (), {}, {}, []
         _clear_variables(error, outer)
         if isinstance(error, (FlopwiseError, NeedsLower)):
@@ -224,13 +234,13 @@ def _recorded(
         if isinstance(error, NeedsValues):
             what = f"{error.function} reads elements" if error.function else "it reads the elements of a large tensor"
             what += f" (those of inputs are followed up to {LARGEST:,})" if large else ""
-            raise RunError(where, what, place, run_of((), None)) from error
+            raise RunError(where, what, place, run_of((), None), read=read) from error
         if isinstance(error, RecursionError):
             raise RunError(where, "recurses without end", place) from error
         if (sizes := _too_large(error)) is not None:
             where = f"{type(model).__name__}: {where}"
             raise InputError(f"{where}{sizes} has more bytes than PyTorch can count; give smaller sizes") from error
-        raise RunError(where, _words(error), place) from error
+        raise RunError(where, _words(error), place, read=read) from error
 
 
 def _clear_variables(error: BaseException, outer: BaseException | None) -> None:
@@ -253,12 +263,15 @@ def _has_large_indices(inputs: dict[int, tuple[torch.Tensor, ProgramTensor]]) ->
     return any(t.numel() > LARGEST for t, _ in inputs.values() if not t.is_floating_point())
 
 
-def _give_values(recorder: Recorder, made: Iterable[tuple[torch.Tensor, ProgramTensor]]) -> None:
+def _give_values(recorder: Recorder, made: Iterable[tuple[torch.Tensor, ProgramTensor]], arguments: Arguments) -> None:
     """Give elements to whole-number inputs of which only the shape is known: masks and positions decide what runs."""
+    recorder.values.strict = arguments.strict
     for tensor, graph_tensor in made:
         if not tensor.is_floating_point() and tensor.numel() <= LARGEST:
-            stand_in = recorder.stand_ins.stand_in(tensor)
-            stand_in._flopwise_values = filled(tensor, graph_tensor.name)  # type: ignore[attr-defined]
+            values = filled(tensor, graph_tensor.name, arguments.way)
+            mark_made_up(values, frozenset({graph_tensor.name}))
+            recorder.stand_ins.stand_in(tensor)._flopwise_values = values  # type: ignore[attr-defined]
+            recorder.values.guesses = True
 
 
 def _runner(model: nn.Module, recorder: Recorder) -> Callable[..., object]:
