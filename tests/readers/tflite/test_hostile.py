@@ -45,7 +45,6 @@ CASES: dict[str, tuple[Callable[[], bytes], str]] = {
     "cycle": (_before_it_is_made, "ADD reads 'z' before anything has made it"),
     "short data": (_short_data, "takes 144 bytes, but 12 are stored"),
     "cut off": (lambda: convolution().bytes()[:-200], "truncated or damaged TensorFlow Lite model"),
-    "short": (lambda: b"\0" * 12, "not a TensorFlow Lite model"),
     "no subgraph": (lambda: written({0: ("uint32", 3)}), "it has no subgraph"),
 }
 
@@ -92,3 +91,11 @@ def test_an_archive_holds_several_models_and_no_compressed_ones(tmp_path: Path) 
         archive.writestr("labels.txt", "a cat, or a dog")
     with pytest.raises(flopwise.ModelError, match="an archive without a TensorFlow Lite model; it holds labels"):
         flopwise.profile(task)
+
+
+@pytest.mark.parametrize("length", [0, 3, 8, 21, 22, 40])
+def test_a_short_file_is_one_line(length: int, tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(bytes(length))
+    with pytest.raises(flopwise.ModelError, match=r"m\.tflite: "):
+        flopwise.profile(path)
