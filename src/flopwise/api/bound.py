@@ -18,6 +18,8 @@ from flopwise.api import printable
 from flopwise.api.profile import given_profile, profile
 from flopwise.errors import InputError
 from flopwise.graph.dtypes import BITS, canonical
+from flopwise.graph.typed import in_type
+from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile
 from flopwise.readers.options import Keywords
 
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
     from flopwise.analyses.timing.engines import Options
     from flopwise.analyses.timing.environment import Environment
     from flopwise.analyses.timing.store import Record, Store
+
+
+#: Types that ``dtype`` gives all floating-point tensors; in others, such as tfloat32, only products are computed.
+STORED_AS = frozenset(("float16", "bfloat16", "float32", "float64"))
 
 
 @checked
@@ -58,8 +64,8 @@ def bound(
         device: a device of ``flopwise devices``, by name; None for this machine's CPU.
         threads: cores of a CPU that are used; None means all.
         winograd: whether 3x3 convolutions of stride 1 may take 2.25 times fewer multiplications.
-        dtype: element type in which products of floating-point numbers are computed, such as "tfloat32"; None: the
-            model's own.
+        dtype: element type of all floating-point tensors, such as "float16"; one that products alone are computed in,
+            such as "tfloat32" and "float8", leaves the tensors as they are. None: the model's own.
         engine: an engine whose measurements are wanted; None: onnxruntime, where there are any and no device is named.
         optimization: the engine's optimisation level.
         store: file of the store; None: FLOPWISE_STORE or the user's data folder.
@@ -85,6 +91,10 @@ def bound(
     counted = (
         given_profile(model, reading) if isinstance(model, Profile) else profile(model, progress=progress, **reading)
     )
+    computed = products_dtype(dtype)
+    if computed is not None and computed in STORED_AS:
+        as_of = in_type(counted.graph, computed)
+        counted = profile_graph(as_of, counted.convention, counted.rules, counted.folding)
     progress("comparing with the device")
     if engine is not None and chosen.id != "cpu":
         raise InputError(f"--engine measures this machine's CPU and not {chosen.name}: leave --device out")
@@ -95,7 +105,7 @@ def bound(
     if record is not None:
         result = with_engine(physical_bound(counted, measured_device(chosen, store), threads or 1), record)
     else:
-        result = physical_bound(counted, measured_device(chosen, store), threads, winograd, products_dtype(dtype))
+        result = physical_bound(counted, measured_device(chosen, store), threads, winograd, computed)
     notes = [*result.notes, *filter(None, [note])]
     if changes:
         from flopwise.api.tries import tried

@@ -293,8 +293,8 @@ def _interrupts() -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise
     finally:
-        for end, handler in before.items():
-            signal.signal(end, handler)  # type: ignore[arg-type] # as it was
+        for end, own in before.items():
+            signal.signal(end, own)  # type: ignore[arg-type] # as it was
 
 
 def _refuse(message: str, code: int = BAD) -> int:

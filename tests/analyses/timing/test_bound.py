@@ -201,6 +201,16 @@ def test_another_element_type_of_arithmetic() -> None:
     assert "the floor assumes float32, 19.5 TFLOP/s; no structured sparsity" in exact.notes
 
 
+@pytest.mark.parametrize(("dtype", "ratio"), [("fp16", 0.5), ("bf16", 0.5), ("float32", 1), ("tf32", 1), ("fp8", 1)])
+def test_an_element_type_is_that_of_all_tensors(dtype: str, ratio: float) -> None:
+    """As if the model were stored in it; a type of arithmetic alone leaves the tensors as they are."""
+    plain, found = (flopwise.bound(chain(), device="h100", dtype=each) for each in (None, dtype))
+    assert found.physical.memory_ns == pytest.approx(ratio * plain.physical.memory_ns)
+    assert [row.work.nbytes for row in found.rows] == [ratio * row.work.nbytes for row in plain.rows]
+    counted = flopwise.bound(flopwise.profile(chain()), device="h100", dtype=dtype)
+    assert counted.physical == found.physical
+
+
 def test_a_figure_that_is_not_known_is_named() -> None:
     notes = bound(chain(), find("jetson-xavier-nx")).notes  # of its GPU alone no figure is published
     assert "NVIDIA Jetson Xavier NX has no figure for products, so arithmetic takes no time in the floor" in notes

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @option("--measured", metavar="TIME", help="A time that was measured, such as 35ms: MFU, and its share of the floors.")
 @options.store
 @option("--threads", type=click.IntRange(1), help="Cores of a CPU in use; default: all.")
-@option("--dtype", metavar="TYPE", help="Compute products of floating-point numbers in this type (tf32, bf16).")
+@option("--dtype", metavar="TYPE", help="Type of all floating-point tensors (fp16, bf16), or of products alone (tf32).")
 @option("--winograd", is_flag=True, help="Let 3x3 convolutions of stride 1 take 2.25 times fewer products.")
 @option("--what-if", is_flag=True, help="Also what fusion, parallel nodes, other levels or threads would bring.")
 @options.tries("MODEL runs here: level=off,threads=2,layout=nchw,batch=8,dtype=int8.")
