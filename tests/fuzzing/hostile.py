@@ -307,7 +307,7 @@ REFUSED: frozenset[str] = frozenset(
         *(f"{name}.npz" for name in ("bzip2", "lzma", "columns")),
         *("unpacked.pth", "external_elements.caffemodel.h5", "external_link.caffemodel.h5"),
         *("virtual.caffemodel.h5", "pieces.caffemodel.h5", "words.caffemodel.h5"),
-        *(f"{name}/config.json" for name in ("labels", "depths", "attention", "kernel", "kernels", "backbone", "hub")),
+        *(f"{name}/config.json" for name in ("labels", "depths", "attention")),
         *(f"{name}/config.json" for name in ("text", "codebooks", "sizes")),
     }
 )

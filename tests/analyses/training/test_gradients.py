@@ -186,3 +186,15 @@ def test_a_causal_convolution_takes_the_derivative_of_its_activation() -> None:
     s.node("CausalConvWithState", "x w", "y")
     s.nodes[0] = replace(s.nodes[0], attrs={"activation": "silu"})
     assert trained(s).rows[0].backward_counts == Counts(mac=3, mul=3, bit=1, exp=1, add=3, div=1) * 40
+
+
+def test_linear_attention_goes_back_through_its_states() -> None:
+    """128 tokens, 2 heads of keys of 4 and values of 8: 8,192 products with the state, 7 for each going back."""
+    sizes = {"x": (1, 128, 8), "k": (1, 128, 8), "v": (1, 128, 16), "d": (1, 128, 2), "b": (1, 128, 2)}
+    s = sketch({**sizes, "y": (1, 128, 16)}, **dict.fromkeys(sizes, "weight"))
+    s.node("LinearAttention", "x k v _ d b", "y")
+    attrs = {"update_rule": "gated_delta", "kv_num_heads": 2, "q_num_heads": 2}
+    s.nodes[0] = replace(s.nodes[0], attrs=attrs)
+    counts = trained(s).rows[0].backward_counts
+    assert counts is not None
+    assert counts.mac == 7 * 8192

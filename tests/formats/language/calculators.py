@@ -282,6 +282,15 @@ def minimax_text_01() -> Hand:
     return model(200064, 6144, 70 * kinds[0], 10 * kinds[1])
 
 
+def rwkv_4_169m() -> Hand:
+    """RWKV, https://arxiv.org/abs/2305.13048, section 3: values weighed by exponents of keys, channel by channel; three
+    mixes, a decay and a bonus; the network's result times a gate. The state is two tokens and three sums in float32."""
+    time = 3 * linear(768, 768) + linear(768, 768) + vectors(5 * 768)
+    channel = linear(768, 3072) + linear(3072, 768) + linear(768, 768) + vectors(2 * 768)
+    layer = vectors(4 * 768) + time + channel + Cost(state=2 * 2 * 768 + 3 * 4 * 768)
+    return model(50277, 768, vectors(2 * 768), 12 * layer, norm=2)
+
+
 # An encoder with a decoder.
 
 

@@ -1,7 +1,9 @@
 """Costs of language models worked out by hand, from the definitions of their architectures.
 
-Nothing here reads a configuration or a line of flopwise: the sizes are those of papers and model cards, masks are added
-up query by query, and each kind of layer is written down as the sum of its products.
+Nothing here reads a configuration or calls flopwise: sizes are written out, masks are added up query by query, and each
+kind of layer is the sum of its products. Conventions are flopwise's own, so that they are not put to the test: a window
+keeps all its keys but one, states are float32, a prompt expands latents and a step absorbs them, an index's scores are
+weighed as values are.
 """
 
 from __future__ import annotations

@@ -75,6 +75,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "bamba": {"attn_layer_indices": [2, 5]},
     "glm4_moe": {"head_dim": 128},
+    "laguna": {
+        "num_attention_heads_per_layer": [48, 64] * 4,
+        "layer_types": ["full_attention", "sliding_attention"] * 4,
+        "sliding_window": 33,
+    },
     "granitemoehybrid": {
         "layer_types": ["mamba", "mamba", "attention", "mamba"] * 2,
         "num_local_experts": 16,

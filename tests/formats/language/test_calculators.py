@@ -132,3 +132,9 @@ def test_a_tower_equals_the_calculator(name: str) -> None:
     profile = flopwise.profile(vision_graph(tower, 1, patches))
     hand = getattr(calculators, name)()
     assert (profile.total("params"), profile.total("macs")) == (hand.params, hand.macs)
+
+
+def test_a_bias_that_the_type_does_not_have_is_a_note(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({**CONFIGURATIONS["mistral_7b"], "attention_bias": True}))
+    notes = flopwise.llm(tmp_path, prompt=8).to_dict()["notes"]
+    assert any("attention_bias; counted without" in note for note in notes)

@@ -21,7 +21,10 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 #: Bytes by which files are larger than the model, and why.
 LARGER = {
     "Falcon-180B-chat": (65_024 * 14_848 * 2, "the files hold the table of embeddings twice; the model ties both"),
-    "MiMo-7B": (421_580_800, "the head that predicts a second token is a layer of its own"),
+    "MiMo-7B": (
+        2 * (4096 * 4096 * 2 + 4096 + 2 * (4096 * 1024 + 1024) + 3 * 4096 * 11_008 + 8192 * 4096 + 5 * 4096),
+        "a layer that predicts a second token, with a product that joins both inputs and three more norms",
+    ),
 }
 
 
@@ -32,18 +35,22 @@ def test_weights_are_as_large_as_the_files(name: str, tmp_path: Path) -> None:
     result = flopwise.llm(tmp_path, prompt=16, generate=1).to_dict()
     files = entry["total_size"] - LARGER.get(name, (0, ""))[0]
     assert result["weight_bytes"] == pytest.approx(files, rel=1e-3)
-    if name not in ("MiniMax-M1-80k", "gpt-oss-20b", "Qwen-7B-Chat-Int4"):  # routers in float32; headers; group indices
+    if name not in (
+        "MiniMax-M1-80k",
+        "gpt-oss-20b",
+        "Qwen-7B-Chat-Int4",
+    ):  # routers in float32; headers; 0.015 % unexplained
         assert result["weight_bytes"] == files
 
 
-#: Parameters that model cards and hubs show, by configuration.
+#: Parameters of published models, by configuration, as remembered: a reminder for whoever changes the table, no proof.
 COUNTED: dict[str, dict[str, Any]] = {
     entry["name"]: entry for entry in json.loads(Path(__file__).with_name("parameters.json").read_text())
 }
 
 
 @pytest.mark.parametrize("name", COUNTED)
-def test_parameters_are_those_of_the_card(name: str, tmp_path: Path) -> None:
+def test_parameters_stay(name: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(COUNTED[name]["configuration"]), encoding="utf-8")
     result = flopwise.llm(tmp_path, prompt=64, generate=0).to_dict()
     assert result["params"] == COUNTED[name]["parameters"]
@@ -119,7 +126,7 @@ _GIB, _MIB = 2**30, 2**20
 LOGS = {
     "vllm-available": Log(
         "vLLM", _QWEN3_235B, 178_880, 8.11 * _GIB, 4, "", 0.012,
-        "memory is that of one rank, tokens are those of the rank that has least",
+        "not explained by the log; perhaps memory of one rank and tokens of the one that has least",
         "https://github.com/vllm-project/vllm/issues/21348",
     ),
     "vllm-needed": Log(
@@ -146,16 +153,6 @@ LOGS = {
         "llama-cpp-python", _LLAMA_30B, 512, 1560 * _MIB, 1, "", 0,
         "float32",
         "https://github.com/abetlen/llama-cpp-python/issues/66",
-    ),
-    "tensorrt-llm": Log(
-        "TensorRT-LLM", _LLAMA_7B, 132_608, 69_524_783_104, 1, "", 0,
-        "float16",
-        "https://github.com/NVIDIA/TensorRT-LLM/issues/1400",
-    ),
-    "xinfer": Log(
-        "xinfer", CONFIGURATIONS["qwen3_30b_a3b"], 524_288, 48.00 * _GIB, 1, "", 0,
-        "8,192 blocks of 64 tokens",
-        "https://github.com/guoqingbao/xinfer/issues/195",
     ),
 }  # fmt: skip
 

@@ -120,18 +120,19 @@ class Inference(Printed):
 
     @property
     def token_seconds(self) -> float | None:
-        """The least time of a token on average over all steps, on one device; None where it is not known."""
-        alone = self.device is not None and self.serving is not None and self.serving.split.devices == 1
-        if not alone or not self.generate or self.speculation is not None or self.device is None:
+        """The least time of a token on average over all steps; None where it is not known."""
+        if not self.generate or self.speculation is not None or self.device is None or self.serving is None:
             return None
+        if self.serving.split.devices > 1:
+            return None if self.serving.floors is None else self.serving.floors.token_seconds
         return self.device.generate.seconds / self.generate or None
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Tokens of all sequences for each second, at most: over all steps, of several devices in the first."""
-        if self.token_seconds is not None:
-            return self.batch / self.token_seconds
-        return None if self.serving is None or self.serving.floors is None else self.serving.floors.tokens_per_second
+        """Tokens of all sequences for each second over all steps, at most."""
+        if self.token_seconds is None or self.serving is None or self.serving.floors is None:
+            return None
+        return min(self.batch / self.token_seconds, self.serving.floors.tokens_per_second or math.inf)
 
     @property
     def verdict(self) -> str:

@@ -18,11 +18,13 @@ from flopwise.formats.language.parts import (
     LatentAttention,
     Layer,
     LinearAttention,
+    Lru,
     Mamba,
     Mixer,
     MoE,
     Relative,
     ShortConv,
+    Wkv,
 )
 from flopwise.formats.language.settings import Settings
 from flopwise.formats.language.vision import weights_beside
@@ -70,9 +72,6 @@ _PATTERNS = (
     "attention_types",
     "dense_intermediate_size",
     "layer_group_size",
-    "attention_bias",
-    "multi_query",
-    "num_kv_heads",
 )
 
 
@@ -265,6 +264,10 @@ class _Reader:
         """The kind of each layer."""
         s, family, count = self.s, self.family, self.count
         s.settled("window", "use_sliding_window", *_PATTERNS)
+        if family.bias is True:  # as the file can only repeat
+            s.settled("attention_bias", "use_bias")
+        if "falcon" in self.flags:
+            s.settled("multi_query", "num_kv_heads", "parallel_attn")
         stated = s.get("kinds")
         if isinstance(s.get("attention_layers"), list):  # GPT-Neo
             stated = ["sliding" if kind == "local" else kind for kind in s.get("attention_layers")]
@@ -273,6 +276,11 @@ class _Reader:
             stated = ["sliding" if kind == "local" else kind for kind in stated]
         if isinstance(s.get("hybrid_override_pattern"), str):
             stated = list(s.get("hybrid_override_pattern"))
+        if "griffin" in self.flags and stated:
+            return [
+                "linear_attention" if stated[n % len(stated)] == "recurrent" else "sliding_attention"
+                for n in range(count)
+            ]
         if isinstance(stated, list) and stated:
             return [_KINDS.get(str(kind), str(kind)) for kind in stated[:count]]
         if "alone" in self.flags:
@@ -286,7 +294,7 @@ class _Reader:
             every = s.size("global_attn_every_n_layers", 3)
             return ["sliding_attention" if n % every else "full_attention" for n in range(count)]
         if family.pattern is None:
-            alone = family.linear.startswith("mamba") and "both_parts" not in self.flags
+            alone = family.linear.startswith(("mamba", "wkv")) and "both_parts" not in self.flags
             return ["linear_attention" if alone else "full_attention"] * count
         kind, key, default = family.pattern
         every = s.get(key, default) if key else default
@@ -375,6 +383,12 @@ class _Reader:
         if kind == "linear_attention":
             if linear in ("mamba", "mamba1"):
                 return self._state_space()
+            if linear == "lru":
+                width = self.s.size("lru_width", self.hidden)
+                return Lru(width, self.s.size("heads"), self.s.size("conv1d_width", 4))
+            if linear == "wkv":
+                self.s.settled("rescale_every", "context_length")
+                return Wkv(self.s.size("attention_hidden_size", self.hidden))
             if linear == "conv":
                 width = self.s.size("conv_dim", self.hidden)
                 return ShortConv(width, self.s.size("conv"), self.s.flag("conv_bias"))
@@ -389,7 +403,8 @@ class _Reader:
 
     def _attention(self, kind: str, number: int) -> Attention:
         s, family, flags = self.s, self.family, self.flags
-        heads = s.size("heads")
+        each = s.get("num_attention_heads_per_layer")
+        heads = each[number] if isinstance(each, list) and number < len(each) else s.size("heads")
         groups = self._groups(heads)
         if heads % groups:
             stated = "num_attention_heads", "num_key_value_heads"
@@ -419,7 +434,8 @@ class _Reader:
         if s.get("qk_layernorm") or (s.get("use_qk_norm") and family.title in ("Cohere", "Cohere2")):
             norms = norms or {"StableLm": "heads", "Cohere": "heads"}.get(family.title, "head")
         inside = "gate_in_queries" in flags and s.flag("attn_output_gate+")
-        gate = heads * value if "gate" in flags or inside else heads if "head_gate" in flags else 0
+        wide = "gate" in flags or inside or s.get("gating") == "per-element"
+        gate = heads * value if wide else heads if "head_gate" in flags else 0
         if "modern" in flags and sliding:
             local = s.size("local_attention", 128)
             window = local if "encoder" in flags else s.size("window", local // 2 + 1)
@@ -650,7 +666,8 @@ class _Reader:
         ):
             inner *= 2
         bias = s.flag(family.mlp)
-        return MLP(inner, family.gated, bias, 2 if "act_vectors" in flags else 0, "sub_norms" in flags)
+        vectors = 2 if "act_vectors" in flags else 0
+        return MLP(inner, family.gated, bias, vectors, "sub_norms" in flags, family.linear == "wkv")
 
     def _mixture(self) -> MoE:
         s, family, flags = self.s, self.family, self.flags

@@ -242,6 +242,7 @@ FAMILIES: dict[str, Family] = {
     "granitemoeshared": _family("GraniteMoeShared"),
     "step3p7": _family("Step3p7", "head_gate", norms="head"),
     "mellum": _family("Mellum", norms="head", pattern=("sliding_attention", "", 0)),
+    "laguna": _family("Laguna", "head_gate router_vectors", norms="head"),
     "solar_open": _family("SolarOpen"),
     "hy_v3": _family("HYV3", norms="head"),
     "exaone_moe": _family("ExaoneMoe", norms="head", bias=False, out=False, mlp=False),
@@ -291,6 +292,16 @@ FAMILIES: dict[str, Family] = {
     "mamba": _family("Mamba", "alone", linear="mamba1", tied=True),
     "falcon_mamba": _family("FalconMamba", "alone", linear="mamba1", tied=True),
     "mamba2": _family("Mamba2", "alone", linear="mamba", tied=False),
+    "recurrent_gemma": _family(
+        "RecurrentGemma",
+        "half_inner griffin",
+        linear="lru",
+        out=True,
+        mlp=True,
+        tied=True,
+        defaults={"block_types": ("recurrent", "recurrent", "attention"), "partial_rotary_factor": 0.5},
+    ),
+    "rwkv": _family("Rwkv", "embedding_norm four_times", norm="layer", linear="wkv", gated=False, mlp=False),
     "bamba": _family("Bamba", linear="mamba"),
     "granitemoehybrid": _family("GraniteMoeHybrid", linear="mamba"),
     "falcon_h1": _family("FalconH1", "both_parts", linear="mamba"),
@@ -357,7 +368,9 @@ FAMILIES: dict[str, Family] = {
 }
 
 #: Types that only published files have: no program of transformers checks what the table says of them.
-PUBLISHED_ONLY = frozenset(("deepseek_ref", "kimi_k2", "mimo", "nemotron-nas", "qwen"))
+PUBLISHED_ONLY = frozenset(
+    ("deepseek_ref", "internlm2", "kimi_k2", "kimi_k3", "mimo", "minimax_m1", "nemotron-nas", "qwen")
+)
 
 #: Types of models around a decoder, or other names -> the type that says how it is built.
 ALIASES: dict[str, str] = {

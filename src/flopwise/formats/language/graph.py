@@ -343,7 +343,12 @@ class Call(Mixers):
             up = self._vectors(path, up, n.vectors)
         if n.norm:
             up = self._norm(f"{path}.sub_norm", up)
-        return self._linear(f"{path}.down_proj", up, self._out(x, n), bias=n.bias)
+        out = self._linear(f"{path}.down_proj", up, self._out(x, n), bias=n.bias)
+        if n.receptance:
+            mixed = self._vectors(path, x, 2 * self._out(x, n))
+            gate = self._run("Sigmoid", f"{path}.sigmoid", [self._linear(f"{path}.receptance", mixed, self._out(x, n))])
+            out = self._run("Mul", f"{path}.gated", [out, gate])
+        return out
 
     def _out(self, x: Tensor, n: MLP) -> int:
         return int(x.dims[-1])

@@ -11,10 +11,12 @@ from flopwise.formats.language.parts import (
     Indexer,
     LatentAttention,
     LinearAttention,
+    Lru,
     Mamba,
     Mixer,
     Relative,
     ShortConv,
+    Wkv,
 )
 from flopwise.formats.language.state import state_of, visible_pairs
 from flopwise.graph import Tensor
@@ -38,7 +40,9 @@ class Mixers(Operators):
                 return self._delta(path, mixer, x)
             if isinstance(mixer, Mamba):
                 return self._mamba(path, mixer, x) if mixer.heads else self._selective(path, mixer, x)
-            return self._short_conv(path, mixer, x)
+            if isinstance(mixer, Lru):
+                return self._lru(path, mixer, x)
+            return self._wkv(path, mixer, x) if isinstance(mixer, Wkv) else self._short_conv(path, mixer, x)
 
     def _attention(self, path: str, a: Attention, x: Tensor) -> Tensor:
         queries = self._linear(
@@ -415,6 +419,42 @@ class Mixers(Operators):
         return self._linear(
             f"{path}.out_proj", self._run("Mul", f"{path}.second", [mixed, third]), self.model.hidden, bias=c.bias
         )
+
+    def _lru(self, path: str, r: Lru, x: Tensor) -> Tensor:
+        state = {name: self._cached(name, size, dtype) for name, (size, dtype) in state_of(r, self.past).items()}
+        gate = self._run("Gelu", f"{path}.act", [self._linear(f"{path}.linear_y", x, r.width, bias=True)])
+        inner = self._linear(f"{path}.linear_x", x, r.width, bias=True)
+        inner = self._convolved(path, inner, r.kernel, state["conv_states"], "none", bias=True)
+        tokens, each = self.batch * self.new, r.width // r.blocks
+        apart = self._shaped(path, inner, (r.blocks, tokens, each))
+        gates = []
+        for name in ("input", "recurrent"):
+            weight = self._weight(f"{path}.rg_lru.{name}_gate.weight", r.blocks, each, each)
+            wide = self._run("MatMul", f"{path}.rg_lru.{name}_gate", [apart, weight], apart.dims)
+            wide = self._vectors(f"{path}.rg_lru.{name}_gate", self._shaped(path, wide, inner.dims), r.width)
+            gates.append(self._run("Sigmoid", f"{path}.rg_lru.sigmoid", [wide]))
+        decay = self._run("Exp", f"{path}.rg_lru.decay", [self._vectors(f"{path}.rg_lru", gates[1], r.width)])
+        news = self._run("Mul", f"{path}.rg_lru.news", [inner, gates[0]])
+        kept = self._run("Mul", f"{path}.rg_lru.kept", [decay, state["recurrent_states"] or news], news.dims)
+        mixed = self._run("Mul", f"{path}.gated", [self._run("Add", f"{path}.rg_lru", [news, kept]), gate])
+        return self._linear(f"{path}.linear_out", mixed, self.model.hidden, bias=True)
+
+    def _wkv(self, path: str, w: Wkv, x: Tensor) -> Tensor:
+        state = {name: self._cached(name, size, dtype) for name, (size, dtype) in state_of(w, self.past).items()}
+        parts = []
+        for name in ("key", "value", "receptance"):  # each of a token's own mix with the token before
+            mixed = self._vectors(path, x, self.model.hidden)
+            mixed = self._run("Add", f"{path}.shift", [mixed, state["attention"] or x])
+            parts.append(self._linear(f"{path}.{name}", mixed, w.width))
+        keys, values, receptance = parts
+        keys = self._run("Exp", f"{path}.exp", [self._vectors(path, keys, 2 * w.width)])
+        sums = self._run("Mul", f"{path}.weighed", [keys, values])
+        for name in ("numerator", "maximum", "network"):
+            sums = self._run("Add", f"{path}.{name}", [sums, state[name] or values])
+        below = self._run("Add", f"{path}.denominator", [keys, state["denominator"] or keys])
+        gate = self._run("Sigmoid", f"{path}.sigmoid", [receptance])
+        mixed = self._run("Mul", f"{path}.gated", [self._run("Div", f"{path}.wkv", [sums, below]), gate])
+        return self._linear(f"{path}.output", mixed, self.model.hidden)
 
     def _convolved(
         self, path: str, x: Tensor, kernel: int, cached: Tensor | None, activation: str, bias: bool = False

@@ -156,6 +156,21 @@ class ShortConv(NamedTuple):
     bias: bool = False
 
 
+class Lru(NamedTuple):
+    """A linear recurrence channel by channel, with gates of blocks of channels, beside a gate (RecurrentGemma)."""
+
+    width: int
+    #: Blocks of the products of the gates.
+    blocks: int
+    kernel: int
+
+
+class Wkv(NamedTuple):
+    """Values weighed by keys and by how long ago they were, channel by channel (RWKV-4)."""
+
+    width: int
+
+
 class MLP(NamedTuple):
     """A feed-forward network."""
 
@@ -165,6 +180,8 @@ class MLP(NamedTuple):
     #: Elements of further vectors of weights, and whether there is a norm before the last product.
     vectors: int = 0
     norm: bool = False
+    #: Whether the result is multiplied by a gate of the token's own (RWKV).
+    receptance: bool = False
 
 
 class MoE(NamedTuple):
@@ -189,7 +206,7 @@ class MoE(NamedTuple):
     idle: int = 0
 
 
-Mixer: TypeAlias = "Attention | LatentAttention | CompressedAttention | LinearAttention | Mamba | ShortConv"
+Mixer: TypeAlias = "Attention | LatentAttention | CompressedAttention | LinearAttention | Mamba | ShortConv | Wkv | Lru"
 
 
 class Layer(NamedTuple):

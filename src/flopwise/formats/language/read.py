@@ -18,7 +18,7 @@ from flopwise.formats.language.gguf import widths_of_gguf
 from flopwise.formats.language.graph import decoder_graph
 from flopwise.formats.language.lora import beside, layers_of, lora_of
 from flopwise.formats.language.operators import Learning
-from flopwise.formats.language.parts import Attention, CompressedAttention, Decoder, LatentAttention, Layer
+from flopwise.formats.language.parts import Attention, Decoder, Layer
 from flopwise.formats.language.settings import MissingSizeError
 from flopwise.formats.language.source import GGUF, HUB, LIBRARY, content_of, content_on_hub, is_language_model
 from flopwise.formats.language.stored import (
@@ -256,10 +256,8 @@ def head_of(model: Language) -> Language:
 
 
 def can_learn(decoder: Decoder) -> bool:
-    """True where the gradients of all layers are known; encoders, and those with decoders, learn as programs do."""
-    mixers = (mixer for layer in decoder.layers for mixer in layer.mixers)
-    known = all(isinstance(mixer, (Attention, LatentAttention, CompressedAttention)) for mixer in mixers)
-    return known and decoder.encoder is None and decoder.predicts
+    """True for a model that predicts tokens alone; encoders, and those with decoders, learn as their programs do."""
+    return decoder.encoder is None and decoder.predicts
 
 
 def linear_layers(weights: Weights) -> list[str]:

@@ -124,8 +124,8 @@ class Settings:
 _ASIDE = re.compile(
     r"^summary_|^clip_qkv|^task_type_vocab|^kda_safe|^layer_norm_elementwise|^n_langs|^use_lang_emb|^use_attention_gate|^fp16$|"
     r"^bf16$|^use_(dynamic_ntk|logn_attn)|^use_associative|^(kv_channels|no_bias|learned_pos_emb|dim_model_base)$|^linear_allow_neg|^alibi_bias|"
-    r"^use_(moe_router_bias|expert_bias)$|^parallel_attn|^mamba_norm_before|^activation_sparsity|^per_layer_config|"
-    r"^(start|end)_n_top|^query_pre_attn|^hc_|^legacy$|^pooler_hidden|^num_random_blocks|^use_bias$|^unk_index|"
+    r"^use_(moe_router_bias|expert_bias)$|^mamba_norm_before|^activation_sparsity|^per_layer_config|"
+    r"^(start|end)_n_top|^query_pre_attn|^hc_|^legacy$|^pooler_hidden|^num_random_blocks|^unk_index|"
     r"_token(_id|_ids|_index)?s?$|^(is_|use_cache|output_|do_|id2|label2|auto_map|architectures|transformers|tokenizer|tie_)"
     r"|drop|initializer|rope|rotary|^mrope|scal(e|ing)|loss|_factor$|_eps(ilon)?$|norm_topk|topk_method|^n_group|topk_group"
     r"|^(num_|n_)?expert_groups?$|_act(ivation)?(_fn)?$|softcap|_limit|_alpha|_beta|^quantization_config|max_position|range"

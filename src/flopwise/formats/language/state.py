@@ -10,8 +10,10 @@ from flopwise.formats.language.parts import (
     CompressedAttention,
     LatentAttention,
     LinearAttention,
+    Lru,
     Mixer,
     ShortConv,
+    Wkv,
 )
 from flopwise.operators.masks import pairs_within
 from flopwise.operators.size import smaller
@@ -45,6 +47,14 @@ def state_of(mixer: Mixer, past: int) -> Mapping[str, Stored]:
             wide = width * (1 + 2 * mixer.overlap)
             own.update({f"buffer_{kind}.{name}": ((mixer.ratio, wide), "") for kind in ("kv", "gate")})
         return own
+    if isinstance(mixer, Lru):
+        return {
+            "conv_states": ((mixer.width, mixer.kernel - 1), ""),
+            "recurrent_states": ((mixer.width,), "float32"),
+        }
+    if isinstance(mixer, Wkv):  # the last token of both parts; the sums and the greatest exponent
+        own = dict.fromkeys(("attention", "network"), ((mixer.width,), ""))
+        return {**own, **dict.fromkeys(("numerator", "denominator", "maximum"), ((mixer.width,), "float32"))}
     if isinstance(mixer, ShortConv):
         return {"conv_states": ((mixer.width, mixer.kernel), "")}
     if isinstance(mixer, LinearAttention):

@@ -139,8 +139,8 @@ def _spelled(name: str) -> str:
 #: Seconds that the patterns of a file may take, which somebody may have made to take for ever.
 PATIENCE = 2.0
 
-#: Repetitions of repetitions, which take for ever on names of a few letters.
-_NESTED = re.compile(r"[*+}]\)*[*+{]|\([^()]*[*+{][^()]*\)[*+{]")
+#: Repeated groups and repetitions of repetitions, which may take for ever on names of a few letters.
+_NESTED = re.compile(r"\)[*+{]|[*+}][*+{]")
 
 
 class _Rules:

@@ -116,6 +116,45 @@ def rotary(node: Node, wrt: Wrt) -> Counts:
     return forward.rotary_embedding(node)
 
 
+#: Tokens of a chunk, at the start of which kernels of linear attention keep the state (flash-linear-attention).
+_CHUNK = 64
+
+
+def _states(node: Node) -> tuple[int, int]:
+    """Products of a key with a value, and of a query with a column of the state, over all tokens."""
+    size = extent(node, node.input(2), -1) // forward.required(node, "kv_num_heads")
+    return node.input(1).numel * size, node.input(0).numel * size
+
+
+def linear_attention(node: Node, wrt: Wrt) -> Counts:
+    """S = B × T × Hkv × dk × dv, R = numel(Q) × dv. dQ: R mac; dS: R mac (q ⊗ G); dK and dV: S mac each.
+
+    Update rules gated and gated_delta: S mul (dS goes on), for the decay S mac; delta and gated_delta: 2 S mac +
+    numel(V) × (1 add + 1 mul).
+    """
+    state, read = _states(node)
+    counts = Counts(mac=read * (1 + (0 in wrt)) + state * len(wrt & {1, 2}))
+    update = str(node.attrs.get("update_rule", "gated_delta"))
+    if "gated" in update:
+        counts += Counts(mul=state, mac=state * (4 in wrt))
+    if "delta" in update:
+        counts += Counts(mac=2 * state) + Counts(add=1, mul=1) * node.input(2).numel
+    return counts
+
+
+def keeps_states(node: Node, wrt: Wrt) -> Iterable[Tensor | int]:
+    """The inputs, and the state in single precision before each 64 tokens, from which those between are made again."""
+    yield from node.known_inputs
+    key = node.input(1)
+    tokens = extent(node, key, -2)
+    yield _states(node)[0] // tokens * -(-tokens // _CHUNK) * 4
+
+
+def states_again(node: Node) -> Counts:
+    """S mac: the states between those that are kept."""
+    return Counts(mac=_states(node)[0])
+
+
 def ragged(node: Node, wrt: Wrt) -> Counts:
     """P = Hq × the sum of S × T over the sequences. dV: P × dv mac (PᵀG). For Q or K: P × dv mac (GVᵀ) + P × (2 mul +
     2 add) (softmax); dQ: P × d mac + numel(Q) mul; dK: P × d mac + numel(K) × Hq / Hk mul.

@@ -184,6 +184,7 @@ OPERATORS: dict[str, Operator] = {
     "LinearAttention": by(
         linear_attention,
         inputs=inputs(FACTOR, FACTOR, FACTOR),
+        gradient=gradient.by("attention:linear_attention", "attention:keeps_states", again="attention:states_again"),
         shape="algebra:linear_attention",
         dtype=shape.dtypes("algebra:linear_attention_types"),
     ),

@@ -159,7 +159,7 @@ LLM: dict[str, Member] = {
     "kv_cache_bytes_per_token": ("integer", "bytes that a token adds to the cache of its sequence"),
     "tokens_per_s": (
         "integer|null",
-        "tokens of all sequences for each second at most, over all steps; of several devices in the first step",
+        "tokens of all sequences for each second at most, over all steps; null without a device",
     ),
     "memory_bytes": ("integer", "weights, cache at the end and activations, in the reference program"),
     "rule_of_thumb": ({"forward_flops": ("integer", "2 FLOPs a parameter and token")}, "for comparison"),

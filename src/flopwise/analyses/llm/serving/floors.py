@@ -41,4 +41,5 @@ def floors(request: Divisible, split: Split, stages: Sequence[Stage], device: De
     if not sum(steps):
         return Floors(prefill, None, None)
     parts = request.rounds(split)
-    return Floors(prefill, sum(steps), request.batch * min(1 / sum(steps), 1 / (parts * max(steps))))
+    mean = sum(times(stage.mean)[0] for stage in stages if stage.mean is not None)
+    return Floors(prefill, sum(steps), request.batch * min(1 / sum(steps), 1 / (parts * max(steps))), mean)

@@ -50,6 +50,8 @@ class Floors:
     decode_seconds: float | None
     #: Tokens of all sequences for each second, at most.
     tokens_per_second: float | None
+    #: A token on average over all steps; None where only the first step is known.
+    token_seconds: float | None = None
 
     def to_dict(self) -> dict[str, int | None]:
         """Whole nanoseconds and tokens, rounded up."""

@@ -37,6 +37,10 @@ class Load:
         return math.ceil(sum(self.products.values(), Fraction(0)))
 
 
+#: The attention of the first step.
+_FIRST = Fraction(1)
+
+
 @dataclass(frozen=True)
 class Stage:
     """The fullest device of a stage."""
@@ -49,6 +53,8 @@ class Stage:
     decode: Load | None
     #: The same, of the sequences that a stage has while others have the rest.
     round: Load | None
+    #: The same on average over all steps, at least: a cache grows no faster later on.
+    mean: Load | None = None
 
 
 @dataclass
@@ -83,6 +89,15 @@ class Divisible:
         """Experts of a layer; 0 for none, of layers with different numbers the greatest common divisor."""
         stacks = (experts_of(row.name, row.node) for row in self.prefill.profile.rows)
         return math.gcd(*(stack.matrices for stack in stacks if stack is not None))
+
+    @cached_property
+    def grown(self) -> Fraction:
+        """The attention of a step on average over all steps, by that of the first."""
+        runs, attention = self.runs, sum(sum(piece.attention.values()) for piece in self._divided(1)[-1])
+        _, every = runs.generation(self.prompt, self.generate, runs.cache(self.prompt, self.generate))
+        first = runs.run(step(runs.program, self.prompt)).cost.products
+        more = Fraction(sum(every.values()), self.generate) - sum(first.values())
+        return 1 + more / attention if attention else Fraction(1)
 
     def repeated(self, tp: int) -> Fraction:
         """The part of the weights' bytes in matrices that each of the devices that share products has whole."""
@@ -171,13 +186,21 @@ class Divisible:
             ),
             decode=None if then is None else self._step(split, then, Fraction(sequences), cache, last),
             round=None if then is None else self._step(split, then, Fraction(sequences, rounds), cache, last),
+            mean=None
+            if then is None
+            else self._step(split, then, Fraction(sequences, rounds), cache, last, self.grown),
         )
 
-    def _step(self, split: Split, piece: Piece, sequences: Fraction, cache: Cache, last: bool) -> Load:
-        """A step of so many sequences: every device of a sequence computes all of it but attention."""
+    def _step(
+        self, split: Split, piece: Piece, sequences: Fraction, cache: Cache, last: bool, grown: Fraction = _FIRST
+    ) -> Load:
+        """A step of so many sequences, the first or one whose attention has grown: every device of a sequence computes
+        all of it but attention."""
         own = sequences / self.prefill.batch
-        products = _sum(_times(piece.products, own), _times(piece.attention, own / split.cp))
-        read = _weight_bytes(piece, split)[1] + math.ceil(sequences * cache.nbytes(self.prompt))
+        products = _sum(_times(piece.products, own), _times(piece.attention, grown * own / split.cp))
+        ends = self.prompt, self.prompt if grown is _FIRST else self.prompt + self.generate - 1
+        state = Fraction(sum(cache.nbytes(tokens) for tokens in ends), 2)
+        read = _weight_bytes(piece, split)[1] + math.ceil(sequences * state)
         return Load(products, read, step_bytes(split, piece, Shares(own, own), last))
 
     def _cache(self, parts: Mapping[str, Fraction], ranks: int) -> Cache:
