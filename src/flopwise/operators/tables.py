@@ -148,6 +148,7 @@ _ROOMS = (
     ("caffe", "caffe"),
     ("aten", "aten"),
     ("quantized", "aten"),
+    ("cortex_m", "aten"),
     ("tflite", "tflite"),
     ("tensorflow", "tflite"),
     ("openvino", "openvino"),

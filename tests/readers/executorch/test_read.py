@@ -19,9 +19,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import flopwise
 from flopwise.errors import InputError, ModelError
+from flopwise.graph import Node, Tensor
+from flopwise.operators.counts import Counts
+from flopwise.operators.tables import count
 from flopwise.readers.executorch.file import address_of
 from flopwise.readers.source.flatbuffer import FlatBuffer, Table
 from flopwise.readers.source.source import BytesSource
+from flopwise.readers.torch.lower.operators import lower
 
 DATA = Path(__file__).parent / "data"
 
@@ -151,3 +155,29 @@ def test_a_few_changes_end_in_a_line_or_a_number() -> None:
             flopwise.profile(bytes(data)).to_dict()
         except flopwise.FlopwiseError as error:
             assert "\n" not in str(error)  # noqa: PT017
+
+
+def test_kernels_of_cortex_m() -> None:
+    """Each lowered as ExecuTorch's kernels for Cortex-M take their arguments; weights have the channels last."""
+    x, weight, bias = Tensor("x", (1, 8, 5, 5), "int8"), Tensor("w", (4, 3, 3, 8), "int8"), Tensor("b", (4,), "int32")
+    depth, y = Tensor("d", (1, 3, 3, 8), "int8"), Tensor("y", (1, 4, 3, 3), "int8")
+    window = [1, 1], [0, 0], [1, 1], 128, -128
+    again = Counts(mul=1, add=1, cmp=3)
+    conv, _ = lower("cortex_m.quantized_conv2d", (x, weight, bias, *window), {}, ())
+    assert count(Node(conv.op, "", conv.inputs, (y,), conv.attrs)) == Counts(mac=72, add=1) * 36 + again * 36 + Counts(
+        add=200
+    )
+    conv, _ = lower("cortex_m.quantized_depthwise_conv2d", (x, depth, None, *window), {}, ())
+    y = Tensor("y", (1, 8, 3, 3), "int8")
+    assert count(Node(conv.op, "", conv.inputs, (y,), conv.attrs)) == Counts(mac=9) * 72 + again * 72 + Counts(add=200)
+    pool, _ = lower("cortex_m.quantized_avg_pool2d", (x, [3, 3], [1, 1], [0, 0], False, 0, 1, 0), {}, ())
+    assert count(Node(pool.op, "", pool.inputs, (y,), pool.attrs)) == (Counts(add=9, div=1) + again) * 72
+
+
+def test_a_keyword_spotter_for_cortex_m() -> None:
+    """By hand: 320,000 and 4 x (72,000 + 512,000) MACs of the convolutions, 768 of the product."""
+    path = Path(__file__).parents[4] / "shared/reproducers/files/cortex_m_keyword_spotting.pte"
+    if not path.is_file():
+        pytest.skip("the file is not here")
+    profile = flopwise.profile(path)
+    assert (profile.total("macs"), profile.total("params"), profile.sum.unknown) == (2_656_768, 22_016, 0)

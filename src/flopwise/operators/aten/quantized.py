@@ -5,12 +5,15 @@ from __future__ import annotations
 from flopwise.graph import Node
 from flopwise.operators.aten.pointwise import quantize_dynamic
 from flopwise.operators.counts import Counts
-from flopwise.operators.extents import product
+from flopwise.operators.extents import integers, product
 from flopwise.operators.onnx import pointwise
 from flopwise.operators.operator import Operator, by
 
 #: For each element: (x − zero point) × scale; and round(y / scale) + zero point, between two bounds.
 _FROM, _TO = Counts(add=1, mul=1), Counts(div=1, cmp=3, add=1)
+
+#: From a sum to the scale of the result.
+_AGAIN = Counts(mul=1, add=1, cmp=3)
 
 
 def quantized_layer(node: Node) -> Counts:
@@ -30,6 +33,21 @@ def quantized_layer(node: Node) -> Counts:
     if node.attrs.get("dynamic", 0):
         return counts + quantize_dynamic(node) + Counts(mul=1 + outputs)
     return counts + Counts(mul=1, add=1, cmp=3) * outputs + Counts(mul=1, div=1)
+
+
+def cortex_layer(node: Node) -> Counts:
+    """numel(Y) × prod(W.shape[1:]) mac, numel(X) add (its zero point), numel(Y) add when B is given, numel(Y) × (1 mul
+    + 1 add + 3 cmp) to requantise: times a multiplier, plus the zero point, between two bounds. W has no zero point.
+
+    executorch, backends/cortex_m/ops, on CMSIS-NN
+    """
+    outputs = node.output().numel
+    return half_layer(node) + Counts(add=node.input(0).numel) + _AGAIN * outputs
+
+
+def cortex_pool(node: Node) -> Counts:
+    """numel(Y) × (prod(kernel_shape) add + 1 div), numel(Y) × (1 mul + 1 add + 3 cmp) to requantise."""
+    return (Counts(add=product(integers(node, "kernel_shape")), div=1) + _AGAIN) * node.output().numel
 
 
 def half_layer(node: Node) -> Counts:
@@ -66,6 +84,8 @@ def concat(node: Node) -> Counts:
 
 OPERATORS: dict[str, Operator] = {
     **dict.fromkeys(("quantized::linear", "quantized::conv"), by(quantized_layer)),
+    **dict.fromkeys(("cortex_m::linear", "cortex_m::conv"), by(cortex_layer)),
+    "cortex_m::avg_pool": by(cortex_pool),
     "quantized::linear_fp16": by(half_layer),
     "quantized::add": _between("Add"),
     "quantized::mul": _between("Mul"),

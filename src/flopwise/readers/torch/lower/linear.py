@@ -196,6 +196,18 @@ def _layer(op: str, dynamic: bool, relu: bool = False) -> Callable[..., Lowered]
     return lowered
 
 
+def _cortex(op: str, depthwise: bool = False) -> Callable[..., Lowered]:
+    """A layer of ExecuTorch's for Cortex-M; a depthwise kernel is 1 × height × width × channels."""
+
+    def lowered(input: Tensor, weight: Tensor, bias: Tensor | None = None, *settings: object) -> Lowered:
+        if depthwise and weight.shape is not None and len(weight.shape) == 4:
+            one, height, width, channels = weight.shape
+            weight = replace(weight, shape=(channels, one, height, width))
+        return Lowered(f"cortex_m::{op}", (input, weight, bias))
+
+    return lowered
+
+
 def _several(op: str) -> Callable[..., Lowered]:
     """An operator of one or more tensors; the scale and the zero point of the result follow."""
 
@@ -333,6 +345,23 @@ LOWERINGS: dict[str, Callable[..., Lowered]] = {
         for rank in (1, 2, 3)
         for relu in ("", "_relu")
         for dynamic in ("", "_dynamic")
+    },
+    "cortex_m.quantized_linear": _cortex("linear"),
+    "cortex_m.quantized_conv2d": _cortex("conv"),
+    "cortex_m.quantized_depthwise_conv2d": _cortex("conv", depthwise=True),
+    "cortex_m.quantized_avg_pool2d": lambda input, kernel, *settings: Lowered(
+        "cortex_m::avg_pool", (input,), {"kernel_shape": [*kernel]}
+    ),
+    **{
+        f"cortex_m.{name}": lambda *args, op=op: Lowered(op, tensors(*args))
+        for name, op in {
+            "quantize_per_tensor": "aten::quantize",
+            "dequantize_per_tensor": "aten::dequantize",
+            "pad": "Pad",
+            "transpose": "Transpose",
+            "minimum": "Min",
+            "maximum": "Max",
+        }.items()
     },
     **{f"quantized.{op}{relu}": _several(op) for op in ("add", "mul", "cat") for relu in ("", "_relu")},
     **{f"quantized.{op}": _several(op) for op in ("hardswish", "leaky_relu")},
