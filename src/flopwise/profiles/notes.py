@@ -34,7 +34,7 @@ def notes(
     yield from _uncounted(rows)
     if unresolved:
         tensors = _several(unresolved, "tensor", "have", "has")
-        yield f"unresolved: {tensors} no shape{_origin(rows)}; totals are lower bounds"
+        yield f"unresolved: {tensors} no shape{_origin(rows, graph.inputs)}; totals are lower bounds"
     yield from _sizes(graph, [t for row in rows for t in row.node.outputs if t is not None])
     yield from _masks(rows, convention, masked)
     yield from _orders(rows, convention)
@@ -57,14 +57,19 @@ def _empty_inputs(graph: Graph) -> Iterator[str]:
             yield f"input {tensor.name!r} has a dimension of 0, so most costs are 0; give its shape with -i"
 
 
-def _origin(rows: Sequence[Row]) -> str:
-    """A note on the origin of the first tensor without a shape, and on what would give it one."""
+def _origin(rows: Sequence[Row], inputs: Sequence[Tensor]) -> str:
+    """A note on the origin of the first tensor without a shape, and on what would give it one.
+
+    Args:
+        rows: of the model.
+        inputs: its own; a file of weights alone has none.
+    """
     for row in rows:
         node = row.node
         if all(t is None or t.resolved for t in node.outputs):
             continue
         if not all(t.resolved for t in node.known_inputs):
-            return "; give the input shapes with -i NAME:DTYPE:SHAPE"
+            return "; give the input shapes with -i NAME:DTYPE:SHAPE" if inputs else ""
         own = "" if row_of(node.op).shape is not None else ": give it a rule with shape= (flopwise.Operator)"
         return f", from {node.op} at {row.name!r} on{own}"
     return ""

@@ -145,3 +145,13 @@ def test_without_permission(path: Path) -> None:
     path.chmod(0)
     with pytest.raises(ModelError, match="Permission denied"):
         open_source(path)
+
+
+def test_data_beside_a_model_that_are_missing_are_named_after_it(tmp_path: Path) -> None:
+    """The model's own name is near to that of its data, and no cure."""
+    (tmp_path / "model.onnx").write_bytes(b"x")
+    source = FileSource(tmp_path / "model.onnx")
+    with pytest.raises(ModelError) as error:
+        source.beside("model.onnx.data", "model.onnx: tensor 'w'")
+    source.close()
+    assert str(error.value) == "model.onnx: tensor 'w' lies in the file 'model.onnx.data', and there is no such file"

@@ -176,7 +176,7 @@ def test_shards(tmp_path: Path) -> None:
         ("../model-0.safetensors", "does not lie beside it; refused"),
         ("/etc/passwd", "does not lie beside it; refused"),
         ("..\\model-0.safetensors", "does not lie beside it; refused"),
-        ("gone.safetensors", "gone.safetensors: no such file"),
+        ("gone.safetensors", "a shard lies in the file 'gone.safetensors', and there is no such file"),
         ("model-1.safetensors", "has no tensor 'model.0.weight'"),
         ("model.safetensors.index.json", "is not a weights file"),
         (3, "has no weight_map"),
@@ -213,7 +213,7 @@ def test_the_profile_lists_tensors_and_says_that_it_knows_no_operations(tmp_path
     for unknown in ("count", "macs", "flops", "ops", "activations", "output_bytes", "peak_activation_bytes"):
         assert totals[unknown] is None
     assert totals["params"] == sum(a.size for a in arrays.values())
-    assert "holds weights and no operators" in profile.notes[0]
+    assert "holds weights only: name the architecture" in profile.notes[0]
     assert [s.name for s in profile.by("module", depth=2)][-1] == "model.3"
     with pytest.raises(InputError, match="does not apply to indexes of safetensors files, which hold"):
         flopwise.profile(str(tmp_path / "model.safetensors.index.json"), (1, 3))

@@ -212,7 +212,7 @@ def test_views_outlive_the_file(tmp_path: Path) -> None:
     [
         ({"location": "../w.bin"}, "outside the model's folder"),
         ({"location": "/etc/passwd"}, "outside the model's folder"),
-        ({"location": "gone.bin"}, "gone.bin: no such file"),
+        ({"location": "gone.bin"}, "tensor 'w' lies in the file 'gone.bin', and there is no such file"),
         ({"offset": "100000"}, "which has 3600"),
         ({"offset": "4"}, "which has 3600"),
         ({"offset": "-4"}, "which has 3600"),

@@ -81,6 +81,8 @@ class Source(ABC):
         inside = os.path.realpath(path).startswith(os.path.join(os.path.realpath(self.folder), ""))
         if not inside:  # a link may lead out of the folder although the text does not
             raise ModelError(f"the data of {what} are in {location!r}, outside the model's folder; refused")
+        if not os.path.exists(path):  # names that are near to it are the model's own
+            raise ModelError(f"{what} lies in the file {location!r}, and there is no such file")
         return FileSource(path)
 
     def close(self) -> None:  # noqa: B027 - nothing to let go of is the usual case

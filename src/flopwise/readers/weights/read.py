@@ -71,7 +71,7 @@ def read_weights(opener: Opener, model: str) -> Graph:
     with open_weights(opener, model) as stored:
         if not stored.tensors:
             raise ModelError(f"{name}: holds no tensors")
-        note = f"{name} holds weights and no operators: what they compute, and activations, are unknown"
+        note = f"{name} holds weights only: name the architecture to count it, e.g. torchvision.models:resnet50"
         return Graph(
             name=_title(name),
             format=stored.format,

@@ -194,7 +194,7 @@ def test_external_data(keys: dict[str, str], before: int, after: int, tmp_path: 
 def test_external_data_need_not_be_there(tmp_path: Path) -> None:
     path = saved(external(location="gone.bin"), tmp_path)
     assert profile(path).total("params") == 1200
-    with pytest.raises(ModelError, match=r"gone\.bin: no such file"):
+    with pytest.raises(ModelError, match=r"tensor 'w' lies in the file 'gone\.bin', and there is no such file"):
         loaded(read(path))
 
 
