@@ -64,6 +64,7 @@ HOMES: Mapping[str, str] = {
     "aten, pointwise": "aten.pointwise",
     "aten, reductions, losses and pooling": "aten.reduction",
     "aten, signals and linear algebra": "aten.signals",
+    "aten, gradients": "aten.gradients",
     "tflite": "tflite.operators",
     "tflite, recurrent": "tflite.recurrent",
     "tflite, of other libraries": "tflite.custom",

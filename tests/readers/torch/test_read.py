@@ -530,3 +530,52 @@ def test_a_subclass_has_the_bytes_that_it_stores(weight: Any, nbytes: int) -> No
     assert profile.total("weight_bytes") == nbytes
     hidden = [note for note in profile.notes if "Opaque" in note]
     assert len(hidden) == (type(weight) is Opaque)
+
+
+class Pinn(nn.Module):
+    """The derivative of a network for its input, as physics-informed networks and force fields compute it."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.a, self.b, self.function = nn.Linear(2, 8), nn.Linear(8, 1), function
+        self.eval()
+
+    def forward(self, x: Any) -> Any:
+        x = x.requires_grad_()
+        return torch.autograd.grad(self.b(self.function(self.a(x))).sum(), x, create_graph=True)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "flops"),
+    [("tanh", 3), ("relu", 1), ("sigmoid", 3), ("gelu", 11), ("leaky_relu", 2), ("hardtanh", 2), ("hardswish", 5)],
+)
+def test_gradients_in_a_forward_pass_cost_what_they_do_in_a_backward_pass(name: str, flops: int) -> None:
+    function = getattr(nn.functional, name)
+    profile = flopwise.profile(Pinn(function), (16, 2))
+    assert profile.exact
+    (row,) = [row for row in profile.rows if row.node.op.endswith("_backward")]
+    assert row.flops == 16 * 8 * flops
+    layer = flopwise.profile(nn.Sequential(nn.Linear(2, 8), Calls(function)), (16, 2), train=True).rows[-1]
+    assert layer.backward_counts == row.counts
+
+
+class Calls(nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_kernels_of_attention_that_are_called_by_name(causal: bool) -> None:
+    aten, inputs = torch.ops.aten, ["q:f16:2x10x4x8", "k:f16:2x10x4x8", "v:f16:2x10x4x8"]
+    for call in (
+        lambda q, k, v: aten._flash_attention_forward(q, k, v, None, None, 10, 10, 0.0, causal, False)[0],
+        lambda q, k, v: aten._efficient_attention_forward(q, k, v, None, None, None, 10, 10, 0.0, int(causal))[0],
+    ):
+        profile = flopwise.profile(call, inputs)
+        assert profile.exact
+        assert profile.total("macs") == 2 * 4 * 10 * 10 * 8 * 2
+        assert profile.sum.needed_macs == (2 * 4 * 55 * 8 * 2 if causal else 12_800)
