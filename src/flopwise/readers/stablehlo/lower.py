@@ -320,7 +320,7 @@ def case(site: Site) -> list[Value]:
     branches = [region.closed(captured) for region in regions]
     which = site.inputs[0]
     if isinstance(which, Literal):
-        which = Literal(int(which.val), which.aval)
+        which = Literal(int(which.val.real), which.aval)
     return site.add("cond", [which, *captured], branches=branches)
 
 

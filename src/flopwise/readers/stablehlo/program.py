@@ -67,7 +67,7 @@ class Var:
 class Literal(NamedTuple):
     """One number, in all places of a tensor."""
 
-    val: float
+    val: complex
     aval: Type
 
 
