@@ -218,7 +218,8 @@ _VERSION = re.compile(r"\b\d+\.\d+\.\d+[\w.+]*")
 def answers() -> dict[str, str]:
     """What each errand answers, or why it fails."""
     os.environ.setdefault("KERAS_BACKEND", "torch")
-    sys.path.insert(0, str(ROOT))
+    sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # the same source in both, whatever is installed
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
     import tests.torch_vision  # noqa: F401 # before a model of transformers asks for it
 
     result: dict[str, str] = {}
