@@ -6,10 +6,11 @@ Of a file they run when the model is loaded, not in every inference; of a progra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from flopwise.graph import STORED, Graph, Kind, Node, Tensor
-from flopwise.graph.dtypes import is_float
+from flopwise.graph.dtypes import has_width, is_float
 from flopwise.operators.operator import Effect, Operator
 from flopwise.operators.own import with_rows_of_graph
 from flopwise.operators.tables import row
@@ -40,7 +41,7 @@ class Folding(NamedTuple):
                 tensors.update((t.name, t) for t in self.sources[tensor.name])
             elif tensor.kind in STORED:
                 tensors[tensor.name] = tensor
-        if node.op.startswith("ai.onnx.ml::"):
+        if node.op.startswith(f"{CLASSICAL}::"):
             tensors.update((t.name, t) for t in in_attributes(node))
         return tuple(tensors.values())
 
@@ -55,22 +56,27 @@ class Folding(NamedTuple):
         return tensor.kind not in STORED and tensor.name not in self.sources
 
 
+#: The domain of classical machine learning.
+CLASSICAL = "ai.onnx.ml"
+
 #: Operators whose numbers are trained; those of the others are statistics and tables.
 _MODELS = ("TreeEnsemble", "Linear", "SVM")
 
 
 def in_attributes(node: Node) -> Iterator[Tensor]:
-    """The lists of numbers in a node's attributes as stored tensors.
+    """The tensors and lists of numbers in a node's attributes as stored tensors.
 
     Weights are the floats of models; what shapes their trees, and statistics and tables, are buffers.
     """
     model = node.op.partition("::")[2].startswith(_MODELS)
     owner = node.name or next((tensor.name for tensor in node.known_outputs), node.op)
-    for name, numbers in node.attrs.items():
-        if isinstance(numbers, (list, tuple)) and numbers and all(isinstance(one, (int, float)) for one in numbers):
-            floating = any(isinstance(one, float) for one in numbers)
-            kind: Kind = "weight" if model and floating else "buffer"
-            yield Tensor(f"{owner}.{name}", (len(numbers),), "float32" if floating else "int64", kind)
+    for name, held in node.attrs.items():
+        if isinstance(held, (list, tuple)) and held and all(isinstance(one, (int, float)) for one in held):
+            floating = any(isinstance(one, float) for one in held)
+            held = Tensor("", (len(held),), "float32" if floating else "int64")
+        if isinstance(held, Tensor) and has_width(held.dtype):
+            kind: Kind = "weight" if model and is_float(held.dtype) else "buffer"
+            yield replace(held, name=f"{owner}.{name}", kind=kind)
 
 
 def fold(graph: Graph) -> Folding:

@@ -227,3 +227,33 @@ def test_a_condition_that_the_file_states() -> None:
         ("relu_2", (), 1),
     ]
     assert counted.total("flops") == 12
+
+
+@pytest.mark.parametrize("leaves", [2, 5000])
+def test_tensors_in_attributes_of_a_forest_are_parameters(leaves: int) -> None:
+    """Splits and leaves are trained; children, features and modes are the tree's form. Texts have no width."""
+    double, byte = TensorProto.DOUBLE, TensorProto.UINT8
+    inner, numbers = leaves - 1, list(range(leaves - 1))
+    forest = {
+        "n_targets": 1,
+        "tree_roots": [0],
+        **{f"nodes_{name}": numbers for name in ("featureids", "truenodeids", "falsenodeids")},
+        **{f"nodes_{name}": [1] * inner for name in ("trueleafs", "falseleafs")},
+        "nodes_splits": helper.make_tensor("", double, [inner], [0.5] * inner),
+        "nodes_modes": helper.make_tensor("", byte, [inner], [0] * inner),
+        "leaf_targetids": [0] * leaves,
+        "leaf_weights": helper.make_tensor("", double, [leaves], [1.0] * leaves),
+    }
+    table = {
+        "keys_tensor": helper.make_tensor("", double, [2], [0.0, 1.0]),
+        "values_tensor": helper.make_tensor("", TensorProto.STRING, [2], [b"no", b"yes"]),
+    }
+    trees = helper.make_node("TreeEnsemble", ["x"], ["y"], "trees", domain="ai.onnx.ml", **forest)
+    x = value("x", [4, 3], double)
+    names = helper.make_node("LabelEncoder", ["y"], ["z"], domain="ai.onnx.ml", **table)
+    graph = helper.make_graph([trees, names], "forest", [x], [value("z", [4, 1], TensorProto.STRING)])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 5)]
+    done = profile(helper.make_model(graph, opset_imports=opsets))
+    assert done.total("params") == inner + leaves
+    form, keys = 8 * (5 * inner + leaves + 1) + inner, 8 * 2
+    assert done.total("weight_bytes") == 8 * (inner + leaves) + form + keys

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from flopwise.graph import STORED, Body, Module, Tensor
 from flopwise.graph import Node as GraphNode
 from flopwise.graph.graph import Members
+from flopwise.operators.folding import CLASSICAL
 from flopwise.operators.masks import PAIRS
 from flopwise.readers.onnx.build.scope import scope_of, scope_of_path
 from flopwise.readers.onnx.file.model import CONTROL_FLOW, Attributes, Graph, Model, Node, Operation, Own
@@ -152,7 +153,7 @@ class Builder:
         called = one_line(f"{domain}::{op}" if domain else op)
         version = operation.version or self.model.opsets.get(domain, 0)
         control_flow = not domain and op in CONTROL_FLOW
-        attrs = _attributes(operation.attributes)
+        attrs = _attributes(operation.attributes, domain == CLASSICAL)
         form = self.forms[operation] = _Form(called, attrs, version, control_flow, operation.own)
         return form
 
@@ -231,13 +232,16 @@ def _items(fact: Fact, name: str) -> Members | None:
     return None
 
 
-def _attributes(held: Attributes) -> dict[str, object]:
-    """Attributes as plain Python values; a graph by its name. Tensors are left out: no count reads them."""
-    return {name: _plain(value) for name, value in held.values.items() if _is_plain(value)}
+def _attributes(held: Attributes, tensors: bool) -> dict[str, object]:
+    """Attributes as plain Python values; a graph by its name.
+
+    Tensors, without their elements, are kept only where they are a model's parameters: no count reads others.
+    """
+    return {name: _plain(value) for name, value in held.values.items() if _is_plain(value, tensors)}
 
 
-def _is_plain(value: object) -> bool:
-    return isinstance(value, int | float | str | Graph) or (
+def _is_plain(value: object, tensors: bool) -> bool:
+    return isinstance(value, (int, float, str, Graph, Stored) if tensors else (int, float, str, Graph)) or (
         isinstance(value, tuple) and all(isinstance(one, int | float | str) for one in value)
     )
 
@@ -245,6 +249,8 @@ def _is_plain(value: object) -> bool:
 def _plain(value: object) -> object:
     if isinstance(value, Graph):
         return value.name
+    if isinstance(value, Stored):
+        return Tensor("", value.dims, value.dtype)
     return list(value) if isinstance(value, tuple) else value
 
 
