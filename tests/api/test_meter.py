@@ -316,3 +316,39 @@ def test_a_number_that_changes_with_each_batch_derives_no_formula_each_time() ->
         assert meter.step(batch).flops == expected(model, batch)["flops"]
     assert meter._program.formulas == 2
     assert [note[:50] for note in meter.notes] == ["step: other numbers in each batch, of which each i"]
+
+
+class Stepped(nn.Module):
+    """A program that treats a length on its own, takes even ones alone, or as many of one input as of the other."""
+
+    def __init__(self, case: str) -> None:
+        super().__init__()
+        self.case, self.layer = case, nn.Conv1d(4, 4, 3)
+
+    def forward(self, x: Any, other: Any = None) -> Any:
+        y = self.layer(x)
+        if self.case == "longer" and x.shape[2] > other.shape[1] + 9:
+            return self.layer(y).sum()
+        return (y[:, :, :4] if self.case == "own" and x.shape[2] == 8 else y).sum()
+
+
+@pytest.mark.parametrize(
+    ("case", "shapes", "where"),
+    [
+        ("own", [((2, 4, 12),), ((2, 4, 8),)], "x.shape[2], such as 8"),
+        ("own", [((2, 4, 8),), ((2, 4, 12),), ((3, 4, 8),)], "x.shape[2], such as 8"),
+        (
+            "longer",
+            [((2, 4, 12), (2, 5)), ((2, 4, 22), (2, 6)), ((2, 4, 31), (2, 3))],
+            "x.shape[2] and other.shape[1], such as 22 and 6",
+        ),
+    ],
+)
+def test_a_size_outside_of_the_formula_is_called_as_users_know_it(case: str, shapes: Any, where: str) -> None:
+    model = Stepped(case)
+    meter = flopwise.Meter(model, keep=False)
+    for batch in shapes:
+        inputs = [torch.rand(shape) for shape in batch]
+        assert meter.step(inputs).flops == expected(model, inputs)["flops"]
+    said = f"the formula does not hold for some sizes of {where}: each new shape is counted by a profile"
+    assert meter.notes == (said,)

@@ -17,7 +17,7 @@ _OTHER: tuple[Callable[[int], int], ...] = (lambda n: 2 * n, lambda n: n + 1, la
 
 @dataclass(frozen=True)
 class Axes:
-    """The symbol of each open axis."""
+    """The symbol of each open axis, which is called as users know it: notes and errors speak of it."""
 
     symbols: Mapping[Axis, str]
     #: One batch: its sizes stand where an axis is not open.
@@ -68,10 +68,9 @@ def axes_of(examples: Sequence[Shapes], takes: Callable[[Shapes], bool]) -> Axes
     open_groups += _tried(merged, examples[-1], takes)[0]
     symbols: dict[Axis, str] = {}
     for group in open_groups:
-        name = _name(group)
-        while name in symbols.values():
-            name += "_"
-        symbols.update(dict.fromkeys(group, name))
+        name, place = group[0]
+        batch = place == 0 and "batch" not in symbols.values()
+        symbols.update(dict.fromkeys(group, "batch" if batch else f"{name}.shape[{place}]"))
     return Axes(symbols, examples[-1])
 
 
@@ -95,9 +94,3 @@ def _with(example: Shapes, group: Sequence[Axis], size: int) -> Shapes:
         name: tuple([size if (name, axis) in group else n for axis, n in enumerate(shape)])
         for name, shape in example.items()
     }
-
-
-def _name(group: Sequence[Axis]) -> str:
-    """A name for a symbol, as people call it."""
-    name, axis = group[0]
-    return "batch" if axis == 0 else f"{name.replace('.', '_')}_{axis}"

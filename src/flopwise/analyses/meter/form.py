@@ -113,10 +113,17 @@ class Form:
             return None
         figures = way.figures(totals)
         if figures is None:
-            listed = ", ".join(f"{name} = {size}" for name, size in point.items())
-            self.program.remark(f"the formula does not hold for {listed}: {_PROFILED}")
+            self.outside(totals.unmet(way.free), point)
             return None
         return figures, totals.exact
+
+    def outside(self, names: Sequence[str], point: Point) -> None:
+        """Remark that the formula does not hold for a batch, once for all batches that break a condition on the same
+        symbols.
+        """
+        where = f"the formula does not hold for some sizes of {' and '.join(names)}, such as "
+        if not any(note.startswith(where) for note in self.program.notes):
+            self.program.remark(f"{where}{' and '.join(str(point[name]) for name in names)}: {_PROFILED}")
 
     def way(self, point: Point) -> Way | None:
         """The way of a batch; None where its borders are not at hand, or those of two inputs differ."""

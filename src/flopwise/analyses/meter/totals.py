@@ -13,7 +13,7 @@ from flopwise.analyses.formula.extras.source import function
 from flopwise.analyses.formula.formula import Formula
 from flopwise.analyses.formula.guards import Guard, Guards, recording
 from flopwise.analyses.formula.rows import NO_FORMULA
-from flopwise.analyses.formula.terms.evaluation import value
+from flopwise.analyses.formula.terms.evaluation import symbols, value
 from flopwise.analyses.formula.terms.expressions import identifiers
 from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term, add_up
 from flopwise.analyses.meter.cost import FIGURES, figures_of
@@ -75,6 +75,18 @@ class Totals:
         names, functions = self._functions
         sizes = {names[d.name]: point[d.name] for d in self.domains}
         return {figure: functions[f"ragged_{figure}"](**sizes) for figure in self.ragged}
+
+    def unmet(self, point: Mapping[str, int]) -> list[str]:
+        """The symbols of the first condition that a size of each does not meet; none where the terms hold."""
+        names: set[str] = set()
+        places = {d.name: d.place(point[d.name]) for d in self.domains}
+        if tie := next((name for name, tie in self.tied.items() if value(tie, point) != point[name]), None):
+            names = {tie, *symbols(self.tied[tie])}
+        elif domain := next((d for d in self.domains if not d.holds(point[d.name])), None):
+            names = {domain.name}
+        elif guard := next((guard for guard in self.guards if not guard.holds(places)), None):
+            names = symbols(guard.expression)
+        return [name for name in point if name in names]
 
     def _holds(self, point: Mapping[str, int]) -> bool:
         if any(value(tie, point) != point[name] for name, tie in self.tied.items()):
