@@ -352,3 +352,20 @@ def test_a_size_outside_of_the_formula_is_called_as_users_know_it(case: str, sha
         assert meter.step(inputs).flops == expected(model, inputs)["flops"]
     said = f"the formula does not hold for some sizes of {where}: each new shape is counted by a profile"
     assert meter.notes == (said,)
+
+
+def test_nested_tensors_are_profiled_and_those_without_a_shape_refused() -> None:
+    model = nn.Linear(8, 4)
+    meter = flopwise.Meter(model, keep=False)
+    for lengths in ((3, 5), (4, 6), (4, 6)):
+        parts = [torch.rand(length, 8) for length in lengths]
+        nested = torch.nested.nested_tensor(parts, layout=torch.jagged)
+        assert meter.step(nested).flops == expected(model, torch.cat(parts))["flops"]
+    assert meter.notes == ("no formula (input 'input' is a nested tensor): each new shape is counted by a profile",)
+    strided = torch.nested.nested_tensor([torch.rand(3, 8), torch.rand(5, 8)])
+    for batch in (strided, {"input": strided}, {"input": [strided]}):
+        with pytest.raises(flopwise.InputError, match=r"^input 'input.*' is a nested tensor .* layout=torch.jagged"):
+            meter.step(batch)
+    with meter:
+        model(strided)
+    assert meter.notes[-1].startswith("not counted: input 'input' is a nested tensor of the layout torch.strided")

@@ -392,6 +392,14 @@ def test_nested_tensors_run_for_real() -> None:
     assert profile.total("macs") == 5 * 4 * 5
 
 
+@pytest.mark.parametrize("pack", [lambda x: x, lambda x: (x,), lambda x: {"x": x}, lambda x: ([{"part": [x]}],)])
+def test_a_nested_tensor_without_a_shape_is_refused_with_the_cure(pack: Any) -> None:
+    nested = torch.nested.nested_tensor([torch.zeros(2, 4), torch.zeros(3, 4)])
+    said = r"^input 'x[a-z0-9.]*' is a nested tensor of the layout torch.strided, .* layout=torch.jagged, or pad it"
+    with pytest.raises(InputError, match=said):
+        flopwise.profile(lambda x: nn.functional.relu(x), pack(nested))
+
+
 def test_an_encoder_with_a_mask_of_padding_is_seen_layer_by_layer() -> None:
     """PyTorch's own way without gradients packs the tokens into a nested tensor, of which nobody sees the work."""
     encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 1).eval()

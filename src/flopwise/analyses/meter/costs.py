@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from flopwise.analyses.meter.batch import WHOLE, key_of, named, plain_mask, said_by, steers
+from flopwise.analyses.meter.batch import WHOLE, key_of, leaves, named, plain_mask, said_by, steers
 from flopwise.analyses.meter.cost import Cost
 from flopwise.analyses.meter.counting import Counter
 from flopwise.analyses.meter.program import Program
 from flopwise.analyses.meter.weights import Turn
 from flopwise.errors import FlopwiseError
+from flopwise.readers.torch.capture.tensors import shape_of_input
 
 #: The place of a tensor among the arguments, its name, and how it mostly is where it is a mask: see ``plain_mask``.
 Stating: TypeAlias = tuple[int, str, Tensor | None]
@@ -70,6 +71,7 @@ class Costs:
 
         Raises:
             ModelError: the model fails with it.
+            InputError: it holds a nested tensor without a shape.
         """
         seen = next(self._turns) if looped else None
         if seen is None or seen[0].requires_grad is not seen[1]:
@@ -78,14 +80,19 @@ class Costs:
             self._seen = seen
         values = (*args, *kwargs.values())
         kinds: list[Hashable] = [len(args), *kwargs]
-        for place, value in enumerate(values):
-            if type(value) is Tensor:
-                first = 0
-                while values[first] is not value:  # labels may be the inputs themselves
-                    first += 1
-                kinds += (value.shape, value.dtype, value.requires_grad, first)
-            else:
-                kinds.append(self._other(place, args, kwargs))
+        try:
+            for place, value in enumerate(values):
+                if type(value) is Tensor:
+                    first = 0
+                    while values[first] is not value:  # labels may be the inputs themselves
+                        first += 1
+                    kinds += (value.shape, value.dtype, value.requires_grad, first)
+                else:
+                    kinds.append(self._other(place, args, kwargs))
+        except RuntimeError:  # a nested tensor without a shape
+            for name, tensor in leaves(named(args, kwargs, self._program.names)).items():
+                shape_of_input(name, tensor)
+            raise
         key = tuple(kinds)
         found = self._now.get(key)
         if not isinstance(found, Cost):

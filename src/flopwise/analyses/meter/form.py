@@ -306,6 +306,8 @@ def _stand_in(tensors: dict[int, Tensor], name: str, value: Any) -> Any:
         return value.value
     if not value.dim():
         return value.detach().cpu()
+    if value.is_nested:
+        raise InputError(f"input {name!r} is a nested tensor")
     if id(value) not in tensors:
         tensors[id(value)] = torch.empty(
             value.shape, dtype=value.dtype, device="meta", requires_grad=value.requires_grad

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 
+from flopwise.errors import InputError
 from flopwise.graph import Tensor
 from flopwise.readers.inputs import dtype_of
 
@@ -49,6 +50,21 @@ def shape_of(tensor: TorchTensor) -> tuple[int, ...] | None:
         return tuple(tensor.shape)
     values = elements_in_a_row(tensor)
     return None if values is None else tuple(values.shape)
+
+
+def shape_of_input(name: str, tensor: TorchTensor) -> tuple[int, ...]:
+    """The shape of an input, as ``shape_of`` has it.
+
+    Raises:
+        InputError: it is a nested tensor that has none.
+    """
+    shape = shape_of(tensor)
+    if shape is None:
+        raise InputError(
+            f"input {name!r} is a nested tensor of the layout torch.strided, which has no shape; make it with "
+            "layout=torch.jagged, or pad it with torch.nested.to_padded_tensor"
+        )
+    return shape
 
 
 def elements_in_a_row(tensor: TorchTensor) -> TorchTensor | None:

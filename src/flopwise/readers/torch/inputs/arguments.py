@@ -20,7 +20,7 @@ from flopwise.errors import InputError
 from flopwise.graph import Kind, ProgramTensor, Tensor
 from flopwise.readers.inputs import FORM, VALUE, InputSpec, input_specs, parse
 from flopwise.readers.source.location import naming
-from flopwise.readers.torch.capture.tensors import DTYPES, shape_of
+from flopwise.readers.torch.capture.tensors import DTYPES, shape_of_input
 from flopwise.readers.torch.inputs.configured import configured
 from flopwise.readers.torch.inputs.containers import ATOMS, attributes_of, copied, tensors_inside
 from flopwise.readers.torch.inputs.dims import Dims
@@ -160,7 +160,8 @@ def settle(
     for argument, value in (*((position_name(names, i), value) for i, value in enumerate(args)), *kwargs.items()):
         for name, tensor in tensors_inside(value, argument_name(model, argument)):
             kind: Kind = "state" if argument in STATES else "input"
-            ours = ProgramTensor(name, shape_of(tensor), DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
+            shape = shape_of_input(name, tensor)
+            ours = ProgramTensor(name, shape, DTYPES.get(tensor.dtype), kind, grad=tensor.requires_grad)
             tensors.setdefault(id(tensor), ours)
     return Arguments(args, kwargs, tensors, frozenset(making.made), making.doubt)
 
