@@ -347,6 +347,25 @@ def test_an_error_names_the_numbers_that_were_made_up() -> None:
         flopwise.profile(OfNumbers(packed), {"x": (20, 16), "ids": (20,)})
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda m, x, ids: x[ids],
+        lambda m, x, ids: nn.functional.embedding(ids, x),
+        lambda m, x, ids: nn.functional.one_hot(ids),
+        lambda m, x, ids: x.repeat_interleave(ids, 0),
+        lambda m, x, ids: nn.functional.cross_entropy(x, ids),
+    ],
+)
+def test_an_error_for_want_of_whole_numbers_names_the_type(program: Any) -> None:
+    model = OfNumbers(program)
+    model.forward = lambda x, other: program(model, x, other)
+    with pytest.raises(ModelError, match=r"'other', 'x' made as float32, .* in Python 'other:i64:20'$"):
+        flopwise.profile(model, {"x": (20, 16), "other": (20,)})
+    with pytest.raises(ModelError, match=r"cannot be multiplied \(20x3 and 16x4\) \(.*\)$"):
+        flopwise.profile(OfNumbers(lambda m, x, ids: m.layer(x)), {"x": (20, 3), "ids": (20,)})
+
+
 def test_formulas_hand_values_over() -> None:
     for inputs in (
         {"x": ("batch", 8), "skip": [1, 2], "mode": "loss"},

@@ -110,3 +110,23 @@ def test_a_model_type(kind: str) -> None:
     assert not profile.unresolved
     assert profile.total("params") == sum(p.numel() for p in model.parameters())
     assert profile.sum.count == counted(kind)
+
+
+def test_programs_that_count_tokens_name_the_cure_where_only_shapes_are_given() -> None:
+    sizes: dict[str, Any] = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
+    bart = transformers.BartConfig(d_model=32, encoder_attention_heads=2, decoder_attention_heads=2, **sizes, **TOKENS)
+    head = transformers.BartForSequenceClassification(bart).eval()
+    cure = "give -i input_ids:i64:2x8:@input_ids.npy, in Python real tensors"
+    profile = flopwise.profile(head, (2, 8))
+    assert not profile.exact
+    assert any(note.endswith(cure) for note in profile.notes)
+    assert flopwise.profile(head, torch.tensor([[5, 6, 7, 2]] * 2)).exact
+    small = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    eyes = {"model_type": "clip_vision_model", "image_size": 28, "patch_size": 14, **small}
+    words = {"model_type": "llama", "vocab_size": 99, **small}
+    config = transformers.LlavaConfig(vision_config=eyes, text_config=words, image_token_index=90)
+    llava = transformers.LlavaForConditionalGeneration(config).eval()
+    with pytest.raises(flopwise.ModelError, match=f"{cure.replace('2x8', '1x8')}$"):
+        flopwise.profile(llava, {"input_ids": (1, 8), "pixel_values": (1, 3, 28, 28)})
+    tokens = torch.tensor([[90, 90, 90, 90, 1, 2, 3, 4]])
+    assert flopwise.profile(llava, {"input_ids": tokens, "pixel_values": torch.zeros(1, 3, 28, 28)}).exact

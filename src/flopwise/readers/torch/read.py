@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
@@ -219,16 +220,25 @@ def _steps(record: Run) -> list[object]:
 
 
 def _doubt(failed: RunError, arguments: Arguments) -> str:
-    """What may be the reason for an error: a value that was taken for a shape, or a shape for a value, or elements that
-    were made up.
+    """What may be the reason for an error: a value that was taken for a shape, or a shape for a value, elements that
+    were made up, or their type.
     """
-    whole = [t for key, t in arguments.tensors.items() if key in arguments.made and (t.dtype or "")[:1] in "iub"]
-    made = [t.name for t in whole if not is_mask(t.name)]
+    shapes = [t for key, t in arguments.tensors.items() if key in arguments.made]
+    floats = [t for t in shapes if "float" in (t.dtype or "")]
+    made = [t.name for t in shapes if t not in floats and not is_mask(t.name)]
     if failed.read and made and not isinstance(failed.__cause__, (AttributeError, TypeError)):
         return (
             f"; the elements of {_listed(made)} were made up, because only the shape is given: {arguments.cure(made)}"
         )
-    return f"; {arguments.doubt}" if arguments.doubt and isinstance(failed.__cause__, _OF_KINDS) else ""
+    doubt = f"; {arguments.doubt}" if arguments.doubt and isinstance(failed.__cause__, _OF_KINDS) else ""
+    if not (floats and _OF_WHOLE.search(str(failed.__cause__))):
+        return doubt
+    least = min(floats, key=lambda t: t.numel)  # lengths and places are fewer than features
+    text = f"{least.name}:i64:{'x'.join(map(str, least.dims))}"
+    return (
+        f"{doubt}; {_listed([t.name for t in floats])} made as {least.dtype}, because only the shape is given: give "
+        f"whole numbers as -i {text}, in Python {text!r}"
+    )
 
 
 def _of_run(
@@ -294,6 +304,9 @@ def _of_example(example: object, inputs: object, mode: Mode) -> object:
 
 #: What a program raises where an argument is of another kind than it expects.
 _OF_KINDS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+
+#: What PyTorch says where whole numbers are needed.
+_OF_WHOLE = re.compile(r"\b(Long|Int|long, int|ints|integers?)\b|LongTensor|not implemented for '(Half|B?Float|Double)")
 
 
 class NeedsMemoryError(ModelError):
