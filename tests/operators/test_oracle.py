@@ -82,6 +82,8 @@ ELSEWHERE = (
     "tflite",
     "openvino",
     "coreml",
+    "tensorflow::",
+    "cortex_m::",
     "SimplifiedLayerNormalization",
 )
 

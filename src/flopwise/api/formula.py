@@ -103,6 +103,8 @@ def formula(
     request = _Request(model, inputs, dims, batch_size, train, progress)
     with using(own_rows(rules)):
         own = options_of(TorchOptions, options, keywords) if format.module is not None else None
+        if own is not None and counting.convention.sees == "programs":
+            own = replace(own, program=True)
         if own is not None and _by_table(request, own):
             with _naming(model):
                 result = derive(_in_type(_configured(request, own), own), counting, progress)

@@ -76,6 +76,8 @@ def profile(
     if (optimizer is not None or backward_rules) and not train:
         raise InputError("an optimizer and rules for gradients are for a training step: train=True, or --train")
     chosen = conventions.get(convention)
+    if chosen.sees == "programs" and of_pytorch(model):
+        keywords["program"] = True
     if train and format_of(model).options is JaxOptions:
         raise InputError("the training step of a JAX function is a function: give jax.value_and_grad of its loss")
     if train and format_of(model).options is TorchOptions:
@@ -91,6 +93,13 @@ def profile(
 
         result = with_training(result, optimizer, backward_rules)
     return printable(result)
+
+
+def of_pytorch(model: object) -> bool:
+    """True for models that are PyTorch programs, or can be: those who look at programs have them read with
+    ``program=True``, such as tools that count them, and recordings of them.
+    """
+    return format_of(model).options is TorchOptions
 
 
 def given_profile(profile: Profile, arguments: Mapping[str, object]) -> Profile:

@@ -18,7 +18,7 @@ from flopwise.analyses.traces.scan import Scan
 from flopwise.analyses.traces.trace import Recording, Trace
 from flopwise.analyses.traces.whatif import on_device
 from flopwise.api import printable
-from flopwise.api.profile import given_profile, profile
+from flopwise.api.profile import given_profile, of_pytorch, profile
 from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
 from flopwise.readers.options import Options
@@ -79,6 +79,8 @@ def trace(
     reading = {**sizes, **keywords}
     if phase is not None and phase.upper() in ("TEST", "TRAIN"):
         reading["phase"], phase = phase, None
+    if model is not None and not isinstance(model, Profile) and of_pytorch(model):
+        reading["program"] = True  # what PyTorch recorded is a program's
     counted = _counted(model, reading, progress)
     progress("reading the trace")
     format, recording = _read(file, beside, counted)

@@ -88,7 +88,7 @@ flopwise completion bash completes names.
 #: Form of a MODEL -> a line about it, for help; a test holds the endings against the table of formats.
 MODELS: dict[str, str] = {
     "model.onnx": "a file or its URL: .onnx, .gguf, .tflite, .lite, .task, .xml, .mlpackage, .mlmodel, .keras, .h5, "
-    ".hdf5, .pb, .pt2, .ts, .torchscript, .pte, .etrecord, .mlir, .mlirbc, .stablehlo, .prototxt, "
+    ".hdf5, .pb, .pt2, .ts, .torchscript, .pte, .etrecord, .mlir, .mlirbc, .mlir.bc, .stablehlo, .prototxt, "
     ".caffemodel, .caffemodel.h5",
     "models/": "a directory: every model in it",
     "timm:resnet50": "a model of timm, torchvision or transformers by its name",

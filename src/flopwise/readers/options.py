@@ -89,6 +89,9 @@ class TorchOptions(Options):
     new: int | str | None = None
     #: Whether code that belongs to a model may run.
     trust_code: bool = False
+    #: Whether transformers' program is run where a configuration alone would do: tools that count programs, and
+    #: recordings of them, know its modules and calls. Without transformers the configuration alone has to do.
+    program: bool = False
 
     def refuse_type(self) -> None:
         """Raise InputError where a training step is to count as of another element type."""
@@ -177,6 +180,7 @@ class Keywords(TypedDict, total=False):
     past: int | str | None
     new: int | str | None
     trust_code: bool
+    program: bool
     per_device: bool
     phase: str | None
     stages: Collection[str]

@@ -54,7 +54,13 @@ def test_a_window_larger_than_its_input(width: int) -> None:
 def test_chained_windows(height: int, width: int) -> None:
     model = narrow()
     formula = flopwise.formula(model)
-    expected = flopwise.profile(model, dims={"H": height, "W": width})
+    try:
+        expected = flopwise.profile(model, dims={"H": height, "W": width})
+    except flopwise.InputError:
+        assert min(height, width) == 15  # less than the windows take one after the other
+        with pytest.raises(flopwise.InputError):
+            formula.at(H=height, W=width)
+        return
     at = formula.at(H=height, W=width)
     assert all(at[figure] == getattr(expected.sum, figure) for figure in at)
 

@@ -253,5 +253,5 @@ def test_a_step_that_keeps_nobody_knows_how_much_is_not_exact(rules: Any, exact:
     made.node("Exp", "a", "y")
     profile = flopwise.profile(made.graph(), train=True, optimizer="sgd", backward_rules=rules)
     step = training_step(profile, name="sketch", source="hand", dtype="float32", batch=4, sequence=1, optimizer="sgd")
-    assert profile.exact
+    assert profile.exact is exact
     assert step.exact is step.to_dict()["exact"] is exact

@@ -13,9 +13,11 @@ import flopwise
 from flopwise.analyses.needed.needed import Needed, needed
 
 
-def of(folder: Path, config: dict[str, Any], past: int, new: int, **others: Any) -> tuple[int, int, int, Needed]:
+def of(
+    folder: Path, config: dict[str, Any], past: int, new: int, program: bool = False, **others: Any
+) -> tuple[int, int, int, Needed]:
     """Multiply-adds that are executed, that are needed, and those of floors."""
-    profile = flopwise.profile(written(folder, config), past=past, new=new)
+    profile = flopwise.profile(written(folder, config), past=past, new=new, program=program)
     found = needed(profile, **others)
     return profile.total("macs"), sum(n or 0 for n in found.macs), sum(n or 0 for n in found.least), found
 
@@ -70,7 +72,7 @@ def test_without_a_head_there_is_nothing_to_score(tmp_path: Path) -> None:
 
 def test_masks_that_nobody_states_leave_a_causal_one_in_floors(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    executed, least, floors, found = of(tmp_path, UNSAID, past=0, new=32)
+    executed, least, floors, found = of(tmp_path, UNSAID, past=0, new=32, program=True)
     assert executed == least
     assert executed - floors == 2 * 2 * 4 * 16 * (32 * 32 - 32 * 33 // 2)
     assert "masks that are not known leave no more than causal ones" in found.floors

@@ -30,7 +30,15 @@ from flopwise.api.language.program import LanguageProgram, cache_type, language_
 from flopwise.conventions import Convention
 from flopwise.conventions import get as get_convention
 from flopwise.errors import InputError
-from flopwise.formats.language.read import SHARED, Language, head_of, in_table, language, weights_of
+from flopwise.formats.language.read import (
+    SHARED,
+    Language,
+    head_of,
+    in_table,
+    language,
+    transformers_installed,
+    weights_of,
+)
 from flopwise.graph.dtypes import BITS
 
 if TYPE_CHECKING:
@@ -115,7 +123,9 @@ def request(
         raise InputError("images: give the size of an image as well")
     head = isinstance(draft, str) and draft == OWN_HEAD
     drafts = draft is None or head or (isinstance(draft, (str, os.PathLike)) and in_table(draft, trust_code))
-    table = configured(model, trust_code, dtype, weights) if drafts and image is None and seconds is None else None
+    programs = any(one.sees == "programs" for one in chosen) and transformers_installed()
+    by_table = drafts and image is None and seconds is None and not programs
+    table = configured(model, trust_code, dtype, weights) if by_table else None
     if table is not None:
         if strict and table.decoder.unread:
             raise InputError(

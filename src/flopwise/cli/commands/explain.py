@@ -108,6 +108,7 @@ def _profiles(
         lenient: whether a convention besides the first that refuses the model is left out, which a line says.
     """
     import flopwise
+    from flopwise.api.profile import of_pytorch
     from flopwise.conventions import get
 
     chosen = [get(name) for name in dict.fromkeys(conventions)]
@@ -119,7 +120,10 @@ def _profiles(
         )
     models.refuse_directory(path, "explain compares conventions on one model")
     with Progress() as progress:
-        graph = flopwise.read(path, progress=progress, **reading_of(settings))
+        reading = reading_of(settings)
+        if any(one.sees == "programs" for one in chosen) and of_pytorch(path):
+            reading["program"] = True
+        graph = flopwise.read(path, progress=progress, **reading)
         profiles = [flopwise.profile(graph, convention=chosen[0])]
         for convention in chosen[1:]:
             try:

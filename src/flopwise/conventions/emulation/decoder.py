@@ -10,7 +10,7 @@ from flopwise.conventions.convention import Convention, Whole
 from flopwise.conventions.papers.language_models import following, token_ids
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.memory.attention import AttentionSize, attention_sizes, unfused_attention
-from flopwise.memory.experts import GROUPED
+from flopwise.memory.experts import GROUPED, experts_of, picked_for
 from flopwise.operators.counts import Counts
 from flopwise.operators.folding import constant
 from flopwise.operators.tables import row as row_of
@@ -87,6 +87,7 @@ class _Reader:
         self._attentions = attention_sizes(graph)
         self._inside = {place for one in unfused_attention(graph) for place in one.places}
         self._routers = _routers(graph)
+        self._stacks = {node.module: stack for node in graph.nodes if (stack := experts_of("", node))}
         self._scores = _before_outputs(graph)
         self._owned: set[str] = set()
         #: Rows and columns of the tables that tokens are looked up in.
@@ -101,7 +102,8 @@ class _Reader:
         size = self._attentions.get(place)
         if size is not None:
             return Part("attention", size.heads * size.queries * size.keys * size.products, 0, weights, size)
-        if node.op == "Gather" and len(weights) == 1 and len(weights[0].dims) == 2:
+        looked_up = node.op == "Gather" and len(weights) == 1 and len(weights[0].dims) == 2
+        if looked_up and picked_for(node, weights[0], self._stacks) is None:  # biases of experts are picked, too
             if node.has_input(1) and node.input(1).name in self._by_ids:
                 self.tables.append((int(weights[0].dims[0]), int(weights[0].dims[1])))
             return Part("embedding", 0, 0, weights)

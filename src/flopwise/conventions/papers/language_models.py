@@ -112,8 +112,8 @@ def _uses(graph: Graph) -> list[list[_Use]]:
                 continue
             owned.add(tensor.name)
             by_token = node.op == "Gather" and node.has_input(1) and node.input(1).name in by_ids
-            table = others[tensor.name] == {"Gather"}
             stack = experts_of("", node) or picked_for(node, tensor, stacks)
+            table = others[tensor.name] == {"Gather"} and stack is None  # biases of experts are picked, too
             share = stack.active(tokens) if stack is not None and stack.hold(tensor) else 1
             used.append(_Use(tensor, round(tensor.numel * share), table, by_token))
         uses.append(used)

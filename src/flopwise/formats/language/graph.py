@@ -49,7 +49,7 @@ class Call(Mixers):
         model, size = self.model, (self.batch, self.new)
         tokens = ProgramTensor("input_ids", size, "int64", "input")
         given = self._encode(every)
-        with self._in("", model.name), self._in("model", model.name.split("For")[0] + "Model"):
+        with self._in("", model.name), self._in("model", f"{self._title}Model"):
             hidden, table = self._embedded(tokens)
             if self.learning is not None and self.learning.inputs:
                 hidden = replace(hidden, grad=True)  # type: ignore[call-arg] # of a program
@@ -115,7 +115,7 @@ class Call(Mixers):
         if encoder is None or self.past:
             return []
         self.model, new, self.new = encoder, self.new, self.encoded
-        with self._in("encoder", "Encoder"):
+        with self._in("encoder", f"{self._title}Encoder"):
             if encoder.sound:
                 frames, width = 2 * self.encoded, encoder.hidden
                 given = ProgramTensor("input_features", (self.batch, encoder.sound, frames), encoder.dtype, "input")
@@ -148,7 +148,7 @@ class Call(Mixers):
             self._copies, self._layer = 1 if every else layers.count(layer), number
             if self.learning is not None and self.learning.checkpoints:
                 self._via = (f"torch.utils.checkpoint.checkpoint#{number}",)
-            with self._in(prefix, "ModuleList"), self._in(f"{prefix}.{number}", kind):
+            with self._in(f"{prefix}.{number}", self._title + kind):
                 hidden = self._layer_of(f"{prefix}.{number}", layer, hidden)
         self._copies, self._via = 1, ()
         return hidden
@@ -329,7 +329,7 @@ class Call(Mixers):
         ), mix
 
     def _network(self, path: str, network: MLP | MoE, x: Tensor) -> Tensor:
-        with self._in(path, type(network).__name__):
+        with self._in(path, self._title + type(network).__name__):
             return self._dense(path, network, x) if isinstance(network, MLP) else self._mixture(path, network, x)
 
     def _dense(self, path: str, n: MLP, x: Tensor) -> Tensor:
@@ -366,7 +366,7 @@ class Call(Mixers):
         weights = self._run("TopK", f"{path}.gate.topk", [scores], (tokens, m.top_k))
         inner = self._linear(f"{path}.fc1_latent_proj", flat, m.latent) if m.latent else flat
         rows, width = tokens * m.top_k, m.latent or hidden
-        with self._in(f"{path}.experts", "Experts"):
+        with self._in(f"{path}.experts", f"{self._title}Experts"):
             routed = self._run("Gather", f"{path}.experts.gather", [inner, weights], (rows, width))
             both = self._stacked(
                 f"{path}.experts", "gate_up_proj" if m.gated else "up_proj", routed, m, (1 + m.gated) * m.inner
@@ -384,7 +384,7 @@ class Call(Mixers):
         if m.latent:
             result = self._linear(f"{path}.fc2_latent_proj", result, hidden)
         if m.shared is not None:
-            with self._in(f"{path}.shared_experts", "MLP"):
+            with self._in(f"{path}.shared_experts", f"{self._title}MLP"):
                 shared = self._dense(f"{path}.shared_experts", m.shared, flat)
                 if m.shared_gate:
                     gate = self._linear(f"{path}.shared_expert_gate", flat, 1)

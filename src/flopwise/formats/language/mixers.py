@@ -29,7 +29,7 @@ class Mixers(Operators):
     """Operators of the parts that mix tokens."""
 
     def _mixed(self, path: str, mixer: Mixer, x: Tensor) -> Tensor:
-        with self._in(path, type(mixer).__name__):
+        with self._in(path, self._title + type(mixer).__name__):
             if isinstance(mixer, Attention):
                 return self._attention(path, mixer, x)
             if isinstance(mixer, LatentAttention):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -45,6 +46,8 @@ class Operators:
     ) -> None:
         self.model, self.batch, self.new, self.past, self.encoded = model, batch, new, past, encoded
         self.learning = learning
+        #: How the names of its classes begin: "Llama".
+        self._title = re.sub(r"(For[A-Z].*|LMHeadModel|Model)$", "", model.name)
         self._via: tuple[str, ...] = ()
         self.memory: Tensor | None = None
         self.distances: Tensor | None = None

@@ -12,7 +12,7 @@ from flopwise.graph import Node, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.aten.linear import pairs_in_a_row
 from flopwise.operators.counts import Counts
-from flopwise.operators.extents import extent, product
+from flopwise.operators.extents import extent, product, required
 from flopwise.operators.gradient import Wrt
 from flopwise.operators.masks import KERNEL
 from flopwise.operators.onnx import attention as forward
@@ -122,7 +122,7 @@ _CHUNK = 64
 
 def _states(node: Node) -> tuple[int, int]:
     """Products of a key with a value, and of a query with a column of the state, over all tokens."""
-    size = extent(node, node.input(2), -1) // forward.required(node, "kv_num_heads")
+    size = extent(node, node.input(2), -1) // required(node, "kv_num_heads")
     return node.input(1).numel * size, node.input(0).numel * size
 
 

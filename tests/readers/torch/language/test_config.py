@@ -88,7 +88,7 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(util, "find_spec", lambda name: None if name == "transformers" else found(name))
     for call in (flopwise.llm, flopwise.profile):
         with pytest.raises(flopwise.ModelError, match=r"pip install 'flopwise\[llm\]'"):
-            call(written(tmp_path, {**LLAMA, "model_type": "rwkv", "architectures": ["RwkvForCausalLM"]}))
+            call(written(tmp_path, {**LLAMA, "model_type": "xlstm", "architectures": ["xLSTMForCausalLM"]}))
     with pytest.raises(flopwise.InputError, match="is not a language model"):
         flopwise.llm("examples/tiny_resnet.onnx")
 
@@ -118,3 +118,14 @@ def test_a_module_is_not_the_model_of_a_configuration_that_lies_about(
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     monkeypatch.chdir(tmp_path)
     assert flopwise.profile(torch.nn.Linear(3, 2), (1, 3)).total("macs") == 6
+
+
+@pytest.mark.parametrize("convention", ["calflops", "ptflops", "thop", "torchinfo"])
+def test_tools_that_count_programs_count_that_of_transformers(tmp_path: Path, convention: str) -> None:
+    import tests.torch_vision  # noqa: F401 - which transformers looks at
+    import transformers
+
+    folder, inputs = written(tmp_path, LLAMA), {"input_ids": (1, 16)}
+    module = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.from_pretrained(folder)).eval()
+    by_name = flopwise.profile(folder, inputs, convention=convention)
+    assert by_name.total("count") == flopwise.profile(module, inputs, convention=convention).total("count")

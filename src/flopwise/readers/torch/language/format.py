@@ -39,9 +39,8 @@ def _read_gguf(
     from flopwise.formats.language.read import read_configuration
     from flopwise.readers.torch.language.config import UnknownArchitectureError, require
 
-    requested = (
-        inputs is not None or dims or batch_size is not None or options != replace(TorchOptions(), mode=options.mode)
-    )
+    plain = replace(TorchOptions(), mode=options.mode, program=options.program)
+    requested = inputs is not None or dims or batch_size is not None or options != plain
     if by_table(model, inputs, dims, options):
         graph = read_configuration(model, inputs, batch_size, options)
     else:
@@ -68,20 +67,28 @@ def _read(
     model: Model, inputs: object, dims: object, batch_size: int | None, progress: object, options: TorchOptions
 ) -> Graph:
     from flopwise.formats.language.read import read_configuration
+    from flopwise.readers.torch.language.config import UnknownArchitectureError
 
     if by_table(model, inputs, dims, options):
         return read_configuration(model, inputs, batch_size, options)
-    return TORCH.read(model, inputs, dims, batch_size, progress, options)
+    try:
+        return TORCH.read(model, inputs, dims, batch_size, progress, options)
+    except UnknownArchitectureError:  # of a type that this release of transformers does not know
+        if options.program and by_table(model, inputs, dims, replace(options, program=False)):
+            return read_configuration(model, inputs, batch_size, options)
+        raise
 
 
 def by_table(model: object, inputs: object, dims: object, options: TorchOptions) -> bool:
     """True where a configuration is read by the table of architectures; what asks for gradients, arguments or code of
     its own is a matter of transformers' program."""
-    from flopwise.formats.language.read import can_learn, in_table, sizes_of
+    from flopwise.formats.language.read import can_learn, in_table, sizes_of, transformers_installed
     from flopwise.formats.language.source import content_of
 
     named = set(inputs) if isinstance(inputs, Mapping) else set()
     if options.arguments or options.trust_code or options.attention or dims or not named <= _TABLE:
+        return False
+    if options.program and transformers_installed():
         return False
     if not in_table(model):
         return False
