@@ -228,8 +228,12 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call] # PyTorch's 
         self._interception = interception
 
     def __torch_dispatch__(self, func: Function, types: object, args: Args = (), kwargs: Any = None) -> object:
-        if self._recorder.position.busy or self._recorder.closed:
+        recorder = self._recorder
+        if recorder.position.busy or recorder.closed:
             return func(*args, **(kwargs or {}))
+        if recorder.compiles is not None and recorder.compiles():
+            with torch._C.DisableTorchFunction():
+                return func(*args, **(kwargs or {}))
         with torch._C.DisableTorchFunction():  # PyTorch's own shape rules are written in Python as well
             plan = plan_of(func)
             below, self._recorder.below = self._recorder.below, torch.is_grad_enabled() and plan.way != "detach"

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 
-from flopwise.graph import ProgramTensor, Tensor
+from flopwise.graph import Module, ProgramTensor, Tensor
 from flopwise.readers.options import AttentionKernel
 from flopwise.readers.torch.capture.attention import (
     ATTENTION,
@@ -93,6 +93,10 @@ class Recorder:
         self.before_write: Callable[[TorchTensor], None] | None = None
         #: Likewise with a tensor that is about to be given other elements (``tensor.data = ...``).
         self.before_set: Callable[[TorchTensor], None] | None = None
+        #: Called with what an operation takes, gives the modules inside the running script that it runs in.
+        self.inside_script: Callable[[Sequence[Tensor]], Sequence[Module]] | None = None
+        #: Whether PyTorch is at work on the program of a script, and does not run it: it compares constants.
+        self.compiles: Callable[[], bool] | None = None
         #: The program's own generators of random numbers that were used, with the state that each had.
         self.generators: dict[int, tuple[torch.Generator, TorchTensor]] = {}
         #: Policies of selective checkpoints, and what those around the running operation said of its kernels.
@@ -318,7 +322,10 @@ class Recorder:
             what = f"a selective checkpoint keeps a part of what {plan.public} computes"
             self.notes.append(f"{what}: counted as if all of it ran once more")
         self._kept = {}
-        self.events.append(Event(plan, graphed, named, tuple(outputs), here.scope, via, here.within, saved, cached))
+        scope = here.scope
+        if self.inside_script is not None:
+            scope = (*scope, *self.inside_script(tensors_of(*graphed, *named.values())))
+        self.events.append(Event(plan, graphed, named, tuple(outputs), scope, via, here.within, saved, cached))
 
     def _compute(
         self,

@@ -6,17 +6,27 @@ import contextlib
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor as TorchTensor
 from torch import nn
 
-from flopwise.graph import Call, Module, Tensor
+from flopwise.graph import STORED, Call, Module, Tensor
 from flopwise.readers.torch.capture.recorder import Recorder, Selection
 from flopwise.readers.torch.kinds import Args, Kwargs
+from flopwise.readers.torch.lower.node import tensors as tensors_of
 from flopwise.readers.torch.runs.substitutes import substituted
 from flopwise.readers.torch.runs.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from flopwise.readers.torch.runs.scripts import Scripts
+
+
+def _kind(module: nn.Module) -> str:
+    """The class of a module; of a script that of the module that it was made of."""
+    own = module.original_name if isinstance(module, torch.jit.ScriptModule) else ""
+    return own or type(module).__name__
 
 
 class Calls:
@@ -27,9 +37,17 @@ class Calls:
     ) -> None:
         self._recorder = recorder
         self._surroundings = surroundings
-        self._steps = {id(m): Module(path, type(m).__name__) for path, m in modules}
+        self._steps = {id(m): Module(path, _kind(m)) for path, m in modules}
         self._attributes = [vars(m) for _, m in modules]
         self.calls: list[Call] = []
+        self._scripts: Scripts | None = None
+        #: The modules inside the running script whose calls have begun and not ended, with the places of these.
+        self._open: list[tuple[Module, int]] = []
+        if any(isinstance(m, torch.jit.ScriptModule) for _, m in modules):
+            from flopwise.readers.torch.runs.scripts import Scripts
+
+            self._scripts = Scripts(self._steps)
+            recorder.inside_script, recorder.compiles = self._inside, self._compiles
         #: The module in which the program failed first, and its arguments.
         self.failed: tuple[Module, tuple[Tensor, ...]] | None = None
 
@@ -65,18 +83,62 @@ class Calls:
         inputs = (*positional, *self.flat(tuple(kwargs.values()))) if kwargs else positional
         caller, position.call = position.call, index
         calls.append(Call(step.path, inputs, (), first, first, caller, len(positional)))
+        around_script, self._open = self._open, []
+        script = self._scripts if isinstance(module, torch.jit.ScriptModule) else None
+        if script is not None:
+            script.start()
         outputs: tuple[Tensor, ...] = ()
         try:
             result = original(module, *args, **kwargs)
             outputs = self.flat((result,))
+            if script is not None:
+                self._enter(())
+                ran, here = {call.path for call in calls[index:]}, len(recorder.events)
+                without = dict.fromkeys(inner.path for inner in script.always(module))
+                calls.extend(Call(path, (), (), here, here, index) for path in without if path not in ran)
             return result
         except BaseException:
             self.failed = self.failed or (step, inputs)
             raise
         finally:
+            self._open = around_script
             calls[index] = Call(step.path, inputs, outputs, first, len(recorder.events), caller, len(positional))
             position.call = caller
             position.scope, position.via, position.modules = around, via, modules
+
+    @property
+    def _script(self) -> torch.jit.ScriptModule | None:
+        """The script that runs, if the innermost module is one."""
+        modules = self._recorder.position.modules
+        return modules[-1] if modules and isinstance(modules[-1], torch.jit.ScriptModule) else None
+
+    def _compiles(self) -> bool:
+        """True in a script of which no line runs."""
+        return self._script is not None and self._scripts is not None and not self._scripts.running()
+
+    def _inside(self, taken: Sequence[Tensor]) -> Sequence[Module]:
+        """The modules inside the running script around an operation that takes some tensors."""
+        if self._script is None or self._scripts is None:
+            return ()
+        around, called = self._scripts.inside(self._script, {t.name for t in taken if t.kind in STORED})
+        self._enter(called)
+        return around
+
+    def _enter(self, steps: Sequence[Module]) -> None:
+        """Calls of modules inside a script end and begin until these are the open ones."""
+        events, calls, open_ = self._recorder.events, self.calls, self._open
+        while open_ and [step for step, _ in open_] != list(steps[: len(open_)]):
+            step, place = open_.pop()
+            ran = events[calls[place].first :]
+            made = {t.name for event in ran for t in event.outputs}
+            taken = {t.name: t for event in ran for t in tensors_of(*event.args, *event.kwargs.values())}
+            inputs = tuple([t for t in taken.values() if t.name not in made and t.kind not in STORED])
+            outputs = ran[-1].outputs if ran else ()
+            calls[place] = calls[place]._replace(inputs=inputs, outputs=outputs, last=len(events))
+        for step in steps[len(open_) :]:
+            caller = open_[-1][1] if open_ else self._recorder.position.call
+            open_.append((step, len(calls)))
+            calls.append(Call(step.path, (), (), len(events), len(events), caller))
 
     def flat(self, things: tuple[object, ...]) -> tuple[Tensor, ...]:
         """The graph tensors among some arguments or results, nested ones in a row."""
