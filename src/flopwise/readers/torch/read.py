@@ -21,7 +21,7 @@ from flopwise.readers.torch.inputs.arguments import Arguments, settle
 from flopwise.readers.torch.kinds import is_program_of_file
 from flopwise.readers.torch.lower.node import tensors
 from flopwise.readers.torch.runs.distribution import gathered
-from flopwise.readers.torch.runs.modules import FunctionModule, TensorsOfGraph, opaque, submodules
+from flopwise.readers.torch.runs.modules import CONSTANT, FunctionModule, TensorsOfGraph, opaque, submodules
 from flopwise.readers.torch.runs.restore import outside_of_modes, uncompiled
 from flopwise.readers.torch.runs.run import Run, RunError, run
 from flopwise.readers.torch.uninitialized import filled_unseen
@@ -256,6 +256,8 @@ def _of_run(
     is_graph = kind == "ExportedProgram" or isinstance(model, torch.jit.ScriptModule)
     notes.extend(dict.fromkeys(recorded.notes))
     notes.extend(opaque(tensor for tensor, _ in recorded.stored.values()))
+    if any(t.kind == "weight" and f".{CONSTANT}" in f".{t.name}" for _, t in recorded.stored.values()):
+        notes.append("weights of a frozen script are constants of its program: real numbers count as parameters")
     parts = submodules(model, recorded.stored)
     own = parts
     if isinstance(model, FunctionModule):  # which has what it calls, and not all that it could

@@ -46,6 +46,19 @@ class Net(nn.Module):
         return self.pooled(x)
 
 
+class Choosing(nn.Module):
+    """Takes one of two layers, by the shape of what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = nn.Linear(4, 8), nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.size(0) > 2:
+            return self.one(x).relu()
+        return self.other(x)
+
+
 def through_file(script: Any) -> Any:
     """A script as it comes back from a file."""
     file = io.BytesIO()
@@ -114,3 +127,23 @@ def test_functions_and_methods_beside_forward_have_no_module() -> None:
     profile = flopwise.profile(through_file(torch.jit.script(Calls())), (3, 4))
     found = [(row.node.op, row.node.scope[-1].path) for row in profile.rows]
     assert found == [("Mul", ""), ("Gemm", "layer"), ("Mul", "")]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("how", ["script", "trace"])
+@pytest.mark.parametrize(
+    "freeze",
+    [torch.jit.freeze, torch.jit.optimize_for_inference, lambda s: torch.jit.freeze(s, preserved_attrs=["training"])],
+)
+def test_constants_of_a_frozen_script_are_parameters(how: str, freeze: Any) -> None:
+    """What PyTorch compares of them before it runs the program is no part of it."""
+    net = Choosing().eval()
+    script: Any = torch.jit.script(net) if how == "script" else torch.jit.trace(net, torch.zeros(3, 4))
+    frozen = flopwise.profile(through_file(freeze(script)), (3, 4))
+    plain = flopwise.profile(net, (3, 4))
+    for figure in ("macs", "flops"):
+        assert frozen.total(figure) == plain.total(figure), figure
+    assert frozen.total("params") == (plain.total("params") if how == "script" else 40)  # a trace has no branches
+    assert frozen.exact
+    assert [note for note in frozen.notes if "frozen" in note]
+    assert not [note for note in frozen.notes if "real tensors" in note]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+import torch
 from torch import Tensor as TorchTensor
 from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
@@ -17,6 +18,9 @@ from flopwise.errors import ModelError, counted
 from flopwise.graph import Kind, ProgramTensor, StoredTensor, Submodule
 from flopwise.readers.torch.capture.tensors import DTYPES
 from flopwise.readers.torch.kinds import Namespace
+
+#: How the name of a tensor begins, behind the path of its module, that the program of a script holds.
+CONSTANT = "constants."
 
 
 def stored_tensors(modules: Iterable[tuple[str, nn.Module]]) -> dict[int, tuple[TorchTensor, ProgramTensor]]:
@@ -37,12 +41,37 @@ def stored_tensors(modules: Iterable[tuple[str, nn.Module]]) -> dict[int, tuple[
             if isinstance(parameter, (UninitializedParameter, UninitializedBuffer)):
                 raise ModelError(f"{prefix}{name}: a lazy parameter has no shape yet; run the model once before")
             tensors[id(parameter)] = (parameter, _graph_tensor(parameter, prefix + name, "weight"))
+        frozen = is_frozen(module)
+        for name, constant in _constants(module):
+            kind: Kind = "weight" if frozen and constant.is_floating_point() and constant.dim() else "constant"
+            tensors.setdefault(id(constant), (constant, _graph_tensor(constant, prefix + name, kind)))
         for name, buffer in module._buffers.items():
             if buffer is None or id(buffer) in tensors:
                 continue
             statistic = buffer.is_floating_point() and name not in module._non_persistent_buffers_set
             tensors[id(buffer)] = (buffer, _graph_tensor(buffer, prefix + name, "buffer" if statistic else "constant"))
     return tensors
+
+
+def is_frozen(module: nn.Module) -> bool:
+    """True for a script whose weights have become constants of its program (``torch.jit.freeze``), as far as one sees:
+    it has no parameters.
+    """
+    return isinstance(module, torch.jit.ScriptModule) and next(module.parameters(), None) is None
+
+
+def _constants(module: nn.Module) -> Iterator[tuple[str, TorchTensor]]:
+    """The tensors that the program of a script holds, by name."""
+    script: Any = module
+    blocks, place = [], 0
+    if isinstance(module, torch.jit.ScriptModule):
+        blocks = [script._c._get_method(name).graph for name in script._c._method_names()]
+    while blocks:
+        for node in blocks.pop().nodes():
+            if node.kind() == "prim::Constant" and node.hasAttribute("value") and node.kindOf("value") == "t":
+                yield f"{CONSTANT}{place}", node.t("value")
+                place += 1
+            blocks += node.blocks()
 
 
 def _graph_tensor(tensor: TorchTensor, name: str, kind: Kind) -> ProgramTensor:
@@ -145,14 +174,14 @@ def submodules(model: nn.Module, stored: Mapping[int, tuple[TorchTensor, Program
 def _submodule(
     paths: list[str], module: nn.Module, stored: Mapping[int, tuple[TorchTensor, ProgramTensor]]
 ) -> Submodule:
-    own = [*module._parameters.items(), *module._buffers.items()]
+    own = [*module._parameters.items(), *module._buffers.items(), *_constants(module)]
     return Submodule(
         path=paths[0],
         kind=_kind(type(module)),
         tensors={name: stored[id(t)][1] for name, t in own if t is not None and id(t) in stored},
         options=Options(module),
         bases=tuple([_kind(c) for c in type(module).__mro__[:-1]]),
-        training=module.training,
+        training=getattr(module, "training", False),  # which a frozen script has not
         text=_text(module),
         also=tuple(paths[1:]),
     )
