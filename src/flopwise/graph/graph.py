@@ -352,6 +352,8 @@ class Program(NamedTuple):
     recorded: bool = True
     #: Whether it is charged what each call executes, what it computes of weights and constants too.
     each_call: bool = False
+    #: Paths of modules that TorchScript has called: hooks, by which ``calls`` and other tools know, do not see that.
+    in_scripts: frozenset[str] = frozenset()
 
 
 #: Of a model that is no program.

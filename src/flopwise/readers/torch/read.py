@@ -287,7 +287,7 @@ def _of_run(
         nodes=(*nodes, *unseen, *idle),
         weights=TensorsOfGraph(recorded.stored.values()),
         warnings=tuple(notes),
-        program=Program(parts, tuple(recorded.calls), guessed, each_call=not is_graph),
+        program=Program(parts, tuple(recorded.calls), guessed, each_call=not is_graph, in_scripts=recorded.in_scripts),
     )
 
 

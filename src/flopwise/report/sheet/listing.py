@@ -179,9 +179,10 @@ def _notes(profile: Profile, by: str, look: Look) -> tuple[str, ...]:
 
 def _uncalled(profile: Profile) -> list[str]:
     """The modules that were not called, the outermost of each branch, in one line."""
-    called = {call.path for call in profile.graph.program.calls}
+    program = profile.graph.program
+    called = {call.path for call in program.calls} | program.in_scripts
     around = {path[: at + 1] for path in called for at, character in enumerate(path) if character == "."}
-    idle = [m.path for m in profile.graph.program.modules if m.path not in called and f"{m.path}." not in around]
+    idle = [m.path for m in program.modules if m.path not in called and f"{m.path}." not in around]
     outermost = [path for path in idle if path.rpartition(".")[0] not in idle]
     if not outermost or not called:
         return []

@@ -15,7 +15,6 @@ from torch import nn
 from flopwise.graph import STORED, Call, Module, Tensor
 from flopwise.readers.torch.capture.recorder import Recorder, Selection
 from flopwise.readers.torch.kinds import Args, Kwargs
-from flopwise.readers.torch.lower.node import tensors as tensors_of
 from flopwise.readers.torch.runs.substitutes import substituted
 from flopwise.readers.torch.runs.surroundings import Surroundings
 
@@ -41,8 +40,8 @@ class Calls:
         self._attributes = [vars(m) for _, m in modules]
         self.calls: list[Call] = []
         self._scripts: Scripts | None = None
-        #: The modules inside the running script whose calls have begun and not ended, with the places of these.
-        self._open: list[tuple[Module, int]] = []
+        #: Paths of modules that scripts have called, which no hook sees.
+        self.in_scripts: set[str] = set()
         if any(isinstance(m, torch.jit.ScriptModule) for _, m in modules):
             from flopwise.readers.torch.runs.scripts import Scripts
 
@@ -83,7 +82,6 @@ class Calls:
         inputs = (*positional, *self.flat(tuple(kwargs.values()))) if kwargs else positional
         caller, position.call = position.call, index
         calls.append(Call(step.path, inputs, (), first, first, caller, len(positional)))
-        around_script, self._open = self._open, []
         script = self._scripts if isinstance(module, torch.jit.ScriptModule) else None
         if script is not None:
             script.start()
@@ -92,16 +90,12 @@ class Calls:
             result = original(module, *args, **kwargs)
             outputs = self.flat((result,))
             if script is not None:
-                self._enter(())
-                ran, here = {call.path for call in calls[index:]}, len(recorder.events)
-                without = dict.fromkeys(inner.path for inner in script.always(module))
-                calls.extend(Call(path, (), (), here, here, index) for path in without if path not in ran)
+                self.in_scripts.update(inner.path for inner in script.always(module))
             return result
         except BaseException:
             self.failed = self.failed or (step, inputs)
             raise
         finally:
-            self._open = around_script
             calls[index] = Call(step.path, inputs, outputs, first, len(recorder.events), caller, len(positional))
             position.call = caller
             position.scope, position.via, position.modules = around, via, modules
@@ -121,24 +115,8 @@ class Calls:
         if self._script is None or self._scripts is None:
             return ()
         around, called = self._scripts.inside(self._script, {t.name for t in taken if t.kind in STORED})
-        self._enter(called)
+        self.in_scripts.update(inner.path for inner in called)
         return around
-
-    def _enter(self, steps: Sequence[Module]) -> None:
-        """Calls of modules inside a script end and begin until these are the open ones."""
-        events, calls, open_ = self._recorder.events, self.calls, self._open
-        while open_ and [step for step, _ in open_] != list(steps[: len(open_)]):
-            step, place = open_.pop()
-            ran = events[calls[place].first :]
-            made = {t.name for event in ran for t in event.outputs}
-            taken = {t.name: t for event in ran for t in tensors_of(*event.args, *event.kwargs.values())}
-            inputs = tuple([t for t in taken.values() if t.name not in made and t.kind not in STORED])
-            outputs = ran[-1].outputs if ran else ()
-            calls[place] = calls[place]._replace(inputs=inputs, outputs=outputs, last=len(events))
-        for step in steps[len(open_) :]:
-            caller = open_[-1][1] if open_ else self._recorder.position.call
-            open_.append((step, len(calls)))
-            calls.append(Call(step.path, (), (), len(events), len(events), caller))
 
     def flat(self, things: tuple[object, ...]) -> tuple[Tensor, ...]:
         """The graph tensors among some arguments or results, nested ones in a row."""

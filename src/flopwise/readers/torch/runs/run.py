@@ -54,6 +54,8 @@ class Run(NamedTuple):
     #: have chosen some of a tensor's: all of these were taken.
     asked: frozenset[str] = frozenset()
     chosen: frozenset[str] = frozenset()
+    #: Paths of modules that scripts have called.
+    in_scripts: frozenset[str] = frozenset()
 
 
 class RunError(Exception):
@@ -205,7 +207,8 @@ def _recorded(
     def run_of(outputs: tuple[Tensor, ...], result: object) -> Run:
         foreign, notes, values = recorder.stand_ins.foreign, recorder.notes, recorder.values
         read = frozenset(values.asked), frozenset(values.chosen)
-        return Run(recorder.events, calls.calls, stored, outputs, foreign, notes, result, *read)
+        inside = frozenset(calls.in_scripts)
+        return Run(recorder.events, calls.calls, stored, outputs, foreign, notes, result, *read, inside)
 
     if not recorder.real:
         _give_values(recorder, [inputs[id(tensor)] for tensor in made], arguments)
