@@ -85,6 +85,7 @@ def test_the_summary_has_exact_flops(module: Any) -> None:
     assert "Total Flops" in text
 
 
+@pytest.mark.filterwarnings("ignore")  # Lightning's own, whose classes a process without its packages cannot read
 def test_a_module_that_training_step_goes_around_is_said(module: Any) -> None:
     import lightning.pytorch as lightning
 

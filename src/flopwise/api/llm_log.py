@@ -16,6 +16,7 @@ from flopwise.api import printable
 from flopwise.api.language.configured import ConfiguredProgram, configured, usual_prompt_of
 from flopwise.api.language.devices import devices_of
 from flopwise.api.language.program import LanguageProgram, cache_type, language_module, usual_prompt
+from flopwise.api.language.request import MOST_STEPS
 from flopwise.errors import InputError, ModelError
 from flopwise.readers.source.location import in_words
 
@@ -62,6 +63,8 @@ def llm_log(
     for name, number in (("prompt", prompt), ("generate", generate), ("max_batched_tokens", max_batched_tokens)):
         if number is not None and operator.index(number) < 1:
             raise InputError(f"{name} {number}: must be at least 1")
+        if name != "prompt" and number is not None and operator.index(number) > MOST_STEPS:
+            raise InputError(f"{name} {number:,}: more than {MOST_STEPS:,} tokens are not counted")
     cache = cache_type(kv_dtype)
     count, where = devices_of(device, gpus)
     assert where is not None
