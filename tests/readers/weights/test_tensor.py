@@ -313,7 +313,7 @@ def _npy(array: Any) -> bytes:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"", "cannot be read"),
+        (b"", "truncated or damaged"),
         (b"PK\x03\x04" + bytes(40), "truncated or damaged"),
         (_member(_npy(numpy.array([{}], object))), "holds Python objects, which are never loaded"),
         (_member(_npy(numpy.zeros(1000))[:-8]), "is truncated"),
