@@ -74,12 +74,13 @@ def _aliases(kind: str, first: str, each: str, number: int) -> str:
 
 
 _LATE, _ENDED = "decoding the module takes longer than a file of its size may", "MLIR's decoder ended on it"
+_MANY = "has more than 2,000,000 operations and attributes"
 
 #: Text on which the decoder ends or is ended -> words of the error.
 ATTACKS: dict[str, tuple[str, str]] = {
     "attributes": (
         _aliases("#a", "[1]", "[{}]", 40) + _main(f"%0 = stablehlo.sine %a {{x = #a39}} : {S} return %0 : {S}"),
-        _LATE,
+        f"{_LATE}|{_MANY}",  # whichever is first on a machine
     ),
     "types": (
         _aliases("!t", f"tuple<{S}>", "tuple<{}>", 30)
@@ -89,7 +90,7 @@ ATTACKS: dict[str, tuple[str, str]] = {
     "values": (
         f"#d = dense<[{', '.join(map(str, range(100_000)))}]> : tensor<100000xi64>\n"
         + _main("".join(f"%{i} = stablehlo.sine %a {{x = #d}} : {S}\n" for i in range(50)) + f"return %a : {S}"),
-        "has more than 2,000,000 operations and attributes",
+        _MANY,
     ),
     "regions": (_main("".join(f'%{i} = "stablehlo.case"(%c) ({{ ' for i in range(20_000))), _ENDED),
     "modules": ("module {" * 100_000, _ENDED),
@@ -104,7 +105,7 @@ def test_one_line_whatever_becomes_of_the_decoder(case: str, tmp_path: Path) -> 
     path.write_text(text)
     with pytest.raises(flopwise.ModelError) as raised:
         flopwise.profile(path)
-    assert words in str(raised.value)
+    assert any(word in str(raised.value) for word in words.split("|"))
     assert "\n" not in str(raised.value)
 
 

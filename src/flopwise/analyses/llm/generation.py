@@ -89,7 +89,7 @@ def shares(rows: Sequence[tuple[int, ...]]) -> dict[int, Fraction]:
     rows along straight lines.
 
     >>> shares([(1, 5), (1, 6), (1, 7), (1, 8)])
-    {0: Fraction(2, 1), 1: Fraction(2, 1)}
+    {0: Fraction(-2, 1), 1: Fraction(6, 1)}
     """
     basis: list[tuple[int, list[Fraction], dict[int, Fraction]]] = []  # pivot, reduced row, as a sum of rows
 
