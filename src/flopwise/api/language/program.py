@@ -13,6 +13,7 @@ from flopwise.analyses.llm.program import Call, Program
 from flopwise.analyses.timing.quantities import stored_numbers
 from flopwise.api.profile import profile
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.language.read import defaults_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -138,7 +139,7 @@ class LanguageProgram:
         self.predicts = predicts_tokens(module)
         self.keeps_state = self.predicts and generate > 0
         named = head_notes(module, model) if text else ()  # type: ignore[arg-type]
-        self.notes: tuple[str, ...] = (*named, *stored.notes, *encoder_notes(self))
+        self.notes: tuple[str, ...] = (*named, *defaults_of(model), *stored.notes, *encoder_notes(self))
 
     #: Every layer has operators of its own, and what a step costs is found by running it.
     order: Sequence[int] | None = None

@@ -282,6 +282,10 @@ class _Reader:
                 for n in range(count)
             ]
         if isinstance(stated, list) and stated:
+            if len(stated) < count:
+                raise ModelError(
+                    f"{s.name}: num_hidden_layers is {count:,}, and it says the kinds of {len(stated):,} alone"
+                )
             return [_KINDS.get(str(kind), str(kind)) for kind in stated[:count]]
         if "alone" in self.flags:
             return ["linear_attention"] * count
@@ -658,7 +662,8 @@ class _Reader:
             inner = int(s.get("block_ffn_dim_multiplier", 1.0) * int(2 * (s.get("block_ff_dim") or inner) / 3))
             inner = -(-inner // s.size("block_multiple_of", 256)) * s.size("block_multiple_of", 256)
         if type(inner) is not int or inner < 1:
-            raise ModelError(f"{s.name}: intermediate_size is {inner!r}; a number of at least 1 is expected")
+            inner = s.get("inner") if inner is None else inner
+            raise ModelError(f"{s.name}: intermediate_size is {inner!r}; a whole number of at least 1 is expected")
         if (
             "gemma4" in flags
             and s.get("use_double_wide_mlp")
@@ -672,6 +677,8 @@ class _Reader:
     def _mixture(self) -> MoE:
         s, family, flags = self.s, self.family, self.flags
         experts, chosen = s.size("experts"), self._one("top_k")
+        if chosen > experts:
+            raise ModelError(f"{s.name}: num_experts_per_tok is {chosen}, more than its {experts} experts")
         inner = s.get("expert_inner") or s.get("inner")
         inner = inner[0] if isinstance(inner, list) else inner
         shared: MLP | None = None

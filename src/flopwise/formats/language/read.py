@@ -111,6 +111,20 @@ def in_table(model: object, trust_code: bool = False) -> bool:
     return True
 
 
+def defaults_of(model: object) -> tuple[str, ...]:
+    """A note for a configuration that leaves a size of its architecture to transformers' defaults."""
+    if not is_language_model(model) or (name := os.fsdecode(model)).startswith(LIBRARY):  # type: ignore[arg-type]
+        return ()
+    try:
+        if kind_of(content := content_of(name)) is not None:
+            sizes_of(name, content)
+    except MissingSizeError as error:
+        return (f"{error}: what the configuration does not say are transformers' defaults",)
+    except ModelError:
+        pass
+    return ()
+
+
 def sizes_of(name: str, content: Mapping[str, Any], dtype: str = "bfloat16") -> Decoder:
     """The sizes of a model; see ``config.decoder_of``.
 

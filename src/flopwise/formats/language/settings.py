@@ -92,7 +92,7 @@ class Settings:
             raise MissingSizeError(f"{self.name}: {NAMES.get(key, (key,))[0]} is missing")
         if type(value) is not int or not least <= value < _MOST:
             what = NAMES.get(key, (key,))[0]
-            raise ModelError(f"{self.name}: {what} is {value!r}; a number of at least {least} is expected")
+            raise ModelError(f"{self.name}: {what} is {value!r}; a whole number of at least {least} is expected")
         return value
 
     def flag(self, rule: bool | str) -> bool:

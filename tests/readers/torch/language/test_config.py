@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("transformers")
 
-from tests.language_models import LLAMA, written
+from tests.language_models import LLAMA, MIXTURE, written
 
 import flopwise
 from flopwise._limits import limits
@@ -129,3 +130,24 @@ def test_tools_that_count_programs_count_that_of_transformers(tmp_path: Path, co
     module = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.from_pretrained(folder)).eval()
     by_name = flopwise.profile(folder, inputs, convention=convention)
     assert by_name.total("count") == flopwise.profile(module, inputs, convention=convention).total("count")
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({**LLAMA, "model_type": "qwen3", "layer_types": ["full_attention"]}, "says the kinds of 1 alone"),
+        ({**MIXTURE, "num_experts_per_tok": 99}, "num_experts_per_tok is 99, more than its"),
+        ({**LLAMA, "intermediate_size": 0}, "intermediate_size is 0; a whole number of at least 1"),
+        ({**LLAMA, "num_attention_heads": 4.5}, "num_attention_heads is 4.5; a whole number"),
+    ],
+)
+def test_sizes_that_do_not_fit_together(tmp_path: Path, config: dict[str, Any], words: str) -> None:
+    with pytest.raises(flopwise.ModelError, match=words):
+        flopwise.llm(written(tmp_path, config), prompt=8, generate=1)
+
+
+def test_sizes_left_to_defaults_are_said(tmp_path: Path) -> None:
+    config = {key: value for key, value in LLAMA.items() if key != "num_hidden_layers"}
+    with limits(language_modules=10**6):
+        notes = flopwise.llm(written(tmp_path, config), prompt=8, generate=1).notes
+    assert any("num_hidden_layers is missing: what the configuration does not say" in note for note in notes)

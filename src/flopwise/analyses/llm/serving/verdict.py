@@ -83,9 +83,12 @@ def gigabytes(nbytes: int) -> str:
 
     >>> gigabytes(141_107_412_992), gigabytes(9_600_000_000), gigabytes(47_529_984), gigabytes(996), gigabytes(999_999)
     ('141 GB', '9.6 GB', '48 MB', '996 B', '1.0 MB')
+    >>> gigabytes(10**24)
+    '1000000 EB'
     """
-    units = iter(("B", "kB", "MB", "GB", "TB", "PB"))
-    unit, size = next(units), float(nbytes)
-    while round(size) >= 1000:
-        unit, size = next(units), size / 1000
+    units = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+    place, size = 0, float(nbytes)
+    while round(size) >= 1000 and place + 1 < len(units):
+        place, size = place + 1, size / 1000
+    unit = units[place]
     return f"{size:.1f} {unit}" if round(size, 1) < 10 and unit != "B" else f"{size:.0f} {unit}"

@@ -66,13 +66,14 @@ def _read_gguf(
 def _read(
     model: Model, inputs: object, dims: object, batch_size: int | None, progress: object, options: TorchOptions
 ) -> Graph:
-    from flopwise.formats.language.read import read_configuration
+    from flopwise.formats.language.read import defaults_of, read_configuration
     from flopwise.readers.torch.language.config import UnknownArchitectureError
 
     if by_table(model, inputs, dims, options):
         return read_configuration(model, inputs, batch_size, options)
     try:
-        return TORCH.read(model, inputs, dims, batch_size, progress, options)
+        graph = TORCH.read(model, inputs, dims, batch_size, progress, options)
+        return replace(graph, warnings=(*graph.warnings, *defaults_of(model)))
     except UnknownArchitectureError:  # of a type that this release of transformers does not know
         if options.program and by_table(model, inputs, dims, replace(options, program=False)):
             return read_configuration(model, inputs, batch_size, options)
