@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -386,3 +387,47 @@ def test_operators_that_repeat_are_counted_once(monkeypatch: pytest.MonkeyPatch)
     assert len(profile.rows) == len(steps) * counting.MANY
     assert len(counted) < 10
     assert profile.total("flops") == counting.MANY * flopwise.profile(nn.Sequential(*steps), (4, 3)).total("flops")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda ids: (ids == 49).any(),
+        lambda ids: 50 in ids,
+        lambda ids: ids.max() > 40,
+        lambda ids: (ids > 5).sum() == 1,
+    ],
+    ids=["any", "in", "max", "sum"],
+)
+def test_what_a_special_number_would_decide_is_not_exact(asked: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    class Branch(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.linear = nn.Embedding(100, 8), nn.Linear(8, 8)
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            rows = self.table(ids)
+            return self.linear(rows) if asked(ids) else rows
+
+    profile = flopwise.profile(Branch().eval(), {"ids": "i64:2x4"})
+    assert not profile.exact
+    assert any("@ids.npy" in note for note in profile.notes)
+
+
+def test_a_question_that_changes_nothing_leaves_a_count_exact() -> None:
+    class Checked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(100, 8)
+            self.padded = False
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            if (ids == 49).any():
+                self.padded = True
+            if (ids < 0).any():
+                raise ValueError("no such token")
+            while (ids > 5).any() and self.training:
+                ids = ids - 1
+            return self.table(ids)
+
+    assert flopwise.profile(Checked().eval(), {"ids": "i64:2x4"}).exact

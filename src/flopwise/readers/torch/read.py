@@ -18,6 +18,7 @@ from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.capture.values import HANDED_OUT, NeedsValues, is_mask
 from flopwise.readers.torch.graph import dense_experts, nodes_of, unused
 from flopwise.readers.torch.inputs.arguments import Arguments, settle
+from flopwise.readers.torch.inputs.making import DENIED
 from flopwise.readers.torch.kinds import is_program_of_file
 from flopwise.readers.torch.lower.node import tensors
 from flopwise.readers.torch.runs.distribution import gathered
@@ -197,18 +198,21 @@ def _deciding(
     model: nn.Module, arguments: Arguments, recorded: Run, mode: Mode, grad: bool, attention: AttentionKernel | None
 ) -> frozenset[str]:
     """The inputs whose made-up elements decide what runs: those that the program has asked for, where it does something
-    else with others.
+    else with others, and those of which it has asked whether something is so, where it does with the other answer.
     """
-    if not recorded.asked or arguments.strict:
+    if arguments.strict:
         return frozenset()
     token = HANDED_OUT.set(None)
     try:
-        for way in (1, 2):
-            try:
-                other = run(model, arguments._replace(way=way), mode, grad=grad, real=False, attention=attention)
-            except (RunError, FlopwiseError):  # these elements are none that it takes
-                continue
-            return frozenset() if _steps(other) == _steps(recorded) else recorded.asked
+        for names, ways in ((recorded.tested, (DENIED,)), (recorded.asked, (1, 2))):
+            for way in ways if names else ():
+                try:
+                    other = run(model, arguments._replace(way=way), mode, grad=grad, real=False, attention=attention)
+                except (RunError, FlopwiseError):  # these elements are none that it takes
+                    continue
+                if _steps(other) != _steps(recorded):
+                    return names
+                break
     finally:
         HANDED_OUT.reset(token)
     return frozenset()
@@ -231,7 +235,7 @@ def _doubt(failed: RunError, arguments: Arguments) -> str:
             f"; the elements of {_listed(made)} were made up, because only the shape is given: {arguments.cure(made)}"
         )
     doubt = f"; {arguments.doubt}" if arguments.doubt and isinstance(failed.__cause__, _OF_KINDS) else ""
-    if not (floats and _OF_WHOLE.search(str(failed.__cause__))):
+    if not (floats and _OF_WHOLE.search(failed.words)):
         return doubt
     least = min(floats, key=lambda t: t.numel)  # lengths and places are fewer than features
     text = f"{least.name}:i64:{'x'.join(map(str, least.dims))}"

@@ -92,8 +92,12 @@ class Values:
         self._lost: set[int] = set()
         #: Whether the elements of any input were made up.
         self.guesses = False
-        #: Inputs whose made-up elements the program has asked for: they may decide what runs.
+        #: Inputs whose made-up elements the program has asked for: they may decide what runs. And those of which it has
+        #: asked whether something is so.
         self.asked: set[str] = set()
+        self.tested: set[str] = set()
+        #: How many such questions are yet to be answered the other way round, to see whether it does other work then.
+        self.denials = 0
         #: Inputs whose made-up elements have chosen some of a tensor's: all were taken.
         self.chosen: set[str] = set()
         #: Whether elements that were made up are as unknown as others that follow from an input.
@@ -122,6 +126,12 @@ class Values:
                 self.chosen |= names
         elif self.strict:
             raise NeedsValues(function)
+        elif elements.dtype is torch.bool and elements.numel() == 1:
+            self.tested |= names
+            if self.denials:
+                self.denials -= 1
+                with torch._C.DisableTorchFunction():
+                    elements.logical_not_()
         else:
             self.asked |= names
 

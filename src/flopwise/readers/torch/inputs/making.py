@@ -287,17 +287,22 @@ def literal(name: str, text: str) -> object:
         ) from None
 
 
+#: The way to run in which the truth of what was made up is the other one, and how often: a loop has to end.
+DENIED, DENIALS = 3, 100
+
+
 def filled(tensor: TorchTensor, name: str, way: int = 0) -> TorchTensor:
     """Elements for an input of which only the shape is known: ones for masks, zeros for whole numbers, else chance.
 
     Args:
         tensor: of that shape.
         name: of the input.
-        way: 0; else other whole numbers, by which it shows whether they matter: 1 for different ones, 2 for ones.
+        way: 0; else other whole numbers, by which it shows whether they matter: 1 for different ones, 2 for ones. In
+            that of ``DENIED`` they are the same, and what is asked of them gets the other answer.
     """
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
         chance = torch.Generator().manual_seed(0)
         return torch.rand(tensor.shape, dtype=torch.float32, generator=chance).to(tensor.dtype)
     if way == 1 and not is_mask(name):
         return torch.arange(1, tensor.numel() + 1).reshape(tensor.shape).to(tensor.dtype)
-    return torch.full(tensor.shape, int(is_mask(name) or way > 0), dtype=tensor.dtype)
+    return torch.full(tensor.shape, int(is_mask(name) or way == 2), dtype=tensor.dtype)

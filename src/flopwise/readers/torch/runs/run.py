@@ -25,7 +25,7 @@ from flopwise.readers.torch.capture.kernels import launches
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.values import LARGEST, NeedsLower, NeedsValues, mark_made_up
 from flopwise.readers.torch.inputs.arguments import Arguments
-from flopwise.readers.torch.inputs.making import filled
+from flopwise.readers.torch.inputs.making import DENIALS, DENIED, filled
 from flopwise.readers.torch.kinds import is_program_of_file
 from flopwise.readers.torch.runs.calls import Calls, regions
 from flopwise.readers.torch.runs.constructors import constructors
@@ -50,9 +50,10 @@ class Run(NamedTuple):
     notes: Sequence[str]
     #: What was to be kept of the module's result.
     result: Any
-    #: Inputs of which only the shape is known and whose elements the program has asked for, and those whose elements
-    #: have chosen some of a tensor's: all of these were taken.
+    #: Inputs of which only the shape is known and whose elements the program has asked for, those of which it has asked
+    #: whether something is so, and those whose elements have chosen some of a tensor's: all of these were taken.
     asked: frozenset[str] = frozenset()
+    tested: frozenset[str] = frozenset()
     chosen: frozenset[str] = frozenset()
     #: Paths of modules that scripts have called.
     in_scripts: frozenset[str] = frozenset()
@@ -206,7 +207,7 @@ def _recorded(
 
     def run_of(outputs: tuple[Tensor, ...], result: object) -> Run:
         foreign, notes, values = recorder.stand_ins.foreign, recorder.notes, recorder.values
-        read = frozenset(values.asked), frozenset(values.chosen)
+        read = frozenset(values.asked), frozenset(values.tested), frozenset(values.chosen)
         inside = frozenset(calls.in_scripts)
         return Run(recorder.events, calls.calls, stored, outputs, foreign, notes, result, *read, inside)
 
@@ -229,7 +230,7 @@ def _recorded(
         return run_of(results(recorder, calls, result), keep(result))
     except (Exception, NeedsLower, NeedsValues) as error:  # whatever a program raises is reported in one line
         where, place, large = _where(calls), place_of(error), _has_large_indices(inputs)
-        read = bool(recorder.values.asked or recorder.values.chosen or recorder.looked)
+        read = bool(recorder.values.asked or recorder.values.tested or recorder.values.chosen or recorder.looked)
         args, kwargs, inputs, made = (), {}, {}, []
         _clear_variables(error, outer)
         if isinstance(error, (FlopwiseError, NeedsLower)):
@@ -269,6 +270,7 @@ def _has_large_indices(inputs: dict[int, tuple[torch.Tensor, ProgramTensor]]) ->
 def _give_values(recorder: Recorder, made: Iterable[tuple[torch.Tensor, ProgramTensor]], arguments: Arguments) -> None:
     """Give elements to whole-number inputs of which only the shape is known: masks and positions decide what runs."""
     recorder.values.strict = arguments.strict
+    recorder.values.denials = DENIALS if arguments.way == DENIED else 0
     for tensor, graph_tensor in made:
         if not tensor.is_floating_point() and tensor.numel() <= LARGEST:
             values = filled(tensor, graph_tensor.name, arguments.way)
