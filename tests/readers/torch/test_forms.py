@@ -431,3 +431,11 @@ def test_a_question_that_changes_nothing_leaves_a_count_exact() -> None:
             return self.table(ids)
 
     assert flopwise.profile(Checked().eval(), {"ids": "i64:2x4"}).exact
+
+
+def test_a_mask_of_padding_of_torch_hides_nothing() -> None:
+    layer = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1).eval()
+    shapes = {"src": (2, 4, 8), "src_key_padding_mask": "bool:2x4"}
+    real = {"src": torch.rand(2, 4, 8), "src_key_padding_mask": torch.zeros(2, 4, dtype=torch.bool)}
+    by_shape, as_it_is = (flopwise.profile(layer, inputs, masked="needed") for inputs in (shapes, real))
+    assert by_shape.total("macs") == as_it_is.total("macs") > 0

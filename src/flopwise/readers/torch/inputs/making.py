@@ -305,4 +305,5 @@ def filled(tensor: TorchTensor, name: str, way: int = 0) -> TorchTensor:
         return torch.rand(tensor.shape, dtype=torch.float32, generator=chance).to(tensor.dtype)
     if way == 1 and not is_mask(name):
         return torch.arange(1, tensor.numel() + 1).reshape(tensor.shape).to(tensor.dtype)
-    return torch.full(tensor.shape, int(is_mask(name) or way == 2), dtype=tensor.dtype)
+    hiding = name.endswith("key_padding_mask")  # of torch.nn's attention: what it marks is left out
+    return torch.full(tensor.shape, int(not hiding if is_mask(name) else way == 2), dtype=tensor.dtype)
