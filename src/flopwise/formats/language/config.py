@@ -686,7 +686,7 @@ class _Reader:
         number = s.get("shared") or 0
         number = number[0] if isinstance(number, list) else number
         if wide:
-            shared = MLP(wide if family.title not in ("x",) else wide * number, family.gated)
+            shared = MLP(wide, family.gated)
         elif number:
             shared = MLP(number * inner, family.gated)
         bias = "expert_bias" in flags

@@ -191,11 +191,7 @@ def _home() -> Path:
 
 def _cached(repository: str, file: str) -> Iterator[Path]:
     """The newest copy of a file in the cache of the hub's client, where there is one."""
-    home = Path(
-        os.environ.get("HF_HOME")
-        or os.path.join(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "huggingface")
-    )
-    cache = Path(os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE") or home / "hub")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE") or _home() / "hub")
     folder = cache / f"models--{repository.replace('/', '--')}"
     with suppress(OSError):
         revision = (folder / "refs" / "main").read_text("utf-8").strip()

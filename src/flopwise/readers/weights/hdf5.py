@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import h5py
 
 #: Bytes of a page of the file, pages that the child keeps, and bytes of elements that it sends at once.
-_PAGE, _KEPT, _PIECE = 1 << 16, 1 << 10, 8 << 20
+_PAGE, _KEPT, _PIECE = 1 << 12, 1 << 14, 8 << 20
 
 #: How often the bytes of a file may be asked for on average.
 _OFTEN = 16

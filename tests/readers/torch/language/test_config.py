@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +152,18 @@ def test_sizes_left_to_defaults_are_said(tmp_path: Path) -> None:
     with limits(language_modules=10**6):
         notes = flopwise.llm(written(tmp_path, config), prompt=8, generate=1).notes
     assert any("num_hidden_layers is missing: what the configuration does not say" in note for note in notes)
+
+
+def test_a_figure_of_a_tool_without_its_program_is_an_estimate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flopwise.readers.torch.language import format as language_format
+
+    notes = flopwise.profile(written(tmp_path, LLAMA), convention="ptflops").notes
+    assert not any("is an estimate" in note for note in notes)
+    found = language_format.by_table
+    monkeypatch.setattr(
+        language_format,
+        "by_table",
+        lambda model, inputs, dims, options: found(model, inputs, dims, replace(options, program=False)),
+    )
+    notes = flopwise.profile(written(tmp_path, LLAMA), convention="ptflops").notes
+    assert any("is an estimate (pip install" in note for note in notes)

@@ -70,13 +70,15 @@ def _read(
     from flopwise.readers.torch.language.config import UnknownArchitectureError
 
     if by_table(model, inputs, dims, options):
-        return read_configuration(model, inputs, batch_size, options)
+        graph = read_configuration(model, inputs, batch_size, options)
+        return replace(graph, warnings=(*graph.warnings, _ESTIMATE)) if options.program else graph
     try:
         graph = TORCH.read(model, inputs, dims, batch_size, progress, options)
         return replace(graph, warnings=(*graph.warnings, *defaults_of(model)))
     except UnknownArchitectureError:  # of a type that this release of transformers does not know
         if options.program and by_table(model, inputs, dims, replace(options, program=False)):
-            return read_configuration(model, inputs, batch_size, options)
+            graph = read_configuration(model, inputs, batch_size, options)
+            return replace(graph, warnings=(*graph.warnings, _ESTIMATE))
         raise
 
 
@@ -96,6 +98,12 @@ def by_table(model: object, inputs: object, dims: object, options: TorchOptions)
     learns = options.grad or options.mode == "train" or options.lora
     return not learns or can_learn(sizes_of(os.fsdecode(model), content_of(model)))  # type: ignore[arg-type] # a path
 
+
+#: The note on a graph in place of the program that was asked for.
+_ESTIMATE = (
+    "a tool that counts programs looks at that of transformers, and the transformers here, if any, has none of this "
+    "model: its figure for the configuration is an estimate (pip install 'flopwise[llm]')"
+)
 
 #: Inputs that a graph by the table has, and what says that there is no cache.
 _TABLE = {"input_ids", "input_features", "decoder_input_ids", "labels", "use_cache"}
