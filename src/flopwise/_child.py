@@ -268,7 +268,7 @@ class Parent:
             _end_in(0)
 
     def ask(self, question: object) -> Any:
-        """What the other side sends for a message in the middle of a request."""
+        """The message that the other side sends in the middle of a request."""
         self.tell(question)
         return json.loads(self._requests.get())[0]
 

@@ -98,7 +98,7 @@ def within_limit(name: str, value: float, what: str, unit: str = "bytes") -> Non
 
 
 class Budget:
-    """What reading one model has cost so far.
+    """The cost so far of reading one model.
 
     Args:
         name: of the model, for messages.

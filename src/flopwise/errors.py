@@ -56,7 +56,7 @@ def one_line(error: BaseException) -> str:
 
 
 def message(error: BaseException) -> str:
-    """What an error says, on one line; "" where it says nothing, or fails itself as it is asked."""
+    """The message of an error on one line; "" where it has none, or fails itself as it is asked."""
     try:
         return " ".join(str(error).split())
     except Exception:  # a class of the user's own may do anything

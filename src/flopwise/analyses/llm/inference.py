@@ -136,7 +136,7 @@ class Inference(Printed):
 
     @property
     def verdict(self) -> str:
-        """Whether the request fits, how much of it does, and how fast it can be at most; "" where that is not known."""
+        """The verdict: if the request fits, how often, how fast it can be at most; "" where that is not known."""
         if self.serving is None:
             return ""
         return verdict(self.serving, self.weight_type, self.cache_type, self.token_seconds)

@@ -145,7 +145,7 @@ class LanguageProgram:
     order: Sequence[int] | None = None
 
     def lengths(self, past: int) -> tuple[int, ...] | None:
-        """Nothing is known of what the cost of a step follows from."""
+        """None: the lengths that the cost of a step follows from are not known."""
         return None
 
     def profile(self, call: Call, batch: int) -> Profile:

@@ -188,7 +188,7 @@ def widths_of_gguf(weights: Weights, path: str) -> Widths:
 
 
 def _name(name: str) -> str:
-    """What a tensor of a file is called here."""
+    """The name of a file's tensor here."""
     path, _, last = name.rpartition(".")
     head, _, rest = path.partition(".")
     if head == "blk":
