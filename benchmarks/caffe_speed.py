@@ -18,7 +18,7 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.readers.caffe.caffemodel import field, varint
+from tests.formats.caffe.caffemodel import field, varint
 
 CHANNELS = (64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512)
 POOLED = {1, 3, 6, 9, 12}

@@ -23,9 +23,9 @@ ROOT = Path(__file__).parents[1]
 #: One run: processor seconds of a profile and of a formula, and what the formula is like.
 FILE = """
 import json, sys, time
-import flopwise, flopwise.api.formula, flopwise.readers.onnx.read
-from flopwise.readers.onnx.read import opened_onnx
-from flopwise.readers.onnx.signature import declared
+import flopwise, flopwise.api.formula, flopwise.formats.onnx.read
+from flopwise.formats.onnx.read import opened_onnx
+from flopwise.formats.onnx.signature import declared
 flopwise.profile("examples/tiny_resnet.onnx")
 inputs = declared(opened_onnx(sys.argv[1]).model.graph)
 names = dict.fromkeys(d for i in inputs for d in i.dims or () if isinstance(d, str))

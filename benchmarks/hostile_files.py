@@ -126,34 +126,34 @@ def tests(format: str) -> Iterator[tuple[str, bytes]]:
     """Name and bytes of the files that the tests of a format hold."""
     cases: dict[str, bytes | str | Callable[[], bytes]] = {}
     if format == "tflite":
-        from tests.readers.tflite.test_hostile import CASES
+        from tests.formats.tflite.test_hostile import CASES
 
         cases = {name: make for name, (make, _) in CASES.items()}
     elif format == "stablehlo":
-        from tests.readers.stablehlo.test_hostile import ATTACKS
-        from tests.readers.stablehlo.test_hostile import CASES as MODULES
+        from tests.formats.stablehlo.test_hostile import ATTACKS
+        from tests.formats.stablehlo.test_hostile import CASES as MODULES
 
         cases = {name: text for name, (text, _) in (MODULES | ATTACKS).items()}
     elif format == "keras":
+        from tests.formats.keras.test_hostile import DAMAGED, UNTRUSTED
         from tests.keras_models import archive, sequential
-        from tests.readers.keras.test_hostile import DAMAGED, UNTRUSTED
 
         cases = {name: data for name, (data, _) in DAMAGED.items()}
         cases |= {name: archive(sequential(part)) for name, (part, _) in UNTRUSTED.items()}
     elif format == "tensorflow":
-        from tests.readers.tensorflow.test_hostile import CASES as GRAPHS
+        from tests.formats.tensorflow.test_hostile import CASES as GRAPHS
 
         cases = {name: data for name, (data, _) in GRAPHS.items()}
     elif format == "openvino":
-        from tests.readers.openvino.test_hostile import CASES as NETS
+        from tests.formats.openvino.test_hostile import CASES as NETS
 
         cases = {name: text for name, (text, _) in NETS.items()}
     elif format == "coreml":
-        from tests.readers.coreml.test_hostile import CASES as PROGRAMS
+        from tests.formats.coreml.test_hostile import CASES as PROGRAMS
 
         cases = {name: data for name, (data, _) in PROGRAMS.items()}
     elif format == "executorch":
-        from tests.readers.executorch.test_read import DATA, HOSTILE
+        from tests.formats.executorch.test_read import DATA, HOSTILE
 
         whole = (DATA / "network.pte").read_bytes()
         for name, (place, data, _) in HOSTILE.items():

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 def flopwise_profile(path: str) -> Callable[[], object]:
     """``flopwise.profile``: every figure of every layer; nothing is printed."""
-    import flopwise.readers.onnx.read  # noqa: F401 - else the first call imports it
+    import flopwise.formats.onnx.read  # noqa: F401 - else the first call imports it
     from flopwise import profile
 
     return lambda: profile(path)

@@ -185,7 +185,7 @@ def _inferred() -> int:
     """The models of the onnx package beside onnx's own inference; 1 if a shape is another one."""
     from tests.onnx_suite import cases
 
-    from flopwise.readers.onnx.read import resolve_onnx
+    from flopwise.formats.onnx.read import resolve_onnx
 
     models = [(case.name, case.model) for case in cases.made()]
     models += [(case.name, case.model) for kind in cases.STORED for case in cases.stored(kind)]

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 OURS = """
 import json, sys, time
 import flopwise
-from flopwise.readers.onnx.read import read_onnx
+from flopwise.formats.onnx.read import read_onnx
 flopwise.read({warm!r})
 def memory():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))

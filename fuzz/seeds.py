@@ -95,7 +95,7 @@ def keras_configs() -> list[bytes]:
 
 def tensorflow_graphs() -> list[bytes]:
     """A frozen graph that TensorFlow wrote, and small ones with functions."""
-    from tests.readers.tensorflow.test_hostile import CASES, DATA
+    from tests.formats.tensorflow.test_hostile import CASES, DATA
 
     small = [CASES[name][0] for name in ("loop in itself", "stride 0", "huge", "loops of TensorFlow 1")]
     return [(DATA / "frozen.pb").read_bytes(), *small]
@@ -116,21 +116,21 @@ def keras_weights() -> list[bytes]:
 
 def openvinos() -> list[bytes]:
     """An OpenVINO model of one convolution."""
-    from tests.readers.openvino.by_hand import CONVOLUTION
+    from tests.formats.openvino.by_hand import CONVOLUTION
 
     return [CONVOLUTION.encode()]
 
 
 def coremls() -> list[bytes]:
     """A Core ML program of one convolution."""
-    from tests.readers.coreml.by_hand import CONVOLUTION
+    from tests.formats.coreml.by_hand import CONVOLUTION
 
     return [CONVOLUTION]
 
 
 def executorchs() -> list[bytes]:
     """Programs of ExecuTorch with a network, branches, a loop, a state and a part of a backend."""
-    data = EXAMPLES.parent / "tests" / "readers" / "executorch" / "data"
+    data = EXAMPLES.parent / "tests" / "formats" / "executorch" / "data"
     return [path.read_bytes() for path in sorted(data.glob("*.pte"))]
 
 

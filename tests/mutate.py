@@ -39,11 +39,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "claim": ("tests/operators",),
     "gradient": ("tests/analyses/training", "tests/operators"),
     "role": (
-        *("tests/operators", "tests/profiles/test_precision.py", "tests/readers/onnx/build"),
+        *("tests/operators", "tests/profiles/test_precision.py", "tests/formats/onnx/build"),
         *("tests/analyses/sparsity", "tests/readers/weights", "tests/analyses/training"),
     ),
     "view": ("tests/operators", "tests/memory", "tests/analyses/training"),
-    "carries": ("tests/operators", "tests/profiles/test_precision.py", "tests/readers/onnx/build"),
+    "carries": ("tests/operators", "tests/profiles/test_precision.py", "tests/formats/onnx/build"),
     "effect": ("tests/operators", "tests/profiles/test_precision.py", "tests/analyses/training"),
     "shape": ("tests/operators/shapes", "tests/operators"),
 }

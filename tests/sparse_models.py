@@ -70,7 +70,7 @@ def node_of(op: str, inputs: list[str], output: str) -> Any:
 
 def caffe_net(folder: Path) -> tuple[Path, Any]:
     """A Caffe net of one convolution (4 filters of 3 × 3 × 3 over 3 × 8 × 8), its file of weights, and the weight."""
-    from tests.readers.caffe.caffemodel import caffemodel
+    from tests.formats.caffe.caffemodel import caffemodel
 
     net = folder / "net.prototxt"
     net.write_text(

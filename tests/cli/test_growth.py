@@ -14,7 +14,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tests.readers.tensorflow.protobuf import field, function, graph, node, placeholder
+from tests.formats.tensorflow.protobuf import field, function, graph, node, placeholder
 from tests.tflite_models import Net
 from tests.work import growth
 

@@ -139,7 +139,7 @@ FILES: dict[str, Callable[[Path], object]] = {
     "pruned.onnx": _pruned,
     "my_net.py": _module,
     "exported.pt2": _exported,
-    "model.pte": _copy(ROOT / "tests" / "readers" / "executorch" / "data" / "network.pte"),
+    "model.pte": _copy(ROOT / "tests" / "formats" / "executorch" / "data" / "network.pte"),
     "scripted.pt": _scripted,
     "tiny_resnet.onnx": _copy(EXAMPLES / "tiny_resnet.onnx"),
     "model.safetensors": _tensors,

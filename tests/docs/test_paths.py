@@ -55,7 +55,7 @@ def test_what_is_not_there_is_noticed() -> None:
     assert exists("profiles/count.profile_graph")
     assert exists("cli/commands/X")
     assert not exists("profiles/count.profile_nothing")
-    assert not exists("readers/onnx/spelling")
+    assert not exists("formats/onnx/spelling")
 
 
 def test_the_table_of_floors_has_every_floor() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.readers.coreml.by_hand import encoded, inline, operation, program, read, tensor, text
+from tests.formats.coreml.by_hand import encoded, inline, operation, program, read, tensor, text
 
 import flopwise
 from flopwise.operators.coreml import OPERATORS

@@ -13,10 +13,10 @@ import numpy
 from tests.onnx_suite import cases
 
 from flopwise.errors import FlopwiseError
+from flopwise.formats.onnx.file.literal import elements as stored_elements
+from flopwise.formats.onnx.read import resolve_onnx
 from flopwise.operators.operator import Operator
 from flopwise.operators.tables import row
-from flopwise.readers.onnx.file.literal import elements as stored_elements
-from flopwise.readers.onnx.read import resolve_onnx
 from flopwise.sizes import run
 from flopwise.sizes.facts import ABSENT, Fact
 from flopwise.sizes.program import Node

@@ -276,7 +276,7 @@ def outputs_of(model: onnx.ModelProto) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def compared(model: onnx.ModelProto) -> tuple[int, int, list[str]]:
     """How many shapes, and elements of small tensors, are right, and what is wrong."""
-    from flopwise.readers.onnx.read import resolve_onnx
+    from flopwise.formats.onnx.read import resolve_onnx
 
     _, made = outputs_of(model)
     shapes, right, elements, wrong = resolve_onnx(model.SerializeToString()).shapes, 0, 0, list[str]()

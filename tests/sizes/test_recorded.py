@@ -9,8 +9,8 @@ from typing import Any
 import numpy
 from tests.onnx_suite import cases
 
+from flopwise.formats.onnx.read import resolve_onnx
 from flopwise.operators.size import OPEN, Most
-from flopwise.readers.onnx.read import resolve_onnx
 from flopwise.sizes.facts import Fact
 
 #: Outputs of which nobody can know the size from shapes: decoded images, parts of strings, ranges in bfloat16.

@@ -53,7 +53,7 @@ from flopwise.readers.source.location import is_callable, shown
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from flopwise.readers.onnx.read import Resolved
+    from flopwise.formats.onnx.read import Resolved
 
 
 @checked
@@ -239,8 +239,8 @@ def _configured(request: _Request, options: TorchOptions) -> Subject:
 
 def _file(request: _Request, options: OnnxOptions) -> Subject:
     """An ONNX, OpenVINO or Core ML model, which is read once for each point."""
-    from flopwise.readers.onnx.read import resolved_at
-    from flopwise.readers.onnx.signature import declared, has_loops
+    from flopwise.formats.onnx.read import resolved_at
+    from flopwise.formats.onnx.signature import declared, has_loops
 
     request.progress("reading the inputs")
     if options.past is not None or options.new is not None:
@@ -272,7 +272,7 @@ def _file(request: _Request, options: OnnxOptions) -> Subject:
 
 def _net(request: _Request, options: CaffeOptions) -> Subject:
     """A Caffe net, whose layers are worked out with sizes that carry expressions."""
-    from flopwise.readers.caffe.read import open_net
+    from flopwise.formats.caffe.read import open_net
 
     request.progress("reading the net")
     net = open_net(request.model, options)
@@ -323,17 +323,17 @@ def _subgraphs(request: _Request, options: TfliteOptions, format: str) -> Subjec
 def _subgraph_readers(model: Any, format: str) -> tuple[list[tuple[str, str, Any]], Callable[..., Graph]]:
     """The inputs of a model as its file states them, and what reads it."""
     if format == "tensorflow":
-        from flopwise.readers.tensorflow.read import inputs_of, read_tensorflow
+        from flopwise.formats.tensorflow.read import inputs_of, read_tensorflow
 
         return inputs_of(model), read_tensorflow
-    from flopwise.readers.tflite import read
+    from flopwise.formats.tflite import read
 
     return read.inputs_of(model), read.read_tflite
 
 
 def _function(request: _Request, options: JaxOptions) -> Subject:
     """A function of JAX's, which is traced with symbolic dimensions."""
-    from flopwise.readers.jax.symbolic import open_inputs_of, traced_with_symbols
+    from flopwise.formats.jax.symbolic import open_inputs_of, traced_with_symbols
 
     specs, others = open_inputs_of(request.model, request.inputs, options)
     declared = [Declared(spec.name, spec.dtype, spec.shape) for spec in specs]
@@ -499,8 +499,8 @@ def _by_lengths(
 
 def _exported_steps(request: _Request, options: OnnxOptions) -> Subject:
     """The same of an exported language model, whose state is among its inputs."""
-    from flopwise.readers.onnx.read import resolved_at
-    from flopwise.readers.onnx.signature import declared
+    from flopwise.formats.onnx.read import resolved_at
+    from flopwise.formats.onnx.signature import declared
 
     lengths, model = request.lengths(options), OPENERS[type(options)](request.model, options)
 

@@ -204,13 +204,13 @@ def _beside(model: str) -> Iterator[str]:
         elif name.lower().endswith("config.json"):  # the files of a language model, its own code among them
             parts = filter(_is_read, os.listdir(folder or "."))
         elif name.lower().endswith((".prototxt", ".caffemodel", ".h5")):
-            from flopwise.readers.caffe.read import net_of_solver
+            from flopwise.formats.caffe.read import net_of_solver
 
             yield from (stem + ending for ending in (".caffemodel", ".caffemodel.h5", ".prototxt"))
             net = net_of_solver(source) if name.lower().endswith(".prototxt") else None
             parts = () if net is None else (net,)
         else:  # an ONNX model may have any name
-            from flopwise.readers.onnx.file.walk import read_skeleton
+            from flopwise.formats.onnx.file.walk import read_skeleton
             from flopwise.writers.onnx import external
 
             parts = external.files(read_skeleton(source))

@@ -9,10 +9,10 @@ from flopwise import conventions
 from flopwise._arguments import checked
 from flopwise.api import places
 from flopwise.errors import InputError
+from flopwise.formats.onnx.read import graph_of, resolve_onnx
 from flopwise.operators.own import Rules, own_rows, using
 from flopwise.profiles.count import profile_graph
 from flopwise.readers.formats import format_of
-from flopwise.readers.onnx.read import graph_of, resolve_onnx
 from flopwise.readers.options import OnnxOptions
 from flopwise.writers.onnx.write import Written, write_onnx
 

@@ -13,25 +13,25 @@ from flopwise.readers.format import Format, ends_in
 from flopwise.readers.options import CoremlOptions, OnnxOptions, OpenvinoOptions
 
 if TYPE_CHECKING:
+    from flopwise.formats.onnx.read import Opened
     from flopwise.graph import Graph
-    from flopwise.readers.onnx.read import Opened
     from flopwise.readers.weights.tensor import StoredTensors
 
 
 def _opened_onnx(*arguments: Any) -> Opened:
-    from flopwise.readers.onnx.read import opened_onnx
+    from flopwise.formats.onnx.read import opened_onnx
 
     return opened_onnx(*arguments)
 
 
 def _opened_openvino(*arguments: Any) -> Opened:
-    from flopwise.readers.openvino.read import opened_openvino
+    from flopwise.formats.openvino.read import opened_openvino
 
     return opened_openvino(*arguments)
 
 
 def _opened_coreml(*arguments: Any) -> Opened:
-    from flopwise.readers.coreml.read import opened_coreml
+    from flopwise.formats.coreml.read import opened_coreml
 
     return opened_coreml(*arguments)
 
@@ -45,14 +45,14 @@ OPENERS: Mapping[type[OnnxOptions], Callable[..., Opened]] = {
 
 
 def _read(model: object, inputs: object, dims: Any, batch_size: Any, progress: Any, options: OnnxOptions) -> Graph:
-    from flopwise.readers.onnx.read import graph_of, resolved_at
+    from flopwise.formats.onnx.read import graph_of, resolved_at
 
     opened = OPENERS[type(options)](model, options, progress)
     return graph_of(resolved_at(opened, inputs, dims, batch_size, options, progress), progress)
 
 
 def _stored(model: object, inputs: object, dims: Any, batch_size: Any, options: OnnxOptions) -> StoredTensors:
-    from flopwise.readers.onnx.read import stored_at
+    from flopwise.formats.onnx.read import stored_at
     from flopwise.readers.weights.graphs import stored_in_graph
 
     return stored_in_graph(stored_at(OPENERS[type(options)](model, options), inputs, dims, batch_size, options))
@@ -65,13 +65,13 @@ def _is_openvino(model: object) -> bool:
     """True for OpenVINO models: by the name of a file, and bytes by the root of their XML."""
     if not isinstance(model, (bytes, bytearray, memoryview)):
         return ends_in(model, OPENVINO.endings)
-    from flopwise.readers.openvino.kinds import HEAD, is_net
+    from flopwise.formats.openvino.kinds import HEAD, is_net
 
     return is_net(bytes(model[:HEAD]))
 
 
 def _is_openvino_file(path: str) -> bool:
-    from flopwise.readers.openvino.kinds import is_net_file
+    from flopwise.formats.openvino.kinds import is_net_file
 
     return not path.lower().endswith(OPENVINO.endings) or is_net_file(path)
 
@@ -97,7 +97,7 @@ def _is_coreml(model: object) -> bool:
         return False
     if ends_in(model, COREML.endings):
         return True
-    from flopwise.readers.coreml.file.package import is_package
+    from flopwise.formats.coreml.file.package import is_package
 
     return os.path.isdir(model) and is_package(os.fsdecode(model))
 

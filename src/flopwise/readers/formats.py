@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flopwise import _extensions
 from flopwise.errors import ModelError, OtherFormatError
+from flopwise.formats.caffe.format import CAFFE
+from flopwise.formats.onnx.format import ONNX
 from flopwise.graph import Graph
 from flopwise.readers.as_onnx import COREML, OPENVINO
-from flopwise.readers.caffe.format import CAFFE
 from flopwise.readers.format import Format, ends_in
-from flopwise.readers.onnx.format import ONNX
 from flopwise.readers.options import (
     ExecutorchOptions,
     JaxOptions,
@@ -49,7 +49,7 @@ def _is_jax(model: object) -> bool:
             return False
     elif "jax" not in sys.modules:
         return False
-    from flopwise.readers.jax.kinds import is_name, is_object
+    from flopwise.formats.jax.kinds import is_name, is_object
 
     return is_name(model) if isinstance(model, str) else is_object(model)
 
@@ -59,7 +59,7 @@ def _read_jax(model: object, *arguments: Any) -> Graph:
         import jax  # noqa: F401 # whether it is there
     except ImportError:
         raise ModelError(f"{model}: JAX is needed for that: pip install 'flopwise[jax]'") from None
-    from flopwise.readers.jax.read import read_jax
+    from flopwise.formats.jax.read import read_jax
 
     return read_jax(model, *arguments)
 
@@ -87,7 +87,7 @@ def _is_stablehlo(model: object) -> bool:
 
 
 def _read_stablehlo(*arguments: Any) -> Graph:
-    from flopwise.readers.stablehlo.read import read_stablehlo
+    from flopwise.formats.stablehlo.read import read_stablehlo
 
     return read_stablehlo(*arguments)
 
@@ -114,7 +114,7 @@ def _is_executorch(model: object) -> bool:
 
 
 def _read_executorch(*arguments: Any) -> Graph:
-    from flopwise.readers.executorch.read import read_executorch
+    from flopwise.formats.executorch.read import read_executorch
 
     return read_executorch(*arguments)
 
@@ -144,13 +144,13 @@ def _is_keras(model: object) -> bool:
             return False
     elif "keras" not in sys.modules:
         return False
-    from flopwise.readers.keras.kinds import is_name, is_object, is_preset
+    from flopwise.formats.keras.kinds import is_name, is_object, is_preset
 
     return is_name(model) or is_preset(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else is_object(model)
 
 
 def _read_keras(*arguments: Any) -> Graph:
-    from flopwise.readers.keras.read import read_keras
+    from flopwise.formats.keras.read import read_keras
 
     return read_keras(*arguments)
 
@@ -158,13 +158,13 @@ def _read_keras(*arguments: Any) -> Graph:
 def _stored_in_keras(
     model: object, inputs: object, dims: object, batch_size: object, options: TorchOptions
 ) -> StoredTensors:
-    from flopwise.readers.keras.stored import stored_in_keras
+    from flopwise.formats.keras.stored import stored_in_keras
 
     return stored_in_keras(model, options)
 
 
 def _module_of_keras(*arguments: Any, **keywords: Any) -> object:
-    from flopwise.readers.keras.read import module_of
+    from flopwise.formats.keras.read import module_of
 
     return module_of(*arguments, **keywords)
 
@@ -195,7 +195,7 @@ def _is_tflite(model: object) -> bool:
 
 
 def _read_tflite(*arguments: Any) -> Graph:
-    from flopwise.readers.tflite.read import read_tflite
+    from flopwise.formats.tflite.read import read_tflite
 
     return read_tflite(*arguments)
 
@@ -226,7 +226,7 @@ def _is_tensorflow(model: object) -> bool:
 
 
 def _read_tensorflow(*arguments: Any) -> Graph:
-    from flopwise.readers.tensorflow.read import read_tensorflow
+    from flopwise.formats.tensorflow.read import read_tensorflow
 
     return read_tensorflow(*arguments)
 
@@ -234,7 +234,7 @@ def _read_tensorflow(*arguments: Any) -> Graph:
 def _stored_in_tensorflow(
     model: str | os.PathLike[str], inputs: Any, dims: Any, batch_size: Any, options: TfliteOptions
 ) -> StoredTensors:
-    from flopwise.readers.tensorflow.read import stored_in_tensorflow
+    from flopwise.formats.tensorflow.read import stored_in_tensorflow
 
     return stored_in_tensorflow(model, inputs, batch_size, options)
 

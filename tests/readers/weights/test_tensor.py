@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.cases import each
-from tests.readers.caffe.caffemodel import field, varint
+from tests.formats.caffe.caffemodel import field, varint
 
 import flopwise
 from flopwise.errors import ModelError

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.readers.tensorflow.protobuf import graph, node, placeholder
+from tests.formats.tensorflow.protobuf import graph, node, placeholder
 from tests.report.graphs import NASTY
 from tests.report.html.test_page import chain
 

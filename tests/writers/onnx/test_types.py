@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import TypeProto, helper
 
-from flopwise.readers.onnx.file.model import MapType, OptionalType, SequenceType, SparseType, TensorType, Type
+from flopwise.formats.onnx.file.model import MapType, OptionalType, SequenceType, SparseType, TensorType, Type
 from flopwise.readers.source.wire import message, number_field
 from flopwise.writers.onnx.types import encoded, entry, opened, retyped, with_type
 

@@ -14,10 +14,10 @@ from flopwise.analyses.timing.engines.onnxruntime import Runtime
 from flopwise.analyses.traces.executed.matching import ExecutedNode, match
 from flopwise.conventions import get
 from flopwise.errors import ModelError
+from flopwise.formats.onnx.read import read_onnx
 from flopwise.graph import Node
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile
-from flopwise.readers.onnx.read import read_onnx
 from flopwise.rows import Row
 
 

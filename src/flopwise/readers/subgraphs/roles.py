@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from flopwise.formats.onnx.file.model import Node as Taker
+from flopwise.formats.onnx.file.model import Operation
+from flopwise.formats.onnx.file.roles import kind_of, row_of, uses
 from flopwise.graph import Kind
-from flopwise.readers.onnx.file.model import Node as Taker
-from flopwise.readers.onnx.file.model import Operation
-from flopwise.readers.onnx.file.roles import kind_of, row_of, uses
 from flopwise.readers.subgraphs.program import Graph, Node
 
 

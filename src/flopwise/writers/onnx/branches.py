@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flopwise.readers.onnx.file.literal import elements
-from flopwise.readers.onnx.file.model import Graph, Model, Node
-from flopwise.readers.onnx.normalize.sorting import needs
+from flopwise.formats.onnx.file.literal import elements
+from flopwise.formats.onnx.file.model import Graph, Model, Node
+from flopwise.formats.onnx.normalize.sorting import needs
 from flopwise.sizes.control import run
 from flopwise.sizes.loops import FLOWS
 from flopwise.sizes.program import captured

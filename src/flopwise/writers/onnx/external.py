@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from flopwise.errors import InputError
-from flopwise.readers.onnx.file.skeleton import Skeleton, Stored
+from flopwise.formats.onnx.file.skeleton import Skeleton, Stored
 from flopwise.writers.atomic import atomic_file
 
 

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from flopwise.formats.onnx.file.decode import decoded
+from flopwise.formats.onnx.file.model import Dim, Graph, Node, OptionalType, SequenceType, TensorType, Type
+from flopwise.formats.onnx.read import Resolved
 from flopwise.operators.size import OPEN, Most
-from flopwise.readers.onnx.file.decode import decoded
-from flopwise.readers.onnx.file.model import Dim, Graph, Node, OptionalType, SequenceType, TensorType, Type
-from flopwise.readers.onnx.read import Resolved
 from flopwise.sizes.facts import NOTHING, Fact
 from flopwise.sizes.scope import Inner, Scope
 from flopwise.writers.onnx.branches import names_without_shape

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from flopwise.readers.onnx.file.decode import Decoder
-from flopwise.readers.onnx.file.stripped import MARK
-from flopwise.readers.onnx.file.tensors import TensorWalk
+from flopwise.formats.onnx.file.decode import Decoder
+from flopwise.formats.onnx.file.stripped import MARK
+from flopwise.formats.onnx.file.tensors import TensorWalk
 from flopwise.readers.source.source import Source
 from flopwise.readers.source.wire import BYTES, VARINT, Field, message, varint
 from flopwise.writers.onnx.plan import GraphPlan

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flopwise.errors import InputError, ModelError
-from flopwise.readers.onnx.file.skeleton import CODES, RAW, kept
-from flopwise.readers.onnx.file.stripped import MARK
-from flopwise.readers.onnx.file.tensors import Tensor
-from flopwise.readers.onnx.file.weights import external_bytes
+from flopwise.formats.onnx.file.skeleton import CODES, RAW, kept
+from flopwise.formats.onnx.file.stripped import MARK
+from flopwise.formats.onnx.file.tensors import Tensor
+from flopwise.formats.onnx.file.weights import external_bytes
 from flopwise.readers.source.source import Source
 from flopwise.readers.source.wire import message, number_field
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from flopwise.readers.onnx.file.model import (
+from flopwise.formats.onnx.file.model import (
     Dim,
     MapType,
     SequenceType,
@@ -15,7 +15,7 @@ from flopwise.readers.onnx.file.model import (
     TensorType,
     Type,
 )
-from flopwise.readers.onnx.file.skeleton import CODES
+from flopwise.formats.onnx.file.skeleton import CODES
 from flopwise.readers.source.wire import BYTES, VARINT, fields, message, number_field
 
 #: Fields of TypeProto.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from flopwise.readers.onnx.file.model import TensorType, Type
-from flopwise.readers.onnx.file.model import Value as Declared
-from flopwise.readers.onnx.types import tensor_type
+from flopwise.formats.onnx.file.model import TensorType, Type
+from flopwise.formats.onnx.file.model import Value as Declared
+from flopwise.formats.onnx.types import tensor_type
 from flopwise.writers.onnx.plan import GraphPlan, Value
 from flopwise.writers.onnx.types import entry, opened, retyped, with_type
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flopwise.errors import InputError, counted
+from flopwise.formats.onnx.file.memory import is_message
+from flopwise.formats.onnx.file.model import TensorType
+from flopwise.formats.onnx.read import Resolved
 from flopwise.profiles.profile import Profile
-from flopwise.readers.onnx.file.memory import is_message
-from flopwise.readers.onnx.file.model import TensorType
-from flopwise.readers.onnx.read import Resolved
 from flopwise.rows import Row
 from flopwise.writers.atomic import atomic_file
 from flopwise.writers.onnx import external

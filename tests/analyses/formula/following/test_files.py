@@ -18,9 +18,9 @@ from flopwise.analyses.formula.subject import Request
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import symbol
 from flopwise.errors import FlopwiseError
+from flopwise.formats.onnx.read import Resolved, opened_onnx, resolved_at
+from flopwise.formats.onnx.signature import declared
 from flopwise.operators.size import OPEN, Most, broadcast, larger, product, same, smaller
-from flopwise.readers.onnx.read import Resolved, opened_onnx, resolved_at
-from flopwise.readers.onnx.signature import declared
 from flopwise.sizes.facts import Facts
 
 #: Points at which each model is compared.

@@ -21,10 +21,10 @@ from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.subject import Request
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import symbol
+from flopwise.formats.onnx.read import Resolved, opened_onnx, resolved_at
 from flopwise.graph import Graph
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile
-from flopwise.readers.onnx.read import Resolved, opened_onnx, resolved_at
 
 #: Tests of which the shapes of inputs are changed one by one, where the model asks for the same change of two.
 UNEVEN = ("test_loop", "test_scan_sum", "test_maxunpool")
