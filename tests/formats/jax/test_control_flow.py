@@ -1,14 +1,14 @@
 """Loops, branches, calls and meshes of JAX by hand counts."""
 
-import pytest
-
-import flopwise
 import jax
 import jax.numpy as jnp
-from flopwise.errors import InputError
+import pytest
 from jax import lax
 from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
+
+import flopwise
+from flopwise.errors import InputError
 
 X = jax.ShapeDtypeStruct((4, 4), "float32")
 PRODUCT = 4 * 4 * 4

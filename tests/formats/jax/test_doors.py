@@ -3,12 +3,12 @@
 import subprocess
 import sys
 
+import jax
+import jax.numpy as jnp
 import pytest
 import torch
 
 import flopwise
-import jax
-import jax.numpy as jnp
 from flopwise.cli import main
 from flopwise.errors import FlopwiseError
 from flopwise.readers.formats import format_of

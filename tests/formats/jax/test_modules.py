@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+import jax
 import optax
 import pytest
 from flax import linen, nnx
 from flax.training.train_state import TrainState
 
 import flopwise
-import jax
 from flopwise.errors import InputError
 
 X = jax.ShapeDtypeStruct((4, 8), "float32")

@@ -1,12 +1,12 @@
 """Formulas of JAX functions, whose sizes JAX works out in symbols of its own."""
 
-import pytest
-
-import flopwise
 import jax
 import jax.numpy as jnp
-from flopwise.errors import FlopwiseError
+import pytest
 from jax import lax
+
+import flopwise
+from flopwise.errors import FlopwiseError
 
 
 def attention(q, k, v):

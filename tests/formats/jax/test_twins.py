@@ -2,16 +2,16 @@
 
 import itertools
 
+import jax
+import jax.numpy as jnp
 import pytest
 import torch
 from flax import linen
+from jax import lax
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import flopwise
-import jax
-import jax.numpy as jnp
-from jax import lax
 
 
 def array(*shape, dtype="float32"):

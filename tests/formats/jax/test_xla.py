@@ -1,11 +1,11 @@
 """XLA's own counts beside ours: each difference is one that the guide explains."""
 
-import pytest
-
-import flopwise
 import jax
 import jax.numpy as jnp
+import pytest
 from jax import lax
+
+import flopwise
 
 
 def array(*shape):

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy
-
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import ml_dtypes
 import numpy
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from tests.readers.models import array, conv_net, ints, model, node, shapes, value, weight
 
-import onnx
 from flopwise.api.profile import profile
 from flopwise.api.read import read
 from flopwise.errors import InputError
@@ -20,7 +21,6 @@ from flopwise.formats.onnx.file.walk import read_skeleton
 from flopwise.graph import Graph
 from flopwise.operators.counts import Counts
 from flopwise.sizes.facts import Facts
-from onnx import TensorProto, helper
 
 OPEN = model([node("Relu", "x", "y")], {"x": ("N", 3, "H", "W")})
 UNNAMED = model([node("Relu", "x", "y")], {"x": (None, 3, None)})

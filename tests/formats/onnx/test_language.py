@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from tests.cli.conftest import Run, run
 from tests.language_models import LLAMA, written
 
 import flopwise
-import onnx
 from flopwise.formats.onnx.language import states, step_specs
 from flopwise.readers.inputs import Declared
-from onnx import TensorProto, helper, numpy_helper
 
 __all__ = ["run"]  # a fixture
 

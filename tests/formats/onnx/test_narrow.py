@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from tests.readers.models import array, model, node
 
 import flopwise
-import onnx
 from flopwise.formats.onnx.read import read_onnx
 from flopwise.graph.dtypes import BITS
-from onnx import TensorProto, helper, numpy_helper
 
 TYPES = "INT4 UINT4 INT2 UINT2 FLOAT4E2M1 FLOAT8E4M3FN FLOAT8E5M2FNUZ BFLOAT16 FLOAT16 INT8"
 

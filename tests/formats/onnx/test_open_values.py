@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from onnx import TensorProto
 from tests.readers.models import array, ints, model, node, shapes, value, weight
 
 import flopwise
 from flopwise.api.read import read
 from flopwise.errors import InputError
-from onnx import TensorProto
 
 INT = TensorProto.INT64
 

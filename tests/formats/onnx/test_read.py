@@ -8,18 +8,18 @@ import os
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from tests.readers.models import LIGHT, array, conv_net, fields, model, node, number, shapes, value, weight
 from tests.readers.process import MEGABYTES, outcomes
 from tests.work import calls_at_most
 
-import onnx
 from flopwise.api.profile import profile
 from flopwise.api.read import read
 from flopwise.errors import ModelError
 from flopwise.formats.onnx.read import graph_of, resolve_onnx
 from flopwise.graph import Graph
-from onnx import TensorProto, helper
 
 
 def same(graph: Graph) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import onnx
 import pytest
+from onnx import TensorProto, helper, shape_inference
 from tests.readers.models import LIGHT, array, conv_net, ints, model, node, shapes, value, weight
 
-import onnx
 from flopwise.api.read import read
 from flopwise.errors import ModelError
-from onnx import TensorProto, helper, shape_inference
 
 
 @pytest.mark.parametrize("path", sorted(LIGHT.glob("*.onnx")), ids=lambda p: p.stem)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import flopwise
-import onnx
 from flopwise.errors import ModelError
 from flopwise.formats.onnx.read import graph_of, opened_onnx, resolved_at
 from flopwise.formats.onnx.signature import declared, has_loops
 from flopwise.readers.inputs import Declared
-from onnx import TensorProto, helper
 
 
 def model(op: str = "Relu") -> onnx.ModelProto:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from tests.readers.models import ints, model, node, value, weight
 
 import flopwise
-import onnx
 from flopwise.errors import InputError
 
 EDGES = ("batch_size", "channels", "height", "width")

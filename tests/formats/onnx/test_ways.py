@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from tests.formats.onnx.every_kind import OTHERS, PLAIN
 from tests.onnx_suite import cases
 from tests.readers.models import fields, with_groups
 
 import flopwise
-import onnx
 from flopwise.errors import FlopwiseError
 from flopwise.formats.onnx.file import tensors, walk
 from flopwise.profiles import count
-from onnx import TensorProto, helper, numpy_helper
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

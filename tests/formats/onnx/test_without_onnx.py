@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 
 import numpy
-import pytest
-from tests.readers.models import LIGHT, array, ints, model, node, value
-
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tests.readers.models import LIGHT, array, ints, model, node, value
 
 #: Makes packages look as if they were not installed.
 BLOCKED = """

@@ -5,10 +5,11 @@ import importlib
 import pkgutil
 
 import jax._src.lax as definitions
+from jax.extend.core import Primitive, primitives
+
 from flopwise.formats.jax.lower.table import LOWERINGS, SAME
 from flopwise.formats.jax.walk import OPENED
 from flopwise.operators.tables import find
-from jax.extend.core import Primitive, primitives
 
 
 def defined():

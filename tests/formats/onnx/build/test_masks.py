@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import flopwise
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 
 
 def _model(mask: numpy.ndarray, queries: int = 5, keys: int = 7, **attrs: int) -> onnx.ModelProto:

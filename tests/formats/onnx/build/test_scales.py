@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+import onnx
+import onnx.defs
 import pytest
 from tests.readers.models import array, kinds, model, node
 
 import flopwise
-import onnx
-import onnx.defs
 from flopwise.operators.tables import ROWS, row
 
 #: A name of a scale or a zero point.

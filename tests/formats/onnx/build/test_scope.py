@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import onnx
 import pytest
 from tests.readers.models import model, node
 
-import onnx
 from flopwise.api.read import read
 from flopwise.formats.onnx.build.scope import scope_of
 from flopwise.formats.onnx.file.model import Attributes, Node, Operation

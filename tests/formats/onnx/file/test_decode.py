@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+import onnx
 import pytest
 from google.protobuf.message import DecodeError
+from onnx import TensorProto, helper, numpy_helper
 from tests.cases import each
 from tests.onnx_suite.cases import made
 from tests.readers.models import LIGHT, fields, number
 
-import onnx
 from flopwise.errors import ModelError
 from flopwise.formats.onnx.file.decode import decoded
 from flopwise.formats.onnx.file.literal import elements
@@ -37,7 +38,6 @@ from flopwise.formats.onnx.file.skeleton import Stored
 from flopwise.formats.onnx.file.walk import read_skeleton
 from flopwise.graph.dtypes import DTYPES
 from flopwise.readers.source.source import BytesSource
-from onnx import TensorProto, helper, numpy_helper
 
 #: The models of operators that the onnx package brings along.
 STANDARD = sorted(LIGHT.parent.glob("*/*/model.onnx"))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import onnx
 import pytest
+from onnx import helper
 from tests.formats.onnx.file.test_walk import holders, stored_as
 from tests.onnx_suite.cases import made
 from tests.readers.models import LIGHT, array, conv_net, model, node, value, weight
 
-import onnx
 from flopwise.api.read import read
 from flopwise.errors import ModelError
 from flopwise.formats.onnx.file import memory
@@ -17,7 +18,6 @@ from flopwise.formats.onnx.file.memory import MessageSource
 from flopwise.formats.onnx.file.skeleton import Skeleton
 from flopwise.formats.onnx.file.walk import read_skeleton
 from flopwise.readers.source.source import BytesSource
-from onnx import helper
 
 
 def described(skeleton: Skeleton) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import onnx
 import pytest
 from tests.readers.models import node
 
-import onnx
 from flopwise.formats.onnx.file.model import Node, Operation
 from flopwise.formats.onnx.file.roles import kind_of, kind_of_constant, kind_of_filled, uses
 from flopwise.operators.inputs import Input

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy
+import onnx
 import pytest
+from onnx import TensorProto
 from tests.readers.models import array, conv_net, ints, kinds, model, node, value, weight
 
-import onnx
 from flopwise.api.profile import profile
 from flopwise.api.read import read
 from flopwise.errors import ModelError
 from flopwise.profiles.profile import Profile
-from onnx import TensorProto
 
 
 def owners(counted: Profile) -> dict[str, int]:

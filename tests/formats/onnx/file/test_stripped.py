@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from tests.readers.models import array, fields, ints, kinds, model, node, value
 
-import onnx
 from flopwise.api.read import read
 from flopwise.errors import ModelError
 from flopwise.formats.onnx.file.stripped import MARK
-from onnx import TensorProto, helper
 
 
 def hollow(name: str, *dims: int, marked: bool = True) -> onnx.NodeProto:

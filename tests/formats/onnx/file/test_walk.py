@@ -7,17 +7,17 @@ import random
 from typing import Any
 
 import numpy
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from tests.readers.models import LIGHT, array, conv_net, fields, model, node, number, value, weight
 
-import onnx
 from flopwise.errors import ModelError
 from flopwise.formats.onnx.file import tensors as onnx_tensors
 from flopwise.formats.onnx.file.skeleton import DEEPEST, Skeleton
 from flopwise.formats.onnx.file.walk import METADATA_KEPT, read_skeleton
 from flopwise.readers.source.source import BytesSource, StreamSource
 from flopwise.readers.source.wire import FIRST_READ
-from onnx import TensorProto, helper
 
 
 class Recorder(io.BytesIO):

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from tests.readers.models import array, fields, ints, kinds, model, node, number, shapes, value
 
 import flopwise
-import onnx
 from flopwise.api.profile import profile
 from flopwise.api.read import read
 from flopwise.errors import ModelError
 from flopwise.graph import Graph
-from onnx import TensorProto, helper, numpy_helper
 
 CONTENT = numpy.random.default_rng(0).standard_normal((30, 40)).astype(numpy.float32)
 

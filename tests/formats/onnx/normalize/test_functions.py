@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import onnx
 import pytest
+from onnx import TensorProto, helper, inliner
 from tests.readers.models import array, model, node
 
-import onnx
 from flopwise.errors import ModelError
 from flopwise.formats.onnx.file.decode import decoded
 from flopwise.formats.onnx.file.literal import elements
@@ -16,7 +17,6 @@ from flopwise.formats.onnx.file.model import Graph, Model, Reference
 from flopwise.formats.onnx.file.walk import read_skeleton
 from flopwise.formats.onnx.normalize.functions import inlined
 from flopwise.readers.source.source import BytesSource
-from onnx import TensorProto, helper, inliner
 
 
 def read(proto: onnx.ModelProto) -> Model:

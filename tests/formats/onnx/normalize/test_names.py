@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from tests.readers.models import array, conv_net, ints, model, node, shapes, value, weight
 
-import onnx
 from flopwise.api.profile import profile
 from flopwise.api.read import read
 from flopwise.errors import ModelError
-from onnx import TensorProto, helper
 
 NEWEST = onnx.defs.onnx_opset_version()
 

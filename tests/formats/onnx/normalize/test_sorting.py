@@ -3,13 +3,13 @@ from __future__ import annotations
 import random
 import re
 
+import onnx
 import pytest
+from onnx import helper
 from tests.readers.models import conv_net, model, node, shapes, value, weight
 
-import onnx
 from flopwise.api.read import read
 from flopwise.errors import ModelError
-from onnx import helper
 
 
 def order(net: onnx.ModelProto) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import onnx
 import pytest
 from tests.readers.models import model, node, shapes, weight
 
-import onnx
 from flopwise.api.read import read
 
 X = (2, 4, 6, 8)
