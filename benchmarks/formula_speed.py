@@ -42,7 +42,7 @@ print(json.dumps([middle - start, end - middle, formula.exact, len(formula.condi
 MODULE = """
 import importlib, json, sys, time
 import torch, flopwise, flopwise.api.formula
-from flopwise.readers.torch.imports import repaired
+from flopwise.formats.torch.libraries import repaired
 repaired(lambda: importlib.import_module("torchvision"))
 
 

@@ -80,7 +80,7 @@ def names() -> Iterator[Name]:
 def _listed() -> Iterator[Name]:
     from tests.torch_caches import KINDS
 
-    from flopwise.readers.torch.imports import imported
+    from flopwise.formats.torch.libraries import imported
 
     yield from (("caches", kind.__name__) for kind in KINDS)
     vision = imported("torchvision.models")
@@ -118,7 +118,7 @@ def _of_caches(name: str) -> tuple[Any, dict[str, Any]]:
 def _of_torchvision(name: str) -> tuple[Any, dict[str, Any]]:
     import torch
 
-    from flopwise.readers.torch.imports import imported
+    from flopwise.formats.torch.libraries import imported
 
     side = 299 if name == "inception_v3" else 224 if name.startswith(("vit", "maxvit")) else SIDE
     options = (
@@ -142,7 +142,7 @@ def _of_transformers(name: str) -> tuple[Any, dict[str, Any]]:
     import torch
     from transformers import AutoConfig, AutoModel
 
-    from flopwise.readers.torch.imports import imported
+    from flopwise.formats.torch.libraries import imported
 
     imported("torchvision")
     plain = AutoConfig.for_model(name)
@@ -174,7 +174,7 @@ def result(model: Any, inputs: dict[str, Any]) -> str:
     """A digest of all that a model returns, with the devices."""
     import torch
 
-    from flopwise.readers.torch.inputs.containers import tensors_inside
+    from flopwise.formats.torch.containers import tensors_inside
 
     torch.manual_seed(1)
     digest = hashlib.sha256()
@@ -262,7 +262,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     import torch
 
-    from flopwise.readers.torch.imports import imported
+    from flopwise.formats.torch.libraries import imported
 
     torch.set_num_threads(1)
     for library in (

@@ -10,15 +10,15 @@ from typing import Any
 
 import torch
 import transformers
-from tests.readers.torch.test_transformers import SIZES, TOKENS
+from tests.formats.torch.test_transformers import SIZES, TOKENS
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import flopwise
-from flopwise.readers.torch.inputs.arguments import STATES
+from flopwise.formats.torch.arguments import STATES
+from flopwise.formats.torch.read import NeedsMemoryError
 from flopwise.readers.torch.language.model import built
 from flopwise.readers.torch.language.state import state_tensors, step
-from flopwise.readers.torch.read import NeedsMemoryError
 
 
 @dataclass(frozen=True)

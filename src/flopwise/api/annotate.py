@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flopwise._kinds import described
 from flopwise.analyses.traces.kineto.records import LABEL
 from flopwise.errors import InputError
-from flopwise.readers.torch.kinds import is_module
+from flopwise.formats.torch.kinds import is_module
 
 if TYPE_CHECKING:
     from torch import nn

@@ -109,8 +109,8 @@ def formula(
             with _naming(model):
                 result = derive(_in_type(_configured(request, own), own), counting, progress)
         elif own is not None:
-            from flopwise.readers.torch.model import module_of
-            from flopwise.readers.torch.read import MADE_UP
+            from flopwise.formats.torch.model import module_of
+            from flopwise.formats.torch.read import MADE_UP
 
             if train:
                 own.refuse_type()
@@ -355,7 +355,7 @@ def _function(request: _Request, options: JaxOptions) -> Subject:
 
 def _module(request: _Request, options: TorchOptions, name: str) -> Subject:
     """A PyTorch module, which runs once for each point, and where it comes from."""
-    from flopwise.readers.torch.inputs.arguments import open_specs, parameters_of
+    from flopwise.formats.torch.arguments import open_specs, parameters_of
 
     if options.past is not None or options.new is not None:
         return _steps(request, options)
@@ -396,7 +396,7 @@ def _beginning(subject: Subject, counting: Counting, progress: Callable[[str], N
     Raises:
         FlopwiseError: elements are not the reason, or no formula holds until there either.
     """
-    from flopwise.readers.torch.read import REST, UNTIL_ELEMENTS
+    from flopwise.formats.torch.read import REST, UNTIL_ELEMENTS
 
     token = UNTIL_ELEMENTS.set(True)
     try:

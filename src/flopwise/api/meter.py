@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flopwise._arguments import checked
 from flopwise._kinds import described
 from flopwise.errors import InputError
-from flopwise.readers.torch.kinds import is_module
+from flopwise.formats.torch.kinds import is_module
 
 if TYPE_CHECKING:
     from torch import nn

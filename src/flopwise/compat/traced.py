@@ -92,7 +92,7 @@ def read(model: nn.Module, inputs: torch.Tensor | Sequence[object]) -> Graph:
     """
     from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-    from flopwise.readers.torch.read import read_torch
+    from flopwise.formats.torch.read import read_torch
 
     args = list(inputs) if type(inputs) is tuple else [inputs]  # a tuple with names is an argument
     if isinstance(model, (DataParallel, DistributedDataParallel)):

@@ -14,6 +14,7 @@ from flopwise import _extensions
 from flopwise.errors import ModelError, OtherFormatError
 from flopwise.formats.caffe.format import CAFFE
 from flopwise.formats.onnx.format import ONNX
+from flopwise.formats.torch.format import TORCH
 from flopwise.graph import Graph
 from flopwise.readers.as_onnx import COREML, OPENVINO
 from flopwise.readers.format import Format, ends_in
@@ -26,7 +27,6 @@ from flopwise.readers.options import (
     options_of,
 )
 from flopwise.readers.source.location import is_callable, naming
-from flopwise.readers.torch.format import TORCH
 from flopwise.readers.torch.language.format import GGUF_MODEL, LANGUAGE
 from flopwise.readers.weights import formats as weights
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise._kinds import described
-from flopwise.errors import InputError
+from flopwise.errors import InputError, UnknownDimensionError
 from flopwise.graph.dtypes import ALIASES, BITS, canonical
 
 if TYPE_CHECKING:
@@ -368,3 +368,39 @@ def _names_text(names: Sequence[str]) -> str:
     if not names:
         return "none"
     return ", ".join(repr(n) for n in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+class Dims:
+    """The sizes that the caller gives by name, and the names that were looked up."""
+
+    def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
+        self._sizes = sizes or {}
+        self._names: set[str] = set()
+
+    def find(self, name: str) -> int | None:
+        """The size of this name; None where none is given."""
+        self._names.add(name)
+        return self._sizes.get(name)
+
+    def knows(self, name: str) -> bool:
+        """True if a size of this name is given."""
+        return name in self._sizes and self.find(name) is not None
+
+    def get(self, name: str, default: int) -> int:
+        """The size of this name, else the default."""
+        size = self.find(name)
+        return default if size is None else size
+
+    def check(self) -> None:
+        """Refuse sizes of names that nobody has looked up.
+
+        Raises:
+            UnknownDimensionError: there is one.
+        """
+        for name in self._sizes.keys() - self._names:
+            known = tuple(sorted(self._names))
+            raise UnknownDimensionError(
+                f"no input has a dimension named {name!r}; the named dimensions are: {', '.join(known) or 'none'}",
+                name,
+                known,
+            )

@@ -111,7 +111,7 @@ IMAGES = sorted({(row["model"], row["image"]) for row in figures("images")})
 @pytest.mark.parametrize(("name", "size"), IMAGES, ids=lambda v: str(v))
 def test_images(name: str, size: int, seen: Callable[[Row, float], None]) -> None:
     torch = pytest.importorskip("torch")
-    imports = importlib.import_module("flopwise.readers.torch.imports")
+    imports = importlib.import_module("flopwise.formats.torch.libraries")
     try:
         timm = imports.repaired(lambda: importlib.import_module("timm"))
     except ImportError:

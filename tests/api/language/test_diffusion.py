@@ -11,7 +11,7 @@ from tests.api.language.pipelines import FLUX, PIPELINES, SDXL_UNET, WAN, Parts,
 
 import flopwise
 from flopwise.cli import main
-from flopwise.readers.torch.imports import imported, repaired
+from flopwise.formats.torch.libraries import imported, repaired
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("diffusers")

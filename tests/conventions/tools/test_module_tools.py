@@ -21,7 +21,7 @@ from tests import torch_tools  # noqa: E402
 from tests.torch_modules import MODULES  # noqa: E402
 from torch import nn  # noqa: E402
 
-from flopwise.readers.torch.read import read_torch  # noqa: E402
+from flopwise.formats.torch.read import read_torch  # noqa: E402
 
 RECORDS = Path(__file__).parents[2] / "recorded" / "module_tools.json"
 

@@ -20,12 +20,12 @@ from torch.utils.flop_counter import FlopCounterMode
 import flopwise
 from flopwise.errors import InputError, ModelError
 from flopwise.formats.executorch.file import address_of
+from flopwise.formats.torch.lower.operators import lower
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.tables import count
 from flopwise.readers.source.flatbuffer import FlatBuffer, Table
 from flopwise.readers.source.source import BytesSource
-from flopwise.readers.torch.lower.operators import lower
 
 DATA = Path(__file__).parent / "data"
 

@@ -15,10 +15,10 @@ from flopwise.analyses.meter.cost import exact_of, figures_of_profile
 from flopwise.analyses.meter.weights import Weights
 from flopwise.conventions import get
 from flopwise.errors import InputError
+from flopwise.formats.torch.arguments import parameters_of
+from flopwise.formats.torch.read import read_torch
 from flopwise.graph import Graph
 from flopwise.readers.inputs import Value
-from flopwise.readers.torch.inputs.arguments import parameters_of
-from flopwise.readers.torch.read import read_torch
 
 
 @dataclass

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from flopwise.analyses.zoo.entry import Entry
-from flopwise.readers.torch.imports import imported
+from flopwise.formats.torch.libraries import imported
 
 #: What says the year and month of a paper in a text or a link.
 _ARXIV = re.compile(r"arxiv(?:\.org/(?:abs|pdf)/|:)\s*(\d\d)(\d\d)\.\d{4,5}", re.IGNORECASE)

@@ -201,7 +201,7 @@ class _Module:
         if self.adapters is None:
             yield []
             return
-        from flopwise.readers.torch.adapters import adapted
+        from flopwise.formats.torch.adapters import adapted
 
         notes = self.widths.notes  # of the module without them
         with adapted(self.module, self.adapters) as note:

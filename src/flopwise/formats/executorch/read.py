@@ -15,6 +15,8 @@ from typing import Any
 
 from flopwise.errors import ModelError, counted
 from flopwise.formats.executorch.file import Items, Jump, Kernel, Members, Method, Move, Value, read_program
+from flopwise.formats.torch.lower.node import Attributes, Lowered, tensors
+from flopwise.formats.torch.lower.operators import LOWERINGS, Call, lower
 from flopwise.graph import Body, Graph, Kind, Node, StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.names import FreshNames
@@ -24,8 +26,6 @@ from flopwise.readers.options import ExecutorchOptions
 from flopwise.readers.source.location import naming
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.source import Source
-from flopwise.readers.torch.lower.node import Attributes, Lowered, tensors
-from flopwise.readers.torch.lower.operators import LOWERINGS, Call, lower
 from flopwise.readers.weights.storage import SourceStorage
 from flopwise.readers.weights.tensor import in_storage
 

@@ -16,11 +16,11 @@ from flopwise.formats.jax.kinds import is_tree_module
 from flopwise.formats.jax.program import Program, program_of
 from flopwise.formats.jax.scopes import named_scopes, record_linen_classes
 from flopwise.formats.jax.walk import Place, Walk, is_backward, tensor_of
+from flopwise.formats.torch.load import model_errors
 from flopwise.graph import Graph, StoredTensor, Tensor
 from flopwise.graph.graph import FILE
 from flopwise.readers.limits import refuse_unknown_loops
 from flopwise.readers.options import JaxOptions
-from flopwise.readers.torch.load import model_errors
 from flopwise.readers.weights.tensor import in_memory
 
 if TYPE_CHECKING:

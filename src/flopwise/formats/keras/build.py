@@ -16,8 +16,8 @@ from flopwise.formats.keras.file import config_of
 from flopwise.formats.keras.framework import keras_for
 from flopwise.formats.keras.kinds import PREFIX, is_name
 from flopwise.formats.keras.steps import built_once, few_steps
+from flopwise.formats.torch.load import argument_values, looked_up, model_errors, silent
 from flopwise.readers.options import TorchOptions
-from flopwise.readers.torch.load import argument_values, looked_up, model_errors, silent
 
 if TYPE_CHECKING:
     import keras

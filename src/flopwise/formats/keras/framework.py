@@ -13,7 +13,7 @@ from types import ModuleType
 
 from flopwise._user_code import on_command_line
 from flopwise.errors import ModelError
-from flopwise.readers.torch.load import model_errors, silent
+from flopwise.formats.torch.load import model_errors, silent
 
 #: Backends, the one that is taken where nobody has chosen first.
 BACKENDS = ("torch", "jax")

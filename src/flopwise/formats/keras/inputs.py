@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from flopwise._user_code import on_command_line
 from flopwise.errors import InputError
-from flopwise.readers.inputs import InputSpec, input_specs
-from flopwise.readers.torch.inputs.dims import Dims
+from flopwise.readers.inputs import Dims, InputSpec, input_specs
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def read_keras(
 
     if keras.backend.backend() == "torch":
         from flopwise.formats.keras.modules import as_modules, called
-        from flopwise.readers.torch.read import read_torch
+        from flopwise.formats.torch.read import read_torch
 
         module = called(layer, stated and stated[1], tuple(one.name for one in stated[0]) if stated else ())
         arguments = inputs if specs is None else (specs, {})

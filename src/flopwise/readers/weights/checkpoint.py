@@ -55,7 +55,7 @@ def open_checkpoint(source: Source) -> StoredTensors:
 def _open_file(path: str) -> StoredTensors:
     import torch
 
-    from flopwise.readers.torch.program.script import of_program
+    from flopwise.formats.torch.stored import of_program
     from flopwise.readers.weights.torch_files import holds_program, members
 
     names = members(path)

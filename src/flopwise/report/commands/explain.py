@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from flopwise._results import Json, fields
 from flopwise.conventions import CONVENTIONS, get
 from flopwise.errors import InputError
+from flopwise.formats.torch.lower import names
 from flopwise.graph.names import LAYERS
 from flopwise.operators.tables import FAMILIES, NOT_RULED, OPERATORS
-from flopwise.readers.torch.lower import names
 from flopwise.report.reference import prose_report, spec_url, weighed
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Head, Line, Sheet

@@ -10,10 +10,10 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402 - after the check that torch is there
 
 import flopwise  # noqa: E402
+from flopwise.formats.torch.read import read_torch  # noqa: E402
 from flopwise.readers.torch.capture import recorder, recurrent, shape_cache  # noqa: E402
 from flopwise.readers.torch.capture.recurrent import shortened, steps_of  # noqa: E402
 from flopwise.readers.torch.capture.shape_cache import keep  # noqa: E402
-from flopwise.readers.torch.read import read_torch  # noqa: E402
 
 LAYERS: list[tuple[Any, dict[str, Any]]] = [
     (nn.GRU, {}),

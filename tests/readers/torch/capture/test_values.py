@@ -14,10 +14,10 @@ import torch.nn.functional as F  # noqa: E402, N812
 from torch import Tensor, nn  # noqa: E402
 
 import flopwise  # noqa: E402
+from flopwise.formats.torch.lower.operators import lower  # noqa: E402
 from flopwise.graph import Node  # noqa: E402
 from flopwise.graph import Tensor as Ours  # noqa: E402
 from flopwise.operators.tables import count  # noqa: E402
-from flopwise.readers.torch.lower.operators import lower  # noqa: E402
 
 
 class Does(nn.Module):

@@ -16,7 +16,7 @@ import tests.torch_vision  # noqa: E402, F401 # before a model of transformers a
 from tests.language_models import ENCODER_DECODER, LATENT, LLAMA, MIXTURE, STATE_SPACE, WINDOW, written  # noqa: E402
 
 import flopwise  # noqa: E402
-from flopwise.readers.torch.inputs.arguments import STATES  # noqa: E402
+from flopwise.formats.torch.arguments import STATES  # noqa: E402
 from flopwise.readers.torch.language.model import built  # noqa: E402
 from flopwise.readers.torch.language.state import encoder_inputs, state_tensors, step  # noqa: E402
 

@@ -337,8 +337,8 @@ def followed(run: Callable[[], Graph], request: Request) -> Followed:
         run: runs the program.
         request: the sizes.
     """
+    from flopwise.formats.torch.lower.operators import lower
     from flopwise.readers.torch.capture.values import HANDED_OUT
-    from flopwise.readers.torch.lower.operators import lower
 
     program, guards = ProgramSizes(request.sizes, lower, request.explain, request.fixed), Guards(reason=asking_line)
     token = HANDED_OUT.set(program)

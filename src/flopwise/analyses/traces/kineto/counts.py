@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from flopwise.analyses.traces.kineto.records import Arguments
 from flopwise.errors import FlopwiseError
+from flopwise.formats.torch.lower.node import Lowered
+from flopwise.formats.torch.lower.operators import LOWERINGS, lower
 from flopwise.graph import Node, Tensor
 from flopwise.memory.traffic import traffic
 from flopwise.operators.counts import FLOPS
@@ -17,8 +19,6 @@ from flopwise.operators.shapes.calls.of import Of
 from flopwise.operators.shapes.calls.table import RULES
 from flopwise.operators.size import UnresolvedError, is_certain
 from flopwise.operators.tables import count, row
-from flopwise.readers.torch.lower.node import Lowered
-from flopwise.readers.torch.lower.operators import LOWERINGS, lower
 from flopwise.sizes.run import WRONG
 from flopwise.sizes.site import shapes_of
 

@@ -6,8 +6,9 @@ import functools
 import re
 
 from flopwise.analyses.traces.kineto.counts import ENCODERS
-from flopwise.readers.torch.lower import losses, movement
-from flopwise.readers.torch.lower.operators import LOWERINGS
+from flopwise.formats.torch.lower.elements import MOVEMENT
+from flopwise.formats.torch.lower.layers import LOSSES
+from flopwise.formats.torch.lower.operators import LOWERINGS
 
 OPTIMISER, LOADING, LOSS = "optimiser", "data loading", "loss"
 ACCUMULATION, COPIES, LAYOUT = "accumulate gradients", "copies", "layout"
@@ -91,7 +92,7 @@ def is_custom(name: str) -> bool:
 @functools.cache
 def computes(name: str) -> bool:
     """True for an operator of PyTorch that does the work of a row, and does not only make or move elements."""
-    return is_unit(name) and name.rpartition("::")[2].rstrip("_") not in movement.LOWERINGS
+    return is_unit(name) and name.rpartition("::")[2].rstrip("_") not in MOVEMENT
 
 
 @functools.cache
@@ -143,9 +144,9 @@ def remainder_of(name: str) -> str:
         return COPIES
     if base.startswith(("_foreach", "_fused_")):
         return OPTIMISER
-    if base in losses.LOWERINGS:
+    if base in LOSSES:
         return LOSS
-    return LAYOUT if base in movement.LOWERINGS else UNMATCHED
+    return LAYOUT if base in MOVEMENT else UNMATCHED
 
 
 @functools.cache

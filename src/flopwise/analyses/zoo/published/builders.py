@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise.errors import InputError
-from flopwise.readers.torch.imports import imported
+from flopwise.formats.torch.libraries import imported
 
 if TYPE_CHECKING:
     from torch import nn

@@ -14,19 +14,17 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor as TorchTensor
 
+from flopwise.formats.torch.kinds import Args, Function, Kwargs
+from flopwise.formats.torch.lower.layers import LINEAR
 from flopwise.operators.masks import pairs_within
 from flopwise.readers.options import AttentionKernel
 from flopwise.readers.torch.capture.stand_ins import StandIns
 from flopwise.readers.torch.capture.tensors import elements_in_a_row
 from flopwise.readers.torch.capture.values import LARGEST_FLAGS, is_mask, made_up
-from flopwise.readers.torch.kinds import Args, Function, Kwargs
-from flopwise.readers.torch.lower.linear import LOWERINGS
 
 #: Operators with a mask among their arguments.
 ATTENTION = frozenset(
-    f"aten.{name}"
-    for name in LOWERINGS
-    if "scaled_dot_product" in name and name != "_scaled_dot_product_flash_attention"
+    f"aten.{name}" for name in LINEAR if "scaled_dot_product" in name and name != "_scaled_dot_product_flash_attention"
 )
 
 #: Behind scores that a program masks by itself.

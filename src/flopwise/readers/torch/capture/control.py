@@ -13,6 +13,7 @@ import torch
 from torch import Tensor as TorchTensor
 
 from flopwise.errors import ModelError
+from flopwise.formats.torch.kinds import Args, Function, Kwargs
 from flopwise.graph import Body
 from flopwise.readers.torch.capture.attention import pairs_of_block_mask
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
@@ -20,7 +21,6 @@ from flopwise.readers.torch.capture.kernels import launched
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.tensors import flat
 from flopwise.readers.torch.capture.values import NeedsValues, is_mask, made_up
-from flopwise.readers.torch.kinds import Args, Function, Kwargs
 
 
 def run(recorder: Recorder, plan: Plan, func: Callable[..., object], args: Args, kwargs: Kwargs) -> object:

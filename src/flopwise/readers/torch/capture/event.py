@@ -20,10 +20,10 @@ import torch
 from torch import Tensor as TorchTensor
 from torch import nn
 
+from flopwise.formats.torch.kinds import Args, Kwargs, Namespace
+from flopwise.formats.torch.lower.node import tensors as tensors_of
 from flopwise.graph import Body, Module, Tensor
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
-from flopwise.readers.torch.kinds import Args, Kwargs, Namespace
-from flopwise.readers.torch.lower.node import tensors as tensors_of
 
 
 class Position(threading.local):

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 
+from flopwise.formats.torch.kinds import Args, Function, Kwargs
 from flopwise.readers.torch.capture.interception_plan import Plan
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.tensors import like_meta
 from flopwise.readers.torch.capture.values import mark_made_up, sized_by
-from flopwise.readers.torch.kinds import Args, Function, Kwargs
 
 _META = torch.device("meta")
 

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 
+from flopwise.formats.torch.kinds import Kwargs
 from flopwise.readers.torch.capture.tensors import flat, like_meta
 from flopwise.readers.torch.capture.values import Values, mark_made_up
-from flopwise.readers.torch.kinds import Kwargs
 
 
 def grouped_mm(mat_a: TorchTensor, mat_b: TorchTensor, *others: object, **more: Any) -> TorchTensor:

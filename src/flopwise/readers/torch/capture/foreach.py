@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 
+from flopwise.formats.torch.kinds import Args, Function, Kwargs
 from flopwise.readers.torch.capture.interception_plan import FOREACH, Plan
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.writes import schemas
-from flopwise.readers.torch.kinds import Args, Function, Kwargs
 
 #: Operators of lists -> the function of one tensor where its name is another, or where it takes no number.
 _OTHERWISE: dict[str, Function] = {

@@ -17,12 +17,12 @@ from torch import Tensor as TorchTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from flopwise.formats.torch.kinds import Args, Function, Kwargs
 from flopwise.readers.torch.capture import control, factories
 from flopwise.readers.torch.capture.interception_plan import Plan, is_sign, plan_of
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.stand_ins import is_transformed
 from flopwise.readers.torch.capture.values import NeedsLower, NeedsValues
-from flopwise.readers.torch.kinds import Args, Function, Kwargs
 
 _PLANS: dict[object, Plan] = {}
 _SIGN_PLANS: dict[object, Plan] = {}

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
+from flopwise.formats.torch.kinds import Function, Namespace
 from flopwise.readers.torch.capture.functions import FACTORIES, MOVES, OPAQUE, QUESTIONS, SIGNS, VALUES, VIEWS, is_like
 from flopwise.readers.torch.capture.writes import (
     Target,
@@ -16,7 +17,6 @@ from flopwise.readers.torch.capture.writes import (
     targets_of_operator,
     targets_of_schemas,
 )
-from flopwise.readers.torch.kinds import Function, Namespace
 
 #: Method -> the sign that a program writes for it. Reflected operators (``__radd__``) end in the same methods.
 SIGN_OF_METHOD = {bare: sign for sign, bare in SIGNS.items() if not sign.startswith("__r") or sign == "__rshift__"}

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
+from flopwise.formats.torch.kinds import Kwargs
 from flopwise.graph import STORED
 from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.tensors import flat
-from flopwise.readers.torch.kinds import Kwargs
 
 
 @contextlib.contextmanager

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 
+from flopwise.formats.torch.kinds import Args, Function, Kwargs
+from flopwise.formats.torch.lower.node import tensors as tensors_of
 from flopwise.graph import Module, ProgramTensor, Tensor
 from flopwise.readers.options import AttentionKernel
 from flopwise.readers.torch.capture.attention import (
@@ -35,8 +37,6 @@ from flopwise.readers.torch.capture.stand_ins import SavedStorages, StandIns
 from flopwise.readers.torch.capture.tensors import SPARSE, flat, packed_tensors, stored_elements
 from flopwise.readers.torch.capture.values import HANDED_OUT, NeedsValues, Sizes, plain
 from flopwise.readers.torch.capture.writes import written
-from flopwise.readers.torch.kinds import Args, Function, Kwargs
-from flopwise.readers.torch.lower.node import tensors as tensors_of
 
 #: Operators whose second argument is what stands in brackets.
 _INDEXED = frozenset({"aten.getitem", "aten.setitem_"})

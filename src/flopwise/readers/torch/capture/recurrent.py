@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 
+from flopwise.formats.torch.kinds import Function
 from flopwise.readers.torch.capture.stand_ins import SavedStorages
-from flopwise.readers.torch.kinds import Function
 
 #: The steps of the two short runs; from the second step on each keeps as many bytes as the one before.
 _SHORT = (2, 3)

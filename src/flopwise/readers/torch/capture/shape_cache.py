@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor as TorchTensor
 
-from flopwise.readers.torch.kinds import Kwargs
+from flopwise.formats.torch.kinds import Kwargs
 
 #: Operators whose results are new tensors, of shapes that follow from those of their arguments.
 _NAMES = """

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor as TorchTensor
 
+from flopwise.formats.torch.kinds import Function
 from flopwise.graph import Tensor
 from flopwise.readers.torch.capture.tensors import flat, like_meta
-from flopwise.readers.torch.kinds import Function
 
 #: Elements up to which a whole or logical tensor is computed beside.
 LARGEST = 1 << 24

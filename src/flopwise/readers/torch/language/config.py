@@ -188,7 +188,7 @@ def _transformers(name: str) -> ModuleType:
     try:
         import torch  # noqa: F401 - transformers without it builds no models
 
-        from flopwise.readers.torch.imports import repaired
+        from flopwise.formats.torch.libraries import repaired
 
         transformers: ModuleType = repaired(lambda: importlib.import_module("transformers"))
         repaired(lambda: transformers.CONFIG_MAPPING["llama"])  # parts of it need torchvision where that is installed

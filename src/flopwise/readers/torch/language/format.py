@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flopwise.errors import ModelError
+from flopwise.formats.torch.format import TORCH
+from flopwise.formats.torch.kinds import Model
 from flopwise.readers.format import ends_in
 from flopwise.readers.options import TorchOptions
-from flopwise.readers.torch.format import TORCH
-from flopwise.readers.torch.kinds import Model
 from flopwise.readers.weights import formats as weights
 
 if TYPE_CHECKING:

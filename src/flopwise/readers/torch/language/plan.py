@@ -6,7 +6,7 @@ import re
 
 from torch import nn
 
-from flopwise.readers.torch.kinds import Model
+from flopwise.formats.torch.kinds import Model
 
 #: Layers of attention, and what engines do with their weights: heads are divided.
 _ATTENTION = {

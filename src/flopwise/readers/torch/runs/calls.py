@@ -12,9 +12,9 @@ import torch
 from torch import Tensor as TorchTensor
 from torch import nn
 
+from flopwise.formats.torch.kinds import Args, Kwargs
 from flopwise.graph import STORED, Call, Module, Tensor
 from flopwise.readers.torch.capture.recorder import Recorder, Selection
-from flopwise.readers.torch.kinds import Args, Kwargs
 from flopwise.readers.torch.runs.substitutes import substituted
 from flopwise.readers.torch.runs.surroundings import Surroundings
 

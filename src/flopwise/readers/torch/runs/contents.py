@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor as TorchTensor
 
-from flopwise.readers.torch.inputs.containers import ATOMS, CLOSED
-from flopwise.readers.torch.kinds import Namespace
+from flopwise.formats.torch.containers import ATOMS, CLOSED
+from flopwise.formats.torch.kinds import Namespace
 
 #: Values without an inside that a program could change.
 PLAIN = frozenset(ATOMS)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor as TorchTensor
 from torch import nn
 
-from flopwise.readers.torch.kinds import Namespace
+from flopwise.formats.torch.kinds import Namespace
 from flopwise.readers.torch.runs.contents import attributes_of
 from flopwise.readers.torch.runs.surroundings import Surroundings
 

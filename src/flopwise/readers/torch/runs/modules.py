@@ -15,9 +15,9 @@ from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from flopwise.errors import ModelError, counted
+from flopwise.formats.torch.kinds import Namespace
 from flopwise.graph import Kind, ProgramTensor, StoredTensor, Submodule
 from flopwise.readers.torch.capture.tensors import DTYPES
-from flopwise.readers.torch.kinds import Namespace
 
 #: How the name of a tensor begins, behind the path of its module, that the program of a script holds.
 CONSTANT = "constants."

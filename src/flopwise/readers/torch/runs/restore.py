@@ -19,7 +19,7 @@ from torch import nn
 from torch.utils import _device as default_device
 from torch.utils import _python_dispatch as python_dispatch
 
-from flopwise.readers.torch.kinds import Namespace
+from flopwise.formats.torch.kinds import Namespace
 from flopwise.readers.torch.runs.contents import PLAIN, Contents, put_back
 from flopwise.readers.torch.runs.substitutes import substituted
 from flopwise.readers.torch.runs.surroundings import Surroundings

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from torch import Tensor as TorchTensor
 
+from flopwise.formats.torch.containers import tensors_inside
+from flopwise.formats.torch.lower.node import tensors
 from flopwise.graph import Tensor
 from flopwise.readers.torch.capture.event import Event
 from flopwise.readers.torch.capture.recorder import Recorder
-from flopwise.readers.torch.inputs.containers import tensors_inside
-from flopwise.readers.torch.lower.node import tensors
 from flopwise.readers.torch.runs.calls import Calls
 
 

@@ -17,6 +17,9 @@ from torch import nn
 
 from flopwise._user_code import place_of, user_code
 from flopwise.errors import FlopwiseError, InputError, message
+from flopwise.formats.torch.arguments import Arguments
+from flopwise.formats.torch.description import DENIALS, DENIED, filled
+from flopwise.formats.torch.kinds import is_program_of_file
 from flopwise.graph import Call, Module, ProgramTensor, Tensor
 from flopwise.readers.options import AttentionKernel, Mode
 from flopwise.readers.torch.capture.event import Event
@@ -24,9 +27,6 @@ from flopwise.readers.torch.capture.interception import Dispatch, Interception
 from flopwise.readers.torch.capture.kernels import launches
 from flopwise.readers.torch.capture.recorder import Recorder
 from flopwise.readers.torch.capture.values import LARGEST, NeedsLower, NeedsValues, mark_made_up
-from flopwise.readers.torch.inputs.arguments import Arguments
-from flopwise.readers.torch.inputs.making import DENIALS, DENIED, filled
-from flopwise.readers.torch.kinds import is_program_of_file
 from flopwise.readers.torch.runs.calls import Calls, regions
 from flopwise.readers.torch.runs.constructors import constructors
 from flopwise.readers.torch.runs.modules import stored_tensors

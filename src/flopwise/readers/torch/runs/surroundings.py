@@ -19,7 +19,7 @@ from typing import Any
 from torch import Tensor as TorchTensor
 from torch import nn
 
-from flopwise.readers.torch.kinds import Namespace
+from flopwise.formats.torch.kinds import Namespace
 from flopwise.readers.torch.runs.contents import ENTRIES, PLAIN, attributes_of, inside, put_back
 
 #: How far from a name its containers are looked into, and how many values in all.

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+from flopwise.formats.torch.kinds import Function
 from flopwise.readers.torch.capture.recorder import Recorder
-from flopwise.readers.torch.kinds import Function
 from flopwise.readers.torch.runs.substitutes import substituted
 
 #: Seconds that the program waits for a thread after starting it, so that operations are recorded in the same order

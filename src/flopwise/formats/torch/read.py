@@ -1,0 +1,318 @@
+"""PyTorch modules: any module, any inputs, without weights and without computing."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import nn
+
+from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.formats.torch.arguments import Arguments, settle
+from flopwise.formats.torch.description import DENIED
+from flopwise.formats.torch.graph import dense_experts, filled_unseen, nodes_of, unused
+from flopwise.formats.torch.kinds import is_program_of_file
+from flopwise.formats.torch.lower.node import tensors
+from flopwise.graph import Graph, Node, Program, Tensor
+from flopwise.readers.options import AttentionKernel, Mode
+from flopwise.readers.source.location import is_callable
+from flopwise.readers.torch.capture.values import HANDED_OUT, NeedsValues, is_mask
+from flopwise.readers.torch.runs.distribution import gathered
+from flopwise.readers.torch.runs.modules import CONSTANT, FunctionModule, TensorsOfGraph, opaque, submodules
+from flopwise.readers.torch.runs.restore import outside_of_modes, uncompiled
+from flopwise.readers.torch.runs.run import Run, RunError, run
+
+#: One run at a time: classes of PyTorch are patched during it, and the module's modes and tensors are set aside.
+_ONE_AT_A_TIME = threading.RLock()
+
+#: Whether a program of which elements decide what runs is read until there; else it is run on real tensors.
+UNTIL_ELEMENTS: ContextVar[bool] = ContextVar("until_elements", default=False)
+
+#: What the note on elements says that decide what runs and were made up.
+MADE_UP = "decide what runs and were made up"
+
+#: The operator that stands for what runs after that.
+REST = "aten::data_dependent"
+
+
+def read_torch(
+    model: nn.Module,
+    inputs: object = None,
+    dims: Mapping[str, int] | None = None,
+    batch_size: int | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+    *,
+    mode: Mode = "eval",
+    grad: bool = False,
+    attention: AttentionKernel | None = None,
+    name: str = "",
+) -> Graph:
+    """The graph of a module's operations on some inputs.
+
+    The module runs once, on meta tensors. Where it asks for elements that do not follow from constants, it runs once
+    more on its real tensors; a note says so. Threads that call this take turns.
+
+    Args:
+        model: the module; afterwards it is as it was.
+        inputs: a shape, a tensor, a sequence of them, a mapping, or a pair of a sequence and a mapping; see
+            ``flopwise.formats.torch.arguments.settle``.
+        dims: values of names that stand for sizes in shapes.
+        batch_size: first dimension of every input that is given as a shape.
+        progress: called with the name of each step.
+        mode: the mode of the modules.
+        grad: whether gradients are to be known (``Tensor.grad``).
+        attention: the kernel of attention whose gradient keeps tensors; None: as PyTorch would choose on the device.
+        name: where the module comes from, for the report; "" = its class.
+
+    Raises:
+        ModelError: the module fails with these inputs.
+        InputError: inputs are missing or not understood.
+    """
+    kind = type(model).__name__
+    if is_program_of_file(model):
+        inputs, mode, kind = _of_example(model.example, inputs, mode), "as-is", "ExportedProgram"
+    elif isinstance(model, torch.export.ExportedProgram):
+        inputs, mode, kind = _of_example(model.example_inputs, inputs, mode), "as-is", "ExportedProgram"
+        model = model.module(check_guards=False)
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"{kind} is not a torch.nn.Module")
+
+    def recorded() -> Graph:
+        with _ONE_AT_A_TIME, outside_of_modes(), gathered(model) as notes:
+            arguments = settle(model, inputs, dims, batch_size, name or kind)
+            return _graph(model, arguments, progress, mode, grad, attention, name, kind, notes)
+
+    return uncompiled(recorded)
+
+
+def result_of(model: nn.Module, inputs: object, keep: Callable[[object], object]) -> Any:
+    """The part to be kept of what a module returns in eval mode, on meta tensors.
+
+    Args:
+        model: the module.
+        inputs: as in ``read_torch``.
+        keep: makes what is kept of the result; elements that follow from constants are at its tensors.
+
+    Raises:
+        ModelError: the module fails with these inputs.
+    """
+    with _ONE_AT_A_TIME:
+        return _run_on_meta(model, settle(model, inputs, None, None), keep).result
+
+
+def graph_and_result(model: nn.Module, inputs: object, keep: Callable[[object], object]) -> tuple[Graph, Any]:
+    """The graph of a module in eval mode, from one run on meta tensors, and the part to be kept of what it returns.
+
+    Args:
+        model: the module.
+        inputs: as in ``read_torch``.
+        keep: as in ``result_of``.
+
+    Raises:
+        ModelError: the module fails with these inputs.
+    """
+    kind = type(model).__name__
+    with _ONE_AT_A_TIME, outside_of_modes(), gathered(model) as notes:
+        arguments = settle(model, inputs, None, None, kind)
+        recorded = _run_on_meta(model, arguments, keep)
+        return _of_run(model, arguments, recorded, notes, "", kind), recorded.result
+
+
+def _run_on_meta(model: nn.Module, arguments: Arguments, keep: Callable[[object], object]) -> Run:
+    """A run in eval mode on meta tensors; arguments and errors as in ``result_of``."""
+    try:
+        return run(model, arguments, "eval", grad=False, real=False, keep=keep)
+    except RunError as failed:
+        raise ModelError(f"{type(model).__name__}: {failed.where}{failed.words}{failed.place}") from failed.__cause__
+
+
+def _graph(
+    model: nn.Module,
+    arguments: Arguments,
+    progress: Callable[[str], None],
+    mode: Mode,
+    grad: bool,
+    attention: AttentionKernel | None,
+    name: str,
+    kind: str,
+    notes: list[str],
+) -> Graph:
+    """As ``read_torch``, for settled arguments; ``kind`` is what the report calls the module, and notes are added."""
+    progress("running on meta tensors")
+    guessed = False
+    try:
+        recorded = run(model, arguments, mode, grad=grad, real=False, attention=attention)
+    except RunError as failed:
+        why = failed.words
+        if failed.before is not None and UNTIL_ELEMENTS.get():
+            notes.append(f"the formulas end where {why}{failed.place}: what follows depends on the data")
+            return _of_run(model, arguments, failed.before, notes, name, kind, partial=True)
+        guessed = bool(arguments.made) and (isinstance(failed.__cause__, NeedsValues) or failed.read)
+        if any(t.is_meta for t in (*model.parameters(), *model.buffers())):
+            doubt = _doubt(failed, arguments)
+            raise NeedsMemoryError(
+                f"{kind}: {failed.where}{why}{failed.place}{doubt}; if the inputs are right, give the module "
+                "with its tensors in memory, not on the meta device"
+            ) from failed.__cause__
+        if is_program_of_file(model):
+            raise ModelError(
+                f"{name or kind}: {failed.where}{why}; a program in a file runs without elements, unless "
+                "--trust-code (trust_code=True) is given"
+            ) from failed.__cause__
+        progress("running on real tensors")
+        try:
+            recorded = run(model, arguments, mode, grad=grad, real=True, attention=attention)
+        except RunError as again:
+            doubt = _doubt(again, arguments)
+            raise ModelError(f"{kind}: {again.where}{again.words}{again.place}{doubt}") from again.__cause__
+        notes.append(
+            f"ran on real tensors, because on meta tensors: {failed.where}{why}; other values may need other work"
+        )
+    decide = _deciding(model, arguments, recorded, mode, grad, attention)
+    if decide and UNTIL_ELEMENTS.get():
+        return _graph(model, arguments._replace(strict=True), progress, mode, grad, attention, name, kind, notes)
+    if decide:
+        notes.append(
+            f"the elements of {_listed(decide)} {MADE_UP}, because only the shape is given: other values need other "
+            f"work; {arguments.cure(decide)}"
+        )
+    elif recorded.chosen:
+        notes.append(
+            f"upper bounds, because all are counted that the elements of {_listed(recorded.chosen)} may choose, of "
+            f"which only the shape is given; {arguments.cure(recorded.chosen)}"
+        )
+    guessed = guessed or bool(decide or recorded.chosen)
+    return _of_run(model, arguments, recorded, notes, name, kind, mode, guessed)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(map(repr, names)))
+
+
+def _deciding(
+    model: nn.Module, arguments: Arguments, recorded: Run, mode: Mode, grad: bool, attention: AttentionKernel | None
+) -> frozenset[str]:
+    """The inputs whose made-up elements decide what runs: those that the program has asked for, where it does something
+    else with others, and those of which it has asked whether something is so, where it does with the other answer.
+    """
+    if arguments.strict:
+        return frozenset()
+    token = HANDED_OUT.set(None)
+    try:
+        for names, ways in ((recorded.tested, (DENIED,)), (recorded.asked, (1, 2))):
+            for way in ways if names else ():
+                try:
+                    other = run(model, arguments._replace(way=way), mode, grad=grad, real=False, attention=attention)
+                except (RunError, FlopwiseError):  # these elements are none that it takes
+                    continue
+                if _steps(other) != _steps(recorded):
+                    return names
+                break
+    finally:
+        HANDED_OUT.reset(token)
+    return frozenset()
+
+
+def _steps(record: Run) -> list[object]:
+    """The operations of a run with the shapes of their arguments and results."""
+    return [(e.plan.name, *[t.shape for t in (*tensors(e.args), *e.outputs)]) for e in record.events]
+
+
+def _doubt(failed: RunError, arguments: Arguments) -> str:
+    """What may be the reason for an error: a value that was taken for a shape, or a shape for a value, elements that
+    were made up, or their type.
+    """
+    shapes = [t for key, t in arguments.tensors.items() if key in arguments.made]
+    floats = [t for t in shapes if "float" in (t.dtype or "")]
+    made = [t.name for t in shapes if t not in floats and not is_mask(t.name)]
+    if failed.read and made and not isinstance(failed.__cause__, (AttributeError, TypeError)):
+        return (
+            f"; the elements of {_listed(made)} were made up, because only the shape is given: {arguments.cure(made)}"
+        )
+    doubt = f"; {arguments.doubt}" if arguments.doubt and isinstance(failed.__cause__, _OF_KINDS) else ""
+    if not (floats and _OF_WHOLE.search(failed.words)):
+        return doubt
+    least = min(floats, key=lambda t: t.numel)  # lengths and places are fewer than features
+    text = f"{least.name}:i64:{'x'.join(map(str, least.dims))}"
+    return (
+        f"{doubt}; {_listed([t.name for t in floats])} made as {least.dtype}, because only the shape is given: give "
+        f"whole numbers as -i {text}, in Python {text!r}"
+    )
+
+
+def _of_run(
+    model: nn.Module,
+    arguments: Arguments,
+    recorded: Run,
+    notes: list[str],
+    name: str,
+    kind: str,
+    mode: Mode = "as-is",
+    guessed: bool = False,
+    partial: bool = False,
+) -> Graph:
+    """The graph of a run; where it is the beginning of one, an operator stands for the rest."""
+    is_graph = kind == "ExportedProgram" or isinstance(model, torch.jit.ScriptModule)
+    notes.extend(dict.fromkeys(recorded.notes))
+    notes.extend(opaque(tensor for tensor, _ in recorded.stored.values()))
+    if any(t.kind == "weight" and f".{CONSTANT}" in f".{t.name}" for _, t in recorded.stored.values()):
+        notes.append("weights of a frozen script are constants of its program: real numbers count as parameters")
+    parts = submodules(model, recorded.stored)
+    own = parts
+    if isinstance(model, FunctionModule):  # which has what it calls, and not all that it could
+        called = tuple({f"{call.path}." for call in recorded.calls if call.path})
+        own = tuple([part for part in parts if f"{part.path}.".startswith(called)])
+        around = {path[:end] for path in called for end, letter in enumerate(path) if letter == "."}
+        parts = tuple([part for part in parts if part in own or part.path in {"", *around}])
+    if mode == "eval" and not name and any(part.training for part in parts):
+        notes.append("counted in eval mode; the module is in train mode (mode='train' counts that)")
+    if mode == "train":
+        notes.append("counted in train mode")
+    nodes = nodes_of(recorded.events)
+    notes.extend(dense_experts(nodes))
+    unseen, fillings = filled_unseen(recorded.events, nodes)
+    notes.extend(fillings)
+    idle = unused(nodes, own)
+    if partial:
+        left = [tensor for node in idle for tensor in node.known_inputs]
+        data, result = Tensor("elements", None, None), Tensor("rest of the program", None, None)
+        idle = [Node(REST, "rest of the program", (data, *left), (result,))]
+    return Graph(
+        name=name.rpartition(":")[2] if is_callable(name) else kind,
+        format="torch",
+        source=name or f"{type(model).__module__}.{type(model).__qualname__}",
+        inputs=arguments.listed,
+        outputs=recorded.outputs,
+        nodes=(*nodes, *unseen, *idle),
+        weights=TensorsOfGraph(recorded.stored.values()),
+        warnings=tuple(notes),
+        program=Program(parts, tuple(recorded.calls), guessed, each_call=not is_graph, in_scripts=recorded.in_scripts),
+    )
+
+
+def _of_example(example: object, inputs: object, mode: Mode) -> object:
+    """The inputs of an exported program: those that are given, else those that it was exported with.
+
+    Raises:
+        InputError: it was exported without examples, and no inputs are given; or another mode is wanted than its own.
+    """
+    if mode == "train":
+        raise InputError("an exported program has the mode that it was exported in")
+    if inputs is None and example is None:
+        raise InputError("the exported program holds no example inputs; give their shapes with -i")
+    return example if inputs is None else inputs
+
+
+#: What a program raises where an argument is of another kind than it expects.
+_OF_KINDS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+
+#: What PyTorch says where whole numbers are needed.
+_OF_WHOLE = re.compile(r"\b(Long|Int|long, int|ints|integers?)\b|LongTensor|not implemented for '(Half|B?Float|Double)")
+
+
+class NeedsMemoryError(ModelError):
+    """The module fails on meta tensors and has no others."""
