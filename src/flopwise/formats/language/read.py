@@ -186,7 +186,7 @@ def weights_of(decoder: Decoder) -> Weights:
         for place, tensor in enumerate(node.inputs):
             if tensor is None or tensor.kind != "weight" or tensor.name in shapes:
                 continue
-            product = node.op in ("Gemm", "aten::_grouped_mm") and place == 1 and len(tensor.dims) > 1
+            product = node.op in ("Gemm", "MatMul", "aten::_grouped_mm") and place == 1 and len(tensor.dims) > 1
             for name in _names(alike, tensor.name):
                 shapes[name] = tuple(int(size) for size in tensor.dims)
                 if product:

@@ -232,9 +232,15 @@ def widths_of_settings(weights: Weights, settings: Mapping[str, Any], experts: o
             "weights, the most that must fit"
         )
         return Widths(notes=(note,))
-    fp4 = _MXFP4 if experts == "fp4" and method == "fp8" else None
-    rules = _Rules(targets, _skipped(weights, method, settings), fp4)
-    schemes = {name: scheme for name in weights.products if (scheme := rules.of(name)) is not None}
+    fp4, named = experts == "fp4" and method == "fp8", isinstance(settings.get("quantized_layers"), Mapping)
+    rules = [_Rules(targets, _skipped(weights, method, settings), _MXFP4 if fp4 and not named else None)]
+    if fp4 and named:  # a tool packed the experts anew and left all else in the type of the file that it read
+        rules.append(_Rules({_LINEAR: _of_method(method, settings)}, (), None))
+    schemes = {
+        name: scheme
+        for name in weights.products
+        if (scheme := next(filter(None, (rule.of(name) for rule in rules)), None)) is not None
+    }
     note = f"quantised ({method}): {len(schemes)} weights are stored in fewer bits, with their scales; {_MULTIPLIED}"
     elements = {name: scheme.width(weights.shapes[name]) for name, scheme in schemes.items()}
     return Widths(elements, {name: scheme.dtype for name, scheme in schemes.items() if scheme.dtype}, (note,))
