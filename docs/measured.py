@@ -46,10 +46,10 @@ but for Qwen3-Coder-480B at 262,144 tokens, where 7.3 GB are left on a device, l
 verdict on these statements is the same but for gpt-oss-20b on 16 GB and Llama-3-8B at 39,024 tokens on 24 GB, which
 do not fit by 0.7 and 0.5 GB.
 
-Caches of six models are those that vLLM, SGLang and llama.cpp print in public logs, to the digits that they print
-(Llama, Qwen3-Coder of both sizes, Qwen3-235B-A22B, DeepSeek-R1 in q8_0, gpt-oss-120b); vLLM makes 1.1 % fewer
-tokens of the room that it states for Qwen3-235B-A22B. Weights of gpt-oss are those of the published files, to the
-byte."""
+Caches of twelve models are those that vLLM, SGLang, TensorRT-LLM, MLC LLM, llama.cpp and Ollama print in public logs,
+to the digits that they print; vLLM makes 1.1 % fewer tokens of the room that it states for Qwen3-235B-A22B. Weights
+of gpt-oss, and of 70- and 32-billion-parameter checkpoints of AWQ, are those of the published files, to the byte; of
+other types (fp8, NVFP4, GPTQ, bitsandbytes) within a thousandth."""
 
 
 def measured_page() -> str:
@@ -107,5 +107,6 @@ def _lengths(row: dict[str, Any]) -> str:
     if "context" in row:
         return f"context {row['context']}"
     if row["kind"] == "prompt":
-        return f"{row['prompt']}, batch {row['batch']}" if "prompt" in row else "not published"
+        batch = f", batch {row['batch']}" if "batch" in row else ""
+        return f"{row['prompt']}{batch}" if "prompt" in row else "not published"
     return f"{row['prompt']} / {row['generate']}"

@@ -6,10 +6,12 @@ import importlib
 import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.analyses.timing.throughputs import RECORDED, Row, at_most, deep, figures, request, shallow
+from tests.analyses.timing.throughputs import CONFIGURATIONS, RECORDED, Row, at_most, figures, request
 from tests.cases import each
+from tests.language_models import written
 
 import flopwise
 from flopwise.analyses.timing.bound import physical_bound
@@ -50,7 +52,7 @@ def single(op: str, shapes: list[tuple[int, ...]], result: tuple[int, ...], dtyp
 
 
 def test_every_measurement_says_where_it_stands() -> None:
-    assert len(RECORDED["figures"]) == 501
+    assert len(RECORDED["figures"]) == 526
     for row in RECORDED["figures"]:
         assert RECORDED["sources"][row["source"]]["url"].startswith("https://")
         assert RECORDED["sources"][row["source"]]["date"]
@@ -78,13 +80,6 @@ def test_causal_attention(row: Row, seen: Callable[[Row, float], None]) -> None:
     seen(row, bound.physical.ns * 1e-6 / row["measured"])
 
 
-def test_a_deep_model_costs_what_shallow_ones_tell(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    row: Row = {"model": "qwen3-30b-a3b", "stored": "bfloat16", "prompt": 100, "generate": 7}
-    one, two, four = (shallow(tmp_path, row, layers) for layers in (1, 2, 4))
-    assert deep(one, two, 3) == four
-
-
 THROUGHPUTS = figures("prompt", "output")
 
 #: One figure of each model, type and kind: the shortest.
@@ -96,13 +91,23 @@ COUNTED_ANEW = {
 
 @pytest.mark.parametrize("row", COUNTED_ANEW.values(), ids=lambda r: f"{r['device']} {r['model']} {r['stored']}")
 def test_the_most_tokens_of_a_second(tmp_path: Path, row: Row) -> None:
-    pytest.importorskip("transformers")
     assert at_most(row, request(tmp_path, row)) == pytest.approx(row["at_most"], rel=1e-4)
 
 
 @each("row", THROUGHPUTS)
 def test_throughputs(row: Row, seen: Callable[[Row, float], None]) -> None:
     seen(row, row["measured"] / row["at_most"])
+
+
+def test_one_user_of_llama_4(tmp_path: Path) -> None:
+    """1,038 tokens a second for one user on eight B200, with EAGLE-3: less than the floor allows without a draft."""
+    settings: dict[str, Any] = {"weights": "fp8", "kv_dtype": "fp8", "device": "8xb200", "tp": 8}
+    folder = written(tmp_path, CONFIGURATIONS["llama4-maverick"])
+    result = flopwise.llm(folder, prompt=1000, generate=1000, **settings)
+    assert result.serving is not None
+    assert result.serving.floors is not None
+    assert result.serving.floors.tokens_per_second is not None
+    assert result.serving.floors.tokens_per_second > 1038
 
 
 IMAGES = sorted({(row["model"], row["image"]) for row in figures("images")})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +23,12 @@ def figures(*kinds: str) -> list[Row]:
     """The recorded measurements of some kinds."""
     return [row for row in RECORDED["figures"] if row["kind"] in kinds]
 
+
+_CONFIGURATIONS = Path(__file__).parents[2] / "formats" / "language"
+WHOLE: dict[str, dict[str, Any]] = json.loads((_CONFIGURATIONS / "models.json").read_text())
+COUNTED: dict[str, dict[str, Any]] = {
+    entry["name"]: entry["configuration"] for entry in json.loads((_CONFIGURATIONS / "parameters.json").read_text())
+}
 
 #: The configurations of the models, by the figures that say what is computed.
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
@@ -47,6 +52,12 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     },
     "gpt-oss-20b": CARDS["gpt-oss-20b"].config,
     "gpt-oss-120b": {**CARDS["gpt-oss-20b"].config, "num_local_experts": 128, "num_hidden_layers": 36},
+    "deepseek-v3.2": WHOLE["deepseek_v3_2"],
+    "llama4-maverick": WHOLE["llama_4_maverick"],
+    "qwen3-next-80b": WHOLE["qwen3_next_80b"],
+    "glm-5.2": COUNTED["GLM-5.2"],
+    "nemotron-3-nano": COUNTED["Nemotron-3-Nano-30B-A3B"],
+    "qwen3.5-35b-a3b": COUNTED["Qwen3.6-35B-A3B"],
 }
 
 #: How checkpoints of these types say it.
@@ -82,21 +93,12 @@ class Request(NamedTuple):
 
 
 def request(folder: Path, row: Row) -> Request:
-    """The request of a row, worked out of two shallow models, as all layers after the first few are alike."""
-    config = CONFIGURATIONS[row["model"]]
-    turns = 2 if config["model_type"] == "gpt_oss" else 1  # full attention and a window take turns
-    few = config.get("first_k_dense_replace", 0) + turns
-    less, more = shallow(folder, row, few), shallow(folder, row, few + turns)
-    return deep(less, more, Fraction(config["num_hidden_layers"] - few, turns))
-
-
-def shallow(folder: Path, row: Row, layers: int) -> Request:
-    """The request of a row to a model with so many layers."""
-    config = {**CONFIGURATIONS[row["model"]], "max_position_embeddings": 163840, "num_hidden_layers": layers}
+    """The request of a row."""
+    config = {**CONFIGURATIONS[row["model"]], "max_position_embeddings": 163840}
     if row["stored"] in QUANTISED:
         config["quantization_config"] = QUANTISED[row["stored"]]
     else:
-        config["torch_dtype"] = row["stored"]
+        config = {**config, "torch_dtype": row["stored"], "quantization_config": None}
     prompt, generate = row.get("context") or row.get("prompt", 512), row.get("generate") or 1
     cache = "fp8" if "cache" in row else None
     result = flopwise.llm(written(folder, config), prompt=prompt, generate=generate, kv_dtype=cache)
@@ -104,20 +106,6 @@ def shallow(folder: Path, row: Row, layers: int) -> Request:
     assert decode is not None
     state = result.least_generated_bytes - generate * decode.weights.least
     return Request(prefill.products, prefill.least_bytes, result.generated_products, state)
-
-
-def deep(less: Request, more: Request, layers: Fraction | int) -> Request:
-    """A request to a model deeper than ``less`` by so many times the layers that ``more`` has more."""
-
-    def work(one: Mapping[tuple[str, ...], int], other: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], int]:
-        return {types: int(one.get(types, 0) + layers * (macs - one.get(types, 0))) for types, macs in other.items()}
-
-    return Request(
-        work(less.prefill, more.prefill),
-        int(less.prefill_bytes + layers * (more.prefill_bytes - less.prefill_bytes)),
-        work(less.generated, more.generated),
-        int(less.state_bytes + layers * (more.state_bytes - less.state_bytes)),
-    )
 
 
 def at_most(row: Row, cost: Request) -> float:
