@@ -11,6 +11,7 @@ import flopwise
 from flopwise._limits import Limits, budget, current, spend, within_limit, within_unpacking
 from flopwise.errors import InputError, ModelError
 from flopwise.readers.source.flatbuffer import FlatBuffer
+from flopwise.readers.source.schema import schema
 from flopwise.readers.source.source import BytesSource
 
 
@@ -87,7 +88,7 @@ def _tables(places: list[int], size: int) -> FlatBuffer:
     struct.pack_into(f"<I{len(places)}I", data, 28, len(places), *(p - 32 - 4 * i for i, p in enumerate(places)))
     for place in places:
         struct.pack_into("<i", data, place, place - 4)
-    return FlatBuffer(BytesSource(bytes(data)), 0, size)
+    return FlatBuffer(BytesSource(bytes(data)), 0, size, schema("Root: tables 0 Table*\nTable: far 9 I"), "model")
 
 
 REPEATED = {
@@ -101,7 +102,7 @@ REPEATED = {
 def test_tables_that_a_file_names_again_are_charged(case: str) -> None:
     places, repeated = REPEATED[case]
     with flopwise.limits(repeated_nodes=100), budget("a.tflite"):
-        assert len([*_tables(places, 1640).root().tables(0)]) == len(places)
+        assert len(_tables(places, 1640).root("Root")["tables"]) == len(places)
         spend(repeated_nodes=100 - repeated)
         with pytest.raises(ModelError, match="names the same parts"):
             spend(repeated_nodes=1)

@@ -63,6 +63,20 @@ def message(error: BaseException) -> str:
         return ""
 
 
+def damaged(name: str, why: str, what: str = "") -> ModelError:
+    """The error for a file that does not hold together.
+
+    Args:
+        name: of the file; "" where whoever reads it puts that before.
+        why: what is wrong.
+        what: what it should be.
+
+    >>> print(damaged("a.tflite", "it has no subgraph", "TensorFlow Lite model"))
+    a.tflite: truncated or damaged TensorFlow Lite model (it has no subgraph)
+    """
+    return ModelError(f"{name}{': ' if name else ''}truncated or damaged{' ' if what else ''}{what} ({why})")
+
+
 def with_article(word: str) -> str:
     """A word with "a" or "an" in front, by its first letter.
 

@@ -97,7 +97,7 @@ def _is_coreml(model: object) -> bool:
         return False
     if ends_in(model, COREML.endings):
         return True
-    from flopwise.formats.coreml.file.package import is_package
+    from flopwise.formats.coreml.decode import is_package
 
     return os.path.isdir(model) and is_package(os.fsdecode(model))
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from flopwise.formats.coreml.file.schema import SCHEMA
+from flopwise.formats.coreml.decode import SCHEMA
 from flopwise.graph import Graph
 from flopwise.readers.as_onnx import COREML
 from flopwise.readers.source.wire import message, number_field, varint
@@ -20,13 +20,13 @@ def read(data: bytes, inputs: Mapping[str, Any] | None = None) -> Graph:
 def encoded(kind: str, values: Mapping[str, Any]) -> bytes:
     """A message of a kind; what the schema calls a place is given as bytes."""
     parts: list[bytes] = []
-    for number, (name, inner, repeated) in SCHEMA[kind].items():
+    for name, number, inner, many, _ in SCHEMA[kind]:
         if name not in values:
             continue
-        if inner == "ints":
+        if inner == "int" and many:
             parts.append(message(number, [varint(n & (1 << 64) - 1) for n in values[name]]))
             continue
-        for value in values[name] if repeated else [values[name]]:
+        for value in values[name] if many else [values[name]]:
             if inner == "int":
                 parts.append(number_field(number, value & (1 << 64) - 1))
             elif inner == "text":

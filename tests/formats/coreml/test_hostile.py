@@ -197,10 +197,10 @@ def test_weights_lie_where_the_header_says_and_need_not_be_there(tmp_path: Path)
 
 
 def test_a_file_of_countless_messages_is_refused_before_it_takes_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flopwise.formats.coreml.file.message.MOST", 10_000)
+    monkeypatch.setattr("flopwise.readers.source.schema.MOST", 10_000)
 
     data = _of(*[{"type": "const"}] * 20_000)
-    with pytest.raises(flopwise.ModelError, match="it has too many operations"):
+    with pytest.raises(flopwise.ModelError, match="it has more than 10,000 messages"):
         read(data)
 
 

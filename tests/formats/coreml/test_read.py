@@ -23,7 +23,7 @@ from tests.formats.coreml.by_hand import (
 )
 
 import flopwise
-from flopwise.formats.coreml.file.schema import OTHERS, SCHEMA
+from flopwise.formats.coreml.decode import OTHERS, SCHEMA
 from flopwise.formats.coreml.program import DTYPES
 
 #: Kinds of fields of protobuf's own, by their number in a descriptor, and what the schema calls them.
@@ -48,24 +48,21 @@ def test_the_schema_is_that_of_coremltools() -> None:
     for name, fields in SCHEMA.items():
         candidates = [one for key in messages if key.startswith(own.get(name, name)) for one in messages[key]]
         candidates = candidates if name in own else messages[name]
-        for number, field in fields.items():
+        for field in fields:
             theirs = next(
-                one.fields_by_number[number]
+                one.fields_by_number[field.number]
                 for one in candidates
-                if number in one.fields_by_number and one.fields_by_number[number].name == field.name
+                if field.number in one.fields_by_number and one.fields_by_number[field.number].name == field.name
             )
-            if field.kind == "ints":
-                assert theirs.type in _NUMBERS
-                assert theirs.is_repeated
-            elif field.kind == "int":
+            if field.kind == "int":
                 assert _NUMBERS[theirs.type] == "int"
             elif field.kind == "text":
                 assert theirs.type == 9
             elif field.kind != "place":
                 assert theirs.type == 11
                 assert own.get(field.kind, field.kind) in theirs.message_type.name
-            if field.kind not in ("ints", "place"):
-                assert theirs.is_repeated == field.repeated
+            if field.kind != "place":
+                assert theirs.is_repeated == bool(field.many)
     model = Model_pb2.Model.DESCRIPTOR
     assert {*OTHERS, 502} == {field.number for field in model.oneofs_by_name["Type"].fields}
     codes = {value.number: value.name.lower() for value in MIL_pb2.DataType.DESCRIPTOR.values}

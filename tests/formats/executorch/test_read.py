@@ -19,12 +19,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import flopwise
 from flopwise.errors import InputError, ModelError
-from flopwise.formats.executorch.file import address_of
+from flopwise.formats.executorch.file import SCHEMA, address_of
 from flopwise.formats.torch.lower.operators import lower
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.tables import count
-from flopwise.readers.source.flatbuffer import FlatBuffer, Table
+from flopwise.readers.source.flatbuffer import FlatBuffer
 from flopwise.readers.source.source import BytesSource
 
 DATA = Path(__file__).parent / "data"
@@ -44,7 +44,8 @@ class Network(nn.Module):
 def test_a_tensor_may_lie_behind_four_gigabytes() -> None:
     layout, fields = struct.pack("<5H", 10, 16, 4, 8, 12), struct.pack("<3I", 1, 16, 2)
     data = layout + bytes(2) + struct.pack("<i", 12) + fields
-    assert address_of(Table(FlatBuffer(BytesSource(data), 0, len(data)), 12)) == (1, 2 * 2**32 + 16)
+    buffer = FlatBuffer(BytesSource(data), 0, len(data), SCHEMA, "program")
+    assert address_of(buffer.table("AllocationDetails", 12)) == (1, 2 * 2**32 + 16)
 
 
 def test_network_counts_as_its_module() -> None:

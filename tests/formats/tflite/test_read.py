@@ -163,7 +163,7 @@ def test_a_sparse_tensor_is_unpacked() -> None:
 
 
 def test_every_builtin_operator_is_counted_or_has_a_reason() -> None:
-    from flopwise.formats.tflite.file.schema import BUILTIN, CUSTOM
+    from flopwise.formats.tflite.decode import BUILTIN, CUSTOM
     from flopwise.formats.tflite.lower.table import CALLS, CONTROL_FLOW, TABLE
     from flopwise.operators.tables import ROWS
 

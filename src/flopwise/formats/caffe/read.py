@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from flopwise.errors import InputError, ModelError
-from flopwise.formats.caffe.file.binary import Caffemodel
-from flopwise.formats.caffe.file.message import Message
-from flopwise.formats.caffe.file.text import LONGEST, parse
+from flopwise.formats.caffe.decode import Caffemodel
 from flopwise.formats.caffe.layers.place import Lowered
 from flopwise.formats.caffe.layers.table import lower
+from flopwise.formats.caffe.message import LONGEST, Message, parse
 from flopwise.formats.caffe.net.net import Layer, Net, State, network
 from flopwise.formats.caffe.stored import read_stored, stored_blob
 from flopwise.graph import Graph, Kind, Node, Shape, StoredTensor, Tensor

@@ -13,8 +13,8 @@ from typing import Any
 
 from flopwise._limits import within_unpacking
 from flopwise.errors import ModelError, message
-from flopwise.formats.caffe.file.binary import Blob, Caffemodel, read_caffemodel
-from flopwise.formats.caffe.file.message import Message
+from flopwise.formats.caffe.decode import Blob, Caffemodel, read_caffemodel
+from flopwise.formats.caffe.message import Message
 from flopwise.graph import StoredTensor
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.source import Source

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from flopwise.formats.coreml.file.message import Message, Specification
-from flopwise.formats.coreml.file.weights import HEADER, ROOT, Weights
+from flopwise.formats.coreml.decode import HEADER, ROOT, Weights
 from flopwise.formats.coreml.lower import lower
 from flopwise.formats.coreml.lowered import Extents, Lowered, Operation, Typed
 from flopwise.formats.onnx.build.scope import scope_of_path
@@ -22,6 +21,7 @@ from flopwise.graph import Module
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.shape import Element
 from flopwise.operators.tables import row
+from flopwise.readers.source.schema import Message, Messages
 from flopwise.readers.source.wire import signed, varints
 from flopwise.readers.subgraphs.flows import loop
 
@@ -75,8 +75,8 @@ class _Block(NamedTuple):
 class Program:
     """The graph of a function of a program."""
 
-    def __init__(self, specification: Specification, weights: Weights) -> None:
-        self._spec, self._weights = specification, weights
+    def __init__(self, messages: Messages, weights: Weights) -> None:
+        self._spec, self._weights = messages, weights
         #: Texts by the name of their constant: no operator of the house takes any.
         self._texts: dict[str, tuple[Element, ...]] = {}
         self._elements: dict[str, tuple[Element, ...] | None] = {}
@@ -278,11 +278,8 @@ class Program:
                 f"{stored.name[:60]!r} has {place[1] - place[0]} bytes of numbers among its operations"
             )
         width = BITS[stored.dtype] // 8
-        try:
-            listed = varints(self._spec.bytes(place))
-        except IndexError:
-            raise self._spec.damaged("a number does not end") from None
-        data = b"".join([(signed(one) & (1 << 8 * width) - 1).to_bytes(width, "little") for one in listed])
+        numbers = varints(self._spec.bytes(place))
+        data = b"".join([(signed(one) & (1 << 8 * width) - 1).to_bytes(width, "little") for one in numbers])
         if len(data) != count:
             raise self._spec.damaged(f"{stored.name[:60]!r} takes {count} bytes, but {len(data)} are there")
         return replace(stored, payload=data)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flopwise.errors import ModelError
-from flopwise.formats.coreml.file.message import Message, Specification
-from flopwise.formats.coreml.file.package import opened as opened_source
-from flopwise.formats.coreml.file.schema import OTHERS
-from flopwise.formats.coreml.file.weights import Weights
+from flopwise.formats.coreml.decode import OTHERS, Weights, specification
+from flopwise.formats.coreml.decode import opened as opened_source
 from flopwise.formats.coreml.program import Program, modules
 from flopwise.formats.onnx.file.model import Graph as Operations
 from flopwise.formats.onnx.file.model import Model
@@ -17,6 +15,7 @@ from flopwise.formats.onnx.normalize.names import named
 from flopwise.formats.onnx.normalize.sorting import in_execution_order
 from flopwise.formats.onnx.read import Dialect, Opened, in_one_line
 from flopwise.readers.options import OnnxOptions
+from flopwise.readers.source.schema import Message, Messages
 
 _COREML = Dialect("coreml", modules, states=False)
 
@@ -47,7 +46,7 @@ def opened_coreml(
     try:
         with in_one_line(name):
             refuse_large(source, options)
-            graph, warnings = _graph(Specification(source), weights)
+            graph, warnings = _graph(specification(source), weights)
             graph = named(in_execution_order(graph))
     finally:
         weights.close()
@@ -56,19 +55,19 @@ def opened_coreml(
     return opened_as(Model(9, dict(_OPSETS), {}, graph), name, source, _COREML, warnings, remarks)
 
 
-def _graph(specification: Specification, weights: Weights) -> tuple[Operations, list[str]]:
+def _graph(messages: Messages, weights: Weights) -> tuple[Operations, list[str]]:
     """The graph of the program in a specification, and what to warn of.
 
     Raises:
         ModelError: it is no program, or damaged.
     """
-    kinds = [OTHERS[number] for number in sorted(specification.numbers()) if number in OTHERS]
+    kinds = [OTHERS[number] for number in sorted(messages.numbers((0, messages.size))) if number in OTHERS]
     if kinds:
         raise ModelError(
             f"{kinds[0]}, not an ML program; convert the network it was made from with coremltools 7 or newer, or give "
             "that network"
         )
-    whole = specification.message("Model", (0, specification.size))
+    whole = messages.message("Model", (0, messages.size))
     functions = {one.get("key", ""): one.get("value", {}) for one in whole.get("mlProgram", {}).get("functions", [])}
     description = whole.get("description", {})
     chosen = description.get("defaultFunctionName") or _MAIN
@@ -77,7 +76,7 @@ def _graph(specification: Specification, weights: Weights) -> tuple[Operations, 
         raise ModelError("not a Core ML model, or one without a program")
     described = next((one for one in description.get("functions", []) if one.get("name") == chosen), description)
     shapes = {one.get("name", ""): _default(one) for one in described.get("input", [])}
-    graph = Program(specification, weights).graph(functions[chosen], shapes)
+    graph = Program(messages, weights).graph(functions[chosen], shapes)
     others = [name for name in functions if name != chosen]
     return graph, [f"function {chosen!r} is counted; others are {', '.join(others)}"] if others else []
 

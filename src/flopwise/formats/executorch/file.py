@@ -5,10 +5,12 @@ Source: schema/program.fbs and schema/extended_header.cpp of ExecuTorch 1.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from flopwise.readers.source.flatbuffer import FlatBuffer, Table
+from flopwise.errors import damaged
+from flopwise.readers.source.flatbuffer import FlatBuffer
+from flopwise.readers.source.schema import Message, schema
 from flopwise.readers.source.source import Source
 from flopwise.readers.subgraphs.tensors import Extent
 
@@ -84,6 +86,44 @@ class Method(NamedTuple):
     areas: tuple[int, ...]
 
 
+WHAT = "ExecuTorch program"
+
+SCHEMA = schema("""
+Program: execution_plan 1 ExecutionPlan*, constant_buffer 2 Buffer*, segments 4 DataSegment*, \
+constant_segment 5 SubsegmentOffsets, mutable_data_segments 6 SubsegmentOffsets*, named_data 7 NamedData*
+Buffer: storage 0 @B
+DataSegment: offset 0 Q, size 1 Q
+SubsegmentOffsets: segment_index 0 I, offsets 1 Q*
+NamedData: key 0 text, segment_index 1 I
+ExecutionPlan: name 0 text, values 2 EValue*, inputs 3 i*, outputs 4 i*, chains 5 Chain*, operators 6 Operator*, \
+delegates 7 BackendDelegate*, areas 8 q*
+EValue: kind 0 B, content 1 table
+Int: value 0 q
+Bool: value 0 ?
+Double: value 0 d
+Tensor: scalar_type 0 b, sizes 2 i*, data_buffer_idx 5 I, allocation_info 6 AllocationDetails, shape_dynamism 8 b, \
+extra 9 ExtraTensorInfo
+String: value 0 text
+IntList: value 0 q*
+DoubleList: value 0 d*
+BoolList: value 0 B*
+TensorList OptionalTensorList: value 0 i*
+AllocationDetails: memory_id 0 I, low 1 I, high 2 I
+ExtraTensorInfo: segment 0 Q, name 1 text, location 2 b
+Chain: instructions 2 Instruction*
+Operator: name 0 text, overload 1 text
+BackendDelegate: id 0 text
+Instruction: kind 0 B, content 1 table
+KernelCall DelegateCall: first 0 i, args 1 i*
+MoveCall JumpFalseCall: first 0 i, second 1 i
+""")
+
+#: The unions of the schema: kinds of values and of instructions by their codes. The fifth instruction frees a value.
+_VALUES = ("", "", "Int", "Bool", "Double", "Tensor", "String", "IntList", "DoubleList", "BoolList", "TensorList",
+           "OptionalTensorList")  # fmt: skip
+_INSTRUCTIONS = ("", "KernelCall", "DelegateCall", "MoveCall", "JumpFalseCall", "")
+
+
 def read_program(source: Source) -> tuple[Method, ...]:
     """The methods of a program.
 
@@ -92,144 +132,125 @@ def read_program(source: Source) -> tuple[Method, ...]:
     """
     head = source.read(0, min(source.size, 40))
     if head[4:8] != IDENTIFIER:
-        raise FlatBuffer(source, 0, source.size, _WHAT).error("it does not begin as one")
+        raise damaged(source.name, "it does not begin as one", WHAT)
     size, base = source.size, 0
     if head[8:12] == _HEADER and len(head) >= 32:
         size, base = (int.from_bytes(head[place : place + 8], "little") for place in (16, 24))
-    buffer = FlatBuffer(source, 0, min(size, source.size), _WHAT)
-    return _Reader(buffer, base).methods()
+    buffer = FlatBuffer(source, 0, min(size, source.size), SCHEMA, WHAT)
+    root = buffer.root("Program")
+    reader = _Reader(buffer, base, root, {one["key"]: one["segment_index"] for one in root["named_data"]})
+    methods = tuple([reader.method(table) for table in reader.root["execution_plan"]])
+    if not methods:
+        raise buffer.error("it has no method")
+    return methods
 
 
-_WHAT = "ExecuTorch program"
+class _Reader(NamedTuple):
+    """The tables of one file."""
 
+    buffer: FlatBuffer
+    #: Where segments begin.
+    base: int
+    root: Message
+    #: Segments by the names of the tensors in them.
+    named: Mapping[str, int]
 
-class _Reader:
-    """The tables of one file, by the field numbers of the schema."""
-
-    def __init__(self, buffer: FlatBuffer, base: int) -> None:
-        self.buffer, self.root, self.base = buffer, buffer.root(), base
-        self.segments = [(table.number(0, "Q"), table.number(1, "Q")) for table in self.root.tables(4)]
-        self.inline = [table.extent(0, 1) for table in self.root.tables(2)]
-        constants = self.root.table(5)
-        self.constants = self._offsets(constants)
-        self.initial = [self._offsets(table) for table in self.root.tables(6)]
-        self.named = {table.text(0): table.number(1, "I") for table in self.root.tables(7)}
-
-    def methods(self) -> tuple[Method, ...]:
-        methods = tuple([self._method(table) for table in self.root.tables(1)])
-        if not methods:
-            raise self.buffer.error("it has no method")
-        return methods
-
-    def _offsets(self, table: Table | None) -> tuple[int, tuple[int, ...]]:
-        """A segment, and where in it the elements of each tensor begin."""
-        return (0, ()) if table is None else (table.number(0, "I"), table.numbers(1, "Q"))
-
-    def _method(self, table: Table) -> Method:
-        values = tuple([self._value(one) for one in table.tables(2)])
-        operators = [(one.text(0), one.text(1)) for one in table.tables(6)]
-        names = [f"{name}.{overload}" if overload else name for name, overload in operators]
-        delegates = [one.text(0) for one in table.tables(7)]
-        chains = list(table.tables(5))
+    def method(self, table: Message) -> Method:
+        values = tuple([self._value(one["kind"], one["content"]) for one in table["values"]])
+        names = [f"{one['name']}.{one['overload']}".removesuffix(".") for one in table["operators"]]
+        delegates = [one["id"] for one in table["delegates"]]
+        chains = table["chains"]
         if len(chains) > 1:
             raise self.buffer.error(f"a method has {len(chains)} chains; those of one are read")
-        instructions = [self._instruction(one, names, delegates) for chain in chains for one in chain.tables(2)]
-        inputs, outputs = table.numbers(3), table.numbers(4)
-        for place in (*inputs, *outputs, *_used(instructions), *_members(values)):
+        instructions = [
+            self._instruction(one["kind"], one["content"], names, delegates)
+            for chain in chains
+            for one in chain["instructions"]
+        ]
+        for place in (*table["inputs"], *table["outputs"], *_used(instructions), *_members(values)):
             if not -1 <= place < len(values):
                 raise self.buffer.error(f"value {place} is named, but there are {len(values)}")
-        return Method(table.text(0), values, inputs, outputs, tuple(instructions), table.numbers(8, "q"))
+        return Method(table["name"], values, table["inputs"], table["outputs"], tuple(instructions), table["areas"])
 
-    def _instruction(self, table: Table, names: list[str], delegates: list[str]) -> Instruction:
-        kind, content = table.number(0, "B"), table.table(1)
-        if content is None or kind == 5:  # which frees a value
+    def _instruction(self, code: int, at: int | None, names: list[str], delegates: list[str]) -> Instruction:
+        if code >= len(_INSTRUCTIONS):
+            raise self.buffer.error(f"an instruction of kind {code}")
+        kind = _INSTRUCTIONS[code]
+        if at is None or not kind:
             return None
-        first, second = content.number(0), content.number(1) if kind > 2 else 0
-        if kind in (1, 2):
-            known = names if kind == 1 else delegates
-            if not 0 <= first < len(known):
-                raise self.buffer.error(f"operator {first} is named, but there are {len(known)}")
-            return Kernel(known[first], content.numbers(1), kind == 2)
-        if kind == 3:
-            return Move(first, second)
-        if kind == 4:
-            return Jump(first, second)
-        raise self.buffer.error(f"an instruction of kind {kind}")
+        table = self.buffer.table(kind, at)
+        if kind == "MoveCall":
+            return Move(table["first"], table["second"])
+        if kind == "JumpFalseCall":
+            return Jump(table["first"], table["second"])
+        known = names if kind == "KernelCall" else delegates
+        if not 0 <= table["first"] < len(known):
+            raise self.buffer.error(f"operator {table['first']} is named, but there are {len(known)}")
+        return Kernel(known[table["first"]], table["args"], kind == "DelegateCall")
 
-    def _value(self, table: Table) -> Any:
+    def _value(self, code: int, at: int | None) -> Any:
         """A value: a tensor, a number, a text, a list; None for nothing."""
-        kind, content = table.number(0, "B"), table.table(1)
-        if content is None or kind == 1:
+        if code >= len(_VALUES):
+            raise self.buffer.error(f"a value of kind {code}")
+        kind = _VALUES[code]
+        if at is None or not kind:
             return None
-        if kind == 5:
-            return self._tensor(content)
-        rule = _VALUES.get(kind)
-        if rule is None:
-            raise self.buffer.error(f"a value of kind {kind}")
-        return rule(content)
+        table = self.buffer.table(kind, at)
+        if kind == "Tensor":
+            return self._tensor(table)
+        value = table["value"]
+        if kind == "IntList":
+            return Items(value)
+        if kind in ("TensorList", "OptionalTensorList"):
+            return Members(value)
+        if kind == "BoolList":
+            return [bool(one) for one in value]
+        return list(value) if kind == "DoubleList" else float(value) if kind == "Double" else value
 
-    def _tensor(self, table: Table) -> Value:
-        sizes, code = table.numbers(2), table.number(0, "b")
+    def _tensor(self, table: Message) -> Value:
+        sizes, code = table["sizes"], table["scalar_type"]
         if code not in DTYPES or any(size < 0 for size in sizes):
             raise self.buffer.error(f"a tensor has the element type {code} and the shape {list(sizes[:8])}")
-        extra, index, planned = table.table(9), table.number(5, "I"), table.table(6)
-        name = extra.text(1) if extra is not None else ""
-        outside = extra is not None and extra.number(2, "b") == 1
+        extra, index, planned = table["extra"] or _NO_EXTRA, table["data_buffer_idx"], table["allocation_info"]
         place = None
-        if outside:
-            place = self._named(name)
+        if extra["location"] == 1:  # in a file of its own, or under its name in this one
+            number = self.named.get(extra["name"], -1)
+            if 0 <= number < len(self.root["segments"]):
+                place = self._in_segment(self.root["segments"][number])
         elif index:
-            group = self.constants
+            group, groups = self.root["constant_segment"], self.root["mutable_data_segments"]
             if planned is not None:
-                which = extra.number(0, "Q") if extra is not None else 0
-                group = self.initial[which] if which < len(self.initial) else (0, ())
+                group = groups[extra["segment"]] if extra["segment"] < len(groups) else None
             place = self._place(group, index)
-        dynamic = table.number(8, "b") != 0
+        stored = bool(extra["location"] == 1 or index)
         address = None if planned is None else address_of(planned)
-        return Value(DTYPES[code], sizes, dynamic, name, place, bool(outside or index), planned is not None, address)
+        dynamic = table["shape_dynamism"] != 0
+        return Value(DTYPES[code], sizes, dynamic, extra["name"], place, stored, planned is not None, address)
 
-    def _place(self, group: tuple[int, tuple[int, ...]], index: int) -> Extent | None:
+    def _place(self, group: Message | None, index: int) -> Extent:
         """Where the elements of a tensor begin, and where what they lie in ends."""
-        if index < len(self.inline):
-            start, count = self.inline[index]
+        inline, segments = self.root["constant_buffer"], self.root["segments"]
+        if index < len(inline):
+            start, count = inline[index]["storage"]
             return Extent(start, start + count)
-        number, offsets = group
-        if index >= len(offsets) or number >= len(self.segments):
+        number, offsets = (0, ()) if group is None else (group["segment_index"], group["offsets"])
+        if index >= len(offsets) or number >= len(segments):
             raise self.buffer.error(f"constant {index} is named, but there are {len(offsets)}")
-        start, size = self.segments[number]
-        return self._extent(start + offsets[index], start + size)
+        return self._in_segment(segments[number], offsets[index])
 
-    def _named(self, name: str) -> Extent | None:
-        number = self.named.get(name)
-        if number is None or number >= len(self.segments):
-            return None
-        start, size = self.segments[number]
-        return self._extent(start, start + size)
-
-    def _extent(self, start: int, end: int) -> Extent:
-        start, end = self.base + start, self.base + end
+    def _in_segment(self, segment: Message, offset: int = 0) -> Extent:
+        start, end = self.base + segment["offset"] + offset, self.base + segment["offset"] + segment["size"]
         if not start <= end <= self.buffer.source.size:
             raise self.buffer.error(f"elements at byte {start:,} of {self.buffer.source.size:,}")
         return Extent(start, end)
 
 
-#: Kind of a value in the union of the schema -> what reads it.
-_VALUES: Mapping[int, Callable[[Table], Any]] = {
-    2: lambda table: table.number(0, "q"),
-    3: lambda table: bool(table.number(0, "?", False)),
-    4: lambda table: float(table.number(0, "d", 0.0)),
-    6: lambda table: table.text(0),
-    7: lambda table: Items(table.numbers(0, "q")),
-    8: lambda table: list(table.numbers(0, "d")),
-    9: lambda table: [bool(one) for one in table.numbers(0, "B")],
-    10: lambda table: Members(table.numbers(0)),
-    11: lambda table: Members(table.numbers(0)),
-}
+_NO_EXTRA = {"segment": 0, "name": "", "location": 0}
 
 
-def address_of(planned: Table) -> tuple[int, int]:
+def address_of(planned: Message) -> tuple[int, int]:
     """The buffer in which a tensor lies, and the byte of it: ``AllocationDetails`` has it in two halves."""
-    return planned.number(0, "I"), planned.number(1, "I") | planned.number(2, "I") << 32
+    return planned["memory_id"], planned["low"] | planned["high"] << 32
 
 
 class Members(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flopwise.errors import ModelError, ShapeError
+from flopwise.errors import ModelError, ShapeError, damaged
 from flopwise.formats.onnx.build.scope import scope_of_path
 from flopwise.formats.onnx.file.literal import elements
 from flopwise.formats.onnx.file.model import Attributes, Graph, Model, Node, Operation, Own, TensorType, Value, Values
@@ -99,7 +99,7 @@ class _Builder:
         self._program, self._name, self._beside, self._net = program, name, beside, net
         self._layers = {layer.id: layer for layer in net.layers}
         if len(self._layers) != len(net.layers):
-            raise ModelError(f"{name}: damaged OpenVINO model (two layers have one id)")
+            raise self._damaged("two layers have one id")
         fresh = FreshNames(form=primed)
         #: (layer, port) -> the name of the tensor.
         self._tensors = {
@@ -133,7 +133,7 @@ class _Builder:
         return Graph(self._net.name, nodes, inputs, [o for o in outputs if o is not None], self._stored, fixed)
 
     def _damaged(self, why: str) -> ModelError:
-        return ModelError(f"{self._name}: damaged OpenVINO model ({why})")
+        return damaged(self._name, why, "OpenVINO model")
 
     def _parameter(self, layer: Layer) -> Value:
         if len(layer.outputs) != 1:

@@ -16,7 +16,7 @@ from flopwise.errors import ModelError
 from flopwise.formats.tensorflow.file import DTYPES, Decoder
 from flopwise.readers.source.open import open_source
 from flopwise.readers.source.source import BytesSource, Source
-from flopwise.readers.source.wire import Field, Window
+from flopwise.readers.source.wire import read_varint
 
 #: The last bytes of a table: two handles of blocks, filled up, and a number that marks it.
 _FOOTER, _MAGIC = 48, 0xDB4775248B80FB57
@@ -79,15 +79,9 @@ def checkpoint_of(folder: str) -> Checkpoint | None:
         entries = dict(_entries(data))
     except (IndexError, ValueError) as error:
         raise ModelError(f"{path}: truncated or damaged ({error})") from error
-    found: dict[str, Variable] = {}
-    shards = 1
-    for key, value in entries.items():
-        decoder = Decoder(Window(BytesSource(value, path)))
-        fields = list(decoder.window.fields(0, len(value)))
-        if not key:
-            shards = next((one.value for one in fields if one.number == 1), 1)
-        else:
-            found[key.decode("utf-8", "replace")] = _variable(fields, decoder)
+    header = Decoder(BytesSource(entries.pop(b"", b""), path))
+    shards = header.message("BundleHeaderProto", (0, header.size)).get("num_shards", 1)
+    found = {key.decode("utf-8", "replace"): _variable(value, path) for key, value in entries.items()}
     within_limit("header_bytes", shards * 64, f"{path}: names data files of")
     ending = f"-of-{shards:05d}"
     files = [os.path.join(folder, "variables", f"variables.data-{n:05d}{ending}") for n in range(min(shards, 10_000))]
@@ -106,19 +100,6 @@ def opened(path: str, folder: str) -> Source:
     return open_source(path)
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at
-        if shift > 63:
-            raise ValueError("a number does not end")
-
-
 def _block(data: bytes, start: int, size: int) -> Iterator[tuple[bytes, bytes]]:
     """The entries of a block that lies at a place."""
     end = start + size
@@ -129,9 +110,9 @@ def _block(data: bytes, start: int, size: int) -> Iterator[tuple[bytes, bytes]]:
     stop = end - 4 - 4 * int.from_bytes(data[end - 4 : end], "little")
     key, at = b"", start
     while at < stop:
-        shared, at = _varint(data, at)
-        more, at = _varint(data, at)
-        length, at = _varint(data, at)
+        shared, at = read_varint(data, at)
+        more, at = read_varint(data, at)
+        length, at = read_varint(data, at)
         if shared > len(key) or at + more + length > stop:
             raise ValueError("an entry ends behind its block")
         key = key[:shared] + data[at : at + more]
@@ -144,31 +125,27 @@ def _entries(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     if len(data) < _FOOTER or int.from_bytes(data[-8:], "little") != _MAGIC:
         raise ValueError("no index of a checkpoint")
     footer = data[-_FOOTER:]
-    _, at = _varint(footer, 0)
-    _, at = _varint(footer, at)
-    start, at = _varint(footer, at)
-    size, at = _varint(footer, at)
+    _, at = read_varint(footer, 0)
+    _, at = read_varint(footer, at)
+    start, at = read_varint(footer, at)
+    size, at = read_varint(footer, at)
     seen = 0
     for _, handle in _block(data, start, size):
-        place, at = _varint(handle, 0)
-        length, _ = _varint(handle, at)
+        place, at = read_varint(handle, 0)
+        length, _ = read_varint(handle, at)
         seen += length
         if seen > len(data):
             raise ValueError("blocks overlap")
         yield from _block(data, place, length)
 
 
-def _variable(fields: list[Field], decoder: Decoder) -> Variable:
-    dtype, numbers = "", {3: 0, 4: 0, 5: 0}
-    sizes: tuple[int, ...] = ()
-    for one in fields:
-        if one.number == 1:
-            dtype = DTYPES.get(one.value, "")
-        elif one.number == 2:
-            sizes = decoder.shape(one) or ()
-        elif one.number in numbers:
-            numbers[one.number] = one.value
-    return Variable(dtype, sizes, numbers[3], numbers[4], numbers[4] + numbers[5])
+def _variable(data: bytes, path: str) -> Variable:
+    decoder = Decoder(BytesSource(data, path))
+    message = decoder.message("BundleEntryProto", (0, decoder.size))
+    start = message.get("offset", 0)
+    shape = decoder.shape(message.get("shape", {})) or ()
+    end = start + message.get("size", 0)
+    return Variable(DTYPES.get(message.get("dtype", 0), ""), shape, message.get("shard_id", 0), start, end)
 
 
 def _by_name(found: dict[str, Variable], files: list[str], folder: str) -> dict[str, Variable]:
@@ -183,21 +160,17 @@ def _by_name(found: dict[str, Variable], files: list[str], folder: str) -> dict[
     finally:
         source.close()
     try:
-        _, at = _varint(data, 0)  # the length of the one text, then a sum of four bytes
+        _, at = read_varint(data, 0)  # the length of the one text, then a sum of four bytes
     except (IndexError, ValueError):
         return found
-    return {
-        **found,
-        **{name: found[key] for name, key in _names(BytesSource(data[at + 4 :], files[0])) if key in found},
-    }
+    names = _names(BytesSource(data[at + 4 :], files[0]))
+    return {**found, **{name: found[key] for name, key in names if key in found}}
 
 
 def _names(source: Source) -> Iterator[tuple[str, str]]:
     """The full name of each variable, and its key."""
-    decoder = Decoder(Window(source))
-    for node in decoder.window.fields(0, source.size):
-        for attribute in decoder.fields(node) if node.number == 1 else ():
-            if attribute.number == 2:
-                texts = {one.number: decoder.text(one) for one in decoder.fields(attribute) if one.number in (2, 3)}
-                if texts.get(2) and texts.get(3):
-                    yield texts[2], texts[3]
+    decoder = Decoder(source)
+    for node in decoder.message("TrackableObjectGraph", (0, decoder.size)).get("nodes", ()):
+        for one in node.get("attributes", ()):
+            if one.get("full_name") and one.get("checkpoint_key"):
+                yield one["full_name"], one["checkpoint_key"]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flopwise.errors import ModelError
 from flopwise.operators.shape import Element
-from flopwise.readers.source.wire import BYTES, FIXED32, FIXED64, VARINT, Field, Window
+from flopwise.readers.source.schema import Message, Messages, Place, schema
+from flopwise.readers.source.source import Source
 
 #: Numbers of element types (types.proto); those of references are 100 more.
 DTYPES = {
@@ -29,10 +30,46 @@ _FEW = 8192
 #: Axes of a tensor at most (tensorflow/core/framework/tensor_shape.h, MaxDimensions).
 _AXES = 254
 
-#: Fields of TensorProto with elements one by one -> form of a packed one; None: varints.
-_VALUES: Mapping[int, str | None] = {
-    5: "f", 6: "d", 7: None, 10: None, 11: None, 13: None, 16: None, 17: None
-}  # fmt: skip
+WHAT = "TensorFlow graph"
+
+#: The messages of graphs and checkpoints, as far as counts, shapes, names and weights follow from them.
+SCHEMA = schema("""
+SavedModel: meta_graphs 2 place*
+MetaGraphDef: graph_def 2 GraphDef, signature_def 5 SignatureEntry*, object_graph_def 7 SavedObjectGraph
+SignatureEntry: key 1 text, value 2 SignatureDef
+SignatureDef: inputs 1 TensorEntry*, outputs 2 TensorEntry*
+TensorEntry: key 1 text, value 2 TensorInfo
+TensorInfo: name 1 text
+SavedObjectGraph: nodes 1 SavedObject*
+SavedObject: variable 7 SavedVariable
+SavedVariable: trainable 3 int, name 6 text
+GraphDef: node 1 place*, library 2 FunctionDefLibrary
+FunctionDefLibrary: function 1 place*
+FunctionDef: signature 1 OpDef, node_def 3 place*, ret 4 RetEntry*
+OpDef: name 1 text, input_arg 2 ArgDef*, output_arg 3 ArgDef*
+ArgDef: name 1 text
+RetEntry: key 1 text, value 2 text
+NodeDef: name 1 text, op 2 text, input 3 text*, attr 5 AttrEntry*
+AttrEntry: key 1 text, value 2 place
+AttrValue: list 1 ListValue, s 2 text~, i 3 int, f 4 float, b 5 int, type 6 int, shape 7 TensorShapeProto, \
+tensor 8 TensorProto, func 10 NameAttrList
+ListValue: s 2 text*, i 3 int*, f 4 float*, b 5 int*, type 6 int*, shape 7 TensorShapeProto*, tensor 8 TensorProto*, \
+func 9 NameAttrList*
+NameAttrList: name 1 text
+TensorShapeProto: dim 2 Dim*, unknown_rank 3 int
+Dim: size 1 int
+TensorProto: dtype 1 int, tensor_shape 2 TensorShapeProto, tensor_content 4 place, float_val 5 float~, \
+double_val 6 double~, int_val 7 int~, int64_val 10 int~, bool_val 11 int~, half_val 13 int~, uint32_val 16 int~, \
+uint64_val 17 int~
+BundleHeaderProto: num_shards 1 uint
+BundleEntryProto: dtype 1 int, shape 2 TensorShapeProto, shard_id 3 uint, offset 4 uint, size 5 uint
+TrackableObjectGraph: nodes 1 TrackableObject*
+TrackableObject: attributes 2 SerializedTensor*
+SerializedTensor: full_name 2 text, checkpoint_key 3 text
+""")
+
+#: Messages that a graph may hold: of a hundred thousand nodes.
+_MOST = 1 << 23
 
 
 class Constant(NamedTuple):
@@ -89,212 +126,110 @@ class File:
     trained: dict[str, bool] = field(default_factory=dict)
 
 
-class Decoder:
-    """Messages of one file."""
+def read_file(source: Source, saved: bool) -> File:
+    """The graph of a file, in a SavedModel its first one.
 
-    def __init__(self, window: Window) -> None:
-        self.window = window
+    Raises:
+        ModelError: it makes no sense, or holds no nodes.
+    """
+    decoder, file = Decoder(source), File()
+    if saved:
+        graphs = decoder.message("SavedModel", (0, decoder.size)).get("meta_graphs", ())
+        if not graphs:
+            raise ModelError(f"{source.name}: a SavedModel without a graph")
+        meta = decoder.message("MetaGraphDef", graphs[0])
+        graph = meta.get("graph_def", {})
+        file.signatures = {
+            one.get("key", ""): (_names(one["value"], "inputs"), _names(one["value"], "outputs"))
+            for one in meta.get("signature_def", ())
+            if "value" in one
+        }
+        variables = [one.get("variable", {}) for one in meta.get("object_graph_def", {}).get("nodes", ())]
+        file.trained = {one["name"]: bool(one.get("trainable")) for one in variables if one.get("name")}
+    else:
+        graph = decoder.message("GraphDef", (0, decoder.size))
+    file.nodes = [decoder.node(place) for place in graph.get("node", ())]
+    bodies = [decoder.function(place) for place in graph.get("library", {}).get("function", ())]
+    file.functions = {body.name: body for body in bodies}
+    if not file.nodes:
+        raise ModelError("not a TensorFlow graph (no nodes)")
+    return file
 
-    def text(self, one: Field) -> str:
-        return self.window.bytes(one.start, one.end).decode("utf-8", "replace")
 
-    def fields(self, one: Field) -> Iterator[Field]:
-        if one.wire != BYTES:
-            raise self.window.damaged(one.tag, "a message was expected")
-        return self.window.fields(one.start, one.end)
+def _names(signature: Message, side: str) -> dict[str, str]:
+    """The tensors of a signature by the names that users know."""
+    entries = [(one.get("key", ""), one.get("value", {})) for one in signature.get(side, ())]
+    return {key: value["name"] for key, value in entries if "name" in value}
 
-    def graph(self, fields: Iterator[Field], file: File) -> None:
-        """Take in a GraphDef."""
-        for one in fields:
-            if one.number == 1:
-                file.nodes.append(self.node(one))
-            elif one.number == 2:
-                for inner in self.fields(one):
-                    if inner.number == 1:
-                        body = self.function(inner)
-                        file.functions[body.name] = body
 
-    def saved_model(self, file: File) -> None:
-        """Take in the first graph of a SavedModel."""
-        metas = [one for one in self.window.fields(0, self.window.size) if one.number == 2]
-        if not metas:
-            raise ModelError(f"{self.window.source.name}: a SavedModel without a graph")
-        for one in self.fields(metas[0]):
-            if one.number == 2:
-                self.graph(self.fields(one), file)
-            elif one.number == 5:
-                name, value = self.entry(one)
-                if value is not None:
-                    file.signatures[name] = self.signature(value)
-            elif one.number == 7:
-                for inner in self.fields(one):
-                    if inner.number == 1:
-                        self.variable(inner, file)
+class Decoder(Messages):
+    """What the messages of one file say."""
 
-    def variable(self, one: Field, file: File) -> None:
-        """Take in an object that is a variable."""
-        for inner in self.fields(one):
-            if inner.number == 7:
-                name, trained = "", False
-                for part in self.fields(inner):
-                    if part.number == 6:
-                        name = self.text(part)
-                    elif part.number == 3:
-                        trained = bool(part.value)
-                if name:
-                    file.trained[name] = trained
+    def __init__(self, source: Source) -> None:
+        super().__init__(source, SCHEMA, WHAT, _MOST)
 
-    def entry(self, one: Field) -> tuple[str, Field | None]:
-        """Key and value of an entry of a map."""
-        name, value = "", None
-        for inner in self.fields(one):
-            if inner.number == 1:
-                name = self.text(inner)
-            elif inner.number == 2:
-                value = inner
-        return name, value
+    def function(self, place: Place) -> Body:
+        """A function of the library."""
+        message = self.message("FunctionDef", place)
+        signature, results = message.get("signature", {}), message.get("ret", ())
+        arguments, outputs = [
+            [one["name"] for one in signature.get(side, ()) if "name" in one] for side in ("input_arg", "output_arg")
+        ]
+        return Body(
+            signature.get("name", ""),
+            arguments,
+            outputs,
+            [self.node(one) for one in message.get("node_def", ())],
+            {one.get("key", ""): one.get("value", "") for one in results},
+        )
 
-    def signature(self, one: Field) -> tuple[dict[str, str], dict[str, str]]:
-        sides: tuple[dict[str, str], dict[str, str]] = ({}, {})
-        for inner in self.fields(one):
-            if inner.number in (1, 2):
-                name, value = self.entry(inner)
-                for part in self.fields(value) if value is not None else ():
-                    if part.number == 1:
-                        sides[inner.number - 1][name] = self.text(part)
-        return sides
+    def node(self, place: Place) -> Node:
+        """A node; attributes that begin with "_" are TensorFlow's own."""
+        message = self.message("NodeDef", place)
+        entries = [(one.get("key", ""), one["value"]) for one in message.get("attr", ()) if "value" in one]
+        attrs = {key: self._attribute(value) for key, value in entries if not key.startswith("_")}
+        inputs = tuple([name for name in message.get("input", ()) if not name.startswith("^")])
+        return Node(message.get("name", ""), message.get("op", ""), inputs, attrs)
 
-    def function(self, one: Field) -> Body:
-        body = Body()
-        for inner in self.fields(one):
-            if inner.number == 1:
-                for part in self.fields(inner):
-                    if part.number == 1:
-                        body.name = self.text(part)
-                    elif part.number in (2, 3):
-                        names = [self.text(f) for f in self.fields(part) if f.number == 1]
-                        (body.arguments if part.number == 2 else body.outputs).extend(names[:1])
-            elif inner.number == 3:
-                body.nodes.append(self.node(inner))
-            elif inner.number == 4:
-                name, value = self.entry(inner)
-                body.results[name] = self.text(value) if value is not None else ""
-        return body
-
-    def node(self, one: Field) -> Node:
-        name = op = ""
-        inputs: list[str] = []
-        attrs: dict[str, Any] = {}
-        for inner in self.fields(one):
-            if inner.number == 1:
-                name = self.text(inner)
-            elif inner.number == 2:
-                op = self.text(inner)
-            elif inner.number == 3:
-                inputs.append(self.text(inner))
-            elif inner.number == 5:
-                key, value = self.entry(inner)
-                if value is not None and not key.startswith("_"):
-                    attrs[key] = self.value(value)
-        return Node(name, op, tuple(name for name in inputs if not name.startswith("^")), attrs)
-
-    def value(self, one: Field) -> Any:
+    def _attribute(self, place: Place) -> Any:
         """The value of an attribute; None for one of a kind that nothing here asks for."""
-        for inner in self.fields(one):
-            if inner.number == 1:
-                return [self.single(part, part.number) for part in self._unpacked(inner)]
-            return self.single(inner, inner.number)
+        for kind, value in self.message("AttrValue", place).items():
+            if kind != "list":
+                return self._value(kind, value)
+            return [self._value(inner, one) for inner, many in value.items() for one in many]
         return None
 
-    def _unpacked(self, one: Field) -> Iterator[Field]:
-        """The members of a list, packed numbers one by one."""
-        for part in self.fields(one):
-            if part.number in (3, 5, 6) and part.wire == BYTES:
-                for number in _varints(self.window.bytes(part.start, part.end)):
-                    yield part._replace(wire=VARINT, value=number)
-            else:
-                yield part
+    def _value(self, kind: str, value: Any) -> Any:
+        if kind == "b":
+            return bool(value)
+        if kind == "type":
+            return DTYPES.get(value % 100, "")
+        if kind == "shape":
+            return self.shape(value)
+        if kind == "tensor":
+            return self._tensor(value)
+        return Function(value.get("name", "")) if kind == "func" else value
 
-    def single(self, one: Field, number: int) -> Any:
-        if number == 2:
-            return self.text(one)
-        if number == 3:
-            return _signed(one.value)
-        if number == 4 and one.wire == FIXED32:
-            return struct.unpack("<f", self.window.bytes(one.start, one.end))[0]
-        if number == 5:
-            return bool(one.value)
-        if number == 6:
-            return DTYPES.get(one.value % 100, "")
-        if number == 7:
-            return self.shape(one)
-        if number == 8:
-            return self.tensor(one)
-        if number in (9, 10) and one.wire == BYTES:
-            names = [self.text(part) for part in self.fields(one) if part.number == 1]
-            return Function(names[0] if names else "")
-        return None
-
-    def shape(self, one: Field) -> tuple[int, ...] | None:
+    def shape(self, message: Message) -> tuple[int, ...] | None:
         """A shape with -1 for what is open; None where even the rank is."""
-        sizes: list[int] = []
-        for inner in self.fields(one):
-            if inner.number == 3 and inner.value:
-                return None
-            if inner.number == 2:
-                values = [_signed(part.value) for part in self.fields(inner) if part.number == 1]
-                sizes.append(values[-1] if values else 0)
-                if len(sizes) > _AXES:
-                    raise self.window.damaged(inner.tag, f"a shape has more than {_AXES} sizes")
-                if sizes[-1] < -1:
-                    raise self.window.damaged(inner.tag, f"a shape has the size {sizes[-1]}")
-        return tuple(sizes)
+        if message.get("unknown_rank"):
+            return None
+        sizes = tuple([one.get("size", 0) for one in message.get("dim", ())])
+        if len(sizes) > _AXES:
+            raise self.damaged(f"a shape has more than {_AXES} sizes")
+        if sizes and min(sizes) < -1:
+            raise self.damaged(f"a shape has the size {min(sizes)}")
+        return sizes
 
-    def tensor(self, one: Field) -> Constant:
-        dtype, place = "", None
-        shape: tuple[int, ...] = ()
-        values: list[Element] = []
-        for inner in self.fields(one):
-            if inner.number == 1:
-                dtype = DTYPES.get(inner.value, "")
-            elif inner.number == 2:
-                shape = self.shape(inner) or ()
-            elif inner.number == 4:
-                place = inner.start, inner.end
-            elif inner.number in _VALUES and len(values) <= _FEW:
-                values += self.numbers(inner)
+    def _tensor(self, message: Message) -> Constant:
+        dtype, shape = DTYPES.get(message.get("dtype", 0), ""), self.shape(message.get("tensor_shape", {})) or ()
         if any(size < 0 for size in shape):
-            raise self.window.damaged(one.tag, "a stored tensor has an open size")
-        if dtype == "float16":  # their bits, and those of bfloat16, stand in half_val
-            values = [struct.unpack("<e", struct.pack("<H", value & 0xFFFF))[0] for value in values]
+            raise self.damaged("a stored tensor has an open size")
+        bits = message.get("half_val", ())  # of float16 and bfloat16
+        if dtype == "float16":
+            values = [struct.unpack("<e", struct.pack("<H", value & 0xFFFF))[0] for value in bits]
         elif dtype == "bfloat16":
-            values = [struct.unpack("<f", struct.pack("<I", (value & 0xFFFF) << 16))[0] for value in values]
-        return Constant(dtype, shape, place, tuple(values[:_FEW]) or None)
-
-    def numbers(self, one: Field) -> list[Element]:
-        """Elements of one field, packed or not."""
-        form = _VALUES[one.number]
-        if one.wire == VARINT:
-            return [_signed(one.value)]
-        data = self.window.bytes(one.start, min(one.end, one.start + 8 * _FEW))
-        if form is None:
-            return [_signed(value) for value in _varints(data)] if one.wire == BYTES else []
-        if one.wire not in (BYTES, FIXED32, FIXED64):
-            return []
-        size = struct.calcsize(form)
-        count = len(data) // size
-        return list(struct.unpack(f"<{count}{form}", data[: count * size]))
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= 1 << 63 else value
-
-
-def _varints(data: bytes) -> Iterator[int]:
-    value = shift = 0
-    for byte in data:
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            yield value & (1 << 64) - 1
-            value = shift = 0
+            values = [struct.unpack("<f", struct.pack("<I", (value & 0xFFFF) << 16))[0] for value in bits]
+        else:
+            values = [one for name, numbers in message.items() if name.endswith("_val") for one in numbers[:_FEW]]
+        return Constant(dtype, shape, message.get("tensor_content"), tuple(values[:_FEW]) or None)

@@ -6,14 +6,13 @@ import contextlib
 import functools
 import math
 import os
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
 from flopwise.errors import InputError, ModelError
 from flopwise.formats.tensorflow.checkpoint import Checkpoint, checkpoint_of, opened
-from flopwise.formats.tensorflow.file import Constant, Decoder, File
+from flopwise.formats.tensorflow.file import Constant, read_file
 from flopwise.formats.tensorflow.inline import Flat, Inliner
 from flopwise.formats.tensorflow.program import INPUTS, VARIABLES, Programs, finished
 from flopwise.graph import Graph, Kind, StoredTensor, Tensor
@@ -23,8 +22,6 @@ from flopwise.readers.limits import refuse_huge, refuse_unknown_loops
 from flopwise.readers.options import TfliteOptions
 from flopwise.readers.source.location import naming
 from flopwise.readers.source.open import open_source
-from flopwise.readers.source.source import Source
-from flopwise.readers.source.wire import Window
 from flopwise.readers.subgraphs import tensors as stored_tensors
 from flopwise.readers.subgraphs.build import Builder
 from flopwise.readers.subgraphs.flows import FLOWS
@@ -124,7 +121,7 @@ def _programs(path: str) -> Iterator[Programs]:
     source = open_source(os.path.join(path, "saved_model.pb") if saved else path)
     try:
         with naming(path):
-            yield Programs(path, source, _decoded(source, saved or os.path.basename(path) == "saved_model.pb"))
+            yield Programs(path, source, read_file(source, saved or os.path.basename(path) == "saved_model.pb"))
     finally:
         source.close()
 
@@ -135,20 +132,6 @@ def _checkpoint(folder: str) -> tuple[Checkpoint | None, str]:
         return checkpoint_of(folder), ""
     except ModelError as error:
         return None, str(error)
-
-
-def _decoded(source: Source, saved: bool) -> File:
-    file, decoder = File(), Decoder(Window(source))
-    try:
-        if saved:
-            decoder.saved_model(file)
-        else:
-            decoder.graph(decoder.window.fields(0, source.size), file)
-    except (struct.error, RecursionError, ValueError) as error:
-        raise ModelError(f"truncated or damaged TensorFlow graph ({' '.join(str(error).split())[:100]})") from error
-    if not file.nodes:
-        raise ModelError("not a TensorFlow graph (no nodes)")
-    return file
 
 
 class _Pass(LayoutPass):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flopwise.formats.tflite.file.schema import ACTIVATIONS
+from flopwise.formats.tflite.decode import ACTIVATIONS
 from flopwise.formats.tflite.lower.lowered import Application
 from flopwise.formats.tflite.lower.table import ACTIVATION
 from flopwise.readers.subgraphs.lowered import Lowered, Part

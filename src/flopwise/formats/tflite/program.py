@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from flopwise._limits import spend
-from flopwise.errors import ModelError
-from flopwise.formats.tflite.file.model import Model
-from flopwise.formats.tflite.file.schema import CUSTOM
+from flopwise.errors import ModelError, damaged
+from flopwise.formats.tflite.decode import CUSTOM, WHAT, Model
 from flopwise.formats.tflite.lower.lowered import Application
 from flopwise.formats.tflite.lower.table import CALLS, CONTROL_FLOW, lower
 from flopwise.operators.shape import Element
@@ -48,7 +47,7 @@ class Programs:
         return made
 
     def _error(self, why: str) -> ModelError:
-        return ModelError(f"{self.source.name}: damaged TensorFlow Lite model ({why})")
+        return damaged(self.source.name, why, WHAT)
 
     def _graph(self, number: int) -> Graph:
         subgraph = self.model.subgraphs[number]

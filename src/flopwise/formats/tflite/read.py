@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from flopwise.errors import InputError, ModelError
 from flopwise.formats.tflite.build import LiteBuilder
-from flopwise.formats.tflite.file.model import IDENTIFIER, Model, read_model
+from flopwise.formats.tflite.decode import IDENTIFIER, Model, read_model
 from flopwise.formats.tflite.program import Programs
 from flopwise.graph import STORED, Graph, Node, StoredTensor, Tensor
 from flopwise.readers.inputs import InputSpec, input_specs

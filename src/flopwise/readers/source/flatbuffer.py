@@ -9,15 +9,15 @@ https://flatbuffers.dev/internals/
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from flopwise._limits import spend
-from flopwise.errors import ModelError
+from flopwise.errors import ModelError, damaged
+from flopwise.readers.source.schema import Message, Schema
 from flopwise.readers.source.source import Source
 
 #: Numbers of the wire, the lowest byte first.
-Scalar: TypeAlias = Literal["b", "B", "?", "h", "H", "i", "I", "q", "Q", "f", "d"]
+_SCALARS = {kind: struct.Struct(f"<{kind}") for kind in "bB?hHiIqQfd"}
 
 #: Bytes that are read at once.
 _PAGE = 1 << 16
@@ -27,22 +27,32 @@ _OFTEN = 16
 
 
 class FlatBuffer:
-    """The bytes of a file, or of a part of it."""
+    """The bytes of a file, or of a part of it.
 
-    def __init__(self, source: Source, start: int, size: int, what: str = "TensorFlow Lite model") -> None:
+    A kind of the schema is a number as ``struct`` writes it ("i", with a default "i=1"), "text", a table of the schema,
+    "table" for the place of one whose kind another field says, or "@i" for the place of a vector of numbers and how
+    many they are.
+    """
+
+    def __init__(self, source: Source, start: int, size: int, schema: Schema, what: str) -> None:
         """
         Args:
             source: the file.
             start: where the flatbuffer begins in it.
             size: its bytes.
+            schema: of its tables.
             what: what it holds, for messages.
         """
-        self.source, self.start, self.size, self.what = source, start, size, what
+        self.source, self.start, self.size, self._schema, self._what = source, start, size, schema, what
         self._pages: dict[int, bytes] = {}
         self._room = _OFTEN * size + _PAGE
         #: Tables that vectors have named, and the bytes that they would take beside each other.
         self._tables: set[int] = set()
         self._taken = 0
+
+    def error(self, why: str) -> ModelError:
+        """The error for a file that makes no sense."""
+        return damaged(self.source.name, why, self._what)
 
     def read(self, at: int, length: int) -> bytes:
         """The bytes [at, at + length).
@@ -70,94 +80,69 @@ class FlatBuffer:
             page = self._pages[number] = self.source.read(self.start + at, min(_PAGE, self.size - at))
         return page
 
-    def number(self, at: int, kind: Scalar) -> Any:
-        """The number at a place."""
-        form = f"<{kind}"
-        return struct.unpack(form, self.read(at, struct.calcsize(form)))[0]
+    def _number(self, at: int, kind: str) -> Any:
+        form = _SCALARS[kind]
+        return form.unpack(self.read(at, form.size))[0]
 
-    def root(self) -> Table:
-        """The table that the file holds."""
-        return Table(self, self.number(0, "I"))
+    def root(self, kind: str) -> Message:
+        """The table that the file holds.
 
-    def member(self, at: int) -> Table:
-        """A table of a vector; one that was named before, or that lies over others, is charged to the budget."""
-        table = Table(self, at)
-        self._taken += 4 + table.length
-        spend(repeated_nodes=int(at in self._tables or self._taken > self.size))
-        self._tables.add(at)
-        return table
-
-    def error(self, why: str) -> ModelError:
-        """The error for a file that makes no sense."""
-        return ModelError(f"{self.source.name}: truncated or damaged {self.what} ({why})")
-
-
-class Table:
-    """A table; its fields go by their number in the schema."""
-
-    __slots__ = ("_at", "_buffer", "_fields")
-
-    def __init__(self, buffer: FlatBuffer, at: int) -> None:
+        Raises:
+            ModelError: it makes no sense.
         """
+        return self.table(kind, self._number(0, "I"))
+
+    def table(self, kind: str, at: int, listed: bool = False) -> Message:
+        """The fields of the table at a place; those that are left out are the schema's defaults, (), "" and None.
+
         Args:
-            buffer: where it lies.
+            kind: its name in the schema.
             at: its first byte.
+            listed: whether a vector names it; one that was named before, or that lies over others, is charged to the
+                budget.
+
+        Raises:
+            ModelError: it makes no sense, or what it names does.
         """
-        layout = at - buffer.number(at, "i")
-        length = buffer.number(layout, "H")
+        layout = at - self._number(at, "i")
+        length = self._number(layout, "H")
         if length < 4 or length % 2:
-            raise buffer.error(f"a table at byte {at:,} has no fields")
-        self._buffer, self._at = buffer, at
-        self._fields = struct.unpack(f"<{length // 2 - 2}H", buffer.read(layout + 4, length - 4))
+            raise self.error(f"a table at byte {at:,} has no fields")
+        offsets = struct.unpack(f"<{length // 2 - 2}H", self.read(layout + 4, length - 4))
+        if listed:
+            self._taken += 8 + max((0, *offsets))
+            spend(repeated_nodes=int(at in self._tables or self._taken > self.size))
+            self._tables.add(at)
+        values: Message = {}
+        for name, number, inner, many, default in self._schema[kind]:
+            place = offsets[number] if number < len(offsets) else 0
+            form = _SCALARS.get(inner)
+            if form is not None and not many:
+                values[name] = form.unpack(self.read(at + place, form.size))[0] if place else default
+            elif not place:
+                values[name] = () if many else (0, 0) if inner[0] == "@" else "" if inner == "text" else None
+            else:
+                place += at
+                values[name] = self._referred(inner, place + self._number(place, "I"), bool(many))
+        return values
 
-    @property
-    def length(self) -> int:
-        """Bytes from its first one to its last field."""
-        last: int = max((0, *self._fields))
-        return last + 4
-
-    def _place(self, field: int) -> int:
-        """Where a field lies; 0 where it is left out."""
-        offset = self._fields[field] if field < len(self._fields) else 0
-        return self._at + offset if offset else 0
-
-    def _referred(self, field: int) -> int:
-        place = self._place(field)
-        return place and place + int(self._buffer.number(place, "I"))
-
-    def number(self, field: int, kind: Scalar = "i", default: object = 0) -> Any:
-        """A number, or the default of the schema."""
-        place = self._place(field)
-        return self._buffer.number(place, kind) if place else default
-
-    def table(self, field: int) -> Table | None:
-        """The table that a field refers to; None where it is left out."""
-        place = self._referred(field)
-        return Table(self._buffer, place) if place else None
-
-    def extent(self, field: int, width: int) -> tuple[int, int]:
-        """The first byte of a vector's elements and how many there are; (0, 0) where it is left out."""
-        place = self._referred(field)
-        if not place:
-            return 0, 0
-        count = int(self._buffer.number(place, "I"))
-        if place + 4 + count * width > self._buffer.size:
-            raise self._buffer.error(f"{count:,} elements at byte {place:,} are more than there is room for")
-        return place + 4, count
-
-    def numbers(self, field: int, kind: Scalar = "i") -> tuple[Any, ...]:
-        """A vector of numbers; () where it is left out."""
-        width = struct.calcsize(f"<{kind}")
-        start, count = self.extent(field, width)
-        return struct.unpack(f"<{count}{kind}", self._buffer.read(start, count * width)) if count else ()
-
-    def tables(self, field: int) -> Iterator[Table]:
-        """The tables of a vector."""
-        start, count = self.extent(field, 4)
-        for at in range(start, start + 4 * count, 4):
-            yield self._buffer.member(at + int(self._buffer.number(at, "I")))
-
-    def text(self, field: int, default: str = "") -> str:
-        """A text; what is no UTF-8 in it is replaced."""
-        start, count = self.extent(field, 1)
-        return self._buffer.read(start, count).decode("utf-8", "replace") if start else default
+    def _referred(self, kind: str, at: int, many: bool) -> Any:
+        """What a field names at a place: a table, a text, or a vector."""
+        if kind == "table":
+            return at
+        if not many and kind in self._schema:
+            return self.table(kind, at)
+        form = _SCALARS.get(kind.removeprefix("@"))
+        width = form.size if form is not None else 1 if kind == "text" else 4
+        count = self._number(at, "I")
+        start = at + 4
+        if start + count * width > self.size:
+            raise self.error(f"{count:,} elements at byte {at:,} are more than there is room for")
+        if kind[0] == "@":
+            return start, count
+        if kind == "text":
+            return self.read(start, count).decode("utf-8", "replace")
+        if form is not None:
+            return struct.unpack(f"<{count}{kind}", self.read(start, count * width))
+        places = range(start, start + 4 * count, 4)
+        return [self.table(kind, place + self._number(place, "I"), listed=True) for place in places]

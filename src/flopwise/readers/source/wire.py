@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from flopwise.errors import ModelError
+from flopwise.errors import ModelError, damaged
 from flopwise.readers.source.source import Source
 
 VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = 0, 1, 2, 3, 4, 5
@@ -57,7 +57,7 @@ class Window:
 
     def damaged(self, where: int, why: str) -> ModelError:
         """The error for bytes that cannot be what they should be."""
-        return ModelError(f"{self.source.name}: truncated or damaged at byte {where} ({why})")
+        return damaged(self.source.name, why, f"at byte {where}")
 
     def _fill(self, position: int, length: int = 0) -> None:
         goes_on = self._start < position <= self._start + len(self._buffer)
@@ -197,7 +197,7 @@ def fields(
         if groups or at > end:
             raise IndexError
     except IndexError:
-        raise ModelError("truncated or damaged (a field does not end where the message does)") from None
+        raise damaged("", "a field does not end where the message does") from None
 
 
 def _nest(groups: list[tuple[int, int]], key: int, tag: int) -> int | None:
@@ -249,13 +249,16 @@ def varints(data: bytes) -> list[int]:
     """The numbers of a packed field.
 
     Raises:
-        IndexError: the last one does not end.
+        ModelError: the last one does not end.
     """
     numbers: list[int] = []
     at = 0
-    while at < len(data):
-        value, at = read_varint(data, at)
-        numbers.append(value)
+    try:
+        while at < len(data):
+            value, at = read_varint(data, at)
+            numbers.append(value)
+    except IndexError:
+        raise damaged("", "a number does not end") from None
     return numbers
 
 

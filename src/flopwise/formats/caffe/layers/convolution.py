@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from flopwise.formats.caffe.layers.place import Extents, Lowered, Place, Row, Weight, product
 
 if TYPE_CHECKING:
-    from flopwise.formats.caffe.file.message import Message
+    from flopwise.formats.caffe.message import Message
 
 
 class Window(NamedTuple):

@@ -10,7 +10,7 @@ from flopwise.errors import InputError, ModelError
 from flopwise.graph import Kind, Shape
 
 if TYPE_CHECKING:
-    from flopwise.formats.caffe.file.message import Message
+    from flopwise.formats.caffe.message import Message
     from flopwise.formats.caffe.net.net import Layer
 
 #: Extents of a blob. Caffe nets have no symbols: each extent is a number.

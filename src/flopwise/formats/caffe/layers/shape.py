@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from flopwise.formats.caffe.file.message import MOST_AXES
 from flopwise.formats.caffe.layers.place import Extents, Lowered, Place, Row, product, same, show
+from flopwise.formats.caffe.message import MOST_AXES
 
 
 def reshape(place: Place, op: str) -> Lowered:

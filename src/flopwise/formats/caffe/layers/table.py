@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from flopwise.errors import InputError
-from flopwise.formats.caffe.file.message import MOST_AXES
 from flopwise.formats.caffe.layers import (
     convolution,
     data,
@@ -23,6 +22,7 @@ from flopwise.formats.caffe.layers import (
 )
 from flopwise.formats.caffe.layers import shape as caffe_layers_shape
 from flopwise.formats.caffe.layers.place import MOST_ELEMENTS, Lowered, Place, Row, Unresolved, Weight, product, show
+from flopwise.formats.caffe.message import MOST_AXES
 from flopwise.graph import Kind, Shape
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from flopwise.errors import InputError, ModelError
-from flopwise.formats.caffe.file.message import Field, Message
+from flopwise.formats.caffe.message import Field, Message
 from flopwise.formats.caffe.net.upgrade import line_of, upgrade
 
 PHASES = ("TRAIN", "TEST")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from flopwise.errors import ModelError
-from flopwise.formats.caffe.file.message import Field, Message, Value, Word
+from flopwise.formats.caffe.message import Field, Message, Value, Word
 
 #: Type of a V1 layer, as a word, whose V2 name is not its parts with capitals.
 _TYPES = {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from flopwise.errors import ModelError
+from flopwise.errors import ModelError, damaged
 from flopwise.formats.onnx.file.literal import payload as elements_of
 from flopwise.formats.onnx.file.model import (
     Attributes,
@@ -33,9 +33,9 @@ from flopwise.formats.onnx.file.model import (
     Values,
 )
 from flopwise.formats.onnx.file.skeleton import CODES, DEEPEST, Skeleton, Stored, refuse_impossible, refuse_twin
-from flopwise.formats.onnx.file.tensors import entry_of, head_of, packed, text_of
+from flopwise.formats.onnx.file.tensors import entry_of, head_of, text_of
 from flopwise.graph.dtypes import DTYPES
-from flopwise.readers.source.wire import BYTES, FIXED32, VARINT, fields, message, read_varint, signed
+from flopwise.readers.source.wire import BYTES, FIXED32, VARINT, fields, message, read_varint, signed, varints
 
 #: Tags of the first fields of a node: inputs, outputs and name. What follows is its operation, and an exporter's notes.
 _INPUT, _OUTPUT, _NAME = (n << 3 | BYTES for n in range(1, 4))
@@ -194,7 +194,7 @@ class Decoder:
             begin = at
             names_end = end = end + at
             if end > whole:
-                raise _damaged("a node")
+                raise damaged("", "a node does not end where it should")
             while at + 1 < end:
                 tag, start, stop = data[at], at + 2, data[at + 1]
                 if stop > 127:
@@ -342,7 +342,7 @@ class Decoder:
             elif number == 3 and wire == VARINT:
                 dims.append(signed(start))
             elif number == 3 and wire == BYTES:
-                dims.extend(map(signed, packed(data[start:end])))
+                dims.extend(map(signed, varints(data[start:end])))
         values = self.tensor(parts[1])
         if values.sparse:  # the walk knows it whole
             return values
@@ -431,12 +431,12 @@ def _add_numbers(held: dict[int, Any], number: int, wire: int, data: bytes, star
         held.setdefault(7, []).append(struct.unpack_from("<f", data, start)[0])
     elif number == 7 and wire == BYTES:
         if (end - start) % 4:
-            raise _damaged("a list of numbers")
+            raise damaged("", "a list of numbers does not end where it should")
         held.setdefault(7, []).extend(struct.unpack(f"<{(end - start) // 4}f", data[start:end]))
     elif number == 8 and wire == VARINT:
         held.setdefault(8, []).append(signed(start))
     elif number == 8 and wire == BYTES:
-        held.setdefault(8, []).extend(map(signed, packed(data[start:end])))
+        held.setdefault(8, []).extend(map(signed, varints(data[start:end])))
 
 
 def _unicode(node: Node) -> Node:
@@ -476,7 +476,3 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
         return read_varint(data, at)
     except IndexError:
         return 1 << 62, at
-
-
-def _damaged(what: str) -> ModelError:
-    return ModelError(f"truncated or damaged ({what} does not end where it should)")

@@ -7,7 +7,6 @@ import math
 import struct
 from typing import TypeAlias
 
-from flopwise.errors import ModelError
 from flopwise.formats.onnx.file.skeleton import INTEGERS_KEPT, RAW, Stored
 from flopwise.graph.dtypes import BITS
 from flopwise.readers.source.wire import BYTES, VARINT, fields, varints
@@ -86,11 +85,8 @@ def payload(tensor: bytes, dtype: str) -> bytes:
         elif number == own and own in (4, 10):
             parts.append(tensor[start:end])
         elif number == own and wire in (VARINT, BYTES):
-            try:
-                listed = [start] if wire == VARINT else varints(tensor[start:end])
-            except IndexError:
-                raise ModelError("truncated or damaged (a number does not end)") from None
-            parts.extend((value & (1 << 8 * width) - 1).to_bytes(width, "little") for value in listed)
+            numbers = [start] if wire == VARINT else varints(tensor[start:end])
+            parts.extend((value & (1 << 8 * width) - 1).to_bytes(width, "little") for value in numbers)
     return b"".join(parts) if raw is None else raw
 
 

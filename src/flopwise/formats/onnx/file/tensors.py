@@ -201,10 +201,7 @@ class TensorWalk:
             return [signed(field.value)]
         if field.end - field.start > 10 * MOST_DIMS:
             raise self.window.damaged(field.start, f"more than {MOST_DIMS} dimensions")
-        try:
-            return [signed(v) for v in varints(self.window.bytes(field.start, field.end))]
-        except IndexError:
-            raise self.window.damaged(field.start, "a number does not end") from None
+        return [signed(v) for v in varints(self.window.bytes(field.start, field.end))]
 
     def text(self, field: Field) -> str:
         try:
@@ -254,7 +251,7 @@ def head_of(data: bytes) -> Head:
         if number == 1 and wire == VARINT:
             dims.append(signed(start))
         elif number == 1 and wire == BYTES:
-            dims.extend(map(signed, packed(data[start:end])))
+            dims.extend(map(signed, varints(data[start:end])))
         elif number == 2 and wire == VARINT:
             code = start
         elif number in texts and wire == BYTES:
@@ -286,18 +283,6 @@ def entry_of(data: bytes) -> tuple[str, str]:
         if tag & 7 == BYTES and tag >> 3 in texts:
             texts[tag >> 3] = data[start:end].decode("utf-8", "replace")
     return texts[1], texts[2]
-
-
-def packed(data: bytes) -> list[int]:
-    """The numbers of a packed field.
-
-    Raises:
-        ModelError: the last one does not end.
-    """
-    try:
-        return varints(data)
-    except IndexError:
-        raise ModelError("truncated or damaged (a number does not end)") from None
 
 
 def _facts(head: bytes) -> tuple[tuple[int, ...], str, int, bytes, bool] | None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from xml.parsers import expat
 
 from flopwise._limits import within_limit
-from flopwise.errors import ModelError
+from flopwise.errors import ModelError, damaged
 from flopwise.formats.openvino.file.net import Layer, Mapped, Net, Port
 from flopwise.formats.openvino.file.types import dtype_of
 from flopwise.readers.source.source import Source
@@ -85,9 +85,9 @@ class _Parser:
         try:
             self._expat.Parse(data, last)
         except expat.ExpatError as error:
-            raise ModelError(f"{self._name}: truncated or damaged XML ({error})") from None
+            raise damaged(self._name, str(error), "XML") from None
         except (LookupError, ValueError) as error:  # an encoding that there is not, a number that is none
-            raise ModelError(f"{self._name}: damaged OpenVINO model ({error})") from None
+            raise damaged(self._name, str(error), "OpenVINO model") from None
 
     def _refuse_doctype(self, *_: object) -> int:
         raise ModelError(f"{self._name}: has a document type (DTD), as no OpenVINO model has; refused")

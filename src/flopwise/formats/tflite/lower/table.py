@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flopwise.formats.tflite.file.schema import ACTIVATIONS, CUSTOM
+from flopwise.formats.tflite.decode import ACTIVATIONS, CUSTOM
 from flopwise.formats.tflite.lower import products
 from flopwise.formats.tflite.lower.lowered import Application, Rule, fixed, same
 from flopwise.graph import Layout

@@ -1,1 +1,0 @@
-"""The text, binary and HDF5 forms of a Caffe net as messages without a schema."""

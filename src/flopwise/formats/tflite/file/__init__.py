@@ -1,1 +1,0 @@
-"""The file: flatbuffers, and what the schema calls their fields."""
