@@ -26,7 +26,7 @@ REASONS = {
     "sizes/loops.py": "what runs the bodies of control flow, which no rule of a row can do",
     "sizes/turns.py": "how bodies count and compare, which no rule of a row can see",
     "formats/torch/lower/names.py": "what PyTorch's modules consist of",
-    "formats/caffe/layers/shape.py": "Caffe's layers and the operators that they become: the reader's own table",
+    "formats/caffe/movement.py": "Caffe's layers and the operators that they become: the reader's own table",
 }
 
 

@@ -333,7 +333,7 @@ def _subgraph_readers(model: Any, format: str) -> tuple[list[tuple[str, str, Any
 
 def _function(request: _Request, options: JaxOptions) -> Subject:
     """A function of JAX's, which is traced with symbolic dimensions."""
-    from flopwise.formats.jax.symbolic import open_inputs_of, traced_with_symbols
+    from flopwise.formats.jax.read import open_inputs_of, traced_with_symbols
 
     specs, others = open_inputs_of(request.model, request.inputs, options)
     declared = [Declared(spec.name, spec.dtype, spec.shape) for spec in specs]

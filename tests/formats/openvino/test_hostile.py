@@ -98,7 +98,7 @@ def test_weights_behind_a_link_out_of_the_folder_are_refused(tmp_path: Path) -> 
 
 
 def test_a_file_of_countless_layers_is_refused_before_it_takes_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flopwise.formats.openvino.file.xml._MOST", 10_000)
+    monkeypatch.setattr("flopwise.formats.openvino.decode._MOST", 10_000)
     text = f'<net version="11"><layers>{"<layer/>" * 1_000}</layers></net>'
     with pytest.raises(flopwise.ModelError, match="has more layers, ports and edges than any model; refused"):
         flopwise.profile(text.encode())

@@ -14,7 +14,7 @@ from tests.formats.openvino.files import openvino, parameter, stated, written
 from tests.readers.models import LIGHT
 
 import flopwise
-from flopwise.formats.openvino.file.xml import read_net
+from flopwise.formats.openvino.decode import read_net
 from flopwise.formats.openvino.lower.table import CONTROL_FLOW, TABLE
 from flopwise.operators.tables import ROWS
 from flopwise.readers.source.open import open_source

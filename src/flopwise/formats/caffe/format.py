@@ -27,7 +27,7 @@ def _read(
 def _stored(
     model: str | os.PathLike[str], inputs: object, dims: Sizes, batch_size: int | None, options: CaffeOptions
 ) -> StoredTensors:
-    from flopwise.formats.caffe.stored import open_caffemodel
+    from flopwise.formats.caffe.read import open_caffemodel
     from flopwise.readers.weights.graphs import stored_in_graph
 
     if ends_in(model, _WEIGHTS):

@@ -245,7 +245,7 @@ class _Reader(NamedTuple):
         return Extent(start, end)
 
 
-_NO_EXTRA = {"segment": 0, "name": "", "location": 0}
+_NO_EXTRA: Message = {"segment": 0, "name": "", "location": 0}
 
 
 def address_of(planned: Message) -> tuple[int, int]:

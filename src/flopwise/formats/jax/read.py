@@ -1,30 +1,35 @@
-"""A function of JAX's in any form -> Graph. It is traced on abstract values: nothing is compiled, nothing computed."""
+"""A function of JAX's -> Graph: traced with shapes alone, numbers or symbols."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import jax
+from jax import export
 
 from flopwise.errors import InputError, ModelError, counted, message, with_article
-from flopwise.formats.jax.arguments import Leaf, is_array, leaves_of, settle
+from flopwise.formats.jax.arguments import Leaf, is_array, leaves_of, open_specs, settle
 from flopwise.formats.jax.kinds import is_tree_module
-from flopwise.formats.jax.program import Program, program_of
-from flopwise.formats.jax.scopes import named_scopes, record_linen_classes
+from flopwise.formats.jax.program import Program, named_scopes, program_of, record_linen_classes
+from flopwise.formats.jax.table import SYMBOLS
 from flopwise.formats.jax.walk import Place, Walk, is_backward, tensor_of
 from flopwise.formats.torch.load import model_errors
 from flopwise.graph import Graph, StoredTensor, Tensor
 from flopwise.graph.graph import FILE
+from flopwise.readers.inputs import InputSpec
 from flopwise.readers.limits import refuse_unknown_loops
 from flopwise.readers.options import JaxOptions
 from flopwise.readers.weights.tensor import in_memory
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
+
+
+# A function of JAX's in any form -> Graph. It is traced on abstract values: nothing is compiled, nothing computed.
 
 
 def read_jax(
@@ -242,3 +247,46 @@ def _changes(arguments: list[Tensor], results: list[Tensor]) -> bool:
     weights = Counter((t.shape, t.dtype) for t in arguments if t.kind == "weight")
     returned = Counter((t.shape, t.dtype) for t in results)
     return bool(weights) and all(returned[key] >= number for key, number in weights.items())
+
+
+# A function of JAX's traced with symbolic dimensions, for formulas.
+
+
+def open_inputs_of(model: object, inputs: object, options: JaxOptions) -> tuple[list[InputSpec], dict[str, object]]:
+    """The inputs that are given by shapes, and the other arguments by name."""
+    return open_specs(program_of(model, options).names, inputs)
+
+
+def traced_with_symbols(
+    model: object,
+    specs: Sequence[InputSpec],
+    sizes: Mapping[str, Sequence[int]],
+    others: Mapping[str, object],
+    options: JaxOptions,
+) -> Graph:
+    """The graph whose sizes carry expressions.
+
+    JAX works the shapes out in symbols of its own, and each is evaluated with the sizes that stand for these.
+
+    Args:
+        model: as in ``flopwise.formats.jax.read.read_jax``.
+        specs: the inputs at a point.
+        sizes: their shapes with expressions.
+        others: the arguments that are no shapes.
+        options: as there.
+    """
+    by_expression = {size.identity: size for shape in sizes.values() for size in shape if hasattr(size, "identity")}
+    symbols = {f"d{i}": size for i, size in enumerate(by_expression.values())}
+    names = export.symbolic_shape(", ".join(symbols)) if symbols else ()
+    of_jax = dict(zip(by_expression, names, strict=True))
+
+    def shape(spec: InputSpec) -> tuple[Any, ...]:
+        return tuple(of_jax.get(getattr(size, "identity", None), size) for size in sizes.get(spec.name, spec.shape))
+
+    token = SYMBOLS.set(symbols)
+    try:
+        return read_jax(
+            model, {**{spec.name: replace(spec, shape=shape(spec)) for spec in specs}, **others}, options=options
+        )
+    finally:
+        SYMBOLS.reset(token)

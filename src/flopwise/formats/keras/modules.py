@@ -12,7 +12,7 @@ import keras
 import torch
 from torch import nn
 
-from flopwise.formats.keras.layers import own_variables, sublayers
+from flopwise.formats.keras.stored import own_variables, sublayers
 
 if TYPE_CHECKING:
     from _collections_abc import dict_items, dict_keys, dict_values

@@ -13,8 +13,7 @@ import keras
 from flopwise.formats.jax.arguments import Call, abstract
 from flopwise.formats.jax.program import Program
 from flopwise.formats.jax.read import graph_of
-from flopwise.formats.keras.layers import paths_of, weights_of
-from flopwise.formats.keras.stored import stored_variable
+from flopwise.formats.keras.stored import paths_of, stored_variable, weights_of
 from flopwise.graph import Graph
 from flopwise.readers.inputs import InputSpec
 from flopwise.readers.options import JaxOptions, TorchOptions

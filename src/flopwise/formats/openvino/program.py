@@ -15,10 +15,8 @@ from flopwise.formats.onnx.build.scope import scope_of_path
 from flopwise.formats.onnx.file.literal import elements
 from flopwise.formats.onnx.file.model import Attributes, Graph, Model, Node, Operation, Own, TensorType, Value, Values
 from flopwise.formats.onnx.file.skeleton import CODES, Stored, kept
-from flopwise.formats.openvino.file.net import Layer, Mapped, Net, Port
-from flopwise.formats.openvino.file.types import ACROSS, dtype_of
-from flopwise.formats.openvino.file.types import CODES as AS_CODES
-from flopwise.formats.openvino.file.xml import extent
+from flopwise.formats.openvino.decode import ACROSS, Layer, Mapped, Net, Port, dtype_of, extent
+from flopwise.formats.openvino.decode import CODES as AS_CODES
 from flopwise.formats.openvino.flows import BodyInput, BodyResult, Ports, Slice, branches, loop
 from flopwise.formats.openvino.lower.lowered import Application, Lowered
 from flopwise.formats.openvino.lower.table import CONTROL_FLOW, lower

@@ -11,7 +11,7 @@ from flopwise.formats.onnx.foreign import opened_as, refuse_large
 from flopwise.formats.onnx.normalize.names import named
 from flopwise.formats.onnx.normalize.sorting import in_execution_order
 from flopwise.formats.onnx.read import Dialect, Opened, in_one_line
-from flopwise.formats.openvino.file.xml import read_net
+from flopwise.formats.openvino.decode import read_net
 from flopwise.formats.openvino.program import Beside, Program, modules
 from flopwise.readers.options import OnnxOptions
 from flopwise.readers.source.open import open_source

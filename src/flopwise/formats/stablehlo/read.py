@@ -15,10 +15,9 @@ from flopwise._child import Child, EndedError, LargeError, LateError, LostError
 from flopwise._limits import native_seconds
 from flopwise._results import Json
 from flopwise.errors import InputError, ModelError
-from flopwise.formats.jax.jaxpr import JaxprEqn
 from flopwise.formats.jax.kinds import KINDS
-from flopwise.formats.jax.lower.lowered import Lowered
-from flopwise.formats.jax.walk import Place, Walk, tensor_of
+from flopwise.formats.jax.table import Lowered
+from flopwise.formats.jax.walk import JaxprEqn, Place, Walk, tensor_of
 from flopwise.formats.stablehlo.program import Closed, Constant
 from flopwise.formats.stablehlo.translation import Translation
 from flopwise.graph import Graph, Kind, Node, StoredTensor, Tensor

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from flopwise.errors import ModelError
-from flopwise.formats.caffe.layers.place import Lowered
-from flopwise.formats.caffe.layers.table import lower
+from flopwise.formats.caffe.place import Lowered
+from flopwise.formats.caffe.table import lower
 from flopwise.graph import Node, Shape, Tensor
 
 _TOKEN = re.compile(r"""'[^']*' | [{}\[\]:,] | [^\s{}\[\]:,]+""", re.VERBOSE)

@@ -6,7 +6,7 @@ import pytest
 from tests.formats.caffe.layers.layer import layer, one
 
 from flopwise.errors import InputError
-from flopwise.formats.caffe.layers.table import lower
+from flopwise.formats.caffe.table import lower
 
 
 def test_data_without_a_size_asks_for_it() -> None:

@@ -10,7 +10,7 @@ from tests.formats.caffe.layers.layer import layer, one
 from tests.formats.caffe.layers.rows import CONV, ROWS, X
 
 from flopwise.errors import FlopwiseError, ModelError
-from flopwise.formats.caffe.layers.table import LAYERS, lower
+from flopwise.formats.caffe.table import LAYERS, lower
 from flopwise.graph import Shape
 
 REFUSED: list[tuple[str, str, list[Shape], int, str]] = [

@@ -7,7 +7,7 @@ from tests.cases import each
 from tests.formats.caffe.layers.layer import layer, node, one
 from tests.formats.caffe.layers.rows import CONV, ROWS, X
 
-from flopwise.formats.caffe.layers.table import LAYERS, lower
+from flopwise.formats.caffe.table import LAYERS, lower
 from flopwise.graph import Shape
 from flopwise.operators.tables import OPERATORS, count
 

@@ -7,7 +7,7 @@ from tests.formats.caffe.layers.layer import layer, node, one
 from tests.formats.caffe.layers.rows import X
 
 from flopwise.errors import InputError
-from flopwise.formats.caffe.layers.table import lower
+from flopwise.formats.caffe.table import lower
 from flopwise.operators.tables import count
 
 

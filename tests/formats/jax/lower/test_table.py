@@ -7,7 +7,7 @@ import pkgutil
 import jax._src.lax as definitions
 from jax.extend.core import Primitive, primitives
 
-from flopwise.formats.jax.lower.table import LOWERINGS, SAME
+from flopwise.formats.jax.table import LOWERINGS, SAME
 from flopwise.formats.jax.walk import OPENED
 from flopwise.operators.tables import find
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from flopwise.formats.openvino.file.net import Layer
+from flopwise.formats.openvino.decode import Layer
 from flopwise.graph import Layout, Shape
 from flopwise.operators import shape
 from flopwise.operators.shape import Element, ShapeRule, ValueRule

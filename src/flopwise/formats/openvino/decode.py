@@ -1,20 +1,145 @@
-"""The XML of a model, event by event: only layers, ports and edges are kept, and nothing outside the file is looked at.
-
-A document type, and with it every entity that a file could define, is refused; so are nests deeper, and files longer,
-than any model is.
-"""
+"""An OpenVINO model as the file holds it: layers, their ports, and the edges between them, from XML."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 from xml.parsers import expat
 
 from flopwise._limits import within_limit
 from flopwise.errors import ModelError, damaged
-from flopwise.formats.openvino.file.net import Layer, Mapped, Net, Port
-from flopwise.formats.openvino.file.types import dtype_of
 from flopwise.readers.source.source import Source
+
+# A net as the file holds it: layers, their ports, and the edges between them.
+#
+# https://docs.openvino.ai/2025/documentation/openvino-ir-format.html
+
+
+@dataclass(slots=True)
+class Port:
+    """An input or output of a layer."""
+
+    id: str
+    #: Element type; None where the file states none.
+    dtype: str | None
+    #: Names of the tensor, separated by commas; "" for none.
+    names: str = ""
+    #: Extents, None for one that is open.
+    dims: list[int | None] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Mapped:
+    """A connection between a port of a layer with a body and the body."""
+
+    #: "input" or "output".
+    side: str
+    #: The port of the layer; "-1" for none.
+    port: str
+    #: The Parameter or Result in the body.
+    layer: str
+    #: What it is for: "current_iteration", "execution_condition", or "" for data.
+    purpose: str = ""
+    #: The axis that is sliced, or along which results are joined; None: the whole tensor.
+    axis: int | None = None
+    start: int = 0
+    end: int = -1
+    stride: int = 1
+    part: int = 1
+
+
+@dataclass(slots=True)
+class Layer:
+    """A layer."""
+
+    id: str
+    name: str
+    #: "Convolution".
+    type: str
+    #: The operator set: "opset1", "extension".
+    version: str = ""
+    #: Its attributes as texts.
+    data: Mapping[str, str] = field(default_factory=dict)
+    inputs: list[Port] = field(default_factory=list)
+    outputs: list[Port] = field(default_factory=list)
+    #: "body", "then_body" and "else_body" -> the net.
+    bodies: dict[str, Net] = field(default_factory=dict)
+    #: "port_map", "then_port_map" and "else_port_map" -> how ports and bodies are connected.
+    maps: dict[str, list[Mapped]] = field(default_factory=dict)
+    #: Results of the body -> the Parameter that is handed them in the next iteration.
+    back: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """The layer as a message names it."""
+        return f"{self.type} {self.name or self.id!r}"
+
+
+@dataclass(slots=True)
+class Net:
+    """A net, or a body of control flow."""
+
+    name: str = ""
+    layers: list[Layer] = field(default_factory=list)
+    #: (layer, input port) -> (layer, output port) that feeds it.
+    edges: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+
+
+# Element types by the names that the file has for them.
+#
+# https://docs.openvino.ai/2025/api/c_cpp_api/group__ov__element__cpp__api.html
+
+#: In attributes ("f32") and on ports ("FP32", here in lower case) -> the name of the house.
+_TYPES: dict[str, str] = {
+    "f64": "float64",
+    "fp64": "float64",
+    "f32": "float32",
+    "fp32": "float32",
+    "f16": "float16",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "f8e4m3": "float8e4m3fn",
+    "f8e5m2": "float8e5m2",
+    "f8e8m0": "float8e8m0",
+    "f4e2m1": "float4e2m1",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "i4": "int4",
+    "u64": "uint64",
+    "u32": "uint32",
+    "u16": "uint16",
+    "u8": "uint8",
+    "u4": "uint4",
+    "u2": "uint2",
+    "boolean": "bool",
+    "bool": "bool",
+    "string": "string",
+}
+
+#: Types without a name in the house -> one of as many bits, whose numbers are codes then.
+CODES: dict[str, str] = {"nf4": "uint4"}
+
+#: Types whose elements lie across bytes -> bits of one.
+ACROSS: dict[str, int] = {"u1": 1, "u3": 3, "u6": 6}
+
+
+def dtype_of(name: str) -> str | None:
+    """The name of the house of an element type; None where it is open, or has none.
+
+    >>> dtype_of("FP16"), dtype_of("boolean"), dtype_of("UNSPECIFIED")
+    ('float16', 'bool', None)
+    """
+    plain = name.lower()
+    return _TYPES.get(plain) or CODES.get(plain)
+
+
+# The XML of a model, event by event: only layers, ports and edges are kept, and nothing outside the file is looked
+# at.
+#
+# A document type, and with it every entity that a file could define, is refused; so are nests deeper, and files
+# longer, than any model is.
 
 #: Bytes that are parsed at a time.
 _PIECE = 1 << 20

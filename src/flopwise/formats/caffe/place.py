@@ -11,7 +11,7 @@ from flopwise.graph import Kind, Shape
 
 if TYPE_CHECKING:
     from flopwise.formats.caffe.message import Message
-    from flopwise.formats.caffe.net.net import Layer
+    from flopwise.formats.caffe.net import Layer
 
 #: Extents of a blob. Caffe nets have no symbols: each extent is a number.
 Extents: TypeAlias = "tuple[int, ...]"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from flopwise.formats.caffe.layers.place import Extents, Lowered, Place, Row, product, show
+from flopwise.formats.caffe.place import Extents, Lowered, Place, Row, product, show
 
 
 def _ratios(place: Place, ratios: list[float], flip: bool) -> int:

@@ -10,36 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from flopwise.errors import InputError
-from flopwise.formats.caffe.layers import (
-    convolution,
-    data,
-    detection,
-    loss,
-    normalization,
-    pointwise,
-    pooling,
-    recurrent,
-)
-from flopwise.formats.caffe.layers import shape as caffe_layers_shape
-from flopwise.formats.caffe.layers.place import MOST_ELEMENTS, Lowered, Place, Row, Unresolved, Weight, product, show
+from flopwise.formats.caffe import detection, movement, pointwise, windows
 from flopwise.formats.caffe.message import MOST_AXES
+from flopwise.formats.caffe.place import MOST_ELEMENTS, Lowered, Place, Row, Unresolved, Weight, product, show
 from flopwise.graph import Kind, Shape
 
 if TYPE_CHECKING:
-    from flopwise.formats.caffe.net.net import Layer
+    from flopwise.formats.caffe.net import Layer
 
 #: Layer type -> its row.
-LAYERS: dict[str, Row] = {
-    **data.LAYERS,
-    **convolution.LAYERS,
-    **pooling.LAYERS,
-    **pointwise.LAYERS,
-    **normalization.LAYERS,
-    **caffe_layers_shape.LAYERS,
-    **recurrent.LAYERS,
-    **loss.LAYERS,
-    **detection.LAYERS,
-}
+LAYERS: dict[str, Row] = {**movement.LAYERS, **windows.LAYERS, **pointwise.LAYERS, **detection.LAYERS}
 
 #: Stored blobs that are statistics, by layer type, for layers whose shapes are unknown.
 _STATISTICS: dict[str, tuple[int, ...]] = {"BatchNorm": (0, 1, 2), "BN": (2, 3), "Bn": (2, 3)}

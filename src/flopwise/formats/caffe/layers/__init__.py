@@ -1,1 +1,0 @@
-"""Layer types of Caffe as operators with their shapes, a file for each family."""

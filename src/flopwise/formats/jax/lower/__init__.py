@@ -1,1 +1,0 @@
-"""Primitives of JAX in the vocabulary of ONNX, and what runs programs of its own."""

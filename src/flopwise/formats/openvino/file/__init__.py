@@ -1,1 +1,0 @@
-"""The file: layers, ports and edges from the XML, and element types."""
