@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "tests" / "recorded"
-RECORDED, FITS = (json.loads((FOLDER / name).read_text("utf-8")) for name in ("measured.json", "fits.json"))
+RECORDED, FITS, POOLS = (
+    json.loads((FOLDER / name).read_text("utf-8")) for name in ("measured.json", "fits.json", "pools.json")
+)
 
 ABOUT = """\
 What engines were measured to do with language models, in public, beside the most that flopwise's floor of the same
@@ -52,6 +54,16 @@ of gpt-oss, and of 70- and 32-billion-parameter checkpoints of AWQ, are those of
 other types (fp8, NVFP4, GPTQ, bitsandbytes) within a thousandth."""
 
 
+ROOM = """\
+What vLLM made room for in public logs, on each device. `flopwise llm` prints a band for it (`serving.pool` in JSON):
+from what weights and the activations of a step leave, engines take 0.3 to 1.9 GiB more (what CUDA has less than the
+driver reports, memory outside of PyTorch, graphs, weights padded for kernels), and their samplers, where they are
+PyTorch's, 39 bytes for each score of the sequences that may run at once: 1,024 on devices of 70 GiB and more, 256 on
+others and on the A100. Each figure lies in its band. A log of a version in work (vLLM pull request 10511) and one whose
+parts do not add up (gpt-oss-120b in the first source) are left out. SGLang's fraction is of weights and cache alone and
+TensorRT-LLM's of what is free after all else, so that their pools say nothing of this."""
+
+
 def measured_page() -> str:
     """The Markdown of docs/reference/measured.md."""
     return "\n".join(_page()) + "\n"
@@ -82,6 +94,13 @@ def _page() -> Iterator[str]:
         memory = f"{row['needed_gb']} | {row['usable_gb']}"
         devices = f"{row['count']} × {row['device']}"
         yield f"| {row['model']} | {row['stored']} | {devices} | {row['context']:,} | {stated} | {memory} |"
+    yield from ("", "## Room for the cache", "", *ROOM.splitlines(), "")
+    yield "| model | devices | share of memory | tokens of a step | GiB | engine | source |"
+    yield "|---|---|--:|--:|--:|---|---|"
+    for row in POOLS:
+        devices = f"{row['count']} × {row['device']}"
+        figures = f"{row['fraction']} | {row['step_tokens']:,} | {row['pool_gib']}"
+        yield f"| {row['model']} | {devices} | {figures} | {row['engine']} | [{row['date']}]({row['source']}) |"
     used = dict.fromkeys(row["source"] for row in rows)
     yield from ("", "## Sources", "")
     for name in used:

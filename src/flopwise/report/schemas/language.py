@@ -88,6 +88,16 @@ _SERVING: dict[str, Member] = {
         },
         "the fullest device",
     ),
+    "pool?": (
+        {
+            "bytes": ("integer", "what weights and workspace leave of the memory that the engine may use"),
+            "low_bytes": ("integer", "of these, what an engine makes room of at least"),
+            "high_bytes": ("integer", "and at most"),
+            "figures": ("integer", "public logs that the band rests on"),
+            "source": ("text", "what the band is made of"),
+        },
+        "room for the cache on the fullest device",
+    ),
     "max_sequences": ("integer|null", "sequences at most at this length"),
     "max_context": ("integer|null", "tokens at most at this batch"),
     "communication_bytes_per_token": ("integer", "bytes that the device sends for each token"),

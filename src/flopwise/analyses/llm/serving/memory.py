@@ -86,6 +86,8 @@ class Workspace:
     tokens: int
     #: Pairs of both shares, one of which is the largest.
     shares: tuple[tuple[int, int], ...]
+    #: Scores of a sampled position.
+    scores: int = 0
 
     def nbytes(self, sampled: int) -> int:
         """Bytes with so many sampled positions."""

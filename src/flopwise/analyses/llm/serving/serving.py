@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from flopwise._results import Json, fields
 from flopwise.analyses.llm.serving.memory import Memory
+from flopwise.analyses.llm.serving.pool import pool_of
 from flopwise.analyses.llm.serving.ways import Split
 from flopwise.errors import InputError
 
@@ -134,6 +135,7 @@ class Serving:
                 "reported": None if self.memory_bytes is None else self.reported,
                 **fields(self, "left_over_bytes fits"),
             },
+            **({} if (pool := pool_of(self)) is None else {"pool": pool.to_dict()}),
             **fields(self, "max_sequences max_context communication_bytes_per_token"),
             "floors": None if self.floors is None else self.floors.to_dict(),
             **({} if self.floors_apart is None else self._of_split(self.floors_apart)),

@@ -64,4 +64,5 @@ class EngineStep:
             now = (now[0] + fixed[step], now[1] + each[step])
             shares.add(now)
         most = max(shares)
-        return Workspace(self.tokens, (most, *sorted(share for share in shares if share[1] > most[1])))
+        scores = max((buffer.tensors[0].dims[-1] for buffer, positions in self._buffers if positions), default=0)
+        return Workspace(self.tokens, (most, *sorted(share for share in shares if share[1] > most[1])), int(scores))

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise._results import fields
+from flopwise.analyses.llm.serving.pool import LOGS, pool_of
 from flopwise.report.commands.llm.splits import splits_sheet
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
@@ -199,6 +200,9 @@ def _serving_figures(serving: Serving, result: Inference, look: Look) -> Iterato
         return
     yield figure(f"{serving.engine.memory_fraction:g} of {serving.where}", serving.memory_bytes, "B", look)
     yield figure("free", serving.left_over_bytes, "B", look)
+    if (pool := pool_of(serving)) is not None:
+        band = f"{pool.low / 1e9:.1f} to {pool.high / 1e9:.1f} GB"
+        yield Figure(look.text(f"room for the cache in vLLM ({LOGS} public logs)"), band, "")
     if serving.max_sequences is not None:
         length = result.prompt + result.generate
         yield figure(f"largest batch at {length:,} tokens", serving.max_sequences, "", look)
