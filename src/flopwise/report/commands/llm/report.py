@@ -201,8 +201,8 @@ def _serving_figures(serving: Serving, result: Inference, look: Look) -> Iterato
     yield figure(f"{serving.engine.memory_fraction:g} of {serving.where}", serving.memory_bytes, "B", look)
     yield figure("free", serving.left_over_bytes, "B", look)
     if (pool := pool_of(serving)) is not None:
-        band = f"{pool.low / 1e9:.1f} to {pool.high / 1e9:.1f} GB"
-        yield Figure(look.text(f"room for the cache in vLLM ({LOGS} public logs)"), band, "")
+        band = f"{pool.low / 1e9:.1f}-{pool.high / 1e9:.1f} GB"
+        yield Figure(look.text(f"cache room in vLLM, {LOGS} public logs"), band, "")
     if serving.max_sequences is not None:
         length = result.prompt + result.generate
         yield figure(f"largest batch at {length:,} tokens", serving.max_sequences, "", look)
