@@ -8,12 +8,10 @@ device, 0.55 on two), graphs, and weights padded for kernels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from flopwise._results import Json
-
-if TYPE_CHECKING:
-    from flopwise.analyses.llm.serving.serving import Serving
+from flopwise.analyses.llm.serving.memory import Memory
 
 _GIB = 2**30
 
@@ -48,16 +46,21 @@ class Pool(NamedTuple):
         return {"bytes": self.nbytes, "low_bytes": self.low, "high_bytes": self.high, "figures": LOGS, "source": SOURCE}
 
 
-def pool_of(serving: Serving) -> Pool | None:
-    """The room for the cache on a device; None where its memory is not known, nothing grows or nothing is left."""
-    memory, have = serving.memory, serving.memory_bytes
-    if have is None or serving.device_bytes is None or not memory.cache.kept:
-        return None
-    activations = memory.workspace_bytes(serving.sequences)
+def pool_of(memory: Memory, sequences: int, have: int, device: str, device_bytes: int) -> Pool | None:
+    """The room for the cache on a device; None where nothing grows or nothing is left.
+
+    Args:
+        memory: what the device holds.
+        sequences: of the request.
+        have: bytes that the engine may use.
+        device: its name.
+        device_bytes: all of its memory.
+    """
+    activations = memory.workspace_bytes(sequences)
     left = have - memory.weight_bytes - activations
-    if left <= 0:
+    if left <= 0 or not memory.cache.kept:
         return None
-    large = serving.device_bytes >= LARGE and "A100" not in (serving.device or "")
+    large = device_bytes >= LARGE and "A100" not in device
     samplers = SCORE * memory.workspace.scores * SEQUENCES[0 if large else 1]
     least, most = REST
     low = left - most - max(samplers - activations, 0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from flopwise._results import Json, fields
 from flopwise.analyses.llm.serving.memory import Memory
-from flopwise.analyses.llm.serving.pool import pool_of
+from flopwise.analyses.llm.serving.pool import Pool, pool_of
 from flopwise.analyses.llm.serving.ways import Split
 from flopwise.errors import InputError
 
@@ -118,6 +118,13 @@ class Serving:
         """Bytes that are left of those that the engine may use; negative where it does not fit."""
         return None if self.memory_bytes is None else self.memory_bytes - self.must_fit_bytes
 
+    @property
+    def pool(self) -> Pool | None:
+        """The room for the cache; None where the device's memory is not known, nothing grows or nothing is left."""
+        if self.device_bytes is None or self.memory_bytes is None:
+            return None
+        return pool_of(self.memory, self.sequences, self.memory_bytes, self.device or "", self.device_bytes)
+
     def to_dict(self) -> Json:
         """The key "serving" of ``flopwise.llm/1``."""
         memory = self.memory
@@ -135,7 +142,7 @@ class Serving:
                 "reported": None if self.memory_bytes is None else self.reported,
                 **fields(self, "left_over_bytes fits"),
             },
-            **({} if (pool := pool_of(self)) is None else {"pool": pool.to_dict()}),
+            **({} if self.pool is None else {"pool": self.pool.to_dict()}),
             **fields(self, "max_sequences max_context communication_bytes_per_token"),
             "floors": None if self.floors is None else self.floors.to_dict(),
             **({} if self.floors_apart is None else self._of_split(self.floors_apart)),

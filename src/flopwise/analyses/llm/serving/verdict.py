@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from flopwise.analyses.llm.serving.pool import pool_of
 from flopwise.analyses.llm.serving.serving import Serving
 
 #: Element types -> what engines call them.
@@ -47,8 +46,8 @@ def verdict(serving: Serving, weights: str = "", cache: str = "", token_seconds:
             said.append(f"fits on {serving.fewest} devices or more")
         return "; ".join(said)
     said = [f"fits: {device} {parts} in {where}"]
-    if (pool := pool_of(serving)) is not None and kept > pool.low:
-        said.append(f"engines may keep {gigabytes(pool.nbytes - pool.low)} more for themselves")
+    if serving.pool is not None and kept > serving.pool.low:
+        said.append(f"engines may keep {gigabytes(serving.pool.nbytes - serving.pool.low)} more for themselves")
     if serving.max_sequences is not None:
         said.append(f"at most {_sequences(serving.max_sequences)}")
     shared = serving.engine.shared_prefix and serving.sequences > 1  # times are those without a prefix

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise._results import fields
-from flopwise.analyses.llm.serving.pool import LOGS, pool_of
+from flopwise.analyses.llm.serving.pool import LOGS
 from flopwise.report.commands.llm.splits import splits_sheet
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
@@ -200,7 +200,7 @@ def _serving_figures(serving: Serving, result: Inference, look: Look) -> Iterato
         return
     yield figure(f"{serving.engine.memory_fraction:g} of {serving.where}", serving.memory_bytes, "B", look)
     yield figure("free", serving.left_over_bytes, "B", look)
-    if (pool := pool_of(serving)) is not None:
+    if (pool := serving.pool) is not None:
         band = f"{pool.low / 1e9:.1f}-{pool.high / 1e9:.1f} GB"
         yield Figure(look.text(f"cache room in vLLM, {LOGS} public logs"), band, "")
     if serving.max_sequences is not None:
