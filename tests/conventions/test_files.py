@@ -10,7 +10,7 @@ from tests.graphs import sketch
 
 import flopwise
 from flopwise.conventions import CONVENTIONS
-from flopwise.conventions.emulation.modules import functions, layers
+from flopwise.conventions.calls import functions, layers
 from flopwise.graph import Graph
 from flopwise.profiles.count import profile_graph
 from flopwise.report.commands.profile import render

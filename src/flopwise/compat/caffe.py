@@ -1,7 +1,7 @@
 """``get_flops`` of the pycaffe script: a line for each convolution and inner product of a net, without Caffe.
 
 It takes a ``.prototxt`` and prints the same text, where the script needs Caffe built to load the net. What the script
-miscounts is in ``flopwise.conventions.tools.caffe``.
+miscounts is in ``flopwise.conventions.caffe``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import flopwise
 from flopwise._arguments import checked
-from flopwise.conventions.tools.caffe import CONVENTION, caffe_type, layers_with_blobs, lists, params, percent
+from flopwise.conventions.caffe import CAFFE, caffe_type, layers_with_blobs, lists, params, percent
 from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.rows import Row
@@ -51,10 +51,15 @@ def get_flops(
     graph = flopwise.read(deploy_file)
     if not graph.caffe:
         raise InputError(f"{deploy_file}: is not a Caffe net")
-    profile = flopwise.profile(graph, convention=CONVENTION)
+    profile = flopwise.profile(graph, convention=CAFFE)
     rows = [row for row in profile.rows if lists(row) and caffe_type(row, graph) in flop_layers]
-    figures = [_figures(deploy_file, row, graph) for row in rows]
-    weights, total = sum(weights for weights, _ in figures), sum(count for _, count in figures)
+    weights = total = 0
+    for row in rows:
+        stored = params(row, graph)
+        if row.count is None or not isinstance(stored, int):
+            why = row.note or "its shape is unknown"
+            raise InputError(f"{deploy_file}: {row.name} cannot be counted ({why})")
+        weights, total = weights + stored, total + row.count
     print(deploy_file)
     if show_detail:
         print("\n".join(_lines(rows, graph, total)))
@@ -64,21 +69,9 @@ def get_flops(
     return weights, total
 
 
-def _figures(file: str | os.PathLike[str], row: Row, graph: Graph) -> tuple[int, int]:
-    """The weights and the count of a layer.
-
-    Raises:
-        InputError: one of them is unknown.
-    """
-    weights = params(row, graph)
-    if row.count is None or not isinstance(weights, int):
-        raise InputError(f"{file}: {row.name} cannot be counted ({row.note or 'its shape is unknown'})")
-    return weights, row.count
-
-
 def _lines(rows: Sequence[Row], graph: Graph, total: int) -> Iterator[str]:
     """The titles and a line for each layer."""
-    table = CONVENTION.display.table
+    table = CAFFE.display.table
     assert table is not None
     widths = (max([8, *(len(row.name) for row in rows)]) + 1, *_WIDTHS, 0)
     lines = [[table.name, *(column.title for column in table.columns)]]

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise._arguments import checked
-from flopwise.compat.hooks import class_name, forward_seconds, graph_of_call, trainable_elements, with_extra_repr
-from flopwise.conventions.convention import attempt
-from flopwise.conventions.emulation import modules, patched_functions
-from flopwise.conventions.tools.calflops import RULES
+from flopwise.compat.modules import class_name, forward_seconds, graph_of_call, trainable_elements, with_extra_repr
+from flopwise.conventions.calls import layers
+from flopwise.conventions.deepspeed import CALFLOPS_TOOL, FLOPS
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph, Node
 from flopwise.operators.counts import Counts
@@ -117,9 +116,19 @@ def calculate_flops(
         raise InputError(
             f"forward_mode {forward_mode!r} is not supported; count one call of forward with its arguments"
         )
-    graph = _graph(model, input_shape, transformer_tokenizer, tuple(args), dict(kwargs or {}))
+    named = dict(kwargs or {})
+    if input_shape is None and not args and not named and transformer_tokenizer is None:
+        raise InputError("give input_shape, args or kwargs")
+    if input_shape is not None and (args or named):
+        raise InputError("give input_shape or arguments, not both")
+    if input_shape is not None and (not isinstance(input_shape, tuple) or not input_shape):
+        raise InputError(f"input_shape must be a tuple with at least one number, not {input_shape!r}")
+    if transformer_tokenizer is not None:
+        named |= _tokens(transformer_tokenizer, input_shape or (1, 128))
+        input_shape = None
+    graph = graph_of_call(model, args if input_shape is None else [input_shape], named)
     figures = _Figures(model, graph, frozenset(ignore_modules or ()))
-    flops, macs = figures.of(model).dot(patched_functions.FLOPS), figures.of(model).mac
+    flops, macs = figures.of(model).dot(FLOPS), figures.of(model).mac
     params = trainable_elements(model)
     if print_results:
         times = None if trace is None else forward_seconds(model, trace)
@@ -134,24 +143,6 @@ def calculate_flops(
         macs_to_string(numbers[1], output_unit, output_precision),
         params_to_string(params, output_unit, output_precision),
     )
-
-
-def _graph(
-    model: nn.Module,
-    shape: tuple[int, ...] | None,
-    tokenizer: Tokenizer | None,
-    args: Sequence[object],
-    kwargs: Mapping[str, object],
-) -> Graph:
-    if shape is None and not args and not kwargs and tokenizer is None:
-        raise InputError("give input_shape, args or kwargs")
-    if shape is not None and (args or kwargs):
-        raise InputError("give input_shape or arguments, not both")
-    if shape is not None and (not isinstance(shape, tuple) or not shape):
-        raise InputError(f"input_shape must be a tuple with at least one number, not {shape!r}")
-    if tokenizer is not None:
-        return graph_of_call(model, args, {**kwargs, **_tokens(tokenizer, shape or (1, 128))})
-    return graph_of_call(model, [shape]) if shape is not None else graph_of_call(model, args, kwargs)
 
 
 def _tokens(tokenizer: Tokenizer, shape: tuple[int, ...]) -> dict[str, torch.Tensor]:
@@ -173,14 +164,13 @@ class _Figures:
     def __init__(self, model: nn.Module, graph: Graph, ignored: frozenset[type]) -> None:
         places = dict(model.named_modules())
         self._own: dict[int, Counts] = {}
-        for layer in modules.layers(graph):
-            if layer.kind in patched_functions.HOOKS and type(places[layer.path]) not in ignored:
-                self._add(places[layer.path], patched_functions.HOOKS[layer.kind](layer), layer.path)
+        for layer in layers(graph):
+            if layer.kind in CALFLOPS_TOOL.hooks and type(places[layer.path]) not in ignored:
+                self._add(places[layer.path], CALFLOPS_TOOL.of_call(layer), layer.path)
         for node in graph.nodes:
             at = self._innermost(node, places, ignored)
-            for name in modules.functions(node):
-                if name in RULES and at is not None:
-                    self._add(at, attempt(RULES[name], node), node.name)
+            if at is not None:
+                self._add(at, CALFLOPS_TOOL.of_functions(node), node.name)
 
     def _add(self, module: nn.Module, counts: Counts | None, name: str) -> None:
         if counts is None:
@@ -191,7 +181,7 @@ class _Figures:
         """The module that a function counts for: the innermost one that is neither ignored nor recurrent."""
         for step in reversed(node.scope):
             module = places[step.path]
-            if type(module) not in ignored and class_name(type(module)) not in patched_functions.HOOKS:
+            if type(module) not in ignored and class_name(type(module)) not in CALFLOPS_TOOL.hooks:
                 return module
         return None
 
@@ -214,7 +204,7 @@ def _lines(
 ) -> Iterator[str]:
     """The printed lines; ``times``: the seconds of each module by its path."""
     total = figures.of(model)
-    flops, macs, params = total.dot(patched_functions.FLOPS), total.mac, trainable_elements(model)
+    flops, macs, params = total.dot(FLOPS), total.mac, trainable_elements(model)
     yield f"\n{' Calculate Flops Results ':-^99}"
     yield f"fwd: one call of the model; bwd: the backward pass, taken as {factor:.2f} times that\n"
     for title, text in (
@@ -236,7 +226,7 @@ def _lines(
             parts = (
                 (trainable_elements(module), params, "Params", params_to_string),
                 (counts.mac, macs, "MACs", macs_to_string),
-                (counts.dot(patched_functions.FLOPS), flops, "FLOPs", flops_to_string),
+                (counts.dot(FLOPS), flops, "FLOPs", flops_to_string),
             )
             texts = [
                 f"{shown(part)} = {_share(part, whole, precision):g}% {what}" for part, whole, what, shown in parts
@@ -246,7 +236,7 @@ def _lines(
                 texts.append(
                     f"{_number_to_string(time, None, precision)}s = {_share(time, whole_time, precision):g}% latency"
                 )
-                rate = counts.dot(patched_functions.FLOPS) / time if time else 0.0
+                rate = counts.dot(FLOPS) / time if time else 0.0
                 texts.append(flops_to_string(rate, None, precision))
             return ", ".join([*texts, own] if own else texts)
 

@@ -19,7 +19,7 @@ from flopwise.compat.fvcore import (
     table_of,
 )
 from flopwise.compat.modules import parameter_count, parameter_rows
-from flopwise.conventions.tools.fvcore import size
+from flopwise.conventions.fvcore import size
 
 if TYPE_CHECKING:
     from torch import nn

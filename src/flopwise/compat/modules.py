@@ -1,21 +1,154 @@
-"""The table and the tree over modules that fvcore and mmengine show, and parameters by name and by module.
+"""Modules of PyTorch as the drop-ins take them: the graph of a call, hooks, printed figures, tables and trees.
 
-Figures come as columns: title -> {dotted name of a module or parameter: number}. A name that a column lacks has an
-empty cell.
+Figures of the table and the tree that fvcore and mmengine show come as columns: title -> {dotted name of a module or
+parameter: number}. A name that a column lacks has an empty cell.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from flopwise._arguments import checked
-from flopwise.conventions.tools.fvcore import size
+from flopwise.api.read import read
+from flopwise.conventions.calls import bare, layers
+from flopwise.conventions.emulation import Tool
+from flopwise.conventions.fvcore import size
+from flopwise.errors import InputError, ModelError
+from flopwise.graph import Graph, Tensor
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
+
+    from flopwise.analyses.traces.trace import Trace
+
+#: A user's rule: module, positional arguments, result; it adds to an attribute of the module.
+Hook: TypeAlias = Callable[[Any, Any, Any], object]
+
+
+def graph_of_call(model: nn.Module, args: Iterable[object] = (), kwargs: Mapping[str, object] | None = None) -> Graph:
+    """The graph of a module in eval mode, called with tensors, shapes (tuples of integers) or plain values.
+
+    Raises:
+        ModelError: the module fails.
+    """
+    return read(model, (list(args), dict(kwargs or {})))
+
+
+def forward_seconds(model: nn.Module, trace: Trace) -> dict[str, float]:
+    """Seconds of the forward pass in each module of a trace, those within it included, by dotted path; "" is the model.
+
+    Raises:
+        InputError: the trace has no time in a module of this model.
+    """
+    from flopwise.analyses.traces.lines import module_times
+
+    times = {path: time / 1e9 for path, time in module_times(trace).items()}
+    if not any(times.get(path) for path, _ in model.named_modules() if path):
+        raise InputError(
+            f"the trace is of {trace.model or 'no model'}: no module of {type(model).__name__} has time in it"
+        )
+    return times
+
+
+def class_name(cls: type) -> str:
+    """The name that conventions use for a class: "Linear" for PyTorch's own, "package.module.Class" for others."""
+    return bare(f"{cls.__module__}.{cls.__qualname__}")
+
+
+def trainable_elements(module: nn.Module) -> int:
+    """Number of elements in a module's parameters that require a gradient."""
+    return sum([p.numel() for p in module.parameters() if p.requires_grad])
+
+
+def children_first(model: nn.Module) -> Iterator[nn.Module]:
+    """A module and all within it, children before their parent, in the order of ``nn.Module.apply``."""
+    for child in model.children():
+        yield from children_first(child)
+    yield model
+
+
+def classes(model: nn.Module) -> list[type[nn.Module]]:
+    """The classes of a module and all within it, each once, in the order of ``children_first``."""
+    return list(dict.fromkeys(type(module) for module in children_first(model)))
+
+
+class Hooks(NamedTuple):
+    """The hooks of a tool and those of a user, which add to an attribute of their module."""
+
+    tool: Tool
+    own: Mapping[Any, Hook]
+    #: Name of the attribute ("total_ops"), and its value at first.
+    attribute: str
+    start: Callable[[], object]
+
+    def serve(self, cls: type) -> bool:
+        """True if there is a hook for the very class."""
+        return cls in self.own or class_name(cls) in self.tool.hooks
+
+    def amounts(
+        self, model: nn.Module, graph: Graph, ignored: Collection[object] = ()
+    ) -> Iterator[tuple[nn.Module, float]]:
+        """A module and what its hook counts, for each call of one that has a hook and whose class is not ignored.
+
+        A user's hook gets a copy of the module and meta tensors.
+
+        Raises:
+            ModelError: the tool fails at a call.
+        """
+        modules = dict(model.named_modules())
+        for layer in layers(graph):
+            module = modules[layer.path]
+            if type(module) in ignored:
+                continue
+            if type(module) in self.own:
+                stand_in = copy.copy(module)
+                vars(stand_in)[self.attribute] = self.start()
+                results = tuple(map(meta_tensor, layer.outputs))
+                inputs = tuple(map(meta_tensor, layer.inputs[: layer.positional]))
+                self.own[type(module)](stand_in, inputs, results[0] if len(results) == 1 else results)
+                yield module, float(getattr(stand_in, self.attribute))
+            elif class_name(type(module)) in self.tool.hooks:
+                counts = self.tool.of_call(layer)
+                if counts is None:
+                    raise ModelError(f"{self.tool.title} fails at the module {layer.path!r} ({layer.kind})")
+                yield module, float(counts.mac)
+
+
+def meta_tensor(tensor: Tensor) -> torch.Tensor:
+    """A tensor on the meta device (no memory) of the same shape and type; float32 where the type is unknown."""
+    import torch
+
+    dtype = getattr(torch, tensor.dtype or "float32", torch.float32)
+    return torch.empty(tuple(map(int, tensor.dims)), dtype=dtype, device="meta")
+
+
+@contextlib.contextmanager
+def with_extra_repr(model: nn.Module, words: Callable[[nn.Module, str], str]) -> Iterator[None]:
+    """In the block, each module's ``extra_repr`` (the text in the brackets when it is printed) is replaced.
+
+    Args:
+        model: the module; afterwards it is as it was.
+        words: the module and its own ``extra_repr`` -> the text in its place.
+    """
+    with contextlib.ExitStack() as stack:
+        for module in model.modules():
+            attributes, own = vars(module), module.extra_repr
+            if "extra_repr" in attributes:
+                stack.callback(attributes.update, extra_repr=own)
+            else:
+                stack.callback(attributes.pop, "extra_repr")
+            attributes["extra_repr"] = functools.partial(lambda module, own: words(module, own()), module, own)
+        yield
+
+
+# Tables and trees.
 
 Columns: TypeAlias = "Mapping[str, Mapping[str, int | float]]"
 
@@ -73,7 +206,7 @@ def rows(
     """
     figures = by_name(columns)
     first = next(iter(columns))
-    names_listed = _names_with_figures(figures)
+    names_listed = {"", *(place for name, numbers in figures.items() if any(numbers.values()) for place in above(name))}
     texts = {name: {title: size(n) for title, n in of.items()} for name, of in figures.items() if name in names_listed}
     for title, names in uncalled.items():
         for name in names & texts.keys():
@@ -86,16 +219,6 @@ def rows(
     entries = Entries(texts)
     root = entries.merged("")
     return [_line(root or "model", entries.texts[root], columns, 0), *_lines(entries, columns, root, root, 1, depth)]
-
-
-def _names_with_figures(figures: Mapping[str, Mapping[str, int | float]]) -> set[str]:
-    """The root, and every name that has a figure or is above one that has."""
-    paths = {""}
-    for name, numbers in figures.items():
-        if any(numbers.values()):
-            parts = name.split(".")
-            paths.update(".".join(parts[:length]) for length in range(1, len(parts) + 1) if name)
-    return paths
 
 
 def _line(name: str, texts: Mapping[str, str], columns: Columns, indent: int) -> list[str]:

@@ -10,21 +10,23 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import flopwise
 from flopwise._arguments import checked
 from flopwise.api import places
-from flopwise.compat.onnx_tool_nodes import NODE_REGISTRY, Node, rules_of
-from flopwise.conventions.tools.onnx_tool import CONVENTION, UNLISTED, size
+from flopwise.conventions.onnx_tool import CONVENTION, UNLISTED, size
 from flopwise.errors import InputError
-from flopwise.graph import STORED, Graph, Tensor
+from flopwise.graph import STORED, Graph
+from flopwise.graph import Tensor as GraphTensor
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Array
 from flopwise.operators.counts import Counts
+from flopwise.operators.shape import Call, Types
 from flopwise.operators.tables import ROWS
 from flopwise.writers.atomic import write
 
@@ -45,6 +47,139 @@ __all__ = [
     "narray_calc_sparsity",
     "search_sparse_blocksize",
 ]
+
+# Operators of a user's own: classes in a registry, which read and shape tensors.
+
+T = TypeVar("T")
+
+
+class Registry:
+    """Classes of operators by name; that of the operator ``Crop`` is ``CropNode``."""
+
+    def __init__(self) -> None:
+        self._classes: dict[str, Any] = {}
+
+    def register(self, obj: T | None = None) -> object:
+        """The decorator that adds a class under its own name, or the class that is given, added."""
+
+        def add(cls: T) -> T:
+            self._classes[cls.__name__] = cls  # type: ignore[attr-defined] # a class has one
+            return cls
+
+        return add if obj is None else add(obj)
+
+    def get(self, name: str) -> Any:
+        """The class of that name; None where there is none."""
+        return self._classes.get(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._classes
+
+    def __iter__(self) -> Iterator[tuple[str, object]]:
+        return iter(self._classes.items())
+
+
+#: The classes that ``model_profile`` and ``Model`` ask for operators that have no row of their own here.
+NODE_REGISTRY = Registry()
+
+
+class Node:
+    """An operator with its attributes as fields; the base class of those in the registry."""
+
+    def __init__(self, n: Any) -> None:
+        self.name, self.op_type, self.proto = n.name, n.op_type, n
+        self.attr = dict(n.attribute)
+        for name, value in self.attr.items():
+            setattr(self, name, value)
+
+    def add_default_value(self, attname: str, defaultvalue: object) -> None:
+        """Set an attribute that the model leaves out."""
+        if not hasattr(self, attname):
+            setattr(self, attname, defaultvalue)
+
+    def shape_infer(self, intensors: Sequence[Tensor], outtensors: Sequence[Tensor]) -> None:
+        """Shape the outputs as the first input; classes with other shapes have a method of their own."""
+        for tensor in outtensors:
+            tensor.update_shape(intensors[0].get_shape())
+
+    def profile(self, intensors: Sequence[Tensor], outtensors: Sequence[Tensor]) -> Sequence[float] | float:
+        """The operations forward and backward; none unless a class says otherwise."""
+        return [0, 0]
+
+
+class Tensor:
+    """A tensor as a class of the registry sees it."""
+
+    def __init__(self, name: str, shape: Sequence[int] | None, dtype: object = None) -> None:
+        self.name, self.dtype = name, dtype
+        self._shape = None if shape is None else list(shape)
+
+    @property
+    def shape(self) -> list[int]:
+        """Its shape."""
+        return self.get_shape()
+
+    def get_shape(self) -> list[int]:
+        """Its shape.
+
+        Raises:
+            InputError: it is not known.
+        """
+        if self._shape is None:
+            raise InputError(f"the shape of {self.name!r} is not known")
+        return self._shape
+
+    def update_shape(self, shape: Sequence[int]) -> None:
+        """Set its shape."""
+        self._shape = [int(extent) for extent in shape]
+
+    def update_dtype(self, dtype: object) -> None:
+        """Set its element type."""
+        self.dtype = dtype
+
+
+def _rules_of(graph: Graph) -> dict[str, flopwise.Operator]:
+    """The registered operators of a model as rows of flopwise."""
+    rows = {}
+    for op in {node.op for node in graph.nodes}:
+        cls = NODE_REGISTRY.get(f"{op.rpartition('::')[2]}Node")
+        if cls is not None:
+            rows[op] = flopwise.Operator(rule=_count(cls), shape=_shape(cls))
+    return rows
+
+
+def _instance(cls: Any, name: str, op: str, attributes: Any) -> Any:
+    return cls(SimpleNamespace(name=name, op_type=op.rpartition("::")[2], attribute=dict(attributes)))
+
+
+def _count(cls: object) -> Callable[[flopwise.Node], Counts]:
+    """The count of a registered class: what it calls MACs."""
+
+    def count(node: flopwise.Node) -> Counts:
+        inputs, outputs = (
+            [Tensor("", None) if t is None else Tensor(t.name, t.shape) for t in tensors]
+            for tensors in (node.inputs, node.outputs)
+        )
+        macs = _instance(cls, node.name, node.op, node.attrs).profile(inputs, outputs)
+        return Counts(mac=int(macs[0] if isinstance(macs, Sequence) else macs))
+
+    return count
+
+
+def _shape(cls: object) -> Callable[[Call], Types]:
+    """The shape rule of a registered class."""
+
+    def shape(call: Call) -> Types:
+        inputs = [Tensor(f"input {i}", call.shape(i) if call.has(i) else None) for i in range(call.inputs)]
+        results = [Tensor(f"output {i}", None) for i in range(call.outputs)]
+        attributes = {name: call.attr(name) for name in getattr(call, "attributes", ())}
+        _instance(cls, "", call.op, attributes).shape_infer(inputs, results)
+        return [tuple(tensor.get_shape()) for tensor in results]
+
+    return shape
+
+
+# Models.
 
 #: Operators that are left out of the table and the totals unless others are asked for.
 NoMacsOps = frozenset(UNLISTED.split())
@@ -169,7 +304,7 @@ class ModelGraph:
         """
         self._inputs = dict(inputs) if inputs else None
         self._read = flopwise.read(self._source, self._inputs)
-        rules = rules_of(self._read)
+        rules = _rules_of(self._read)
         if rules:  # whose shapes others wait for
             self._read = flopwise.profile(self._source, self._inputs, rules=rules).graph
 
@@ -183,7 +318,7 @@ class ModelGraph:
         graph = self._graph()
         hidden = _hidden(exclude_ops, None)
         convention = replace(CONVENTION, unlisted=hidden, overrides={**_FREE, **CONVENTION.overrides})
-        rows = flopwise.profile(graph, convention=convention, rules=rules_of(graph) or None).rows
+        rows = flopwise.profile(graph, convention=convention, rules=_rules_of(graph) or None).rows
         for row in rows:
             if row.count is None:
                 warnings.warn(f"{row.name}: {row.node.op} is not counted: {row.note}", stacklevel=2)
@@ -311,7 +446,7 @@ def _layers(graph: Graph, rows: Sequence[Row], sparse: Mapping[str, Zeros]) -> l
     return layers
 
 
-def _bytes(tensor: Tensor) -> int:
+def _bytes(tensor: GraphTensor) -> int:
     return size(tensor) * max(BITS.get(tensor.dtype or "float32", 32) // 8, 1)
 
 
@@ -331,7 +466,7 @@ def _lines(
         for value, total in ((layer.macs, macs), (layer.memory, memory), (layer.params, params)):
             line += [number.format(value), f"{value / (total + 1e-18):.2%}"]
         node = layer.row.node
-        line += [_shape(node.inputs[0] if node.inputs else None), _shape(node.outputs[0] if node.outputs else None)]
+        line += [_text(node.inputs[0] if node.inputs else None), _text(node.outputs[0] if node.outputs else None)]
         lines.append(line)
     between = ["_"] * 3 if sparse else []
     sums = [cell for total in (macs, memory, params) for cell in (number.format(total), "100%")]
@@ -340,7 +475,7 @@ def _lines(
     return header, [*lines, ["Total", "_", *between, *sums, "_", "_"]]
 
 
-def _shape(tensor: Tensor | None) -> str:
+def _text(tensor: GraphTensor | None) -> str:
     return "x".join(map(str, tensor.shape)) if tensor is not None and tensor.shape else "0"
 
 

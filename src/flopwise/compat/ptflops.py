@@ -9,25 +9,16 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from flopwise._arguments import checked
-from flopwise.compat.hooks import (
-    Hook,
-    children_first,
-    class_name,
-    graph_of_call,
-    hook_result,
-    trainable_elements,
-    with_extra_repr,
-)
-from flopwise.conventions.emulation import modules
-from flopwise.conventions.emulation.dispatcher import kernels
-from flopwise.conventions.emulation.layer import Layer
-from flopwise.conventions.tools import ptflops as convention
+from flopwise.compat.modules import Hook, Hooks, classes, graph_of_call, trainable_elements, with_extra_repr
+from flopwise.conventions.calls import trained
+from flopwise.conventions.emulation import batch
+from flopwise.conventions.ptflops import COUNTED, TOOL
+from flopwise.conventions.torch import kernels
 from flopwise.errors import InputError, ModelError
 from flopwise.graph import Graph
 from flopwise.operators.tables import on_elements
@@ -44,9 +35,6 @@ class FLOPS_BACKEND(Enum):  # noqa: N801 - the name that programs import
     PYTORCH = "pytorch"
     ATEN = "aten"
 
-
-#: Operators that the backend "aten" has rules for.
-_OPERATORS = frozenset({"mm", "addmm", "bmm", "convolution"})
 
 _MACS = ((9, "GMac"), (6, "MMac"), (3, "KMac"))
 _PARAMS = ((6, "M"), (3, "k"))
@@ -137,7 +125,8 @@ def get_model_complexity_info(
     )
     macs: float
     try:
-        graph = _graph(model, input_res, input_constructor)
+        inputs: object = (1, *input_res) if input_constructor is None else input_constructor(input_res)
+        graph = graph_of_call(model, (), inputs) if isinstance(inputs, dict) else graph_of_call(model, [inputs])
         if aten:
             macs, params = _by_operator(graph, ignore_modules, print_per_layer_stat, out, texts)
         else:
@@ -164,59 +153,38 @@ class _Texts(NamedTuple):
     params: Callable[[float], str]
 
 
-def _graph(model: nn.Module, shape: tuple[int, ...], constructor: Callable[[tuple[int, ...]], object] | None) -> Graph:
-    if constructor is None:
-        return graph_of_call(model, [(1, *shape)])
-    batch = constructor(shape)
-    return graph_of_call(model, (), batch) if isinstance(batch, dict) else graph_of_call(model, [batch])
-
-
-@dataclass
 class _Run:
     """The findings of the backend "pytorch" in one run."""
 
-    model: nn.Module
-    graph: Graph
-    ignored: frozenset[object]
-    own: dict[object, Hook]
-    #: MACs of all calls of a module for the whole batch, and its parameters, by the module's id.
-    macs: dict[int, float] = field(default_factory=dict)
-    params: dict[int, int] = field(default_factory=dict)
-    batch: int = 1
-
-    def __post_init__(self) -> None:
-        if not self.graph.program.calls[0].positional:
+    def __init__(self, model: nn.Module, graph: Graph, ignored: frozenset[object], own: Mapping[object, Hook]) -> None:
+        """
+        Args:
+            model: the module.
+            graph: of one call of it.
+            ignored: classes of modules that count nothing.
+            own: the user's hooks.
+        """
+        if not graph.program.calls[0].positional:
             print("Warning! No positional inputs found for a module, assuming batch size is 1.")
-        self.batch = convention.batch(self.graph)
-        places = dict(self.model.named_modules())
-        for module in places.values():
-            if self.has_rule(module):
+        self.model, self.graph, self.ignored = model, graph, ignored
+        self.hooks, self.batch = Hooks(TOOL, own, "__flops__", int), batch(graph)
+        #: MACs of all calls of a module for the whole batch, and its parameters, by the id of a module with a rule.
+        self.macs: dict[int, float] = {}
+        self.params: dict[int, int] = {}
+        for module in model.modules():
+            if self.hooks.serve(type(module)):
                 self.macs[id(module)] = 0
-                ignored = type(module) in self.ignored
-                self.params[id(module)] = 0 if ignored else trainable_elements(module)
-        for layer in modules.layers(self.graph):
-            module = places[layer.path]
-            if self.has_rule(module) and type(module) not in self.ignored:
-                self.macs[id(module)] += self._counted(module, layer)
-
-    def has_rule(self, module: nn.Module) -> bool:
-        """True if there is a rule for the very class of a module."""
-        return type(module) in self.own or class_name(type(module)) in convention.HOOKS
-
-    def _counted(self, module: nn.Module, layer: Layer) -> float:
-        if type(module) in self.own:
-            return float(hook_result(self.own[type(module)], module, layer, "__flops__", 0))
-        return convention.HOOKS[layer.kind](layer)
+                self.params[id(module)] = 0 if type(module) in ignored else trainable_elements(module)
+        for module, amount in self.hooks.amounts(model, graph, ignored):
+            self.macs[id(module)] += amount
 
     def warn_of_unknown(self, out: TextIO) -> None:
         """Names the classes that count nothing."""
         from torch import nn
 
-        mentioned: set[object] = {nn.Sequential, nn.ModuleList, *self.ignored}
-        for module in children_first(self.model):
-            if not self.has_rule(module) and type(module) not in mentioned:
-                mentioned.add(type(module))
-                print(f"Warning: module {type(module).__name__} is treated as a zero-op.", file=out)
+        for cls in classes(self.model):
+            if not self.hooks.serve(cls) and cls not in {nn.Sequential, nn.ModuleList, *self.ignored}:
+                print(f"Warning: module {cls.__name__} is treated as a zero-op.", file=out)
 
     def within(self, module: nn.Module, figures: Mapping[int, float]) -> float:
         """The figure of a module with a rule, else the sum over what the module holds."""
@@ -229,10 +197,10 @@ class _Run:
         total: float = self.within(self.model, self.macs) / self.batch
         if functional:
             for node in self.graph.nodes:
-                counted = convention.function_counts(node)
-                if counted is None:
+                counts = TOOL.of_functions(node)
+                if counts is None:
                     raise ModelError(f"ptflops fails at {node.origin} of {node.module!r}")
-                total += float(counted)
+                total += float(counts.mac)
         return total, trainable_elements(self.model)
 
     def show(self, macs: float, params: int, out: TextIO, texts: _Texts) -> None:
@@ -263,7 +231,7 @@ def _by_operator(graph: Graph, ignored: Sequence[object], show: bool, out: TextI
             name = f"aten.{kernel.name}"
             if name in without:
                 print(f"Warning: {name} operation is ignored", file=out)
-            elif kernel.name in _OPERATORS:
+            elif kernel.name in COUNTED:
                 macs = kernel.mac + (kernel.results if kernel.biased else 0)
                 inner = [step.path for step in node.scope if step.path and "." not in step.path]
                 for place in ("Global", *inner):
@@ -277,4 +245,4 @@ def _by_operator(graph: Graph, ignored: Sequence[object], show: bool, out: TextI
             for name, macs in operators.items():
                 print(f"{name}: {texts.macs(macs)}", file=out)
             print(file=out)
-    return total, modules.trained(graph)
+    return total, trained(graph)

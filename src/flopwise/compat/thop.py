@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise._arguments import checked
-from flopwise.compat.hooks import Hook, children_first, class_name, graph_of_call, hook_result
-from flopwise.conventions.emulation import modules
-from flopwise.conventions.emulation.layer import Layer
-from flopwise.conventions.tools import thop as convention
-from flopwise.errors import InputError, ModelError
+from flopwise.compat.modules import Hook, Hooks, children_first, class_name, classes, graph_of_call
+from flopwise.conventions import thop as convention
+from flopwise.conventions.emulation import RECURRENT
+from flopwise.errors import InputError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,11 +35,7 @@ _NAMES: dict[str, str] = {
     "LeakyReLU": "count_relu",
     "Softmax": "count_softmax",
     "Linear": "count_linear",
-    **{
-        f"{kind}{cell}": f"count_{kind.lower()}{'_cell' * bool(cell)}"
-        for kind in ("RNN", "GRU", "LSTM")
-        for cell in ("", "Cell")
-    },
+    **{kind: f"count_{kind.lower().replace('cell', '_cell')}" for kind in RECURRENT},
 }
 
 
@@ -70,76 +65,44 @@ def profile(
     Raises:
         ModelError: the module fails with these inputs, or thop would.
     """
-    own = dict(custom_ops or {})
-    _tell(model, own, verbose or report_missing, report_missing)
-    graph = graph_of_call(model, inputs)
-    places = dict(model.named_modules())
-    hooks = Counter(map(id, children_first(model)))  # the tool hangs one on a module for each of its places
-    ops: dict[int, float] = {}
-    params: dict[int, float] = {}
-    for layer in modules.layers(graph):
-        module = places[layer.path]
-        if _has_rule(module, own):
-            ops[id(module)] = ops.get(id(module), 0.0) + hooks[id(module)] * _counted(module, layer, own)
-            params[id(module)] = float(sum([p.numel() for p in module.parameters()]))
-    macs, parameters, layers = _added(model, ops, params, own)
-    return (macs, parameters, layers) if ret_layer_info else (macs, parameters)
+    from torch import nn
 
-
-def _has_rule(module: nn.Module, own: Mapping[type, Hook]) -> bool:
-    return type(module) in own or class_name(type(module)) in convention.HOOKS
-
-
-def _tell(model: nn.Module, own: Mapping[type, Hook], verbose: bool, missing: bool) -> None:
-    """Prints which rule each class has."""
-    mentioned: set[type] = set()
-    for module in children_first(model):
-        cls = type(module)
-        if cls in mentioned:
-            continue
-        mentioned.add(cls)
-        kind = class_name(cls)
-        if cls in own:
-            if verbose:
-                print(f"[INFO] Customize rule {own[cls].__qualname__}() {cls}.")
-        elif kind in convention.HOOKS:
-            if verbose:
-                print(f"[INFO] Register {_NAMES.get(kind, 'zero_ops')}() for {cls}.")
-        elif missing:
+    hooks = Hooks(convention.TOOL, dict(custom_ops or {}), "total_ops", _zero)
+    for cls in classes(model) if verbose or report_missing else ():
+        if cls in hooks.own:
+            print(f"[INFO] Customize rule {hooks.own[cls].__qualname__}() {cls}.")
+        elif hooks.serve(cls):
+            print(f"[INFO] Register {_NAMES.get(class_name(cls), 'zero_ops')}() for {cls}.")
+        elif report_missing:
             print(
                 f"\033[91m[WARN] Cannot find rule for {cls}. Treat it as zero Macs and zero Params.\n\033[00m", end=""
             )
+    times = Counter(map(id, children_first(model)))  # the tool hangs a hook on a module for each of its places
+    ops: dict[int, float] = {}
+    params: dict[int, float] = {}
+    for module, amount in hooks.amounts(model, graph_of_call(model, inputs)):
+        ops[id(module)] = ops.get(id(module), 0.0) + times[id(module)] * amount
+        params[id(module)] = float(sum([p.numel() for p in module.parameters()]))
+
+    def added(module: nn.Module) -> tuple[float, float, Layers]:
+        """The sums over a module: its own MACs, and both figures of what it holds."""
+        layers: Layers = {}
+        for name, child in module.named_children():
+            if hooks.serve(type(child)) and not isinstance(child, (nn.Sequential, nn.ModuleList)):
+                layers[name] = (ops.get(id(child), 0.0), params.get(id(child), 0.0), {})
+            else:
+                layers[name] = added(child)
+        own = ops.get(id(module), 0.0)
+        return sum([own, *(m for m, _, _ in layers.values())]), sum([p for _, p, _ in layers.values()]), layers
+
+    macs, parameters, layers = added(model)
+    return (macs, parameters, layers) if ret_layer_info else (macs, parameters)
 
 
-def _counted(module: nn.Module, layer: Layer, own: Mapping[type, Hook]) -> float:
-    hook = own.get(type(module))
-    if hook is not None:
-        import torch
+def _zero() -> object:
+    import torch
 
-        return float(hook_result(hook, module, layer, "total_ops", torch.zeros(1, dtype=torch.float64)))
-    counted = convention.counted(layer)
-    if counted is None:
-        raise ModelError(f"thop fails at the module {layer.path!r} ({layer.kind})")
-    return float(counted)
-
-
-def _added(
-    module: nn.Module, ops: Mapping[int, float], params: Mapping[int, float], own: Mapping[type, Hook]
-) -> tuple[float, float, Layers]:
-    """The sums over a module: its own MACs, and both figures of what it holds."""
-    from torch import nn
-
-    macs: float = ops.get(id(module), 0.0)
-    parameters: float = 0
-    layers: Layers = {}
-    for name, child in module.named_children():
-        if _has_rule(child, own) and not isinstance(child, (nn.Sequential, nn.ModuleList)):
-            layers[name] = (ops.get(id(child), 0.0), params.get(id(child), 0.0), {})
-        else:
-            layers[name] = _added(child, ops, params, own)
-        macs += layers[name][0]
-        parameters += layers[name][1]
-    return macs, parameters, layers
+    return torch.zeros(1, dtype=torch.float64)
 
 
 @checked
@@ -149,17 +112,13 @@ def clever_format(nums: float | Iterable[float], format: str = "%.2f") -> str | 
     >>> clever_format([4133742592, 25557032]), clever_format(355)
     (('4.13G', '25.56M'), '355.00B')
     """
-    numbers = list(nums) if isinstance(nums, Iterable) else [nums]
-    texts = tuple(_short(number, format) for number in numbers)
-    return texts[0] if len(texts) == 1 else texts
-
-
-def _short(number: float, form: str) -> str:
     try:
-        form % number
+        format % 0
     except (TypeError, ValueError):
-        raise InputError(f"thop.clever_format(format=...): {form!r} takes no number") from None
-    for power, letter in ((12, "T"), (9, "G"), (6, "M"), (3, "K")):
-        if number > 10**power:
-            return f"{form % (number / 10**power)}{letter}"
-    return f"{form % number}B"
+        raise InputError(f"thop.clever_format(format=...): {format!r} takes no number") from None
+    texts = []
+    for number in nums if isinstance(nums, Iterable) else [nums]:
+        steps = ((power, letter) for power, letter in ((12, "T"), (9, "G"), (6, "M"), (3, "K")) if number > 10**power)
+        power, letter = next(steps, (0, "B"))
+        texts.append(f"{format % (number / 10**power if power else number)}{letter}")
+    return texts[0] if len(texts) == 1 else tuple(texts)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from flopwise._arguments import checked
 from flopwise.api.read import read
-from flopwise.conventions.tools import torchinfo as convention
-from flopwise.conventions.tools.torchinfo import Info
+from flopwise.conventions import torchinfo as convention
+from flopwise.conventions.torchinfo import Info
 from flopwise.errors import InputError
 from flopwise.graph import Graph, Program
 
@@ -86,9 +86,9 @@ class ModelStatistics:
         frozen = self.total_params - self.trainable_params
         text = (
             f"{bar}\n{table.header()}{bar}\n{''.join(table.lines())}{bar}\n"
-            f"Total params{_plain(self.total_params)}\n"
-            f"Trainable params{_plain(self.trainable_params)}\n"
-            f"Non-trainable params{_plain(frozen)}\n"
+            f"Total params: {self.total_params:,}\n"
+            f"Trainable params: {self.trainable_params:,}\n"
+            f"Non-trainable params: {frozen:,}\n"
         )
         if self.input_size:
             parts = {
@@ -100,10 +100,6 @@ class ModelStatistics:
             sizes = "".join(f"{name} (MB): {number / 1e6:0.2f}\n" for name, number in parts.items())
             text += f"Total mult-adds{_in_units(self.total_mult_adds)}\n{bar}\n{sizes}"
         return text + bar
-
-
-def _plain(number: int) -> str:
-    return f": {number:,}"
 
 
 def _in_units(number: int) -> str:
@@ -160,42 +156,27 @@ class _Table:
         return name
 
     def _cells(self, info: Info) -> dict[str, str]:
-        whole = info.leaf or info.depth == self._look.depth
-        left = info.params if whole else info.left_over()
+        closed = info.leaf or info.depth == self._look.depth  # nothing inside has a line of its own
+        left = info.params if closed else info.left_over()
+        count = f"{left:,}" if closed or left > 0 else "--"
+        share = f"{left / self._params:>7.2%}" if self._params and left else "     --"
+        macs, trainable = info.macs, "Partial" if info.trainable else "False"
+        if macs > 0 and not info.leaf:
+            macs = sum(child.macs for child in info.children if child.leaf)
+        if closed and not info.trainable:
+            count = f"({count})"
+        if info.again:
+            count, share = "(recursive)", "(recursive)" if self._params else share
+        kernel = info.module.options.get("kernel_size")
         return {
-            "kernel_size": _shown(_kernel(info)),
+            "kernel_size": _shown(list(kernel) if isinstance(kernel, (tuple, list)) else kernel),
             "input_size": _shown(list(info.input)),
             "output_size": _shown(list(info.output)),
-            "num_params": self._count(info, whole, left),
-            "params_percent": self._share(info, left),
-            "mult_adds": self._macs(info),
-            "trainable": _trainable(info),
+            "num_params": count if info.params else "--",
+            "params_percent": share,
+            "mult_adds": f"{macs:,}" if info.macs > 0 and closed else "--",
+            "trainable": ("True" if info.trainable == info.params else trainable) if info.params else "--",
         }
-
-    def _count(self, info: Info, whole: bool, left: int) -> str:
-        if not info.params:
-            return "--"
-        if info.again:
-            return "(recursive)"
-        if whole:
-            return f"{left:,}" if info.trainable else f"({left:,})"
-        return f"{left:,}" if left > 0 else "--"
-
-    def _share(self, info: Info, left: int) -> str:
-        if not self._params:
-            return "     --"
-        if info.again:
-            return "(recursive)"
-        return f"{left / self._params:>7.2%}" if left else "     --"
-
-    def _macs(self, info: Info) -> str:
-        if info.macs <= 0:
-            return "--"
-        if info.leaf:
-            return f"{info.macs:,}"
-        if info.depth == self._look.depth:
-            return f"{sum(child.macs for child in info.children if child.leaf):,}"
-        return "--"
 
     def _inner(self, info: Info) -> Iterator[str]:
         """A line for each parameter; those of the model itself that belong to other modules are left out."""
@@ -211,17 +192,6 @@ class _Table:
 
 def _shown(value: object) -> str:
     return str(value) if value else "--"
-
-
-def _kernel(info: Info) -> object:
-    kernel = info.module.options.get("kernel_size")
-    return list(kernel) if isinstance(kernel, (tuple, list)) else kernel
-
-
-def _trainable(info: Info) -> str:
-    if not info.params:
-        return "--"
-    return "False" if not info.trainable else "True" if info.trainable == info.params else "Partial"
 
 
 @checked
@@ -276,12 +246,19 @@ def summary(
     _check_look(look, has_input)
     _check("mode", [mode or "eval"], ("train", "eval"))
     if not has_input:
-        results = ModelStatistics(convention.lines(_not_run(model)), [], None, look)
+        from flopwise.readers.torch.runs.modules import stored_tensors, submodules
+
+        every = submodules(model, stored_tensors(model.named_modules()))
+        graph = Graph(type(model).__name__, "torch", "", (), (), (), program=Program(every))
+        results = ModelStatistics(convention.lines(graph), [], None, look)
     else:
+        import torch
+        from torch.utils._pytree import tree_leaves
+
         data = _inputs(input_size, batch_dim, dtypes) if input_data is None else input_data
         args, named = _arguments(data)
         graph = read(model, (args, {**named, **kwargs}), mode="train" if mode == "train" else "eval")
-        tensors = _tensors((args, named))
+        tensors = [leaf for leaf in tree_leaves((args, named)) if isinstance(leaf, torch.Tensor)]
         total = sum(sys.getsizeof(tensor.untyped_storage()) for tensor in tensors)
         results = ModelStatistics(convention.lines(graph, batch_dim), [list(t.shape) for t in tensors], total, look)
     if verbose:
@@ -300,25 +277,10 @@ def _check_look(look: _Look, has_input: bool) -> None:
         raise InputError(f"the columns {', '.join(sorted(_RUN & set(look.columns)))} need input_size or input_data")
 
 
-def _tensors(data: object) -> list[torch.Tensor]:
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    return [leaf for leaf in tree_leaves(data) if isinstance(leaf, torch.Tensor)]
-
-
 def _check(what: str, names: Iterable[object], choices: Iterable[object]) -> None:
     for one in names:
         if one not in choices:
             raise InputError(f"unknown {what} {one!r}; known: {', '.join(map(str, choices))}")
-
-
-def _not_run(model: nn.Module) -> Graph:
-    """The modules of a model that was not run."""
-    from flopwise.readers.torch.runs.modules import stored_tensors, submodules
-
-    every = submodules(model, stored_tensors(model.named_modules()))
-    return Graph(type(model).__name__, "torch", "", (), (), (), program=Program(every))
 
 
 def _inputs(size: object, batch_dim: int | None, dtypes: Sequence[torch.dtype] | None) -> list[torch.Tensor]:

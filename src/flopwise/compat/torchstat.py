@@ -15,11 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from flopwise._arguments import checked
-from flopwise.compat.hooks import forward_seconds, graph_of_call
-from flopwise.conventions.emulation import modules
-from flopwise.conventions.emulation.layer import Layer
-from flopwise.conventions.tools import torchstat as convention
-from flopwise.conventions.tools.torchstat import Line
+from flopwise.compat.modules import forward_seconds, graph_of_call
+from flopwise.conventions import torchstat as convention
+from flopwise.conventions.calls import Layer, layers
+from flopwise.conventions.torchstat import Line
 from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.graph import Graph
 
@@ -99,12 +98,12 @@ def _unsupported(model: nn.Module, graph: Graph) -> Iterator[str]:
     """torchstat's warnings about classes without a rule, at each of their calls, in the order in which they end."""
     leaves = {type(module) for module in model.modules() if not list(module.children())}
     places = dict(model.named_modules())
-    layers = modules.layers(graph)
+    calls = layers(graph)
     callees: dict[int | None, list[int]] = {}
     for position, call in enumerate(graph.program.calls):
         callees.setdefault(call.caller, []).append(position)
     for position in _in_order_of_ends(callees, None):
-        layer = layers[position]
+        layer = calls[position]
         if type(places[layer.path]) not in leaves:
             continue
         for title, table in (("MAdd", convention.MADD), ("Flops", convention.FLOPS), ("Memory", convention.MEMORY)):

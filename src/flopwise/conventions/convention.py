@@ -231,24 +231,37 @@ def nothing(node: Node, counts: Counts | None) -> Counts:
     return Counts()
 
 
+def scaled(once: Counts, size: Callable[[Node], int | None], words_of_size: str, condition: str = "") -> Override:
+    """A rule that counts operations so often as a size of the node says; None where the tool refuses the node."""
+
+    def rule(node: Node, counts: Counts | None) -> Counts | None:
+        times = size(node)
+        return None if times is None else once * times
+
+    return described(rule, f"{words_of_size} × {words(once) or 'nothing'}{condition}")
+
+
 def per_input(
     table: Mapping[str, Counts], elements: Callable[[Tensor], int] = lambda tensor: tensor.numel
 ) -> dict[str, Override]:
     """Rules that count a table's operations for each element of the first input, as a tool sees its elements."""
-    return {
-        op: described(lambda node, counts, once=once: once * elements(node.input(0)), f"numel(X) × {words(once)}")  # type: ignore[misc]
-        for op, once in table.items()
-    }
+    return {op: scaled(once, lambda node: elements(node.input(0)), "numel(X)") for op, once in table.items()}
 
 
 def per_output(
     table: Mapping[str, Counts], elements: Callable[[Tensor], int] = lambda tensor: tensor.numel
 ) -> dict[str, Override]:
     """Rules that count a table's operations for each element of the first output, as a tool sees its elements."""
-    return {
-        op: described(lambda node, counts, once=once: once * elements(node.output()), f"numel(Y) × {words(once)}")  # type: ignore[misc]
-        for op, once in table.items()
-    }
+    return {op: scaled(once, lambda node: elements(node.output()), "numel(Y)") for op, once in table.items()}
+
+
+def tally(times: Mapping[str, int]) -> str:
+    """Names and how often, sorted.
+
+    >>> tally({"relu": 2, "gelu": 1})
+    'gelu 1, relu 2'
+    """
+    return ", ".join(f"{name} {number}" for name, number in sorted(times.items()))
 
 
 def attempt(rule: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from flopwise._results import Json, Printed, fields
 from flopwise.analyses.llm.sharding import Rank, Sharding, rank_of
 from flopwise.analyses.llm.traffic import stored_bytes
-from flopwise.conventions.papers.language_models import training_flops
+from flopwise.conventions.language import training_flops
 from flopwise.errors import InputError
 from flopwise.memory.attention import is_fused, unfused_attention
 from flopwise.profiles.profile import Profile

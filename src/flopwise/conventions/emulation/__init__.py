@@ -1,1 +1,0 @@
-"""Views that tools have of a program: as modules with hooks, as patched functions, or as dispatched kernels."""

@@ -1,1 +1,0 @@
-"""One file for each publication whose way of counting is reproduced."""
