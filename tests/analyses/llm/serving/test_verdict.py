@@ -14,16 +14,20 @@ MEMORY = Memory(61 * 10**9, Cache((Kept(131_072),)), Workspace(8192, ((10**9, 0)
 SERVING = Serving(
     MEMORY, Engine(), 16, 4352, "H100", 80 * 10**9, max_sequences=17, max_context=4432, floors=Floors(1.0, 0.02, 800.0)
 )
+MORE = "engines may keep 2.0 GB more for themselves"
 PARTS = "61 GB of weights, 9.1 GB of cache and 1.0 GB of workspace"
 
 
 @pytest.mark.parametrize(
     ("serving", "line"),
     [
-        (SERVING, f"fits: H100, {PARTS} in 72 GB (0.9 of 80 GB); at most 17 sequences; at most 50 tokens/s each"),
+        (
+            SERVING,
+            f"fits: H100, {PARTS} in 72 GB (0.9 of 80 GB); {MORE}; at most 17 sequences; at most 50 tokens/s each",
+        ),
         (
             replace(SERVING, reported=False, floors=None),
-            f"fits: H100, {PARTS} in 72 GB (0.9 of 80 GB by the vendor); at most 17 sequences",
+            f"fits: H100, {PARTS} in 72 GB (0.9 of 80 GB by the vendor); {MORE}; at most 17 sequences",
         ),
         (
             replace(SERVING, memory=replace(MEMORY, prefix=1024), engine=Engine(shared_prefix=1024)),
