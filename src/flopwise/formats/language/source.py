@@ -157,8 +157,9 @@ def content_on_hub(name: str, file: str) -> Mapping[str, Any]:
     for path in _cached(repository, file):
         return read_object(path)
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-    reason = "the environment keeps the hub's client offline"
-    if not any(os.environ.get(key, "").upper() in ("1", "ON", "YES", "TRUE") for key in _OFFLINE):
+    offline = [key for key in _OFFLINE if os.environ.get(key, "").upper() in ("1", "ON", "YES", "TRUE")]
+    reason = f"{', '.join(offline)} keeps the hub's client offline"
+    if not offline:
         try:
             content = json.loads(_downloaded(endpoint, repository, file))
             if isinstance(content, dict):
@@ -178,9 +179,18 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 def _why(error: Exception) -> str:
     """Why a request failed, in a few words."""
     code = getattr(error, "code", None)
+    if code == 401 and not _token():  # the hub's answer to names that it does not have, too
+        return "HTTP 401: no model of that name, or one whose terms must be accepted: set HF_TOKEN"
     if code in (401, 403):
-        return "its terms must be accepted: set HF_TOKEN"
-    return f"HTTP {code}" if code else "the hub cannot be reached"
+        return f"HTTP {code}: HF_TOKEN does not open it; its terms must be accepted by the owner of the token"
+    if code == 404:
+        return "HTTP 404: no model of that name, or none with such a file"
+    if code:
+        return f"HTTP {code}"
+    if isinstance(error, (ValueError, RecursionError)):
+        return "what the hub sent is not JSON"
+    reason = getattr(error, "reason", error)
+    return f"the hub cannot be reached: {getattr(reason, 'strerror', None) or reason}"
 
 
 def _home() -> Path:
@@ -200,19 +210,24 @@ def _cached(repository: str, file: str) -> Iterator[Path]:
             yield path
 
 
+def _token() -> str:
+    """The token of the hub's client; "" for none."""
+    token = os.environ.get("HF_TOKEN") or os.environ.get("HUGGING_FACE_HUB_TOKEN") or ""
+    if not token:
+        with suppress(OSError):
+            token = Path(os.environ.get("HF_TOKEN_PATH") or _home() / "token").read_text("utf-8").strip()
+    return token
+
+
 @lru_cache(8)
 def _downloaded(endpoint: str, repository: str, file: str) -> bytes:
     """A file of a model on the hub."""
     from urllib.request import Request, urlopen
 
-    token = os.environ.get("HF_TOKEN") or os.environ.get("HUGGING_FACE_HUB_TOKEN") or ""
-    if not token:
-        with suppress(OSError):
-            token = Path(os.environ.get("HF_TOKEN_PATH") or _home() / "token").read_text("utf-8").strip()
     if not endpoint.startswith(("https://", "http://")):
         raise OSError(f"HF_ENDPOINT is {endpoint[:60]!r}")
     request = Request(f"{endpoint}/{repository}/resolve/main/{file}", headers={"User-Agent": "flopwise"})
-    if token:  # not handed on where the hub sends the request elsewhere
+    if token := _token():  # not handed on where the hub sends the request elsewhere
         request.add_unredirected_header("Authorization", f"Bearer {token}")
     with urlopen(request, timeout=_PATIENCE) as answer:
         content: bytes = answer.read(_MOST)
