@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from flopwise.formats.torch.lower.node import Lowered, all_tensors, tensor, tensors
+from flopwise.formats.torch.lower.node import Lowered, Lowering, all_tensors, named, tensor, tensors
 from flopwise.graph import Tensor
 
 
-def _over(op: str) -> Callable[..., Lowered]:
+def _over(op: str) -> Lowering:
     return lambda input, *settings, **options: Lowered(op, (input,))
 
 
-def _along(op: str) -> Callable[..., Lowered]:
+def _along(op: str) -> Lowering:
     return lambda input, dim=None, *settings, **options: Lowered(op, (input,))
 
 
-def _extreme(op: str, both: str) -> Callable[..., Lowered]:
+def _extreme(op: str, both: str) -> Lowering:
     """A maximum or minimum: over all elements or an axis, or of two tensors."""
 
     def lowered(input: Tensor, dim: object = None, keepdim: bool = False, **options: object) -> Lowered:
@@ -101,42 +101,35 @@ def _unique(
 
 
 #: ATen -> ONNX, for what takes one tensor and whose settings change no count.
-_REDUCED = {
-    "sum": "ReduceSum", "nansum": "aten::nansum", "mean": "ReduceMean", "nanmean": "aten::nanmean",
-    "prod": "ReduceProd", "amax": "ReduceMax", "amin": "ReduceMin", "aminmax": "aten::aminmax", "argmax": "ArgMax",
-    "argmin": "ArgMin", "all": "aten::all", "_is_all_true": "aten::all", "any": "aten::any", "var": "aten::var",
-    "var_mean": "aten::var_mean", "std": "aten::std", "std_mean": "aten::std_mean", "logsumexp": "aten::logsumexp",
-    "special_logsumexp": "aten::logsumexp", "count_nonzero": "aten::count_nonzero", "trace": "aten::trace",
-    "median": "aten::median", "nanmedian": "aten::median", "kthvalue": "aten::median", "nonzero": "NonZero",
-    "argwhere": "NonZero", "sum_to_size": "ReduceSum", "norm_except_dim": "ReduceL2", "nonzero_static": "NonZero",
-}  # fmt: skip
+_REDUCED = """
+    aten: nansum nanmean aminmax all any var var_mean std std_mean logsumexp special_logsumexp count_nonzero trace
+        median
+    ReduceSum: sum sum_to_size   ReduceMean: mean   ReduceProd: prod   ReduceMax: amax   ReduceMin: amin
+    ArgMax: argmax   ArgMin: argmin   aten::all: _is_all_true   aten::median: nanmedian kthvalue
+    NonZero: nonzero argwhere nonzero_static   ReduceL2: norm_except_dim
+"""
 
 #: Likewise along one axis.
-_SCANS = {
-    "logcumsumexp": "aten::logcumsumexp", "cumsum": "CumSum", "cumprod": "CumProd", "cummax": "aten::cummax",
-    "cummin": "aten::cummax",
-}  # fmt: skip
+_SCANS = """
+    aten: logcumsumexp cummax
+    CumSum: cumsum   CumProd: cumprod   aten::cummax: cummin
+"""
 
-REDUCTION: dict[str, Callable[..., Lowered]] = {
-    **{name: _over(op) for name, op in _REDUCED.items()},
-    **{name: _along(op) for name, op in _SCANS.items()},
+REDUCTION: dict[str, Lowering] = {
+    **named(_REDUCED, _over),
+    **named(_SCANS, _along),
     "max": _extreme("ReduceMax", "Max"),
     "min": _extreme("ReduceMin", "Min"),
-    **dict.fromkeys(("norm", "linalg_vector_norm", "frobenius_norm", "native_norm"), norm),
+    "norm": norm,
     "linalg_norm": any_norm,
     "linalg_matrix_norm": matrix_norm,
     "dist": lambda input, other, p=2: Lowered("aten::dist", (input, other), {"p": float(p)}),
     "mode": lambda input, *settings, **options: Lowered("aten::median", (input,), {"runs": 1}),
-    **{
-        name: lambda input, q, *settings, **options: Lowered("aten::quantile", tensors(input, q))
-        for name in ("quantile", "nanquantile")
-    },
+    "quantile": lambda input, q, *settings, **options: Lowered("aten::quantile", tensors(input, q)),
     "topk": lambda input, k, dim=-1, largest=True, sorted=True: Lowered("TopK", (input,), {"axis": dim}),
     "sort": _sort,
-    "argsort": _sort,
     "msort": lambda input: _sort(input, 0),
     "unique": _unique,
-    "_unique2": _unique,
     "unique_dim": lambda input, dim, *settings, **options: _unique(input, *settings, **options),
     "unique_consecutive": lambda input, return_inverse=False, return_counts=False, dim=None: Lowered(
         "aten::unique_consecutive", (input,), {"inverse": int(return_inverse), "counts": int(return_counts)}
@@ -151,17 +144,22 @@ REDUCTION: dict[str, Callable[..., Lowered]] = {
     "histc": lambda input, bins=100, min=0, max=0: Lowered("aten::histc", (input,), {"bounded": int(min != max)}),
     "diff": diff,
     "embedding_bag": embedding_bag,
-    "_embedding_bag": embedding_bag,
     "multinomial": lambda input, num_samples, replacement=False, **options: Lowered(
         "aten::multinomial", (input,), {"replacement": int(replacement)}
     ),
 }
-
+REDUCTION |= named(
+    """
+    norm: linalg_vector_norm frobenius_norm native_norm   quantile: nanquantile   sort: argsort   unique: _unique2
+    embedding_bag: _embedding_bag
+    """,
+    REDUCTION.__getitem__,
+)
 
 # Pointwise operators: one tensor of results, each element from the elements at its place.
 
 
-def _plain(op: str) -> Callable[..., Lowered]:
+def _plain(op: str) -> Lowering:
     """An operator of one or more tensors whose other arguments change no count."""
 
     def lowered(input: object = None, other: object = None, *settings: object, **options: object) -> Lowered:
@@ -172,7 +170,7 @@ def _plain(op: str) -> Callable[..., Lowered]:
     return lowered
 
 
-def _sum(op: str) -> Callable[..., Lowered]:
+def _sum(op: str) -> Lowering:
     def lowered(input: object, other: object, *, alpha: object = 1) -> Lowered:
         if alpha != 1:
             return Lowered("aten::add_scaled", tensors(input, other))
@@ -197,7 +195,14 @@ def pow(input: object, exponent: object) -> Lowered:
     return Lowered("Pow", tensors(input, exponent))
 
 
-def _dropout(op: str, channels: int = 0) -> Callable[..., Lowered]:
+def _scaled(op: str) -> Lowering:
+    """A product or quotient of two tensors that is added to a third, scaled or not."""
+    return lambda input, tensor1, tensor2, *, value=1: Lowered(
+        op, (input, tensor1, tensor2), {"scaled": int(value != 1)}
+    )
+
+
+def _dropout(op: str, channels: int = 0) -> Lowering:
     """A dropout of elements, or of whole channels."""
 
     def lowered(input: Tensor, p: float = 0.5, train: bool | None = True, **options: object) -> Lowered:
@@ -209,73 +214,44 @@ def _dropout(op: str, channels: int = 0) -> Callable[..., Lowered]:
 
 
 #: ATen -> ONNX, where an element costs the same in both.
-_SAME = {
-    "mul": "Mul", "multiply": "Mul", "true_divide": "Div", "remainder": "aten::remainder", "fmod": "Mod",
-    "floor_divide": "aten::div_rounded", "maximum": "Max", "minimum": "Min", "fmax": "Max", "fmin": "Min",
-    "neg": "Neg", "negative": "Neg", "abs": "Abs", "absolute": "Abs", "sign": "Sign", "sgn": "Sign", "floor": "Floor",
-    "ceil": "Ceil", "trunc": "aten::trunc", "fix": "aten::trunc", "frac": "aten::frac",
-    "sqrt": "Sqrt", "rsqrt": "aten::rsqrt", "square": "aten::square", "reciprocal": "Reciprocal", "exp": "Exp",
-    "exp2": "aten::exp2", "expm1": "aten::expm1", "log": "Log", "log2": "aten::log2", "log10": "aten::log10",
-    "log1p": "aten::log1p", "erf": "Erf", "erfc": "aten::erfc", "erfinv": "aten::erfinv", "special_erf": "Erf",
-    "special_expm1": "aten::expm1", "special_log1p": "aten::log1p", "special_exp2": "aten::exp2", "sin": "Sin",
-    "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "arcsin": "Asin", "arccos": "Acos",
-    "arctan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh",
-    "arcsinh": "Asinh", "arccosh": "Acosh", "arctanh": "Atanh", "atan2": "aten::atan2", "arctan2": "aten::atan2",
-    "tanh": "Tanh", "sinc": "aten::sinc", "hypot": "aten::hypot", "deg2rad": "aten::scaled",
-    "rad2deg": "aten::scaled", "sigmoid": "Sigmoid", "special_expit": "Sigmoid",
-    "log_sigmoid": "aten::log_sigmoid", "relu": "Relu", "threshold": "ThresholdedRelu", "leaky_relu": "LeakyRelu",
-    "prelu": "PRelu", "_prelu_kernel": "PRelu", "selu": "Selu", "celu": "Celu", "silu": "aten::silu", "mish": "Mish",
-    "hardsigmoid": "HardSigmoid", "hardswish": "HardSwish", "relu6": "aten::hardtanh", "hardtanh": "aten::hardtanh",
-    "softsign": "Softsign", "softshrink": "Shrink", "hardshrink": "aten::hardshrink",
-    "rrelu": "LeakyRelu", "eq": "Equal", "ne": "aten::ne", "not_equal": "aten::ne",
-    "gt": "Greater", "greater": "Greater", "lt": "Less", "less": "Less", "ge": "GreaterOrEqual",
-    "greater_equal": "GreaterOrEqual", "le": "LessOrEqual", "less_equal": "LessOrEqual", "isnan": "IsNaN",
-    "isinf": "IsInf", "isfinite": "IsInf", "isposinf": "IsInf", "isneginf": "IsInf", "isclose": "aten::isclose",
-    "isin": "aten::isin", "signbit": "aten::signbit", "logical_not": "Not", "logical_and": "And", "logical_or": "Or",
-    "logical_xor": "Xor", "bitwise_not": "BitwiseNot", "bitwise_and": "BitwiseAnd", "bitwise_or": "BitwiseOr",
-    "bitwise_xor": "BitwiseXor", "bitwise_left_shift": "BitShift", "bitwise_right_shift": "BitShift",
-    "__lshift__": "BitShift", "__rshift__": "BitShift", "__rlshift__": "BitShift", "__rrshift__": "BitShift",
-    "__and__": "BitwiseAnd", "__or__": "BitwiseOr", "copysign": "aten::copysign", "heaviside": "aten::heaviside",
-    "nextafter": "aten::nextafter", "gcd": "aten::gcd", "lcm": "aten::lcm", "xlogy": "aten::xlogy",
-    "special_xlogy": "aten::xlogy", "special_xlog1py": "aten::xlog1py", "logaddexp": "aten::logaddexp",
-    "logaddexp2": "aten::logaddexp", "lgamma": "aten::lgamma", "digamma": "aten::digamma",
-    "polygamma": "aten::polygamma", "mvlgamma": "aten::mvlgamma", "i0": "aten::i0", "special_i0": "aten::i0",
-    "special_i0e": "aten::i0e", "special_i1": "aten::i1", "special_i1e": "aten::i1e", "special_ndtr": "aten::ndtr",
-    "special_ndtri": "aten::ndtri", "special_entr": "aten::entr", "special_erfcx": "aten::erfcx",
-    "igamma": "aten::igamma", "igammac": "aten::igammac", "special_gammaln": "aten::lgamma",
-    "special_psi": "aten::digamma", "special_digamma": "aten::digamma", "special_gammainc": "aten::igamma",
-    "special_gammaincc": "aten::igammac", "special_erfc": "aten::erfc", "special_erfinv": "aten::erfinv",
-    "special_sinc": "aten::sinc", "float_power": "Pow",
-    "ldexp": "aten::ldexp", "frexp": "aten::frexp", "nan_to_num": "aten::nan_to_num",
-    "subtract": "Sub", "angle": "aten::angle", "polar": "aten::polar", "glu": "aten::glu", "conj_physical": "Neg",
-    "resolve_conj": "aten::resolve_conj",
-    "bernoulli": "Bernoulli", "logical_and_": "And",
-    "fake_quantize_per_tensor_affine": "aten::fake_quantize",
-    "fake_quantize_per_channel_affine": "aten::fake_quantize", "quantize_per_tensor": "aten::quantize",
-    "quantize_per_channel": "aten::quantize", "dequantize": "aten::dequantize",
-    "quantize_per_tensor_dynamic": "aten::quantize_dynamic", "isreal": "IsInf", "__xor__": "BitwiseXor",
-    "__ilshift__": "BitShift", "__irshift__": "BitShift", "__ixor__": "BitwiseXor",
-}  # fmt: skip
+_SAME = """
+    Own: mul neg abs sign floor ceil sqrt reciprocal exp log erf special_erf sin cos tan asin acos atan sinh cosh asinh
+        acosh atanh tanh sigmoid relu selu celu mish softsign greater less bernoulli
+    aten: remainder trunc frac rsqrt square exp2 expm1 log2 log10 log1p erfc erfinv special_expm1 special_log1p
+        special_exp2 atan2 sinc hypot log_sigmoid silu hardtanh hardshrink ne isclose isin signbit copysign heaviside
+        nextafter gcd lcm xlogy special_xlogy special_xlog1py logaddexp lgamma digamma polygamma mvlgamma i0 special_i0
+        special_i0e special_i1 special_i1e special_ndtr special_ndtri special_entr special_erfcx igamma igammac
+        special_digamma special_erfc special_erfinv special_sinc ldexp frexp nan_to_num angle polar glu resolve_conj
+        dequantize
+    BitShift: bitwise_left_shift bitwise_right_shift __lshift__ __rshift__ __rlshift__ __rrshift__ __ilshift__
+        __irshift__
+    aten::fake_quantize: fake_quantize_per_tensor_affine fake_quantize_per_channel_affine
+    aten::quantize: quantize_per_tensor quantize_per_channel
+    aten::quantize_dynamic: quantize_per_tensor_dynamic
+    Mul: multiply   Div: true_divide   Mod: fmod   aten::div_rounded: floor_divide   Max: maximum fmax
+    Min: minimum fmin   Neg: negative conj_physical   Abs: absolute   Sign: sgn   aten::trunc: fix   Asin: arcsin
+    Acos: arccos   Atan: arctan   Asinh: arcsinh   Acosh: arccosh   Atanh: arctanh   aten::atan2: arctan2
+    aten::scaled: deg2rad rad2deg   Sigmoid: special_expit   ThresholdedRelu: threshold   LeakyRelu: leaky_relu rrelu
+    PRelu: prelu _prelu_kernel   HardSigmoid: hardsigmoid   HardSwish: hardswish   aten::hardtanh: relu6
+    Shrink: softshrink   Equal: eq   aten::ne: not_equal   Greater: gt   Less: lt   GreaterOrEqual: ge greater_equal
+    LessOrEqual: le less_equal   IsNaN: isnan   IsInf: isinf isfinite isposinf isneginf isreal   Not: logical_not
+    And: logical_and logical_and_   Or: logical_or   Xor: logical_xor   BitwiseNot: bitwise_not
+    BitwiseAnd: bitwise_and __and__   BitwiseOr: bitwise_or __or__   BitwiseXor: bitwise_xor __xor__ __ixor__
+    aten::logaddexp: logaddexp2   aten::lgamma: special_gammaln   aten::digamma: special_psi
+    aten::igamma: special_gammainc   aten::igammac: special_gammaincc   Pow: float_power   Sub: subtract
+"""
 
-POINTWISE: dict[str, Callable[..., Lowered]] = {
-    **{name: _plain(op) for name, op in _SAME.items()},
+POINTWISE: dict[str, Lowering] = {
+    **named(_SAME, _plain),
     "add": _sum("Add"),
     "sub": _sum("Sub"),
-    "subtract": _sum("Sub"),
     "rsub": lambda input, other, alpha=1: _sum("Sub")(input, other, alpha=alpha),
     "logspace": lambda *args, **options: Lowered("aten::linspace", tensors(*args, *options.values()), {"power": 1}),
-    **{
-        name: lambda input, other, *, rounding_mode=None: Lowered(
-            "aten::div_rounded" if rounding_mode else "Div", tensors(input, other)
-        )
-        for name in ("div", "divide")
-    },
-    **{
-        name: lambda input, *, decimals=0: Lowered("aten::round_scaled" if decimals else "Round", (input,))
-        for name in ("round", "special_round")
-    },
+    "div": lambda input, other, *, rounding_mode=None: Lowered(
+        "aten::div_rounded" if rounding_mode else "Div", tensors(input, other)
+    ),
+    "round": lambda input, *, decimals=0: Lowered("aten::round_scaled" if decimals else "Round", (input,)),
     "clamp": clamp,
-    "clip": clamp,
     "clamp_min": lambda input, min: clamp(input, min),
     "clamp_max": lambda input, max: clamp(input, None, max),
     "pow": pow,
@@ -286,11 +262,8 @@ POINTWISE: dict[str, Callable[..., Lowered]] = {
     "elu": lambda input, alpha=1, scale=1, input_scale=1: Lowered(
         "Elu" if scale == 1 and input_scale == 1 else "aten::elu_scaled", (input,)
     ),
-    **{
-        name: lambda input, eps=None: Lowered("aten::logit", (input,), {"bounded": int(eps is not None)})
-        for name in ("logit", "special_logit")
-    },
-    **{name: _dropout("aten::dropout") for name in ("dropout", "native_dropout", "_fused_dropout")},
+    "logit": lambda input, eps=None: Lowered("aten::logit", (input,), {"bounded": int(eps is not None)}),
+    "dropout": _dropout("aten::dropout"),
     "feature_dropout": _dropout("aten::dropout", channels=1),
     "alpha_dropout": _dropout("aten::alpha_dropout"),
     "feature_alpha_dropout": _dropout("aten::alpha_dropout", channels=1),
@@ -298,20 +271,22 @@ POINTWISE: dict[str, Callable[..., Lowered]] = {
         "Where" if input is not None else "NonZero", tensors(condition, input, other)
     ),
     "masked_fill": lambda input, mask, value: Lowered("Where", tensors(mask, input, value)),
-    "addcmul": lambda input, tensor1, tensor2, *, value=1: Lowered(
-        "aten::addcmul", (input, tensor1, tensor2), {"scaled": int(value != 1)}
-    ),
-    "addcdiv": lambda input, tensor1, tensor2, *, value=1: Lowered(
-        "aten::addcdiv", (input, tensor1, tensor2), {"scaled": int(value != 1)}
-    ),
+    "addcmul": _scaled("aten::addcmul"),
+    "addcdiv": _scaled("aten::addcdiv"),
     "lerp": lambda input, end, weight: Lowered("aten::lerp", tensors(input, end, weight)),
 }
-
+POINTWISE |= named(
+    """
+    sub: subtract   div: divide   round: special_round   clamp: clip   logit: special_logit
+    dropout: native_dropout _fused_dropout
+    """,
+    POINTWISE.__getitem__,
+)
 
 # Operators that move, select, convert or make data, and those that add while they move.
 
 
-def _first(op: str) -> Callable[..., Lowered]:
+def _first(op: str) -> Lowering:
     """Only the first tensor flows through, which a program may name as it likes; the others say where."""
 
     def lowered(input: object = None, *args: object, **kwargs: object) -> Lowered:
@@ -330,7 +305,7 @@ def index_put(input: Tensor, indices: object, values: object, accumulate: bool =
 _REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min"}
 
 
-def _scatter(reduction: str, mean: str = "") -> Callable[..., Lowered]:
+def _scatter(reduction: str, mean: str = "") -> Lowering:
     """The lowering of a scatter with a reduction; a mean, which ONNX does not have, keeps its own name."""
 
     def lowered(
@@ -354,75 +329,47 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 #: ATen -> ONNX; neither computes anything.
-_NAMES = {
-    "view": "Reshape", "reshape": "Reshape", "_unsafe_view": "Reshape", "view_as": "Reshape", "reshape_as": "Reshape",
-    "unflatten": "Reshape", "flatten": "Flatten", "ravel": "Flatten", "squeeze": "Squeeze", "unsqueeze": "Unsqueeze",
-    "transpose": "Transpose", "permute": "Transpose", "t": "Transpose", "numpy_T": "Transpose", "mT": "Transpose",
-    "mH": "Transpose", "matrix_H": "Transpose", "adjoint": "Transpose", "swapaxes": "Transpose",
-    "swapdims": "Transpose", "movedim": "Transpose", "moveaxis": "Transpose", "cat": "Concat", "concat": "Concat",
-    "concatenate": "Concat", "stack": "Concat", "hstack": "Concat", "vstack": "Concat", "dstack": "Concat",
-    "column_stack": "Concat", "row_stack": "Concat", "block_diag": "Concat", "split": "Split", "chunk": "Split",
-    "unbind": "Split", "tensor_split": "Split", "split_with_sizes": "Split", "hsplit": "Split", "vsplit": "Split",
-    "dsplit": "Split", "unsafe_chunk": "Split", "unsafe_split": "Split", "unsafe_split_with_sizes": "Split",
-    "expand": "Expand", "expand_as": "Expand", "broadcast_to": "Expand", "repeat": "Tile", "tile": "Tile",
-    "repeat_interleave": "Tile", "meshgrid": "Expand", "broadcast_tensors": "Expand", "pad": "Pad",
-    "constant_pad_nd": "Pad", "reflection_pad1d": "Pad", "reflection_pad2d": "Pad", "reflection_pad3d": "Pad",
-    "replication_pad1d": "Pad", "replication_pad2d": "Pad", "replication_pad3d": "Pad", "_pad_circular": "Pad",
-    "_pad_enum": "Pad", "slice": "Slice", "select": "Slice", "narrow": "Slice", "getitem": "Slice",
-    "diagonal": "Slice", "diag": "Slice", "unfold": "Slice", "as_strided": "Slice",
-    "take_along_dim": "GatherElements", "gather": "GatherElements", "index": "GatherND", "take": "GatherND",
-    "index_select": "Gather", "embedding": "Gather", "masked_select": "Compress", "_unsafe_index": "GatherND",
-    "tril": "Trilu", "triu": "Trilu", "pixel_shuffle": "DepthToSpace", "pixel_unshuffle": "SpaceToDepth",
-    "channel_shuffle": "Transpose", "native_channel_shuffle": "Transpose", "flip": "ReverseSequence",
-    "fliplr": "ReverseSequence", "flipud": "ReverseSequence", "roll": "Concat", "rot90": "Transpose",
-    "im2col": "aten::im2col", "max_unpool2d": "MaxUnpool", "max_unpool3d": "MaxUnpool", "one_hot": "OneHot",
-    "combinations": "Gather", "cartesian_prod": "Expand", "diag_embed": "Concat", "to": "Cast", "type": "Cast",
-    "type_as": "Cast", "float": "Cast", "half": "Cast", "double": "Cast", "bfloat16": "Cast", "int": "Cast",
-    "long": "Cast", "short": "Cast", "char": "Cast", "byte": "Cast", "bool": "Cast", "_to_copy": "Cast",
-    "cfloat": "Cast", "cdouble": "Cast", "chalf": "Cast", "_autocast_to_reduced_precision": "Cast",
-    "_autocast_to_full_precision": "Cast", "view_as_real": "Identity", "view_as_complex": "Identity",
-    "real": "Identity", "imag": "Identity", "conj": "Identity", "resolve_neg": "Identity", "positive": "Identity",
-    "alias": "Identity", "detach": "Identity", "clone": "Identity", "contiguous": "Identity",
-    "lift_fresh": "Identity", "lift": "Identity", "_shape_as_tensor": "Shape", "as_tensor": "Identity",
-    "asarray": "Identity", "from_numpy": "Identity", "copy": "Identity", "fill": "ConstantOfShape",
-    "zero": "ConstantOfShape", "setitem": "Identity", "set": "Identity", "data": "Identity", "unsafe_chunk_": "Split",
-    "narrow_copy": "Slice", "view_copy": "Reshape", "slice_scatter": "Identity", "select_scatter": "Identity",
-    "diagonal_scatter": "Identity", "as_strided_scatter": "Identity", "masked_scatter": "Where",
-    "index_copy": "ScatterND", "index_fill": "ScatterND", "fill_diagonal": "ConstantOfShape", "put": "ScatterND",
-    "to_sparse": "NonZero", "to_dense": "Identity", "to_mkldnn": "Identity", "coalesce": "Identity",
-    "values": "Identity", "indices": "Identity", "_values": "Identity", "_indices": "Identity",
-    "crow_indices": "Identity", "col_indices": "Identity", "to_padded_tensor": "Identity", "resize": "Reshape",
-    "resize_as": "Reshape", "_pack_padded_sequence": "Gather", "_pad_packed_sequence": "Gather",
-    "pad_sequence": "Concat",
-    "atleast_1d": "Reshape", "atleast_2d": "Reshape", "atleast_3d": "Reshape", "squeeze_copy": "Squeeze",
-    "int_repr": "Identity", "empty_like": "ConstantOfShape", "zeros_like": "ConstantOfShape",
-    "ones_like": "ConstantOfShape", "full_like": "ConstantOfShape", "new_zeros": "ConstantOfShape",
-    "new_ones": "ConstantOfShape", "new_full": "ConstantOfShape", "new_empty": "ConstantOfShape",
-    "new_empty_strided": "ConstantOfShape", "new_tensor": "ConstantOfShape", "new": "ConstantOfShape",
-    "zeros": "ConstantOfShape", "ones": "ConstantOfShape", "full": "ConstantOfShape", "empty": "ConstantOfShape",
-    "empty_strided": "ConstantOfShape", "empty_permuted": "ConstantOfShape", "eye": "EyeLike", "tensor": "Identity",
-    "scalar_tensor": "Identity", "tril_indices": "ConstantOfShape", "triu_indices": "ConstantOfShape",
-    "arange": "Range", "range": "Range", "linspace": "aten::linspace",
-    "rand": "aten::random", "randn": "aten::random", "randint": "aten::random", "randperm": "aten::random",
-    "rand_like": "aten::random", "randn_like": "aten::random", "randint_like": "aten::random",
-    "normal": "aten::random", "uniform": "aten::random", "random": "aten::random", "exponential": "aten::random",
-    "geometric": "aten::random", "cauchy": "aten::random", "log_normal": "aten::random", "poisson": "aten::random",
-    "binomial": "aten::random", "complex": "Concat", "sparse_coo_tensor": "Identity", "sparse_csr_tensor": "Identity",
-    "sparse_compressed_tensor": "Identity",
-    "nested_tensor": "Concat", "_nested_tensor_from_mask": "Gather", "_nested_view_from_buffer": "Reshape",
-    "_nested_view_from_jagged": "Reshape", "_nested_get_values": "Reshape", "_nested_get_offsets": "Identity",
-    "_nested_get_lengths": "Identity", "_nested_get_min_seqlen": "Identity", "_nested_get_max_seqlen": "Identity",
-    "_efficientzerotensor": "ConstantOfShape",
-    "diagflat": "Concat", "fft_fftshift": "Concat", "fft_ifftshift": "Concat", "linalg_diagonal": "Slice",
-    "slice_inverse": "Slice", "row_indices": "Identity", "ccol_indices": "Identity", "_to_dense": "Identity",
-    "_coalesced": "Identity", "sparse_mask": "Where", "_sparse_mask_projection": "Where",
-    "higher.cond": "If",
-}  # fmt: skip
+_NAMES = """
+    Own: reshape flatten squeeze unsqueeze transpose concat split expand tile pad slice range
+    aten: im2col linspace random
+    Reshape: view _unsafe_view view_as reshape_as unflatten view_copy resize resize_as atleast_1d atleast_2d atleast_3d
+        _nested_view_from_buffer _nested_view_from_jagged _nested_get_values
+    Transpose: permute t numpy_T mT mH matrix_H adjoint swapaxes swapdims movedim moveaxis channel_shuffle
+        native_channel_shuffle rot90
+    Concat: cat concatenate stack hstack vstack dstack column_stack row_stack block_diag roll diag_embed pad_sequence
+        complex nested_tensor diagflat fft_fftshift fft_ifftshift
+    Split: chunk unbind tensor_split split_with_sizes hsplit vsplit dsplit unsafe_chunk unsafe_split
+        unsafe_split_with_sizes unsafe_chunk_
+    Expand: expand_as broadcast_to meshgrid broadcast_tensors cartesian_prod
+    Pad: constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d
+        replication_pad3d _pad_circular _pad_enum
+    Slice: select narrow getitem diagonal diag unfold as_strided narrow_copy linalg_diagonal slice_inverse
+    Gather: index_select embedding combinations _pack_padded_sequence _pad_packed_sequence _nested_tensor_from_mask
+    Cast: to type type_as float half double bfloat16 int long short char byte bool _to_copy cfloat cdouble chalf
+        _autocast_to_reduced_precision _autocast_to_full_precision
+    Identity: view_as_real view_as_complex real imag conj resolve_neg positive alias detach clone contiguous lift_fresh
+        lift as_tensor asarray from_numpy copy setitem set data slice_scatter select_scatter diagonal_scatter
+        as_strided_scatter to_dense to_mkldnn coalesce values indices _values _indices crow_indices col_indices
+        to_padded_tensor int_repr tensor scalar_tensor sparse_coo_tensor sparse_csr_tensor sparse_compressed_tensor
+        _nested_get_offsets _nested_get_lengths _nested_get_min_seqlen _nested_get_max_seqlen row_indices ccol_indices
+        _to_dense _coalesced
+    ConstantOfShape: fill zero fill_diagonal empty_like zeros_like ones_like full_like new_zeros new_ones new_full
+        new_empty new_empty_strided new_tensor new zeros ones full empty empty_strided empty_permuted tril_indices
+        triu_indices _efficientzerotensor
+    Where: masked_scatter sparse_mask _sparse_mask_projection
+    aten::random: rand randn randint randperm rand_like randn_like randint_like normal uniform exponential geometric
+        cauchy log_normal poisson binomial
+    Flatten: ravel   Tile: repeat repeat_interleave   GatherElements: take_along_dim gather
+    GatherND: index take _unsafe_index   Compress: masked_select   Trilu: tril triu   DepthToSpace: pixel_shuffle
+    SpaceToDepth: pixel_unshuffle   ReverseSequence: flip fliplr flipud   MaxUnpool: max_unpool2d max_unpool3d
+    OneHot: one_hot   Shape: _shape_as_tensor   ScatterND: index_copy index_fill put   NonZero: to_sparse
+    Squeeze: squeeze_copy   EyeLike: eye   Range: arange   If: higher.cond
+"""
 
-MOVEMENT: dict[str, Callable[..., Lowered]] = {
-    **{name: _first(op) for name, op in _NAMES.items()},
-    **{name: all_tensors("Expand") for name in ("meshgrid", "broadcast_tensors")},
-    **dict.fromkeys(("index_put", "_index_put_impl", "_unsafe_index_put"), index_put),
+MOVEMENT: dict[str, Lowering] = {
+    **named(_NAMES, _first),
+    **named("Expand: meshgrid broadcast_tensors", all_tensors),
+    "index_put": index_put,
     "scatter": _scatter("none"),
     "scatter_add": _scatter("add"),
     "scatter_reduce": _scatter("add", "aten::scatter_reduce"),
@@ -430,12 +377,12 @@ MOVEMENT: dict[str, Callable[..., Lowered]] = {
     "index_reduce": _scatter("add", "aten::index_reduce"),
     "col2im": lambda input, *settings, **options: Lowered("Col2Im", (input,)),
 }
-
+MOVEMENT |= named("index_put: _index_put_impl _unsafe_index_put", MOVEMENT.__getitem__)
 
 # Spectra and linear algebra.
 
 
-def _fourier(several: bool, inverse: bool) -> Callable[..., Lowered]:
+def _fourier(several: bool, inverse: bool) -> Lowering:
     """A transform of one axis (input, n, dim, norm) or of several (input, s, dim, norm)."""
 
     def lowered(input: Tensor, n: object = None, dim: Any = None, norm: str | None = None, s: object = None) -> Lowered:
@@ -448,7 +395,7 @@ def _fourier(several: bool, inverse: bool) -> Callable[..., Lowered]:
     return lowered
 
 
-def _plane(inverse: bool) -> Callable[..., Lowered]:
+def _plane(inverse: bool) -> Lowering:
     """A transform of two axes."""
 
     def lowered(input: Tensor, s: object = None, dim: Sequence[int] = (-2, -1), norm: str | None = None) -> Lowered:
@@ -518,33 +465,27 @@ def triangular_solve(
     return Lowered("aten::linalg_solve_triangular", (A, input), {"unit": int(unitriangular)})
 
 
-_TRANSFORMS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+#: Linear algebra of which only the sizes count.
+_ALGEBRA = """
+    Det: det linalg_det _linalg_det
+    aten::slogdet: slogdet logdet linalg_slogdet _linalg_slogdet
+    aten::linalg_cholesky: cholesky linalg_cholesky linalg_cholesky_ex
+    aten::linalg_inv: inverse linalg_inv linalg_inv_ex
+    aten::linalg_solve: linalg_solve linalg_solve_ex _linalg_solve_ex
+    aten::linalg_lu: linalg_lu linalg_lu_factor linalg_lu_factor_ex
+"""
 
-SIGNALS: dict[str, Callable[..., Lowered]] = {
-    **{f"fft_{name}": _fourier(False, name.startswith("i")) for name in _TRANSFORMS},
-    **{f"fft_{name}n": _fourier(True, name.startswith("i")) for name in _TRANSFORMS},
-    **{f"fft_{name}2": _plane(name.startswith("i")) for name in _TRANSFORMS},
-    **{
-        f"_fft_{name}": lambda input, dim, normalization=0, *settings, **options: _transform(
-            input, list(dim), normalization != 0
-        )
-        for name in ("r2c", "c2r", "c2c")
-    },
+SIGNALS: dict[str, Lowering] = {
+    **named(_ALGEBRA, all_tensors),
     "stft": stft,
     "istft": istft,
-    **{name: all_tensors("aten::linalg_cholesky") for name in ("cholesky", "linalg_cholesky", "linalg_cholesky_ex")},
-    **{name: all_tensors("aten::linalg_inv") for name in ("inverse", "linalg_inv", "linalg_inv_ex")},
-    **{name: all_tensors("aten::linalg_solve") for name in ("linalg_solve", "linalg_solve_ex", "_linalg_solve_ex")},
-    **{name: all_tensors("Det") for name in ("det", "linalg_det", "_linalg_det")},
-    **{name: all_tensors("aten::slogdet") for name in ("slogdet", "logdet", "linalg_slogdet", "_linalg_slogdet")},
-    **{name: all_tensors("aten::linalg_lu") for name in ("linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex")},
+    "_fft_r2c": lambda input, dim, normalization=0, *settings, **options: _transform(
+        input, list(dim), normalization != 0
+    ),
     "linalg_solve_triangular": solve_triangular,
     "triangular_solve": triangular_solve,
     "cholesky_solve": lambda input, input2, upper=False: Lowered("aten::cholesky_solve", (input2, input)),
-    **{
-        name: lambda input, n: Lowered("aten::matrix_power", (input,), {"n": n})
-        for name in ("matrix_power", "linalg_matrix_power")
-    },
+    "matrix_power": lambda input, n: Lowered("aten::matrix_power", (input,), {"n": n}),
     "cov": lambda input, *, correction=1, fweights=None, aweights=None: Lowered(
         "aten::cov", tensors(input, fweights, aweights)
     ),
@@ -555,8 +496,15 @@ SIGNALS: dict[str, Callable[..., Lowered]] = {
     "pairwise_distance": lambda x1, x2, p=2.0, eps=1e-6, keepdim=False: Lowered(
         "aten::pairwise_distance", (x1, x2), {"p": float(p)}
     ),
-    **{
-        name: lambda y, x=None, *, dx=None, dim=-1: Lowered("aten::trapezoid", (y, x), {"dim": dim})
-        for name in ("trapezoid", "trapz", "cumulative_trapezoid")
-    },
+    "trapezoid": lambda y, x=None, *, dx=None, dim=-1: Lowered("aten::trapezoid", (y, x), {"dim": dim}),
 }
+for _name in ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]:
+    _inverse = _name.startswith("i")
+    SIGNALS[f"fft_{_name}"], SIGNALS[f"fft_{_name}n"] = _fourier(False, _inverse), _fourier(True, _inverse)
+    SIGNALS[f"fft_{_name}2"] = _plane(_inverse)
+SIGNALS |= named(
+    """
+    _fft_r2c: _fft_c2r _fft_c2c   matrix_power: linalg_matrix_power   trapezoid: trapz cumulative_trapezoid
+    """,
+    SIGNALS.__getitem__,
+)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flopwise.formats.torch.lower.node import Lowered, repeated, tensors
+from flopwise.formats.torch.lower.node import Lowered, Lowering, all_tensors, named, repeated, tensors
 from flopwise.graph import Shape, Tensor
 from flopwise.operators.masks import KERNEL, PAIRS
 
@@ -208,7 +208,7 @@ def deform_conv2d(
     return Lowered("DeformConv", (input, weight, offset, bias, mask if modulated else None), {"offset_group": groups})
 
 
-def _layer(op: str, dynamic: bool, relu: bool = False) -> Callable[..., Lowered]:
+def _layer(op: str, dynamic: bool, relu: bool = False) -> Lowering:
     """A quantized layer: its weight was packed, and is handed over by name.
 
     A ReLU on integers is one of the bounds of their range.
@@ -223,7 +223,7 @@ def _layer(op: str, dynamic: bool, relu: bool = False) -> Callable[..., Lowered]
     return lowered
 
 
-def _cortex(op: str, depthwise: bool = False) -> Callable[..., Lowered]:
+def _cortex(op: str, depthwise: bool = False) -> Lowering:
     """A layer of ExecuTorch's for Cortex-M; a depthwise kernel is 1 × height × width × channels."""
 
     def lowered(input: Tensor, weight: Tensor, bias: Tensor | None = None, *settings: object) -> Lowered:
@@ -235,7 +235,7 @@ def _cortex(op: str, depthwise: bool = False) -> Callable[..., Lowered]:
     return lowered
 
 
-def _several(op: str) -> Callable[..., Lowered]:
+def _several(op: str) -> Lowering:
     """An operator of one or more tensors; the scale and the zero point of the result follow."""
 
     def lowered(input: object, *others: object, **options: object) -> Lowered:
@@ -244,7 +244,7 @@ def _several(op: str) -> Callable[..., Lowered]:
     return lowered
 
 
-def _layers(op: str) -> Callable[..., Lowered]:
+def _layers(op: str) -> Lowering:
     """A stack of recurrent layers, from a padded batch or a packed one (data, batch_sizes).
 
     It stays one operator, because that is what the program called.
@@ -267,7 +267,7 @@ def _layers(op: str) -> Callable[..., Lowered]:
     return lowered
 
 
-def _cell(op: str) -> Callable[..., Lowered]:
+def _cell(op: str) -> Lowering:
     def lowered(
         input: Tensor, hx: object, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
     ) -> Lowered:
@@ -276,35 +276,28 @@ def _cell(op: str) -> Callable[..., Lowered]:
     return lowered
 
 
-LINEAR: dict[str, Callable[..., Lowered]] = {
+LINEAR: dict[str, Lowering] = {
     "linear": lambda input, weight, bias=None: Lowered("Gemm", (input, weight, bias), {"transB": 1}),
-    **{f"conv{rank}d": _convolution for rank in (1, 2, 3)},
-    **{f"conv_transpose{rank}d": _transposed for rank in (1, 2, 3)},
+    "conv1d": _convolution,
+    "conv_transpose1d": _transposed,
     "convolution": convolution,
-    "_convolution": convolution,
     "conv_tbc": lambda input, weight, bias, pad=0: Lowered("aten::conv_tbc", (input, weight, bias)),
     "_flash_attention_forward": _flash_forward,
     "_efficient_attention_forward": _efficient_forward,
     # Vectors on the left are rows; ONNX's MatMul has the same rule.
     "matmul": lambda input, other: Lowered("MatMul", (input, other)),
     "__rmatmul__": lambda input, other: Lowered("MatMul", (other, input)),
-    "linalg_matmul": lambda input, other: Lowered("MatMul", (input, other)),
-    **{name: lambda input, mat2, out_dtype=None: Lowered("MatMul", (input, mat2)) for name in ("mm", "bmm", "_int_mm")},
+    "mm": lambda input, mat2, out_dtype=None: Lowered("MatMul", (input, mat2)),
     "mv": lambda input, vec: Lowered("MatMul", (input, vec)),
     "dot": lambda input, tensor: Lowered("MatMul", (input, tensor)),
-    "vdot": lambda input, other: Lowered("MatMul", (input, other)),
     "linalg_vecdot": lambda x, y, *, dim=-1: Lowered("aten::linalg_vecdot", (x, y)),
     "inner": inner,
     "outer": lambda input, vec2: Lowered("Mul", (input, vec2)),
-    "ger": lambda input, vec2: Lowered("Mul", (input, vec2)),
+    "kron": lambda input, other: Lowered("Mul", (input, other)),
     "chain_matmul": lambda *matrices: Lowered("aten::chain_matmul", tensors(*matrices)),
-    "linalg_multi_dot": lambda *matrices: Lowered("aten::chain_matmul", tensors(*matrices)),
-    **{
-        name: lambda input, mat1, mat2, *, beta=1, alpha=1, out_dtype=None: _added(
-            "Gemm", mat1, mat2, input, beta, alpha
-        )
-        for name in ("addmm", "sspaddmm")
-    },
+    "addmm": lambda input, mat1, mat2, *, beta=1, alpha=1, out_dtype=None: _added(
+        "Gemm", mat1, mat2, input, beta, alpha
+    ),
     "baddbmm": lambda input, batch1, batch2, *, beta=1, alpha=1, out_dtype=None: _added(
         "Gemm", batch1, batch2, input, beta, alpha
     ),
@@ -321,83 +314,63 @@ LINEAR: dict[str, Callable[..., Lowered]] = {
     ),
     "einsum": einsum,
     "bilinear": lambda input1, input2, weight, bias=None: Lowered("aten::bilinear", (input1, input2, weight, bias)),
-    **{
-        name: lambda input, mat2, offs=None, bias=None, out_dtype=None: Lowered(
-            "aten::_grouped_mm", (input, mat2, offs, bias)
-        )
-        for name in ("_grouped_mm", "grouped_mm")
-    },
+    "_grouped_mm": lambda input, mat2, offs=None, bias=None, out_dtype=None: Lowered(
+        "aten::_grouped_mm", (input, mat2, offs, bias)
+    ),
     "_scaled_mm": scaled_mm,
-    "_scaled_mm_v2": scaled_mm,
-    **{
-        name: lambda input, mat2, *scales, **options: Lowered("aten::_weight_only_mm", (input, mat2, *tensors(*scales)))
-        for name in ("_weight_int8pack_mm", "_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu")
-    },
+    "_weight_int8pack_mm": lambda input, mat2, *scales, **options: Lowered(
+        "aten::_weight_only_mm", (input, mat2, *tensors(*scales))
+    ),
     "scaled_dot_product_attention": attention,
-    **{
-        f"_scaled_dot_product_{kernel}": flash
-        for kernel in (
-            "flash_attention",
-            "flash_attention_for_cpu",
-            "efficient_attention",
-            "cudnn_attention",
-            "fused_attention_overrideable",
-            "attention_math",
-        )
-    },
+    "_scaled_dot_product_flash_attention": flash,
     "torch_attn._varlen_attn": varlen,
     "torch_attn._varlen_attn_out": lambda out, *args, **options: varlen(*args, **options),
     "flex_attention": lambda query, key, value, *, pairs=None: Lowered(
         "aten::flex_attention", (query, key, value), {} if pairs is None else {PAIRS: pairs}
     ),
     "torchvision.deform_conv2d": deform_conv2d,
-    **{
-        name: lambda input, mat2, *settings, nnz=None: Lowered(
-            "aten::_sparse_mm", (input, mat2), {} if nnz is None else {"nnz": nnz}
-        )
-        for name in ("_sparse_mm", "smm")
-    },
-    **{
-        name: lambda x1, x2, p=2.0, compute_mode=None: Lowered("aten::cdist", (x1, x2), {"p": float(p)})
-        for name in ("cdist", "_cdist_forward")
-    },
-    **{
-        name: lambda input, p=2.0: Lowered("aten::pdist", (input,), {"p": float(p)})
-        for name in ("pdist", "_pdist_forward")
-    },
-    "kron": lambda input, other: Lowered("Mul", (input, other)),
-    **{f"quantized.linear{relu}": _layer("linear", False) for relu in ("", "_relu")},
-    **{f"quantized.linear{relu}_dynamic": _layer("linear", True, bool(relu)) for relu in ("", "_relu")},
-    **{f"quantized.linear{relu}_dynamic_fp16": _layer("linear_fp16", True, bool(relu)) for relu in ("", "_relu")},
-    **{
-        f"quantized.conv{rank}d{relu}{dynamic}": _layer("conv", bool(dynamic), bool(relu))
-        for rank in (1, 2, 3)
-        for relu in ("", "_relu")
-        for dynamic in ("", "_dynamic")
-    },
+    "_sparse_mm": lambda input, mat2, *settings, nnz=None: Lowered(
+        "aten::_sparse_mm", (input, mat2), {} if nnz is None else {"nnz": nnz}
+    ),
+    "cdist": lambda x1, x2, p=2.0, compute_mode=None: Lowered("aten::cdist", (x1, x2), {"p": float(p)}),
+    "pdist": lambda input, p=2.0: Lowered("aten::pdist", (input,), {"p": float(p)}),
     "cortex_m.quantized_linear": _cortex("linear"),
     "cortex_m.quantized_conv2d": _cortex("conv"),
     "cortex_m.quantized_depthwise_conv2d": _cortex("conv", depthwise=True),
     "cortex_m.quantized_avg_pool2d": lambda input, kernel, *settings: Lowered(
         "cortex_m::avg_pool", (input,), {"kernel_shape": [*kernel]}
     ),
-    **{
-        f"cortex_m.{name}": lambda *args, op=op: Lowered(op, tensors(*args))
-        for name, op in {
-            "quantize_per_tensor": "aten::quantize",
-            "dequantize_per_tensor": "aten::dequantize",
-            "pad": "Pad",
-            "transpose": "Transpose",
-            "minimum": "Min",
-            "maximum": "Max",
-        }.items()
-    },
-    **{f"quantized.{op}{relu}": _several(op) for op in ("add", "mul", "cat") for relu in ("", "_relu")},
-    **{f"quantized.{op}": _several(op) for op in ("hardswish", "leaky_relu")},
-    **{name: _layers(f"aten::{name}") for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")},
-    **{name: _cell(f"aten::{name}") for name in ("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")},
 }
-
+LINEAR |= named(
+    """
+    conv1d: conv2d conv3d   conv_transpose1d: conv_transpose2d conv_transpose3d   convolution: _convolution
+    matmul: linalg_matmul vdot   mm: bmm _int_mm   outer: ger   chain_matmul: linalg_multi_dot   addmm: sspaddmm
+    _grouped_mm: grouped_mm   _scaled_mm: _scaled_mm_v2   _sparse_mm: smm   cdist: _cdist_forward
+    pdist: _pdist_forward   _weight_int8pack_mm: _weight_int4pack_mm _weight_int4pack_mm_for_cpu
+    _scaled_dot_product_flash_attention: _scaled_dot_product_flash_attention_for_cpu
+        _scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention
+        _scaled_dot_product_fused_attention_overrideable _scaled_dot_product_attention_math
+    """,
+    LINEAR.__getitem__,
+)
+LINEAR |= {f"quantized.{op}{relu}": _several(op) for op in ("add", "mul", "cat") for relu in ("", "_relu")}
+LINEAR |= {f"quantized.{op}": _several(op) for op in ("hardswish", "leaky_relu")}
+for _relu in ("", "_relu"):
+    LINEAR[f"quantized.linear{_relu}"] = _layer("linear", False)
+    LINEAR[f"quantized.linear{_relu}_dynamic"] = _layer("linear", True, bool(_relu))
+    LINEAR[f"quantized.linear{_relu}_dynamic_fp16"] = _layer("linear_fp16", True, bool(_relu))
+    for _rank in (1, 2, 3):
+        LINEAR[f"quantized.conv{_rank}d{_relu}"] = _layer("conv", False)
+        LINEAR[f"quantized.conv{_rank}d{_relu}_dynamic"] = _layer("conv", True, bool(_relu))
+LINEAR |= named(
+    """
+    aten::quantize: cortex_m.quantize_per_tensor   aten::dequantize: cortex_m.dequantize_per_tensor
+    Pad: cortex_m.pad   Transpose: cortex_m.transpose   Min: cortex_m.minimum   Max: cortex_m.maximum
+    """,
+    all_tensors,
+)
+LINEAR |= {name: _layers(f"aten::{name}") for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
+LINEAR |= {name: _cell(f"aten::{name}") for name in ("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")}
 
 # Normalisations, softmax, pooling and resampling.
 
@@ -444,7 +417,7 @@ def layer_norm(
     return Lowered("LayerNormalization", (input, weight, bias), {"axis": -len(normalized_shape)})
 
 
-def _softmax(op: str) -> Callable[..., Lowered]:
+def _softmax(op: str) -> Lowering:
     def lowered(
         input: Tensor, dim: int | None = None, dtype: object = None, *settings: object, **options: object
     ) -> Lowered:
@@ -454,7 +427,7 @@ def _softmax(op: str) -> Callable[..., Lowered]:
     return lowered
 
 
-def _pool(op: str, rank: int) -> Callable[..., Lowered]:
+def _pool(op: str, rank: int) -> Lowering:
     def lowered(
         input: Tensor,
         kernel_size: object,
@@ -471,13 +444,13 @@ def _pool(op: str, rank: int) -> Callable[..., Lowered]:
     return lowered
 
 
-def _fractional(rank: int) -> Callable[..., Lowered]:
+def _fractional(rank: int) -> Lowering:
     return lambda input, kernel_size, *settings, **options: Lowered(
         "MaxPool", (input,), {"kernel_shape": repeated(kernel_size, rank)}
     )
 
 
-def _adaptive(kind: str, rank: int) -> Callable[..., Lowered]:
+def _adaptive(kind: str, rank: int) -> Lowering:
     def lowered(input: Tensor, output_size: int | Sequence[int | None]) -> Lowered:
         sizes = [output_size] if isinstance(output_size, int) else list(output_size)
         if all(size == 1 for size in sizes) and len(sizes) == len(input.dims[-len(sizes) :]):
@@ -487,7 +460,7 @@ def _adaptive(kind: str, rank: int) -> Callable[..., Lowered]:
     return lowered
 
 
-def _upsample(mode: str, antialias: int = 0) -> Callable[..., Lowered]:
+def _upsample(mode: str, antialias: int = 0) -> Lowering:
     def lowered(input: Tensor, output_size: object = None, *settings: object, **options: object) -> Lowered:
         return Lowered("Resize", (input,), {"mode": mode, **({"antialias": 1} if antialias else {})})
 
@@ -518,66 +491,60 @@ def roi_align(
     return Lowered("RoiAlign", (input, rois, rois), attrs)
 
 
-_MODES = {
-    "upsample_nearest1d": "nearest", "upsample_nearest2d": "nearest", "upsample_nearest3d": "nearest",
-    "_upsample_nearest_exact1d": "nearest", "_upsample_nearest_exact2d": "nearest",
-    "_upsample_nearest_exact3d": "nearest", "upsample_linear1d": "linear", "upsample_bilinear2d": "linear",
-    "upsample_trilinear3d": "linear", "upsample_bicubic2d": "cubic",
-}  # fmt: skip
-
-NORMALIZATION: dict[str, Callable[..., Lowered]] = {
-    **dict.fromkeys(("batch_norm", "native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"), batch_norm),
-    **{
-        name: lambda input, weight, bias, running_mean, running_var, *settings, **options: batch_norm(
+NORMALIZATION: dict[str, Lowering] = {
+    "batch_norm": batch_norm,
+    "_native_batch_norm_legit_no_training": (
+        lambda input, weight, bias, running_mean, running_var, *settings, **options: batch_norm(
             input, weight, bias, running_mean, running_var
         )
-        for name in ("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
-    },
+    ),
     "_batch_norm_with_update": lambda input, weight, bias, running_mean, running_var, momentum, eps: batch_norm(
         input, weight, bias, running_mean, running_var, True
     ),
     "instance_norm": instance_norm,
     "layer_norm": layer_norm,
-    "native_layer_norm": layer_norm,
     "group_norm": lambda input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=False: Lowered(
         "GroupNormalization", (input, weight, bias), {"num_groups": num_groups}
     ),
     "native_group_norm": lambda input, weight, bias, samples, channels, places, group, eps: Lowered(
         "GroupNormalization", (input, weight, bias), {"num_groups": group}
     ),
-    **{
-        name: lambda input, normalized_shape, weight=None, eps=None: Lowered(
-            "RMSNormalization", (input, weight), {"axis": -len(normalized_shape)}
-        )
-        for name in ("rms_norm", "_fused_rms_norm")
-    },
-    **{name: _softmax("Softmax") for name in ("softmax", "_softmax", "special_softmax", "_safe_softmax")},
-    **{name: _softmax("LogSoftmax") for name in ("log_softmax", "_log_softmax", "special_log_softmax")},
-    **{
-        name: lambda v, g, dim=0: Lowered("aten::_weight_norm", (v, g))
-        for name in ("_weight_norm", "_weight_norm_interface")
-    },
+    "rms_norm": lambda input, normalized_shape, weight=None, eps=None: Lowered(
+        "RMSNormalization", (input, weight), {"axis": -len(normalized_shape)}
+    ),
+    **named("Softmax: softmax _softmax special_softmax _safe_softmax", _softmax),
+    **named("LogSoftmax: log_softmax _log_softmax special_log_softmax", _softmax),
+    "_weight_norm": lambda v, g, dim=0: Lowered("aten::_weight_norm", (v, g)),
     "renorm": lambda input, p, dim, maxnorm: Lowered("aten::renorm", (input,), {"p": float(p), "dim": dim}),
-    **{f"max_pool{r}d{indices}": _pool("MaxPool", r) for indices in ("", "_with_indices") for r in (1, 2, 3)},
-    **{name: _pool("MaxPool", 2) for name in ("mkldnn_max_pool2d", "quantized_max_pool2d")},
-    **{f"avg_pool{r}d": _pool("AveragePool", r) for r in (1, 2, 3)},
-    **{
-        f"{space}adaptive_{kind}_pool{r}d": _adaptive(kind, r)
-        for space in ("", "_")
-        for kind in ("avg", "max")
-        for r in (1, 2, 3)
-    },
-    **{f"fractional_max_pool{r}d": _fractional(r) for r in (2, 3)},
-    **{name: _upsample(mode) for name, mode in _MODES.items()},
+    "fractional_max_pool2d": _fractional(2),
+    "fractional_max_pool3d": _fractional(3),
+    "mkldnn_max_pool2d": _pool("MaxPool", 2),
+    "quantized_max_pool2d": _pool("MaxPool", 2),
+    **named("nearest: upsample_nearest1d upsample_nearest2d upsample_nearest3d", _upsample),
+    **named("nearest: _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d", _upsample),
+    **named("linear: upsample_linear1d upsample_bilinear2d upsample_trilinear3d cubic: upsample_bicubic2d", _upsample),
     "_upsample_bilinear2d_aa": _upsample("linear", 1),
     "_upsample_bicubic2d_aa": _upsample("cubic", 1),
-    **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), grid_sampler),
+    "grid_sampler": grid_sampler,
     "affine_grid_generator": lambda theta, size, align_corners=False: Lowered("AffineGrid", (theta,)),
     "torchvision.roi_align": roi_align,
     "torchvision.roi_pool": lambda input, rois, *sizes: Lowered("MaxRoiPool", (input, rois)),
     "torchvision.nms": lambda dets, scores, iou_threshold: Lowered("NonMaxSuppression", (dets, scores)),
 }
-
+NORMALIZATION |= named(
+    """
+    batch_norm: native_batch_norm cudnn_batch_norm _native_batch_norm_legit
+    _native_batch_norm_legit_no_training: _batch_norm_no_update   layer_norm: native_layer_norm
+    rms_norm: _fused_rms_norm   _weight_norm: _weight_norm_interface   grid_sampler: grid_sampler_2d grid_sampler_3d
+    """,
+    NORMALIZATION.__getitem__,
+)
+for _rank in (1, 2, 3):
+    NORMALIZATION[f"max_pool{_rank}d"] = NORMALIZATION[f"max_pool{_rank}d_with_indices"] = _pool("MaxPool", _rank)
+    NORMALIZATION[f"avg_pool{_rank}d"] = _pool("AveragePool", _rank)
+    for _kind in ("avg", "max"):
+        _adapted = _adaptive(_kind, _rank)
+        NORMALIZATION[f"adaptive_{_kind}_pool{_rank}d"] = NORMALIZATION[f"_adaptive_{_kind}_pool{_rank}d"] = _adapted
 
 # Losses; `reduction` may be a number (0 none, 1 mean, 2 sum) or a word.
 
@@ -597,7 +564,7 @@ def _reduced(
     return Lowered(op, inputs, {"reduction": _reduction(reduction, flags), **attrs})
 
 
-def _loss(op: str) -> Callable[..., Lowered]:
+def _loss(op: str) -> Lowering:
     """A loss of input and target whose other settings change no count."""
 
     def lowered(input: Tensor, target: Tensor, reduction: object = 1, *settings: object, **flags: object) -> Lowered:
@@ -651,18 +618,11 @@ def ctc(
     return _reduced("aten::ctc_loss", (log_probs, targets), reduction, flags)
 
 
-LOSSES: dict[str, Callable[..., Lowered]] = {
-    **{
-        name: _loss(f"aten::{name}")
-        for name in (
-            "mse_loss",
-            "l1_loss",
-            "smooth_l1_loss",
-            "huber_loss",
-            "soft_margin_loss",
-            "multilabel_margin_loss",
-        )
-    },
+LOSSES: dict[str, Lowering] = {
+    **named(
+        "aten: mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss multilabel_margin_loss",
+        _loss,
+    ),
     "binary_cross_entropy": lambda input, target, weight=None, reduction=1, **flags: _reduced(
         "aten::binary_cross_entropy", (input, target, weight), reduction, flags
     ),
@@ -689,12 +649,10 @@ LOSSES: dict[str, Callable[..., Lowered]] = {
     ),
     "triplet_margin_loss": triplet_margin,
     "cross_entropy_loss": cross_entropy,
-    **{
-        name: lambda input, target, weight=None, reduction=1, ignore_index=-100, **flags: _reduced(
-            "NegativeLogLikelihoodLoss", (input, target, weight), reduction, flags
-        )
-        for name in ("nll_loss", "nll_loss_nd", "nll_loss2d")
-    },
+    "nll_loss": lambda input, target, weight=None, reduction=1, ignore_index=-100, **flags: _reduced(
+        "NegativeLogLikelihoodLoss", (input, target, weight), reduction, flags
+    ),
     "ctc_loss": ctc,
     "_ctc_loss": lambda log_probs, targets, *settings, **options: ctc(log_probs, targets, reduction="none"),
 }
+LOSSES |= named("nll_loss: nll_loss_nd nll_loss2d", LOSSES.__getitem__)

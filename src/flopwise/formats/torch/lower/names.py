@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from functools import lru_cache
 
-from flopwise.formats.torch.lower.node import Lowered
+from flopwise.formats.torch.lower.node import Lowering, named
 from flopwise.formats.torch.lower.operators import LOWERINGS
 from flopwise.graph import Tensor
 from flopwise.graph.names import LAYERS
 
 #: Names of torch.nn that are not those of a function of ATen, and functions whose plainest call is not their usual one.
-_OPERATORS: dict[str, str] = {
-    "AdaptiveAvgPool1d": "aten::adaptive_avg_pool", "AdaptiveAvgPool2d": "aten::adaptive_avg_pool",
-    "AdaptiveAvgPool3d": "aten::adaptive_avg_pool", "AdaptiveMaxPool1d": "aten::adaptive_max_pool",
-    "AdaptiveMaxPool2d": "aten::adaptive_max_pool", "AdaptiveMaxPool3d": "aten::adaptive_max_pool",
-    "AvgPool": "AveragePool", "MaxPool": "MaxPool", "Convolution": "Conv", "einsum": "Einsum", "where": "Where",
-    "ConvTranspose": "ConvTranspose", "LayerNorm": "LayerNormalization", "native_layer_norm": "LayerNormalization",
-    "RMSNorm": "RMSNormalization", "fused_rms_norm": "RMSNormalization", "LSTM": "LSTM", "GRU": "GRU", "RNN": "RNN",
-    "rnn_tanh": "RNN", "rnn_relu": "RNN", "RNNCell": "aten::rnn_tanh_cell", "Dropout": "Dropout",
-    "max_pool2d_with_indices": "MaxPool", "SyncBatchNorm": "BatchNormalization", "tensordot": "Gemm",
-    "BCELoss": "aten::binary_cross_entropy", "BCEWithLogitsLoss": "aten::binary_cross_entropy_with_logits",
-    "KLDivLoss": "aten::kl_div", "cross_entropy": "SoftmaxCrossEntropyLoss",
-    "CrossEntropyLoss": "SoftmaxCrossEntropyLoss", "Upsample": "Resize", "UpsamplingNearest2d": "Resize",
-    "UpsamplingBilinear2d": "Resize", "interpolate": "Resize", "grid_sample": "GridSample",
-    "affine_grid": "AffineGrid", "Fold": "Col2Im", "ZeroPad": "Pad",
-    "ConstantPad": "Pad", "ReflectionPad": "Pad", "ReplicationPad": "Pad", "CircularPad": "Pad",
-}  # fmt: skip
+_OPERATORS = named(
+    """
+    aten::adaptive_avg_pool: AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d
+    aten::adaptive_max_pool: AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d
+    AveragePool: AvgPool   MaxPool: MaxPool max_pool2d_with_indices   Conv: Convolution   ConvTranspose: ConvTranspose
+    LayerNormalization: LayerNorm native_layer_norm   RMSNormalization: RMSNorm fused_rms_norm
+    BatchNormalization: SyncBatchNorm   LSTM: LSTM   GRU: GRU   RNN: RNN rnn_tanh rnn_relu
+    aten::rnn_tanh_cell: RNNCell   Dropout: Dropout   Einsum: einsum   Where: where   Gemm: tensordot
+    SoftmaxCrossEntropyLoss: cross_entropy CrossEntropyLoss   aten::binary_cross_entropy: BCELoss
+    aten::binary_cross_entropy_with_logits: BCEWithLogitsLoss   aten::kl_div: KLDivLoss
+    Resize: Upsample UpsamplingNearest2d UpsamplingBilinear2d interpolate   GridSample: grid_sample
+    AffineGrid: affine_grid   Col2Im: Fold   Pad: ZeroPad ConstantPad ReflectionPad ReplicationPad CircularPad
+    """,
+    str,
+)
 
 #: Modules that are several operators -> these.
 SEVERAL: dict[str, tuple[str, ...]] = {
-    "multiheadattention": ("Gemm", "Attention"),
-    "multiheadattentionforward": ("Gemm", "Attention"),
-    "transformerencoderlayer": ("Gemm", "Attention", "LayerNormalization", "Relu"),
-    "transformerdecoderlayer": ("Gemm", "Attention", "LayerNormalization", "Relu"),
+    **dict.fromkeys(("multiheadattention", "multiheadattentionforward"), ("Gemm", "Attention")),
+    **dict.fromkeys(
+        ("transformerencoderlayer", "transformerdecoderlayer"), ("Gemm", "Attention", "LayerNormalization", "Relu")
+    ),
 }
 
 _PREFIXES = ("torch.nn.functional.", "torch.nn.", "nn.functional.", "torch.", "nn.", "f.", "aten::", "aten.", "ops.")
@@ -89,7 +87,7 @@ def _names() -> dict[str, str]:
     return names
 
 
-def _operator(lowering: Callable[..., Lowered]) -> str:
+def _operator(lowering: Lowering) -> str:
     """The operator that a lowering makes of its plainest call: tensors, and nothing else said."""
     tensor = Tensor("x", (2, 2, 2, 2), "float32")
     required = [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from flopwise.graph import Tensor
+
+T = TypeVar("T")
 
 
 class Lowered(NamedTuple):
@@ -14,6 +16,30 @@ class Lowered(NamedTuple):
     op: str
     inputs: tuple[Tensor | None, ...]
     attrs: Mapping[str, object] = {}
+
+
+#: A function with the parameters of an operator of PyTorch's: calling it with the arguments of a call binds them.
+Lowering: TypeAlias = Callable[..., Lowered]
+
+
+def named(text: str, of: Callable[[str], T]) -> dict[str, T]:
+    """A table of text by name: an operator and a colon, and the names that PyTorch has for it.
+
+    ``Own`` stands for operators of ONNX that have PyTorch's name, ``aten`` for those that ONNX does not have. In front
+    of either a name may have ``special_``.
+
+    >>> named("Max: maximum fmax  Own: relu  aten: special_erfcx", str)
+    {'maximum': 'Max', 'fmax': 'Max', 'relu': 'Relu', 'special_erfcx': 'aten::erfcx'}
+    """
+    table: dict[str, T] = {}
+    head = ""
+    for word in text.split():
+        if word.endswith(":"):
+            head = word[:-1]
+            continue
+        bare = word.removeprefix("special_")
+        table[word] = of({"Own": bare.capitalize(), "aten": f"aten::{bare}"}.get(head, head))
+    return table
 
 
 def tensor(value: object) -> Tensor | None:
@@ -47,14 +73,6 @@ def repeated(value: Any, count: int) -> list[int]:
         return [value] * count
     values = [int(v) for v in value]
     return values * count if len(values) == 1 else values
-
-
-def axes(value: Any, rank: int) -> list[int]:
-    """Axes from 0 on; None or none named means all."""
-    if value is None or value in ((), []):
-        return list(range(rank))
-    named = [value] if isinstance(value, int) else list(value)
-    return [a % rank if rank else 0 for a in named]
 
 
 class Arguments(Protocol):

@@ -7,18 +7,16 @@ Tensors among the arguments are ours; an operator that has no name in ONNX keeps
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from flopwise.formats.torch.lower import elements, layers
-from flopwise.formats.torch.lower.node import Lowered, tensors
+from flopwise.formats.torch.lower.node import Lowered, Lowering, tensors
 from flopwise.graph import Tensor
 
 #: The operator of what no operation of PyTorch's was seen to make.
 UNSEEN_OPERATOR = "torch::Unseen"
-
-Lowering: TypeAlias = Callable[..., Lowered]
 
 #: Operator without its namespace and without the underscore of its in-place form -> how it is lowered.
 LOWERINGS: dict[str, Lowering] = {
