@@ -58,6 +58,27 @@ class Body(NamedTuple):
     bound: bool = False
 
 
+class Invocation(NamedTuple):
+    """How a program called an operator.
+
+    What a tool counts that hooks, patches or traces a program follows from five facts, and conventions look at no
+    others: the modules around an operator (``Node.scope``), the functions through which the program reached it and the
+    arguments that it gave (here), the calls of modules (``Program.calls``), and the options of these
+    (``Submodule.options``).
+    """
+
+    #: The public functions through which the program reached the operator, outermost first
+    #: ("torch.nn.functional.multi_head_attention_forward", "torch.nn.functional.linear"); () in a file.
+    via: tuple[str, ...] = ()
+    #: The arguments of the call by the operator's own names, with defaults filled in: tensors, numbers, texts and lists
+    #: of them; those beyond the known ones are called "arg3". None in a file.
+    arguments: Mapping[str, Any] | None = None
+
+
+#: Of an operator in a file.
+NOT_RECORDED = Invocation()
+
+
 class Members(tuple["Tensor", ...]):
     """The members of a sequence, which many operators may take: what they add up to is worked out once."""
 
@@ -207,9 +228,8 @@ class Node:
     version: int = 0
     #: The control flow around the operator, outermost first; () in the main graph.
     within: tuple[Body, ...] = ()
-    #: The public functions through which the program reached the operator, outermost first
-    #: ("torch.nn.functional.multi_head_attention_forward", "torch.nn.functional.linear"); () where it is not a program.
-    via: tuple[str, ...] = ()
+    #: How a program called it.
+    invocation: Invocation = NOT_RECORDED
     #: Why it cannot run as the model has it ("has group 0"); "" if nothing is wrong. What it costs is unknown then.
     fault: str = ""
     #: The orders of axes in the file; None where they are those of the operator's definition.
@@ -276,6 +296,16 @@ class Node:
     def scope(self) -> tuple[Module, ...]:
         """The modules around it, outermost first."""
         return self.modules(self.name) if callable(self.modules) else self.modules
+
+    @property
+    def via(self) -> tuple[str, ...]:
+        """As ``Invocation.via``."""
+        return self.invocation.via
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """As ``Invocation.arguments``; empty where they are not recorded."""
+        return self.invocation.arguments or {}
 
     @property
     def module(self) -> str:

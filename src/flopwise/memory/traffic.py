@@ -38,7 +38,7 @@ def shared(node: Node) -> dict[int, int]:
         if node.origin in _TORCH_VIEWS:
             return dict.fromkeys(range(len(node.outputs)), 0)
         if node.origin == "aten.getitem":
-            return {0: 0} if _is_basic(node.attrs.get("args", {}).get("arg1")) else {}
+            return {0: 0} if _is_basic(node.arguments.get("arg1")) else {}
     view = row(node.op).view
     after = node.outputs[0] if view is not None and node.outputs else None
     return {0: 0} if view and after is not None and _same_bytes(node.input(0), after) and view(node) else {}

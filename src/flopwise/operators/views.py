@@ -6,8 +6,6 @@ runtime wants one; Split, Slice and Transpose are views in PyTorch, and copies i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from flopwise.graph import Node, Tensor
 
 
@@ -18,10 +16,8 @@ def always(node: Node) -> bool:
 
 def at_inference(node: Node) -> bool:
     """Unless a program runs it as in training, which makes a new tensor (Dropout)."""
-    arguments = node.attrs.get("args")
-    if not isinstance(arguments, Mapping) or arguments.get("p") == 0:
-        return True
-    return not arguments.get("train", arguments.get("training", False))
+    arguments = node.arguments
+    return arguments.get("p") == 0 or not arguments.get("train", arguments.get("training", False))
 
 
 def same_shape(node: Node) -> bool:

@@ -11,7 +11,7 @@ from tests.graphs import Sketch, sketch
 import flopwise
 from flopwise.analyses.training.gradients import gradients
 from flopwise.analyses.training.step import train
-from flopwise.graph import Body, Graph, Program, ProgramTensor
+from flopwise.graph import Body, Graph, Invocation, Program, ProgramTensor
 from flopwise.operators.counts import Counts
 from flopwise.profiles.profile import Profile
 from flopwise.profiles.training import Training
@@ -158,7 +158,9 @@ def test_what_is_computed_once_more_has_to_have_a_count() -> None:
     made.nodes = []
     made.node("MatMul", "x w", "a", "product")
     made.node("acme::Mystery", "a", "y", "it")
-    made.nodes = [replace(node, via=("torch.utils.checkpoint.checkpoint#0:reentrant",)) for node in made.nodes]
+    made.nodes = [
+        replace(node, invocation=Invocation(("torch.utils.checkpoint.checkpoint#0:reentrant",))) for node in made.nodes
+    ]
     rules = {"acme::Mystery": lambda node, wanted: Counts(mul=5)}
     profile, training = trained(replace(made.graph(), program=Program()), backward_rules=rules)
     assert profile.rows[0].backward_macs == 2 * 4 * 8 * 8  # its gradient, and itself once more

@@ -34,7 +34,7 @@ def bare(op: str) -> str:
 
 def argument(node: Node, name: str, default: object = None) -> object:
     """An argument of an operator of a program that is no tensor of its graph, such as a dimension or a number."""
-    value: object = (node.attrs.get("args") or {}).get(name, default)
+    value: object = node.arguments.get(name, default)
     return value
 
 
@@ -213,7 +213,8 @@ def replaced(node: Node, tensors: Mapping[str, Tensor], name: str = "") -> Node:
     """The operator with some of its tensors exchanged by name."""
     inputs = tuple(None if t is None else tensors.get(t.name, t) for t in node.inputs)
     outputs = tuple(None if t is None else tensors.get(t.name, t) for t in node.outputs)
-    return Node(node.op, name or node.name, inputs, outputs, node.attrs, node.modules, node.origin, node.version)
+    facts = (node.attrs, node.modules, node.origin, node.version)
+    return Node(node.op, name or node.name, inputs, outputs, *facts, invocation=node.invocation)
 
 
 def moves_alone(node: Node, tensor: Tensor) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from flopwise.graph import STORED, Graph, Node, Tensor
@@ -132,8 +132,7 @@ def _flips(node: Node) -> bool:
     name = node.origin.rpartition(".")[2].rstrip("_")
     if name in ("mT", "mH", "adjoint", "t"):
         return True
-    arguments = node.attrs.get("args")
-    plain = [v for v in arguments.values() if not isinstance(v, Tensor)] if isinstance(arguments, Mapping) else []
+    plain = [v for v in node.arguments.values() if not isinstance(v, Tensor)]
     if len(plain) == 1 and isinstance(plain[0], list | tuple):
         plain = list(plain[0])
     axes = [v % rank for v in plain if isinstance(v, int)]

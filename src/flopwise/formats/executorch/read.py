@@ -17,8 +17,9 @@ from flopwise.errors import ModelError, counted
 from flopwise.formats.executorch.file import Items, Jump, Kernel, Members, Method, Move, Value, read_program
 from flopwise.formats.torch.lower.node import Attributes, Lowered, tensors
 from flopwise.formats.torch.lower.operators import LOWERINGS, Call, lower
-from flopwise.graph import Body, Graph, Kind, Node, StoredTensor, Tensor
+from flopwise.graph import Body, Graph, Invocation, Kind, Node, StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
+from flopwise.graph.graph import NOT_RECORDED
 from flopwise.graph.names import FreshNames
 from flopwise.operators.tables import row
 from flopwise.readers.limits import refuse_huge, refuse_unknown_loops
@@ -347,7 +348,8 @@ class Reading:
         if sizes and sizes[0]:  # statistics that an inference does not make have no elements
             outputs = [number for number, size in zip(outputs, sizes, strict=True) if size]
         attributes = Attributes(lowered.attrs, call)
-        self.add(lowered._replace(attrs=attributes), base, outputs, kernel.name, within)
+        invocation = Invocation(arguments=call.named)
+        self.add(lowered._replace(attrs=attributes), base, outputs, kernel.name, within, invocation)
 
     def compute(self, name: str, given: list[int], outputs: list[int]) -> None:
         """Follow a size, if it is one of a tensor whose sizes are fixed."""
@@ -370,7 +372,15 @@ class Reading:
         made = [n for n in places if self.made(n) is None]
         self.add(lowered, kernel.name, made, f"delegate {kernel.name}", within)
 
-    def add(self, lowered: Lowered, name: str, outputs: Sequence[int], origin: str, within: tuple[Body, ...]) -> int:
+    def add(
+        self,
+        lowered: Lowered,
+        name: str,
+        outputs: Sequence[int],
+        origin: str,
+        within: tuple[Body, ...],
+        invocation: Invocation = NOT_RECORDED,
+    ) -> int:
         """Add a node; its position."""
         name = self.names.fresh(name.strip("_"))
         results: list[Tensor] = []
@@ -383,7 +393,8 @@ class Reading:
                 results.append(self.tensors[number])
                 if value.address is not None:
                     self.written[value.address] = self.tensors[number]
-        self.nodes.append(Node(lowered.op, name, lowered.inputs, tuple(results), lowered.attrs, (), origin, 0, within))
+        facts = (lowered.attrs, (), origin, 0, within, invocation)
+        self.nodes.append(Node(lowered.op, name, lowered.inputs, tuple(results), *facts))
         return len(self.nodes) - 1
 
 

@@ -9,8 +9,8 @@ from flopwise.errors import InputError
 from flopwise.formats.language.mixers import Mixers
 from flopwise.formats.language.operators import Learning
 from flopwise.formats.language.parts import MLP, Attention, Decoder, Layer, Mixer, MoE
-from flopwise.graph import Graph, Module, Node, Tensor
-from flopwise.graph.graph import Program, ProgramTensor
+from flopwise.graph import Graph, Invocation, Module, Node, Tensor
+from flopwise.graph.graph import NOT_RECORDED, Program, ProgramTensor
 
 
 def decoder_graph(
@@ -147,10 +147,10 @@ class Call(Mixers):
                 continue
             self._copies, self._layer = 1 if every else layers.count(layer), number
             if self.learning is not None and self.learning.checkpoints:
-                self._via = (f"torch.utils.checkpoint.checkpoint#{number}",)
+                self._invocation = Invocation((f"torch.utils.checkpoint.checkpoint#{number}",))
             with self._in(f"{prefix}.{number}", self._title + kind):
                 hidden = self._layer_of(f"{prefix}.{number}", layer, hidden)
-        self._copies, self._via = 1, ()
+        self._copies, self._invocation = 1, NOT_RECORDED
         return hidden
 
     def _embedded(

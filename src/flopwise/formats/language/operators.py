@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from flopwise.formats.language.parts import Decoder
 from flopwise.graph import Module, Node, Tensor
-from flopwise.graph.graph import ProgramTensor, Shape
+from flopwise.graph.graph import NOT_RECORDED, ProgramTensor, Shape
 
 #: Element types that gradients have.
 _FLOATING = ("float32", "float16", "bfloat16", "float64")
@@ -48,7 +48,7 @@ class Operators:
         self.learning = learning
         #: How the names of its classes begin: "Llama".
         self._title = re.sub(r"(For[A-Z].*|LMHeadModel|Model)$", "", model.name)
-        self._via: tuple[str, ...] = ()
+        self._invocation = NOT_RECORDED
         self.memory: Tensor | None = None
         self.distances: Tensor | None = None
         self.nodes: list[Node] = []
@@ -173,7 +173,8 @@ class Operators:
         view = self.learning is not None and op in ("Transpose", "Reshape")  # whose storage is kept once
         storage = getattr(first, "storage", "") or first.name if view else label if self.learning is not None else ""
         result = ProgramTensor(label, size, kind, grad=trained, storage=storage)
+        facts = (attrs or {}, self._scope)
         self.nodes.append(
-            Node(op, name, tuple(inputs), (result,), attrs or {}, self._scope, via=self._via, copies=self._copies)
+            Node(op, name, tuple(inputs), (result,), *facts, invocation=self._invocation, copies=self._copies)
         )
         return result

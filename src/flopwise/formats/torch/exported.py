@@ -337,6 +337,11 @@ def value(argument: JsonObject, values: JsonObject) -> Any:
     return _KINDS[kind](content, values)
 
 
+def _plain(kind: type, depth: int, content: Any, values: JsonObject) -> object:
+    """A number or a text, or lists of them as deep as ``depth``."""
+    return [_plain(kind, depth - 1, one, values) for one in content] if depth else kind(content)
+
+
 def _symbol(content: JsonObject, values: JsonObject) -> object:
     ((kind, inner),) = content.items()
     return values[inner] if kind == "as_name" else inner
@@ -349,25 +354,19 @@ _KINDS: dict[str, Callable[[Any, JsonObject], object]] = {
     "as_optional_tensor": lambda content, values: value(content, values),
     "as_optional_tensors": lambda content, values: [value(one, values) for one in content],
     "as_nested_tensors": lambda content, values: [[values[one["name"]] for one in part] for part in content],
-    "as_int": lambda content, values: int(content),
-    "as_ints": lambda content, values: [int(one) for one in content],
-    "as_int_lists": lambda content, values: [[int(one) for one in part] for part in content],
-    "as_float": lambda content, values: float(content),
-    "as_floats": lambda content, values: [float(one) for one in content],
-    "as_float_lists": lambda content, values: [[float(one) for one in part] for part in content],
     "as_complex": lambda content, values: complex(float(content["real"]), float(content["imag"])),
-    "as_bool": lambda content, values: bool(content),
-    "as_bools": lambda content, values: [bool(one) for one in content],
-    "as_string": lambda content, values: str(content),
-    "as_strings": lambda content, values: [str(one) for one in content],
-    "as_sym_int": _symbol,
-    "as_sym_ints": lambda content, values: [_symbol(one, values) for one in content],
-    "as_sym_float": _symbol,
-    "as_sym_floats": lambda content, values: [_symbol(one, values) for one in content],
-    "as_sym_bool": _symbol,
-    "as_sym_bools": lambda content, values: [_symbol(one, values) for one in content],
     "as_scalar_type": lambda content, values: getattr(torch, DTYPES[content]),
     "as_memory_format": lambda content, values: _MEMORY_FORMATS[content],
     "as_layout": lambda content, values: _LAYOUTS[content],
     "as_device": lambda content, values: torch.device("cpu"),  # wherever it was exported
+    **{
+        f"as_{name}{more}": functools.partial(_plain, kind, depth)
+        for name, kind in (("int", int), ("float", float), ("bool", bool), ("string", str))
+        for depth, more in enumerate(("", "s", "_lists"))
+    },
+    **{f"as_sym_{name}": _symbol for name in ("int", "float", "bool")},
+    **{
+        f"as_sym_{name}s": lambda content, values: [_symbol(one, values) for one in content]
+        for name in ("int", "float", "bool")
+    },
 }

@@ -9,7 +9,7 @@ from typing import Any
 from flopwise.formats.torch.lower import operators
 from flopwise.formats.torch.lower.node import Attributes, tensors
 from flopwise.formats.torch.lower.operators import UNSEEN_OPERATOR
-from flopwise.graph import STORED, Module, Node, Submodule, Tensor
+from flopwise.graph import STORED, Invocation, Module, Node, Submodule, Tensor
 from flopwise.operators.folding import WRITES
 from flopwise.operators.tables import row
 from flopwise.readers.torch.capture.event import UNSEEN, Event
@@ -48,7 +48,7 @@ def nodes_of(events: Sequence[Event]) -> tuple[Node, ...]:
                 event.plan.name,
                 0,
                 event.within,
-                event.via,
+                Invocation(event.via, call.named),
             )
             for event, name, (low, call) in zip(events, names, lowered, strict=True)
         ]
@@ -163,7 +163,15 @@ def filled_unseen(events: Sequence[Event], nodes: Sequence[Node]) -> tuple[list[
                 for name in read:
                     readers.setdefault(empty[name].name, (empty[name], node.name))
     unseen = [
-        Node(UNSEEN_OPERATOR, f"{maker.name} (filled)", maker.outputs, (), {}, maker.scope, UNSEEN.name, via=maker.via)
+        Node(
+            UNSEEN_OPERATOR,
+            f"{maker.name} (filled)",
+            maker.outputs,
+            (),
+            modules=maker.modules,
+            origin=UNSEEN.name,
+            invocation=Invocation(maker.via),
+        )
         for maker, _ in readers.values()
     ]
     notes = [

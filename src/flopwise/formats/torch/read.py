@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -83,8 +83,8 @@ def read_torch(
 
     def recorded() -> Graph:
         with _ONE_AT_A_TIME, outside_of_modes(), gathered(model) as notes:
-            arguments = settle(model, inputs, dims, batch_size, name or kind)
-            return _graph(model, arguments, progress, mode, grad, attention, name, kind, notes)
+            reading = _Reading(model, name, kind, notes, mode, grad, attention)
+            return reading.graph(settle(model, inputs, dims, batch_size, name or kind), progress)
 
     return uncompiled(recorded)
 
@@ -119,7 +119,7 @@ def graph_and_result(model: nn.Module, inputs: object, keep: Callable[[object], 
     with _ONE_AT_A_TIME, outside_of_modes(), gathered(model) as notes:
         arguments = settle(model, inputs, None, None, kind)
         recorded = _run_on_meta(model, arguments, keep)
-        return _of_run(model, arguments, recorded, notes, "", kind), recorded.result
+        return _Reading(model, "", kind, notes).of_run(arguments, recorded), recorded.result
 
 
 def _run_on_meta(model: nn.Module, arguments: Arguments, keep: Callable[[object], object]) -> Run:
@@ -130,91 +130,140 @@ def _run_on_meta(model: nn.Module, arguments: Arguments, keep: Callable[[object]
         raise ModelError(f"{type(model).__name__}: {failed.where}{failed.words}{failed.place}") from failed.__cause__
 
 
-def _graph(
-    model: nn.Module,
-    arguments: Arguments,
-    progress: Callable[[str], None],
-    mode: Mode,
-    grad: bool,
-    attention: AttentionKernel | None,
-    name: str,
-    kind: str,
-    notes: list[str],
-) -> Graph:
-    """As ``read_torch``, for settled arguments; ``kind`` is what the report calls the module, and notes are added."""
-    progress("running on meta tensors")
-    guessed = False
-    try:
-        recorded = run(model, arguments, mode, grad=grad, real=False, attention=attention)
-    except RunError as failed:
-        why = failed.words
-        if failed.before is not None and UNTIL_ELEMENTS.get():
-            notes.append(f"the formulas end where {why}{failed.place}: what follows depends on the data")
-            return _of_run(model, arguments, failed.before, notes, name, kind, partial=True)
-        guessed = bool(arguments.made) and (isinstance(failed.__cause__, NeedsValues) or failed.read)
-        if any(t.is_meta for t in (*model.parameters(), *model.buffers())):
-            doubt = _doubt(failed, arguments)
-            raise NeedsMemoryError(
-                f"{kind}: {failed.where}{why}{failed.place}{doubt}; if the inputs are right, give the module "
-                "with its tensors in memory, not on the meta device"
-            ) from failed.__cause__
-        if is_program_of_file(model):
-            raise ModelError(
-                f"{name or kind}: {failed.where}{why}; a program in a file runs without elements, unless "
-                "--trust-code (trust_code=True) is given"
-            ) from failed.__cause__
-        progress("running on real tensors")
+class _Reading(NamedTuple):
+    """A module that is read, and how it is run."""
+
+    model: nn.Module
+    #: Where it comes from, and what the report calls it.
+    name: str
+    kind: str
+    #: What is to be said of it; added to.
+    notes: list[str]
+    mode: Mode = "as-is"
+    grad: bool = False
+    attention: AttentionKernel | None = None
+
+    def run(self, arguments: Arguments, real: bool = False) -> Run:
+        """One run of the module.
+
+        Raises:
+            RunError: it fails.
+        """
+        return run(self.model, arguments, self.mode, grad=self.grad, real=real, attention=self.attention)
+
+    def graph(self, arguments: Arguments, progress: Callable[[str], None] = lambda step: None) -> Graph:
+        """As ``read_torch``, for settled arguments."""
+        progress("running on meta tensors")
+        guessed = False
         try:
-            recorded = run(model, arguments, mode, grad=grad, real=True, attention=attention)
-        except RunError as again:
-            doubt = _doubt(again, arguments)
-            raise ModelError(f"{kind}: {again.where}{again.words}{again.place}{doubt}") from again.__cause__
-        notes.append(
-            f"ran on real tensors, because on meta tensors: {failed.where}{why}; other values may need other work"
+            recorded = self.run(arguments)
+        except RunError as failed:
+            why = failed.words
+            if failed.before is not None and UNTIL_ELEMENTS.get():
+                self.notes.append(f"the formulas end where {why}{failed.place}: what follows depends on the data")
+                return self.of_run(arguments, failed.before, partial=True)
+            guessed = bool(arguments.made) and (isinstance(failed.__cause__, NeedsValues) or failed.read)
+            if any(t.is_meta for t in (*self.model.parameters(), *self.model.buffers())):
+                doubt = _doubt(failed, arguments)
+                raise NeedsMemoryError(
+                    f"{self.kind}: {failed.where}{why}{failed.place}{doubt}; if the inputs are right, give the module "
+                    "with its tensors in memory, not on the meta device"
+                ) from failed.__cause__
+            if is_program_of_file(self.model):
+                raise ModelError(
+                    f"{self.name or self.kind}: {failed.where}{why}; a program in a file runs without elements, unless "
+                    "--trust-code (trust_code=True) is given"
+                ) from failed.__cause__
+            progress("running on real tensors")
+            try:
+                recorded = self.run(arguments, real=True)
+            except RunError as again:
+                doubt = _doubt(again, arguments)
+                raise ModelError(f"{self.kind}: {again.where}{again.words}{again.place}{doubt}") from again.__cause__
+            self.notes.append(
+                f"ran on real tensors, because on meta tensors: {failed.where}{why}; other values may need other work"
+            )
+        decide = self.deciding(arguments, recorded)
+        if decide and UNTIL_ELEMENTS.get():
+            return self.graph(arguments._replace(strict=True))
+        if decide:
+            self.notes.append(
+                f"the elements of {_listed(decide)} {MADE_UP}, because only the shape is given: other values need "
+                f"other work; {arguments.cure(decide)}"
+            )
+        elif recorded.chosen:
+            self.notes.append(
+                f"upper bounds, because all are counted that the elements of {_listed(recorded.chosen)} may choose, of "
+                f"which only the shape is given; {arguments.cure(recorded.chosen)}"
+            )
+        return self.of_run(arguments, recorded, guessed or bool(decide or recorded.chosen))
+
+    def deciding(self, arguments: Arguments, recorded: Run) -> frozenset[str]:
+        """The inputs whose made-up elements decide what runs: those that the program has asked for, where it does
+        something else with others, and those of which it has asked whether something is so, where it does with the
+        other answer.
+        """
+        if arguments.strict:
+            return frozenset()
+        token = HANDED_OUT.set(None)
+        try:
+            for names, ways in ((recorded.tested, (DENIED,)), (recorded.asked, (1, 2))):
+                for way in ways if names else ():
+                    try:
+                        other = self.run(arguments._replace(way=way))
+                    except (RunError, FlopwiseError):  # these elements are none that it takes
+                        continue
+                    if _steps(other) != _steps(recorded):
+                        return names
+                    break
+        finally:
+            HANDED_OUT.reset(token)
+        return frozenset()
+
+    def of_run(self, arguments: Arguments, recorded: Run, guessed: bool = False, partial: bool = False) -> Graph:
+        """The graph of a run; where it is the beginning of one, an operator stands for the rest."""
+        model, name, notes = self.model, self.name, self.notes
+        is_graph = self.kind == "ExportedProgram" or isinstance(model, torch.jit.ScriptModule)
+        notes.extend(dict.fromkeys(recorded.notes))
+        notes.extend(opaque(tensor for tensor, _ in recorded.stored.values()))
+        if any(t.kind == "weight" and f".{CONSTANT}" in f".{t.name}" for _, t in recorded.stored.values()):
+            notes.append("weights of a frozen script are constants of its program: real numbers count as parameters")
+        parts = submodules(model, recorded.stored)
+        own = parts
+        if isinstance(model, FunctionModule):  # which has what it calls, and not all that it could
+            called = tuple({f"{call.path}." for call in recorded.calls if call.path})
+            own = tuple([part for part in parts if f"{part.path}.".startswith(called)])
+            around = {path[:end] for path in called for end, letter in enumerate(path) if letter == "."}
+            parts = tuple([part for part in parts if part in own or part.path in {"", *around}])
+        if self.mode == "eval" and not name and any(part.training for part in parts):
+            notes.append("counted in eval mode; the module is in train mode (mode='train' counts that)")
+        if self.mode == "train":
+            notes.append("counted in train mode")
+        nodes = nodes_of(recorded.events)
+        notes.extend(dense_experts(nodes))
+        unseen, fillings = filled_unseen(recorded.events, nodes)
+        notes.extend(fillings)
+        idle = unused(nodes, own)
+        if partial:
+            left = [tensor for node in idle for tensor in node.known_inputs]
+            data, result = Tensor("elements", None, None), Tensor("rest of the program", None, None)
+            idle = [Node(REST, "rest of the program", (data, *left), (result,))]
+        each_call, in_scripts = not is_graph, recorded.in_scripts
+        return Graph(
+            name=name.rpartition(":")[2] if is_callable(name) else self.kind,
+            format="torch",
+            source=name or f"{type(model).__module__}.{type(model).__qualname__}",
+            inputs=arguments.listed,
+            outputs=recorded.outputs,
+            nodes=(*nodes, *unseen, *idle),
+            weights=TensorsOfGraph(recorded.stored.values()),
+            warnings=tuple(notes),
+            program=Program(parts, tuple(recorded.calls), guessed, each_call=each_call, in_scripts=in_scripts),
         )
-    decide = _deciding(model, arguments, recorded, mode, grad, attention)
-    if decide and UNTIL_ELEMENTS.get():
-        return _graph(model, arguments._replace(strict=True), progress, mode, grad, attention, name, kind, notes)
-    if decide:
-        notes.append(
-            f"the elements of {_listed(decide)} {MADE_UP}, because only the shape is given: other values need other "
-            f"work; {arguments.cure(decide)}"
-        )
-    elif recorded.chosen:
-        notes.append(
-            f"upper bounds, because all are counted that the elements of {_listed(recorded.chosen)} may choose, of "
-            f"which only the shape is given; {arguments.cure(recorded.chosen)}"
-        )
-    guessed = guessed or bool(decide or recorded.chosen)
-    return _of_run(model, arguments, recorded, notes, name, kind, mode, guessed)
 
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(map(repr, names)))
-
-
-def _deciding(
-    model: nn.Module, arguments: Arguments, recorded: Run, mode: Mode, grad: bool, attention: AttentionKernel | None
-) -> frozenset[str]:
-    """The inputs whose made-up elements decide what runs: those that the program has asked for, where it does something
-    else with others, and those of which it has asked whether something is so, where it does with the other answer.
-    """
-    if arguments.strict:
-        return frozenset()
-    token = HANDED_OUT.set(None)
-    try:
-        for names, ways in ((recorded.tested, (DENIED,)), (recorded.asked, (1, 2))):
-            for way in ways if names else ():
-                try:
-                    other = run(model, arguments._replace(way=way), mode, grad=grad, real=False, attention=attention)
-                except (RunError, FlopwiseError):  # these elements are none that it takes
-                    continue
-                if _steps(other) != _steps(recorded):
-                    return names
-                break
-    finally:
-        HANDED_OUT.reset(token)
-    return frozenset()
 
 
 def _steps(record: Run) -> list[object]:
@@ -241,56 +290,6 @@ def _doubt(failed: RunError, arguments: Arguments) -> str:
     return (
         f"{doubt}; {_listed([t.name for t in floats])} made as {least.dtype}, because only the shape is given: give "
         f"whole numbers as -i {text}, in Python {text!r}"
-    )
-
-
-def _of_run(
-    model: nn.Module,
-    arguments: Arguments,
-    recorded: Run,
-    notes: list[str],
-    name: str,
-    kind: str,
-    mode: Mode = "as-is",
-    guessed: bool = False,
-    partial: bool = False,
-) -> Graph:
-    """The graph of a run; where it is the beginning of one, an operator stands for the rest."""
-    is_graph = kind == "ExportedProgram" or isinstance(model, torch.jit.ScriptModule)
-    notes.extend(dict.fromkeys(recorded.notes))
-    notes.extend(opaque(tensor for tensor, _ in recorded.stored.values()))
-    if any(t.kind == "weight" and f".{CONSTANT}" in f".{t.name}" for _, t in recorded.stored.values()):
-        notes.append("weights of a frozen script are constants of its program: real numbers count as parameters")
-    parts = submodules(model, recorded.stored)
-    own = parts
-    if isinstance(model, FunctionModule):  # which has what it calls, and not all that it could
-        called = tuple({f"{call.path}." for call in recorded.calls if call.path})
-        own = tuple([part for part in parts if f"{part.path}.".startswith(called)])
-        around = {path[:end] for path in called for end, letter in enumerate(path) if letter == "."}
-        parts = tuple([part for part in parts if part in own or part.path in {"", *around}])
-    if mode == "eval" and not name and any(part.training for part in parts):
-        notes.append("counted in eval mode; the module is in train mode (mode='train' counts that)")
-    if mode == "train":
-        notes.append("counted in train mode")
-    nodes = nodes_of(recorded.events)
-    notes.extend(dense_experts(nodes))
-    unseen, fillings = filled_unseen(recorded.events, nodes)
-    notes.extend(fillings)
-    idle = unused(nodes, own)
-    if partial:
-        left = [tensor for node in idle for tensor in node.known_inputs]
-        data, result = Tensor("elements", None, None), Tensor("rest of the program", None, None)
-        idle = [Node(REST, "rest of the program", (data, *left), (result,))]
-    return Graph(
-        name=name.rpartition(":")[2] if is_callable(name) else kind,
-        format="torch",
-        source=name or f"{type(model).__module__}.{type(model).__qualname__}",
-        inputs=arguments.listed,
-        outputs=recorded.outputs,
-        nodes=(*nodes, *unseen, *idle),
-        weights=TensorsOfGraph(recorded.stored.values()),
-        warnings=tuple(notes),
-        program=Program(parts, tuple(recorded.calls), guessed, each_call=not is_graph, in_scripts=recorded.in_scripts),
     )
 
 

@@ -1,6 +1,6 @@
-"""The content of an exported program's archive: tensors, graph, example inputs; as PyTorch 2.5 and later write it.
+"""Programs in files, as data: the archive of an exported program, and the stored tensors of it and of TorchScript.
 
-Its stored tensors are had without running or importing anything that it names.
+Nothing that a file names is run or imported.
 
 Source: torch/export/pt2_archive/constants.py and torch/_export/serde/schema.py.
 """
@@ -44,29 +44,12 @@ from flopwise.readers.weights.torch_files import is_exported, members
 from flopwise.readers.weights.zip import Archive
 
 #: ScalarType of the schema -> PyTorch's name of the element type.
-DTYPES: dict[int, str] = {
-    1: "uint8",
-    2: "int8",
-    3: "int16",
-    4: "int32",
-    5: "int64",
-    6: "float16",
-    7: "float32",
-    8: "float64",
-    9: "complex32",
-    10: "complex64",
-    11: "complex128",
-    12: "bool",
-    13: "bfloat16",
-    28: "uint16",
-    29: "float8_e4m3fn",
-    30: "float8_e5m2",
-    31: "float8_e4m3fnuz",
-    32: "float8_e5m2fnuz",
-    33: "float8_e8m0fnu",
-    34: "uint32",
-    35: "uint64",
-}
+_TYPES = """
+    1 uint8 2 int8 3 int16 4 int32 5 int64 6 float16 7 float32 8 float64 9 complex32 10 complex64 11 complex128 12 bool
+    13 bfloat16 28 uint16 29 float8_e4m3fn 30 float8_e5m2 31 float8_e4m3fnuz 32 float8_e5m2fnuz 33 float8_e8m0fnu
+    34 uint32 35 uint64
+"""
+DTYPES = {int(number): name for number, name in zip(*[iter(_TYPES.split())] * 2, strict=True)}
 
 #: What an ETRecord of ExecuTorch's calls the members that PyTorch wrote before it had archives.
 _RECORD: dict[str, str] = {
@@ -285,21 +268,24 @@ def fits(value: object) -> bool:
 
 #: Storage classes of PyTorch -> names of element types.
 _STORAGES = {
-    "DoubleStorage": "float64",
-    "FloatStorage": "float32",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
-    "ComplexFloatStorage": "complex64",
-    "ComplexDoubleStorage": "complex128",
-    "QInt8Storage": "int8",
-    "QUInt8Storage": "uint8",
-    "QInt32Storage": "int32",
+    f"{name}Storage": dtype
+    for name, dtype in {
+        "Double": "float64",
+        "Float": "float32",
+        "Half": "float16",
+        "BFloat16": "bfloat16",
+        "Bool": "bool",
+        "Long": "int64",
+        "Int": "int32",
+        "Short": "int16",
+        "Char": "int8",
+        "Byte": "uint8",
+        "ComplexFloat": "complex64",
+        "ComplexDouble": "complex128",
+        "QInt8": "int8",
+        "QUInt8": "uint8",
+        "QInt32": "int32",
+    }.items()
 }
 
 #: How deep modules may nest.

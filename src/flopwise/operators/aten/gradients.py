@@ -28,7 +28,7 @@ def _gradient_of(op: str) -> Operator:
     def rule(node: Node) -> Counts:
         from flopwise.operators.tables import row  # which loads this table
 
-        arguments = node.attrs.get("args", {})
+        arguments = node.arguments
         kind = "ConvTranspose" if op == "Conv" and arguments.get("transposed") else op
         gradient = row(kind).gradient
         if gradient is None:

@@ -6,7 +6,7 @@ what that takes is counted by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from flopwise.graph import Node, Tensor
 from flopwise.graph.dtypes import BITS
@@ -50,8 +50,7 @@ def attention(node: Node, wrt: Wrt) -> Counts:
 
 def _dropout(node: Node) -> bool:
     """True where some of the weights are dropped: PyTorch's argument dropout_p."""
-    args = node.attrs.get("args") or {}
-    chance = args.get("dropout_p", 0.0) if isinstance(args, Mapping) else 0.0
+    chance = node.arguments.get("dropout_p", 0.0)
     return isinstance(chance, int | float) and chance > 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
@@ -41,8 +41,7 @@ def scatter(node: Node, wrt: Wrt) -> Counts:
 
 def dropped(node: Node) -> bool:
     """True where a Dropout drops: its argument in a program, its third input in a file."""
-    args = node.attrs.get("args")
-    if isinstance(args, Mapping):
+    if args := node.arguments:
         on = args.get("train", args.get("training", False))
         return bool(on) and args.get("p", 0.5) != 0
     if 0 < node.version < 7:

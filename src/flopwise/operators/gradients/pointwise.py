@@ -6,7 +6,7 @@ gradients: numel(Y) add.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from flopwise.graph import STORED, Node, Tensor
 from flopwise.operators.counts import SIGMOID, SILU, Counts
@@ -25,8 +25,8 @@ def sub(node: Node, wrt: Wrt) -> Counts:
 
 def _second(node: Node) -> int:
     """The place of the second operand: in a program the first may be a number, which is not an input."""
-    args = node.attrs.get("args")
-    if not isinstance(args, Mapping) or len(node.known_inputs) > 1:
+    args = node.arguments
+    if not args or len(node.known_inputs) > 1:
         return 1
     swapped = "rsub" in node.origin
     return int(isinstance(args.get("input", args.get("self")), Tensor)) ^ int(swapped)

@@ -88,7 +88,7 @@ class Builder(ABC):
         position = len(self.nodes)
         self.nodes.append(
             GraphNode(
-                lowered.op, name, inputs, first, attrs, scopes, origin, 0, within, (), fault, layout=lowered.layout
+                lowered.op, name, inputs, first, attrs, scopes, origin, 0, within, fault=fault, layout=lowered.layout
             )
         )
         for place, part in enumerate(more):

@@ -136,8 +136,7 @@ class Builder:
                     origin or op,
                     version,
                     within,
-                    (),
-                    fault,
+                    fault=fault,
                 )
             )
             if own is not None:
