@@ -99,7 +99,7 @@ def test_every_operator_has_cases() -> None:
 
 #: Optional inputs that no case gives or leaves out, and why.
 _ONE_FORM = {
-    ("Attention", 6): "how much of a cache is valid is data: see test_masks",
+    ("Attention", 6): "how much of a cache is valid is data: see tests/formats/torch/test_arguments.py",
     ("GRU", 4): "shorter sequences are computed whole",
     ("LSTM", 4): "shorter sequences are computed whole",
     ("RNN", 4): "shorter sequences are computed whole",

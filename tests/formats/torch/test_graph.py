@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy
 import pytest
+from torch import nn
+
+import flopwise
 
 torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402 - after the check that torch is there
-
-import flopwise  # noqa: E402
 
 
 class Of(nn.Module):
