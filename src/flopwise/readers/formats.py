@@ -391,17 +391,23 @@ def in_folder(folder: str) -> str:
 def models_in(folder: str) -> list[str]:
     """The models that a directory and those in it hold, in the order of their names; else its weights.
 
-    A directory with a ``config.json`` is one model.
+    A directory with a ``config.json`` is one model; below it, one whose configuration has a ``model_type`` and that
+    holds no other model.
 
     Raises:
         ModelError: it holds neither.
     """
+    from flopwise.readers.source.text import json_object
+
     if LANGUAGE.match(folder) or is_one_model(folder):
         return [folder]
-    files = [os.path.join(path, file) for path, names in _walk(folder) for file in names]
-    models = sorted(filter(_stands_alone, files))
+    models: list[str] = []
+    for path, names in _walk(folder):
+        alone = list(filter(_stands_alone, (os.path.join(path, name) for name in names)))
+        configuration = os.path.join(path, "config.json")
+        models += alone or [path] * ("config.json" in names and "model_type" in json_object(configuration))
     if models:
-        return models
+        return sorted(models)
     try:
         weights_file = in_folder(folder)
     except ModelError as error:

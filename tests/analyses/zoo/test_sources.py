@@ -29,6 +29,35 @@ def test_a_directory_is_a_family(tmp_path: Path) -> None:
     assert len(entries([str(tmp_path / "**" / "*.onnx")])) == 3
 
 
+def test_a_directory_has_language_models_too(tmp_path: Path) -> None:
+    settings = {"tiny": '{"model_type": "llama"}', "unet": '{"sample_size": 64}', "exported": '{"model_type": "bert"}'}
+    for name, text in settings.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(text)
+    (tmp_path / "exported" / "model.onnx").write_bytes(MODEL.read_bytes())
+    assert [entry.name for entry in entries([str(tmp_path)])] == ["exported/model.onnx", "tiny"]
+
+
+def test_a_directory_of_gguf_files(tmp_path: Path) -> None:
+    pytest.importorskip("gguf")
+    pytest.importorskip("transformers")
+    from tests.readers.torch.language.test_gguf import made
+
+    for name in ("a.gguf", "b.gguf"):
+        made(tmp_path / name)
+    assert [entry.name for entry in entries([str(tmp_path)])] == ["a.gguf", "b.gguf"]
+
+
+def test_models_on_a_hub(tmp_path: Path) -> None:
+    (tmp_path / "models.txt").write_text("hf:org/name --family mine\n")
+    listed = entries(["hf:org/name", str(tmp_path / "models.txt")])
+    assert [(entry.name, entry.model, entry.family) for entry in listed] == [
+        ("hf:org/name", "hf:org/name", ""),
+        ("hf:org/name", "hf:org/name", "mine"),
+    ]
+    assert not listed[1].problem
+
+
 def test_names_are_unique() -> None:
     listed = with_own_names(entries([str(MODEL), str(MODEL), str(MODEL)]))
     assert [entry.name for entry in listed] == [str(MODEL), f"{MODEL}#2", f"{MODEL}#3"]

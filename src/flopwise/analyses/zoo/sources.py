@@ -12,6 +12,7 @@ from dataclasses import replace
 from flopwise.analyses.zoo.catalogues import CATALOGUES
 from flopwise.analyses.zoo.entry import Entry
 from flopwise.errors import InputError
+from flopwise.formats.language.source import HUB
 from flopwise.readers.formats import models_in
 from flopwise.readers.source.location import is_callable, is_url, shown
 from flopwise.readers.source.text import text_of_file
@@ -67,7 +68,7 @@ def _entries(source: str, trust_code: bool) -> Iterator[Entry]:
         yield from _directory_models(source)
     elif source.endswith((".txt", ".list")) and os.path.isfile(source):
         yield from _list_models(source, trust_code)
-    elif os.path.isfile(source) or is_url(source) or is_callable(source):
+    elif os.path.isfile(source) or _is_remote(source) or is_callable(source):
         yield Entry(shown(source), source)
     else:
         paths = sorted(glob.glob(source, recursive=True)) if "\0" not in source else []
@@ -170,9 +171,9 @@ def _arguments(where: str, texts: Iterable[str]) -> dict[str, str]:
 def _path_model(where: str, model: str, folder: str) -> Entry:
     """The model of a path, a URL or a callable; one that is not there has a problem."""
     place = _place(model, folder)
-    if os.path.exists(place) or is_url(place) or is_callable(place):
+    if os.path.exists(place) or _is_remote(place) or is_callable(place):
         return Entry(shown(model), place)
-    choices = "a path, a URL, a catalogue's name or (with --trust-code) package.module:callable"
+    choices = "a path, a URL, hf:ORG/NAME, a catalogue's name or (with --trust-code) package.module:callable"
     return Entry(shown(model), place, problem=f"{where}: {model}: no such file; a line has {choices}")
 
 
@@ -193,7 +194,7 @@ def _refuse_code(where: str, model: str, folder: str, arguments: Mapping[str, st
 
 def _place(model: str, folder: str) -> str:
     """The path of a model in a list: beside the list, else relative to here; beside the list where there is none."""
-    if is_url(model):
+    if _is_remote(model):
         return model
     program, _, name = model.rpartition(":")
     file = program if program.endswith(".py") and is_callable(model) else model
@@ -205,6 +206,11 @@ def _place(model: str, folder: str) -> str:
     if file != model:
         return f"{beside}:{name}"
     return os.path.abspath(beside) if ":" in beside else beside  # a file is none that is called, though it may go
+
+
+def _is_remote(model: str) -> bool:
+    """True for a URL or a model on a hub."""
+    return is_url(model) or model.startswith(HUB)
 
 
 def _is_of_catalogue(source: str) -> bool:

@@ -124,5 +124,6 @@ GGUF_MODEL = TORCH._replace(
     endings=_GGUF,
     matches=lambda model: ends_in(model, _GGUF) and _matches(model),
     stored=weights.GGUF.stored,
-    in_directories=(),
+    in_directories=_GGUF,
+    is_model=_matches,
 )
