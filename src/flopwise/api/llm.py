@@ -142,7 +142,7 @@ def llm(
         cp: request: devices that share the tokens of each sequence.
         lora: training: low-rank adapters, which alone are trained, such as "r=16,targets=q_proj,v_proj"; without
             targets beside every linear layer but the scores of the vocabulary.
-        draft: request: a draft model, as ``model``, for speculative decoding on one device; in the type of the weights
+        draft: request: a draft model, as ``model``, for speculative decoding; in the type of the weights
             that its own configuration names. "mtp": the model's own head that predicts a token more, where its
             configuration names one (``num_nextn_predict_layers``); it shares embedding and scores with the model.
         accept: request: with ``draft``: the share of its guesses that are accepted.

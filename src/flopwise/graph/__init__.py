@@ -20,8 +20,10 @@ from flopwise.graph.graph import (
     Program,
     ProgramTensor,
     Shape,
+    Share,
     Submodule,
     Tensor,
+    Way,
 )
 from flopwise.graph.stored import StoredTensor
 
@@ -40,7 +42,9 @@ __all__ = [
     "Program",
     "ProgramTensor",
     "Shape",
+    "Share",
     "StoredTensor",
     "Submodule",
     "Tensor",
+    "Way",
 ]

@@ -211,6 +211,33 @@ class Layout(NamedTuple):
     outputs: tuple[Order, ...] = ()
 
 
+class Share(NamedTuple):
+    """A part of the features of a product, and the units that devices share them by."""
+
+    features: int
+    #: Heads, or groups of them, each of which is on one device; 0: any part of the features can be, with padding.
+    units: int = 0
+    #: Whether several devices have the same unit where there are more devices, as of keys and values of few heads.
+    repeated: bool = False
+
+
+class Way(NamedTuple):
+    """The way in which devices that share each product of a model (tensor parallelism) share an operator.
+
+    - "columns": each has some of the features that come out, with their weights and biases;
+    - "rows": each has the weights of some features that go in, and the results of all are added up;
+    - "vocabulary": each has some entries of a table: rows that are looked up are added up, scores are gathered;
+    - "whole": each has all of the weights.
+
+    Where nothing is stated each does its part of what it takes. Source: Megatron-LM, https://arxiv.org/abs/1909.08053.
+    """
+
+    kind: Literal["columns", "rows", "vocabulary", "whole"]
+    shares: tuple[Share, ...] = ()
+    #: Experts of its weights, which devices can share one by one (expert parallelism); 0: none.
+    experts: int = 0
+
+
 @record
 class Node:
     """One operator application. An omitted optional input or output is None."""
@@ -239,6 +266,8 @@ class Node:
     fused: bool = False
     #: How many operators it stands for, each with stored tensors of its own: those of layers that are alike.
     copies: int = 1
+    #: How several devices share it; None: as what it takes.
+    way: Way | None = None
 
     @property
     def ordered(self) -> Node:

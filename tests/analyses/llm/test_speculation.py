@@ -64,12 +64,48 @@ def test_a_round_of_guesses_and_their_check(tmp_path: Path) -> None:
     assert (every.tokens_per_round, every.round_seconds) == (4, None)
 
 
+def test_devices_share_a_model_and_its_draft(tmp_path: Path) -> None:
+    model, draft = _folder(tmp_path, "model", LLAMA), _folder(tmp_path, "draft", SMALL)
+    request: dict[str, Any] = {"prompt": 32, "generate": 8, "batch": 2, "device": "2xh100", "tp": 2}
+    result = flopwise.llm(model, **request, draft=draft, draft_tokens=3)
+    assert result.serving is not None
+    both = [serving.memory for one in (model, draft) if (serving := flopwise.llm(one, **request).serving) is not None]
+    memory = result.serving.memory
+    assert memory.weight_bytes == sum(one.weight_bytes for one in both)
+    assert memory.cache_bytes(2, 40) == sum(one.cache_bytes(2, 40) for one in both)
+    assert memory.workspace_bytes(2) == max(one.workspace_bytes(2) for one in both)
+    alone = flopwise.llm(model, **{**request, "device": "h100", "tp": None}, draft=draft, draft_tokens=3).serving
+    assert alone is not None
+    assert alone.floors is not None
+    assert result.serving.floors is not None
+    assert alone.floors.decode_seconds is not None
+    assert result.serving.floors.decode_seconds is not None
+    assert alone.floors.decode_seconds / 2 < result.serving.floors.decode_seconds < alone.floors.decode_seconds
+    assert {str(one.split) for one in flopwise.llm(model, **{**request, "tp": None}, draft=draft).splits} == {
+        "tp 2",
+        "pp 2",
+        "dp 2",
+    }
+
+
+def test_the_own_head_of_a_model_is_divided_with_it(tmp_path: Path) -> None:
+    def weights(name: str, layers: int, **settings: Any) -> int:
+        own = {**LLAMA, "num_hidden_layers": layers, "num_nextn_predict_layers": 1}
+        folder = _folder(tmp_path, name, own)
+        serving = flopwise.llm(folder, prompt=32, generate=8, device="2xh100", tp=2, **settings).serving
+        assert serving is not None
+        return serving.memory.weight_bytes
+
+    layer = weights("three", 3) - weights("two", 2)
+    joined = 2 * (2 * 64 * 64 + 3 * 64)  # a product that each device has whole, and three norms; tables are the model's
+    assert weights("mtp", 2, draft="mtp") == weights("plain", 2) + layer + joined
+
+
 @pytest.mark.parametrize(
     ("config", "options", "words"),
     [
         (SMALL, {"accept": 1.5}, "the share of guesses that are accepted is from 0 to 1"),
         (SMALL, {"draft_tokens": 0}, "draft_tokens 0: must be at least 1"),
-        (SMALL, {"device": "2xh100"}, "speculative decoding is counted on one device"),
         (ENCODERS["bert"], {}, "draft: BertForMaskedLM takes no steps after the prompt: give a decoder"),
         (ENCODER_DECODER, {}, "takes no steps after the prompt"),
     ],

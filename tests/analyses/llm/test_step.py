@@ -11,7 +11,7 @@ from tests.graphs import sketch
 
 from flopwise.analyses.llm.inference import Inference, inference
 from flopwise.analyses.llm.program import Call
-from flopwise.analyses.llm.step import step_of
+from flopwise.analyses.llm.step import CountedCall
 from flopwise.conventions import CONVENTIONS
 from flopwise.graph import Body, Graph, Node, Program, Tensor
 from flopwise.profiles.count import profile_graph
@@ -51,7 +51,7 @@ def profiled(graph: Graph) -> Profile:
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_says_whether_it_is_exact_and_whether_its_macs_are(name: str) -> None:
     graph, exact, macs_exact = STEPS[name]
-    step = step_of(profiled(graph), batch=1, past=0, new=3)
+    step = CountedCall(profiled(graph), 1, 0, 3).step()
     assert (step.exact, step.macs_exact) == (exact, macs_exact)
     assert step.macs == 3 * 8 * 8
 
@@ -66,7 +66,7 @@ class Sketched:
     state_type: str | None = None
     notes: tuple[str, ...] = ()
     encodes, encoder_length, predicts = False, None, True
-    order: Sequence[int] | None = None
+    order: Sequence[Sequence[str]] | None = None
 
     def __init__(self, prompt: Graph, step: Graph | None, state: Callable[[Call], int] = lambda call: 0) -> None:
         self.prompt, self.step, self.keeps_state = prompt, step, step is not None
@@ -79,9 +79,6 @@ class Sketched:
 
     def state(self, call: Call, batch: int) -> Mapping[str, int]:
         return {"keys and values": batch * self.bytes_of_state(call)}
-
-    def windows(self, call: Call, batch: int) -> tuple[int, ...]:
-        return ()
 
     def lengths(self, past: int) -> None:
         return None

@@ -7,13 +7,14 @@ from fractions import Fraction
 import pytest
 from tests.graphs import Sketch, sketch
 
-from flopwise.analyses.llm.traffic import WeightTraffic, weight_traffic
+from flopwise.analyses.llm.step import CountedCall
+from flopwise.analyses.llm.traffic import WeightTraffic
 from flopwise.conventions import CONVENTIONS
 from flopwise.profiles.count import profile_graph
 
 
 def traffic(made: Sketch, tokens: int, widths: dict[str, Fraction] | None = None) -> WeightTraffic:
-    return weight_traffic(profile_graph(made.graph(), CONVENTIONS["flops"]), tokens, widths)
+    return CountedCall(profile_graph(made.graph(), CONVENTIONS["flops"]), 1, 0, tokens, widths or {}).step().weights
 
 
 def looked_up(tokens: int) -> Sketch:

@@ -195,3 +195,27 @@ def test_the_log_of_an_engine(llama: str, tmp_path: Path, capsys: pytest.Capture
     ):
         assert main(["llm", llama, *options]) == 2
         assert words in capsys.readouterr().err
+
+
+def test_a_training_step_that_must_fit_ends_with_one_where_it_does_not(tmp_path: Path, llama: str) -> None:
+    large = {**LLAMA, "hidden_size": 8192, "intermediate_size": 32768, "num_attention_heads": 64, "head_dim": 128}
+    big = str(written(tmp_path, {**large, "num_hidden_layers": 16}))
+    for model, status in ((llama, 0), (big, 1)):
+        assert main(["llm", model, "--train", "--prompt", "32", "--device", "h100", "--require", "fits"]) == status
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--tp", "0"], "tp 0: must be at least 1"),
+        (["--tp", "3"], "tp 3: 4 heads of model.layers.0.self_attn do not divide by it; 2 and 4 do"),
+        (["--train", "--tp", "3"], "tp 3: 4 heads of model.layers.0.self_attn do not divide by it; 2 and 4 do"),
+        (["--ep", "2"], "ep 2: the model has no experts to divide"),
+        (["--pp", "3"], "pp 3: the model has 2 layers; give at most as many"),
+    ],
+)
+def test_a_split_that_is_none_is_a_line(
+    llama: str, options: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["llm", llama, "--prompt", "32", "--device", "h100", *options]) == 2
+    assert capsys.readouterr().err == f"flopwise: {words}\n"

@@ -1,82 +1,171 @@
-"""The part of each weight, result and row that one device has when tensor and expert parallelism divide a program.
+"""The division of a language model over devices: the ways in which they share it, and the part that one of them has.
 
-Tensor parallelism divides the weights that a plan names: by columns, so that what follows works on a part, up to the
-product that is divided by rows. What lies between them, attention included, is divided; all else is done by every
-device. Expert parallelism divides the stacks of experts.
+- ``dp``: replicas that share the sequences. In training, ``fsdp`` devices share the sequences and also each weight, its
+  gradient and its state (ZeRO-3).
+- ``tp``: devices that share each product, as its operator says (``graph.Way``): by columns, so that what follows works
+  on a part, up to the product that is divided by rows, whose results are added up. Heads of keys and values, and groups
+  of state-space layers, are repeated where there are fewer than devices, as vLLM, SGLang and Megatron-LM do; latents
+  always are.
+- ``pp``: stages of equally many layers; the first has what comes before them, the last what comes after.
+- ``cp``: devices that share the tokens of each sequence.
+- ``ep``: devices that share the experts: of a request among those of a stage, of a training step among those that share
+  the sequences.
 
-Sources: Megatron-LM, https://arxiv.org/abs/1909.08053; GShard, https://arxiv.org/abs/2006.16668.
+Sources: Megatron-LM, https://arxiv.org/abs/1909.08053; ZeRO, https://arxiv.org/abs/1910.02054; Ring Attention,
+https://arxiv.org/abs/2310.01889; GShard, https://arxiv.org/abs/2006.16668.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
-from flopwise.errors import InputError
-from flopwise.graph import Tensor
-from flopwise.memory.experts import Experts, experts_of
+from flopwise.errors import InputError, counted
+from flopwise.graph import Node, Share, Tensor
 from flopwise.operators.folding import constant
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
 
-#: Layers of a model are numbered: the first number in a module's path.
-NUMBER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
+#: The ways in which a request is divided, and a training step.
+WAYS = ("tp", "pp", "ep", "cp", "dp")
+TRAINING_WAYS = ("dp", "fsdp", "tp", "pp", "ep")
 
 _WHOLE = Fraction(1)
+_NUMBER = re.compile(r"(?:^|\.)(\d+)(?=\.|$)")
 
 
-@dataclass
-class _Columns:
-    """A product by columns: its row, the weights that it takes, and the elements of its pieces by their part."""
+@dataclass(frozen=True)
+class Split:
+    """A division of a request, or of a training step, among devices."""
 
-    row: Row
-    stored: Sequence[Tensor]
-    #: The parts of pieces that were cut into heads, by the elements of a piece.
-    pieces: list[tuple[int, Fraction]] = field(default_factory=list)
+    tp: int = 1
+    pp: int = 1
+    ep: int = 1
+    cp: int = 1
+    dp: int = 1
+    fsdp: int = 1
 
-    def part(self, whole: Fraction) -> Fraction:
-        """The part of the product that a device has."""
-        total = sum(extent for extent, _ in self.pieces)
-        return sum((extent * part for extent, part in self.pieces), Fraction(0)) / total if total else whole
+    @property
+    def stage(self) -> int:
+        """Devices of a stage; of a request experts are divided among these."""
+        return self.tp * self.cp * self.dp * self.fsdp
+
+    @property
+    def devices(self) -> int:
+        """Devices all together."""
+        return self.stage * self.pp
+
+    @property
+    def batches(self) -> int:
+        """Into how many parts the batch of a training step is divided."""
+        return self.dp * self.fsdp
+
+    @property
+    def sharers(self) -> int:
+        """Devices that have one copy of the experts: ``ep``, or the least multiple of it that ``tp`` divides too."""
+        return math.lcm(self.tp, self.ep)
+
+    @property
+    def exchanges(self) -> bool:
+        """True where tokens go to experts on devices that do not have these tokens."""
+        return self.sharers > self.tp
+
+    def __str__(self) -> str:
+        return " × ".join(f"{name} {n}" for name in WAYS if (n := getattr(self, name)) > 1) or "1"
+
+    def check(self) -> None:
+        """Refuse what no devices can be divided into.
+
+        Raises:
+            InputError: a number is less than 1.
+        """
+        for name, ranks in vars(self).items():
+            if ranks < 1:
+                raise InputError(f"{name} {ranks}: must be at least 1")
+
+    def check_stage(self) -> None:
+        """Refuse experts of a request on other devices than those of a stage.
+
+        Raises:
+            InputError: they are.
+        """
+        if self.stage % self.sharers:
+            raise InputError(
+                f"ep {self.ep}: experts are divided among the tp × cp × dp = {self.stage} devices of a stage; "
+                f"give --tp or --dp so that they are a multiple of {self.sharers}"
+            )
+
+    def check_batch(self, batch: int) -> None:
+        """Refuse a batch of a training step that cannot be divided.
+
+        Raises:
+            InputError: a number is less than 1, or the batch does not divide.
+        """
+        self.check()
+        if batch % self.batches:
+            raise InputError(f"a batch of {batch} does not divide by dp × fsdp = {self.batches}")
+        if (batch // self.batches) % self.pp:
+            own = counted(batch // self.batches, "sequence")
+            raise InputError(f"pp {self.pp}: {own} of a rank cannot be {self.pp} equal micro-batches")
+        if self.ep > 1 and self.batches % self.ep:
+            raise InputError(f"ep {self.ep}: experts are divided among the dp × fsdp = {self.batches} ranks of a batch")
 
 
 class Division:
-    """The parts of a program that the fullest device has."""
+    """The parts of a program that the fullest of the devices has which share each product."""
 
-    def __init__(
-        self, profile: Profile, plan: Mapping[str, str], tp: int = 1, ep: int = 1, repeat_heads: bool = False
-    ) -> None:
+    def __init__(self, profile: Profile, tp: int = 1) -> None:
         """Divide a program.
 
         Args:
-            profile: the program.
-            plan: module path with ``*`` for numbers -> how its weight is divided ("colwise", "rowwise" ...).
+            profile: the program, whose operators say how they are shared.
             tp: devices that share each product.
-            ep: devices that share the experts.
-            repeat_heads: whether heads of keys and values are repeated where there are fewer than devices, as engines
-                do, and a vocabulary that does not divide is padded.
 
         Raises:
-            InputError: something does not divide: weights, heads or experts.
+            InputError: heads or features do not divide.
         """
-        self.profile, self.tp, self.ep, self.folding = profile, tp, ep, constant(profile.graph)
-        self._plan = [(re.compile(re.escape(k).replace(r"\*", r"\d+") + r"$"), v) for k, v in plan.items()]
-        self._repeat_heads = repeat_heads
-        #: The stacks of experts, by the names of the stored tensors.
-        self.experts: dict[str, Experts] = {}
-        #: Rows whose results are sums of all devices' parts: products by rows, and look-ups in a divided table.
-        self.reduced: list[Row] = []
+        self.profile, self.tp, self.folding = profile, tp, constant(profile.graph)
+        #: How many experts a stored tensor has, by its name.
+        self.experts: dict[str, int] = {}
+        #: Rows whose results are sums of all devices' parts.
+        self.reduced: set[int] = set()
         self._weights: dict[str, Fraction] = {}
         self._results: dict[str, Fraction] = {}
         self._rows: dict[int, Fraction] = {}
-        self._columns: dict[str, _Columns] = {}
-        self._heads: dict[str, list[int]] = {}
-        if tp > 1 and not plan:
+        parts: dict[Share, Fraction] = {}
+        stated = False
+        for row in profile.rows:
+            node, way = row.node, row.node.way
+            inside = self.inside(row)
+            if way is None or (tp == 1 and not way.experts):
+                if inside != 1:
+                    self._rows[id(row)] = inside
+                    self._results.update((t.name, inside) for t in node.known_outputs)
+                continue
+            stored = [t for t in self.folding.stored(node) if t.kind == "weight"]
+            if way.experts:
+                self.experts.update((t.name, way.experts) for t in stored if way.experts in t.dims)
+            stated = stated or way.kind != "whole"
+            if tp == 1 or way.kind == "whole":
+                continue
+            for share in way.shares:
+                if share not in parts:
+                    parts[share] = self._part(share, node)
+            total = sum(share.features for share in way.shares)
+            part = sum((share.features * parts[share] for share in way.shares), Fraction(0)) / total
+            along = way.kind == "columns"
+            self._weights.update((t.name, part) for t in stored if way.kind != "rows" or len(t.dims) > 1)
+            self._rows[id(row)] = part if along or inside == 1 else inside
+            if along:
+                self._results.update((t.name, part) for t in node.known_outputs)
+            elif way.kind == "rows" or "picks" in effects_of(node):
+                self.reduced.add(id(row))
+        if tp > 1 and not stated:
             raise InputError("tp: nothing is known of how engines divide this model")
-        self._divide()
 
     def weight(self, name: str) -> Fraction:
         """The part of a stored tensor that tp leaves on a device."""
@@ -92,118 +181,73 @@ class Division:
 
     def inside(self, row: Row) -> Fraction:
         """The part of what a row works on, stored tensors left out, that a device has."""
-        return min((self._results[t.name] for t in row.node.known_inputs if t.name in self._results), default=_WHOLE)
+        results = self._results
+        return min((results[t.name] for t in row.node.known_inputs if t.name in results), default=_WHOLE)
 
-    def _divide(self) -> None:
-        """Follow the divided tensors through the program."""
-        rows = self.profile.rows
-        stacks = {row.node.module: stack for row in rows if (stack := experts_of(row.name, row.node))}
-        for row in rows:
-            stored = [t for t in self.folding.stored(row.node) if t.kind == "weight"]
-            if (stack := experts_of(row.name, row.node)) is not None:
-                self.experts.update((t.name, stack) for t in stored if stack.hold(t))
-            elif row.node.module in stacks:  # biases, of which each row picks those of its expert
-                own = stacks[row.node.module]
-                self.experts.update((t.name, own) for t in stored if t.dims[:1] == (own.matrices,))
-            if self.tp > 1:
-                self._divide_row(row, stored)
-        refuse_experts(self.experts, self.ep)
-        self._refuse_heads()
+    def _part(self, share: Share, node: Node) -> Fraction:
+        """The part of features that a device has.
 
-    def _divide_row(self, row: Row, stored: Sequence[Tensor]) -> None:
-        """Divide a row where the plan names one of its weights, or what it works on is divided."""
-        names = [t.name for t in row.node.known_outputs]
-        ways = {t.name: way for t in stored if (way := self._way(t))}
-        way = next(iter(ways.values()), "")
-        inside = any(t.name in self._results for t in row.node.known_inputs)
-        part = self.inside(row) if inside else Fraction(1, self.tp)
-        if way:
-            self._divide_weights(row, [t for t in stored if t.name in ways], way)
-        if way or inside:
-            self._rows[id(row)] = part
-        if ("colwise" in way and "gather" not in way) or (inside and "rowwise" not in way):
-            self._results.update(dict.fromkeys(names, part))
-        if way == "colwise":
-            self._columns.update(dict.fromkeys(names, _Columns(row, [t for t in stored if t.name in ways])))
-        elif not way:
-            self._cut(row)
+        Raises:
+            InputError: they do not divide.
+        """
+        if not share.units:
+            return Fraction(1, self.tp)
+        if not self._divides(self.tp, share):
+            place, what = node.module.rpartition(".")[0] or node.module, "features"
+            what = "heads" if share.units < share.features else what
+            raise InputError(
+                f"tp {self.tp}: {share.units:,} {what} of {place} do not divide by it; {self._that_divide()}"
+            )
+        return Fraction(max(share.units // self.tp, 1), share.units)
 
-    def _divide_weights(self, row: Row, stored: Sequence[Tensor], way: str) -> None:
-        """Divide the weights of a row that the plan names."""
-        matrices = [t for t in stored if "colwise" in way or len(t.dims) > 1]
-        self._refuse_weights(matrices, way)
-        self._weights.update((t.name, Fraction(1, self.tp)) for t in matrices)
-        if "rowwise" in way:
-            self.reduced.append(row)
+    @staticmethod
+    def _divides(tp: int, share: Share) -> bool:
+        return share.units % tp == 0 or (share.repeated and tp % share.units == 0)
 
-    def _way(self, tensor: Tensor) -> str:
-        """The plan's way of dividing a stored tensor; "" where it does not."""
-        paths = (tensor.name, tensor.name.rpartition(".")[0])
-        ways = (way for path in paths for pattern, way in self._plan if pattern.match(path))
-        return next((way for way in ways if "colwise" in way or "rowwise" in way), "")
-
-    def _cut(self, row: Row) -> None:
-        """Follow the pieces of a product by columns to where they become heads, which are divided whole."""
-        node = row.node
-        product = next((self._columns[t.name] for t in node.known_inputs if t.name in self._columns), None)
-        if product is None:
-            return
-        if node.op in ("Slice", "Split", "Add"):
-            self._columns.update((t.name, product) for t in node.known_outputs)
-        if node.op != "Reshape" or node.input(0).name not in self._columns:
-            return
-        extent, sizes = int(node.input(0).dims[-1]), [int(size) for size in node.output().dims]
-        if len(sizes) <= len(node.input(0).dims):
-            return
-        if sizes[-1] == extent and node.module == product.row.node.module:  # the layer's own tokens, not heads
-            self._columns.update((t.name, product) for t in node.known_outputs)
-            return
-        for place in range(len(sizes) - 2, -1, -1):
-            if math.prod(sizes[place:]) == extent:
-                kinds = sizes[place] == 3 and place + 2 < len(sizes)  # queries, keys and values before heads
-                self._share_heads(row, product, extent, sizes[place + kinds])
-                return
-
-    def _share_heads(self, row: Row, product: _Columns, extent: int, heads: int) -> None:
-        """Divide a piece of a product by its heads."""
-        self._heads.setdefault(row.node.module, []).append(heads)
-        part = Fraction(max(heads // self.tp, 1), heads)
-        product.pieces.append((extent, part))
-        self._rows[id(row)] = part
-        self._results.update((t.name, part) for t in row.node.known_outputs)
-        whole = product.part(Fraction(1, self.tp))
-        self._rows[id(product.row)] = whole
-        self._weights.update((t.name, whole) for t in product.stored)
-
-    def _refuse_heads(self) -> None:
-        """Refuse to divide heads that are too few; those of keys and values may be repeated."""
-        for module, counts in self._heads.items():
-            for heads in counts:
-                repeated = self._repeat_heads and heads < max(counts) and self.tp % heads == 0
-                if heads % self.tp and not repeated:
-                    raise InputError(f"tp {self.tp}: {heads} heads of {module} do not divide by it")
-
-    def _refuse_weights(self, stored: Sequence[Tensor], way: str) -> None:
-        """Refuse weights that do not divide; engines pad a vocabulary."""
-        if self._repeat_heads and ("embedding" in way or "gather" in way):
-            return
-        for tensor in stored:
-            if not any(int(size) % self.tp == 0 for size in tensor.dims):
-                shape = "×".join(map(str, tensor.dims))
-                raise InputError(f"tp {self.tp}: {tensor.name} ({shape}, {way}) does not divide by it")
+    def _that_divide(self) -> str:
+        """The numbers of devices that divide the program, in words."""
+        ways = {row.node.way for row in self.profile.rows}
+        shares = {share for way in ways if way is not None for share in way.shares if share.units}
+        most = math.gcd(*(share.units for share in shares if not share.repeated))
+        return those_that_do(n for n in range(2, most + 1) if all(self._divides(n, share) for share in shares))
 
 
-def refuse_experts(stacks: Mapping[str, Experts], ep: int) -> None:
+def effects_of(node: Node) -> Iterable[str]:
+    """The effects of an operator, such as "picks" of one that looks up rows."""
+    from flopwise.operators.tables import row
+
+    return row(node.op).effects
+
+
+def those_that_do(numbers: Iterable[int]) -> str:
+    """The numbers that divide something, in words.
+
+    >>> those_that_do([2, 4, 8]), those_that_do([3]), those_that_do([])
+    ('2, 4 and 8 do', '3 does', 'no other number does')
+    """
+    *most, last = map(str, numbers) if (numbers := list(numbers)) else [""]
+    if not last:
+        return "no other number does"
+    return f"{', '.join(most)} and {last} do" if most else f"{last} does"
+
+
+def refuse_experts(experts: Mapping[str, int], ep: int) -> None:
     """Refuse to divide experts.
+
+    Args:
+        experts: how many there are, by the name of the stored tensor.
+        ep: devices that share them.
 
     Raises:
         InputError: there are none, or they do not divide.
     """
-    if ep > 1 and not stacks:
-        raise InputError(f"ep {ep}: the model has no stacks of experts to divide")
-    for stack in stacks.values():
-        if stack.matrices % ep:
-            raise InputError(f"ep {ep}: {stack.matrices} experts of {stack.layer} do not divide by it")
+    if ep > 1 and not experts:
+        raise InputError(f"ep {ep}: the model has no experts to divide")
+    for name, count in experts.items():
+        if count % ep:
+            common = math.gcd(*experts.values())
+            other = those_that_do(n for n in range(2, common + 1) if common % n == 0)
+            raise InputError(f"ep {ep}: {count} experts of {name.rpartition('.')[0]} do not divide by it; {other}")
 
 
 def part_of(number: Fraction | int, part: Fraction) -> int:
@@ -212,40 +256,45 @@ def part_of(number: Fraction | int, part: Fraction) -> int:
     >>> part_of(10, Fraction(1, 3))
     4
     """
-    return math.ceil(number * part)
+    return -(-number.numerator * part.numerator // (number.denominator * part.denominator))
 
 
-def stages(rows: Sequence[Row], count: int) -> list[list[Row]]:
-    """Rows in stretches of equally many layers, the first ones longer where they do not divide.
+def layer_of(node: Node) -> str:
+    """The layer that an operator is in, by its path, such as "model.layers.3"; "" before and after the layers."""
+    match = _NUMBER.search(node.module)
+    return node.module[: match.end(1)] if match else ""
+
+
+def by_layer(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Rows by the path of their layer; those before the layers are under "", those behind the first under "after"."""
+    layers: dict[str, list[Row]] = {"": [], "after": []}
+    for row in rows:
+        path = layer_of(row.node) or ("after" if len(layers) > 2 else "")
+        layers.setdefault(path, []).append(row)
+    return layers
+
+
+def order_of(paths: Iterable[str]) -> list[list[str]]:
+    """The paths of the layers of each number, such as of an encoder and a decoder."""
+    numbers = [(int(path.rpartition(".")[2]), path) for path in paths if path not in ("", "after")]
+    order: list[list[str]] = [[] for _ in range(1 + max((number for number, _ in numbers), default=-1))]
+    for number, path in numbers:
+        order[number].append(path)
+    return order
+
+
+def stages(order: Sequence[Sequence[str]], count: int) -> list[list[str]]:
+    """The paths of what is in each of so many stages of equally many layers, the first ones longer where they do not
+    divide.
 
     Raises:
-        InputError: there are fewer layers than stretches.
+        InputError: there are fewer layers than stages.
     """
-    if count == 1:
-        return [list(rows)]
-    layers = layers_of(rows)
-    if layers < count:
-        raise InputError(f"pp {count}: the model has {layers} layers")
-    size, more = divmod(layers, count)
-    ends = [size * (n + 1) + min(n + 1, more) for n in range(count)]
-    stretches: list[list[Row]] = [[] for _ in range(count)]
-    past_blocks = False
-    for row in rows:
-        number = layer_of(row)
-        past_blocks = past_blocks or number is not None
-        if number is None:
-            stretches[-1 if past_blocks else 0].append(row)
-        else:
-            stretches[next(n for n, end in enumerate(ends) if number < end)].append(row)
-    return stretches
-
-
-def layer_of(row: Row) -> int | None:
-    """The number of the layer that a row is in; None before and after the layers."""
-    match = NUMBER.search(row.node.module)
-    return int(match[1]) if match else None
-
-
-def layers_of(rows: Sequence[Row]) -> int:
-    """Number of layers that rows are in."""
-    return 1 + max((number for row in rows if (number := layer_of(row)) is not None), default=-1)
+    if count > max(len(order), 1):
+        raise InputError(f"pp {count}: the model has {counted(len(order), 'layer')}; give at most as many")
+    size, more = divmod(len(order), count)
+    bounds = [size * n + min(n, more) for n in range(count + 1)]
+    each = [[path for layer in order[a:b] for path in layer] for a, b in pairwise(bounds)]
+    each[0].insert(0, "")
+    each[-1].append("after")
+    return each

@@ -7,46 +7,6 @@ from fractions import Fraction
 from itertools import pairwise
 from operator import sub
 
-from flopwise.graph import Shape, Tensor
-from flopwise.memory.attention import is_fused
-from flopwise.operators.tables import row as row_of
-from flopwise.rows import Row
-
-
-def line(cost: Callable[[int], tuple[int, ...]], first: int, last: int) -> tuple[int, ...]:
-    """The sum of costs that are straight lines from ``first`` to ``last``, both included.
-
-    >>> line(lambda n: (3 * n + 1, 10 * n), 1, 20)
-    (650, 2100)
-    """
-    return tuple((a + b) * (last - first + 1) // 2 for a, b in zip(cost(first), cost(last), strict=True))
-
-
-def on_a_line(first: Row, last: Row) -> bool:
-    """True where two rows of the same operator show that those between them cost a straight line: no tensor grows along
-    two axes, and the cost is the same, a product's, or grows as much as the axis."""
-    if first.node.op != last.node.op:
-        return False
-    if (first.macs, first.flops) == (last.macs, last.flops):
-        return True
-    pairs = zip(_tensors(first), _tensors(last), strict=False)
-    grown = [_grown(a.shape or (), b.shape or ()) for a, b in pairs if a.shape != b.shape]
-    if None in grown or not grown:
-        return False
-    if is_fused(first.node) or row_of(first.node.op).inputs.has_factors:
-        return True
-    return all(axis is not None and (first.flops or 0) * axis[1] == (last.flops or 0) * axis[0] for axis in grown)
-
-
-def _tensors(row: Row) -> list[Tensor]:
-    return [*row.node.known_inputs, *row.node.known_outputs]
-
-
-def _grown(first: Shape, last: Shape) -> tuple[int, int] | None:
-    """The extents of the one axis along which two shapes differ; None where there are several, or another rank."""
-    axes = [(int(a), int(b)) for a, b in zip(first, last, strict=False) if a != b]
-    return axes[0] if len(first) == len(last) and len(axes) == 1 else None
-
 
 def summed(cost: Callable[[int], tuple[int, ...]], first: int, last: int) -> tuple[int, ...]:
     """The sum of ``cost(n)`` for n from ``first`` to ``last``, both included.

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from flopwise._results import Json, Printed, fields
 from flopwise.analyses.llm.curve import Point, lengths
@@ -14,7 +14,6 @@ from flopwise.analyses.llm.on_device import OnDevice
 from flopwise.analyses.llm.program import Program, step
 from flopwise.analyses.llm.program import prefill as prefill_of
 from flopwise.analyses.llm.runs import Run, Runs
-from flopwise.analyses.llm.serving.batches import Batch
 from flopwise.analyses.llm.serving.memory import Cache, Memory
 from flopwise.analyses.llm.serving.serving import Engine, Serving
 from flopwise.analyses.llm.serving.split import Divisible, divisible
@@ -26,6 +25,9 @@ from flopwise.analyses.llm.step import Step
 from flopwise.analyses.needed.latents import ABSORB_MLA
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError
+
+if TYPE_CHECKING:
+    from flopwise.analyses.llm.serving.solver import Batch
 
 Logits = Literal["last", "all"]
 
@@ -272,11 +274,11 @@ def inference(
     left_out = () if then is not None else (_why_no_step(program, generate),)
     generate = generate if then is not None else 0
     cache = runs.cache(prompt, generate)
-    (macs, flops, read, least, absorbed, *counts), products = runs.generation(prompt, generate, cache)
+    (macs, flops, read, least, absorbed, *counts), products = runs.generation(prompt, generate)
     absorbs = {} if then is None or then.absorbed is None else {ABSORB_MLA: (then.absorbed, absorbed)}
     if ABSORB_MLA in rewrites and not absorbs:
         raise InputError(f"{ABSORB_MLA}: {program.name} expands no latents that could be absorbed")
-    weight_bytes = runs.weight_bytes(first.profile)
+    weight_bytes = runs.weight_bytes(first.call.profile)
     after_prompt, one_more, end = runs.ends(prompt, generate, cache)
     largest = runs.largest_step(prompt, engine.max_batched_tokens)
     decode = None if then is None else then.cost
@@ -289,7 +291,7 @@ def inference(
         prompt=prompt,
         generate=generate,
         logits=logits,
-        params=first.profile.total("params"),
+        params=first.call.profile.total("params"),
         active_params=(decode or first.cost).weights.active,
         weight_bytes=weight_bytes,
         prefill=first.cost,
@@ -310,7 +312,7 @@ def inference(
             *left_out,
             *_notes(program, prompt, generate, first.cost, decode),
             *([_SHARED] if engine.shared_prefix and batch > 1 else []),
-            *first.profile.notes,
+            *first.call.profile.notes,
         ),
         curve=runs.curve(_contexts(program, prompt, generate), weight_bytes) if curve else (),
         cached_tokens=prompt if program.encodes else prompt + generate,

@@ -59,21 +59,15 @@ class Program(Protocol):
         """The profile of a call."""
 
     @property
-    def order(self) -> Sequence[int] | None:
-        """The kind of each layer, by the places of the kinds in a profile in which layers that are alike stand once;
-        None where every layer has rows of its own."""
+    def order(self) -> Sequence[Sequence[str]] | None:
+        """For each layer the modules whose operators stand for it, such as those of an encoder and a decoder, where
+        layers that are alike stand once; None where every layer has operators of its own."""
 
     def lengths(self, past: int) -> tuple[int, ...] | None:
         """Numbers along which the cost of a step after so many tokens is a straight line; None where nobody knows."""
 
-    def plan(self) -> Mapping[str, str]:
-        """The division of its weights by tensor parallelism: module path with ``*`` for numbers -> the way."""
-
     def state(self, call: Call, batch: int) -> Mapping[str, int]:
         """Bytes of the state before a call, by tensor."""
-
-    def windows(self, call: Call, batch: int) -> Sequence[int]:
-        """The lengths of the windows that the state before a call keeps, in tokens."""
 
 
 def prefill(program: Program, prompt: int) -> Call:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flopwise.analyses.llm.curve import Point
-from flopwise.analyses.llm.generation import line, on_a_line, shares, summed
+from flopwise.analyses.llm.generation import shares, summed
 from flopwise.analyses.llm.program import Call, Program, prefill, step
 from flopwise.analyses.llm.serving.memory import Cache, Growth, cache_of
 from flopwise.analyses.llm.serving.workspace import EngineStep
-from flopwise.analyses.llm.step import Step, step_of
+from flopwise.analyses.llm.step import CountedCall, Step
 from flopwise.analyses.llm.traffic import stored_bytes
 from flopwise.analyses.needed.latents import absorbed_mla
 from flopwise.conventions.convention import Convention
@@ -23,7 +23,7 @@ from flopwise.profiles.profile import Profile
 class Run:
     """One call that was run."""
 
-    profile: Profile
+    call: CountedCall
     cost: Step
     #: Multiply-accumulates with MLA's latents absorbed; None where nothing can be.
     absorbed: int | None
@@ -53,20 +53,14 @@ class Runs:
         self.progress(
             f"a step after {past} token{'s' if past > 1 else ''}" if past else f"prefill of {call.tokens} tokens"
         )
-        profile = self.program.profile(call, self.batch)
-        cost = step_of(
-            profile,
-            batch=self.batch,
-            past=past,
-            new=call.tokens,
-            state_bytes=self.state(call) if past else 0,
-            widths=dict(self.program.widths),
-            types=self.program.types,
-            state_type=self.program.state_type,
-            last_logits=self.last_logits,
+        program = self.program
+        profile = program.profile(call, self.batch)
+        counted = CountedCall(
+            profile, self.batch, past, call.tokens, program.widths, program.types, program.state_type, self.last_logits
         )
         counts = tuple(profile_graph(profile.graph, convention).total("count") for convention in self.conventions)
-        return Run(profile, cost, absorbed_mla(profile) if past else None, counts)
+        cost = counted.step(self.state(call) if past else 0)
+        return Run(counted, cost, absorbed_mla(profile) if past else None, counts)
 
     def state(self, call: Call) -> int:
         """Bytes of the state before a call."""
@@ -84,8 +78,6 @@ class Runs:
 
         if program.encoder_length is not None:
             return Growth(state(prompt), state(prompt), prompt)
-        if (growth := self._growth_without_windows(prompt, generate)) is not None:
-            return growth
         far = prompt if program.encodes else prompt + generate
         if not self._unrolled(prompt):
             far = max(far, program.longest or 0)
@@ -101,7 +93,7 @@ class Runs:
         if not program.keeps_state:
             return Cache()
         try:
-            cache = cache_of(*self.growth(prompt, generate))
+            cache = cache_of(self.growth(prompt, generate))
         except ModelError:
             if not program.encodes:
                 raise
@@ -110,24 +102,10 @@ class Runs:
         same = program.encoder_length is not None or self.batch * cache.nbytes(prompt) == self.state(known)
         return cache if same else None
 
-    def _growth_without_windows(self, prompt: int, generate: int) -> Growth | None:
-        """The growth of a state without windows, whose tensors keep every token or are always as large; None for any
-        other. It follows from the states before the first and the last step, which are made anyhow."""
-        first, last = step(self.program, prompt), step(self.program, prompt, generate - 1)
-        if self.program.encodes or generate == 1 or self.program.windows(first, self.batch):
-            return None
-        before, after = (self.program.state(call, self.batch) for call in (first, last))
-        tokens = {name: 1 if size == after.get(name) else prompt for name, size in before.items()}
-        one = {name: size // (self.batch * tokens[name]) for name, size in before.items()}
-        growth = Growth(one, {name: size // self.batch for name, size in after.items()}, last.past)
-        cache = cache_of(*growth)
-        same = all(self.batch * cache.nbytes(call.past) == self.state(call) for call in (first, last))
-        return growth if same and all(kept.window is None for kept in cache.kept) else None
-
     def _unrolled(self, prompt: int) -> bool:
         """True where the program goes through its prompt token by token, which takes long for many tokens."""
         calls = prefill(self.program, prompt), step(self.program, prompt)
-        rows, of_step = (len(self.run(call).profile.rows) for call in calls)
+        rows, of_step = (len(self.run(call).call.profile.rows) for call in calls)
         return rows > 4 * of_step
 
     def ends(self, prompt: int, generate: int, cache: Cache | None) -> tuple[int, int, int]:
@@ -146,25 +124,23 @@ class Runs:
         where an encoder reads no less than a prompt of sound."""
         program = self.program
         if program.keeps_state and self._unrolled(prompt):
-            return EngineStep(self.run(prefill(program, prompt)).profile, self.batch * prompt, self.last_logits)
+            return EngineStep(self.run(prefill(program, prompt)).call.profile, self.batch * prompt, self.last_logits)
         longest = program.encoder_length or min(tokens, program.longest or tokens)
         if not program.keeps_state:
             tokens, longest = max(tokens, prompt), max(longest, prompt)
         sequences = -(-tokens // longest)
         call = prefill(program, program.encoder_length or -(-tokens // sequences))
         if (call, sequences) == (prefill(program, prompt), self.batch):
-            return EngineStep(self.run(call).profile, tokens, self.last_logits)
+            return EngineStep(self.run(call).call.profile, tokens, self.last_logits)
         self.progress(f"a step of {tokens} tokens")
         try:
             return EngineStep(program.profile(call, sequences), tokens, self.last_logits)
         except ModelError:
             if not program.encodes:
                 raise
-            return EngineStep(self.run(prefill(program, prompt)).profile, self.batch * prompt, self.last_logits)
+            return EngineStep(self.run(prefill(program, prompt)).call.profile, self.batch * prompt, self.last_logits)
 
-    def generation(
-        self, prompt: int, tokens: int, cache: Cache | None
-    ) -> tuple[tuple[int, ...], dict[tuple[str, ...], int]]:
+    def generation(self, prompt: int, tokens: int) -> tuple[tuple[int, ...], dict[tuple[str, ...], int]]:
         """MACs, FLOPs, bytes that are read, those at least, absorbed MACs and what each convention counts, of so many
         steps; and the MACs that no engine can do without, by the types that they may be computed in."""
         if not tokens:
@@ -182,22 +158,9 @@ class Runs:
             rows = [(1, *first), *((1, *(self.program.lengths(past) or ())) for past in pasts[1:])]
             parts = [[part * figure for figure in cost(place)] for place, part in shares(rows).items()]
             sums = tuple(int(sum(figures)) for figures in zip(*parts, strict=True))
-            return sums[: -len(types) or None], dict(zip(types, sums[-len(types) :], strict=True)) if types else {}
-        straight = self._straight(prompt, tokens, cache)
-        sums = line(cost, 0, tokens - 1) if straight else summed(cost, 0, tokens - 1)
+        else:
+            sums = summed(cost, 0, tokens - 1)
         return sums[: -len(types) or None], dict(zip(types, sums[-len(types) :], strict=True)) if types else {}
-
-    def _straight(self, prompt: int, tokens: int, cache: Cache | None) -> bool:
-        """True where the first and the last of several steps show that all between them are on a line: no window fills
-        up, and what grows are products, or rows as much as their one axis."""
-        if cache is None or self.program.encodes or self.conventions:
-            return False
-        if any(kept.window is not None and prompt < kept.window <= prompt + tokens for kept in cache.kept):
-            return False
-        first, last = (self.run(step(self.program, prompt, n)) for n in (0, tokens - 1))
-        rows, others = first.profile.rows, last.profile.rows
-        alike = len(rows) == len(others) and first.cost.rewrites == last.cost.rewrites
-        return alike and all(map(on_a_line, rows, others))
 
     def weight_bytes(self, profile: Profile) -> int:
         """Bytes of the stored tensors of a call, in the widths that they are stored in."""

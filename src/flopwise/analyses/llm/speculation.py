@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 from flopwise._results import fields
 from flopwise.analyses.llm.program import Call
 from flopwise.analyses.llm.runs import Runs
-from flopwise.analyses.llm.serving.memory import Cache, Memory, Workspace
+from flopwise.analyses.llm.serving.memory import Cache, Memory
 from flopwise.analyses.llm.serving.serving import Floors
 from flopwise.analyses.llm.serving.split import Divisible
-from flopwise.analyses.llm.step import Step
+from flopwise.analyses.llm.step import CountedCall, Step
 from flopwise.analyses.timing.roofline import roofline
 from flopwise.errors import InputError
 
@@ -114,8 +114,8 @@ def check_settings(acceptance: float, guesses: int) -> None:
 
 def speculation(
     request: Request, draft: Request, acceptance: float, guesses: int, device: Device | None
-) -> Speculation:
-    """The rounds of a request with a draft model.
+) -> tuple[Speculation, CountedCall]:
+    """The rounds of a request with a draft model, and the step that checks the guesses.
 
     Args:
         request: the request to the model, whose calls can be run.
@@ -136,12 +136,13 @@ def speculation(
     assert draft.decode is not None
     own = request.divisible.runs
     check = Runs(own.program, own.batch, progress=own.progress, last_logits=False)
-    checked = check.run(Call(request.prompt, guesses + 1)).cost
+    run = check.run(Call(request.prompt, guesses + 1))
+    checked = run.cost
     seconds = None
     if device is not None:
         each = [roofline(device, step.products, step.least_bytes).seconds for step in (draft.decode, checked)]
         seconds = guesses * each[0] + each[1]
-    return Speculation(
+    rounds = Speculation(
         draft=draft.name,
         source=draft.source,
         acceptance=acceptance,
@@ -152,6 +153,7 @@ def speculation(
         draft_cache_bytes=draft.final_cache_bytes,
         round_seconds=seconds,
     )
+    return rounds, run.call
 
 
 def with_draft(own: Memory | None, draft: Memory | None) -> Memory | None:
@@ -159,5 +161,5 @@ def with_draft(own: Memory | None, draft: Memory | None) -> Memory | None:
     if own is None or draft is None:
         return None
     cache = Cache((*own.cache.kept, *draft.cache.kept), own.cache.fixed_bytes + draft.cache.fixed_bytes)
-    workspace = Workspace(own.workspace.tokens, (*own.workspace.shares, *draft.workspace.shares))
+    workspace = replace(own.workspace, shares=(*own.workspace.shares, *draft.workspace.shares))
     return replace(own, weight_bytes=own.weight_bytes + draft.weight_bytes, cache=cache, workspace=workspace)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 
-from flopwise.analyses.llm.traffic import WeightTraffic, weight_traffic
-from flopwise.analyses.needed.needed import needed
+from flopwise.analyses.llm.traffic import Touched, WeightTraffic, bytes_by_name, touched, weight_traffic
+from flopwise.analyses.needed.needed import Needed, needed
 from flopwise.analyses.timing.quantities import Work, products, works
 from flopwise.memory.attention import Unfused, is_fused, unfused_attention
 from flopwise.profiles.profile import Profile
@@ -70,81 +71,94 @@ class Step:
         return Fraction(self.flops, max(self.bytes, 1))
 
 
-def step_of(
-    profile: Profile,
-    *,
-    batch: int,
-    past: int,
-    new: int,
-    state_bytes: int = 0,
-    widths: dict[str, Fraction] | None = None,
-    types: Mapping[str, str] | None = None,
-    state_type: str | None = None,
-    last_logits: bool = True,
-) -> Step:
-    """The figures of a step from its profile.
+@dataclass(frozen=True)
+class CountedCall:
+    """A call of a program, and its work row by row."""
 
-    Args:
-        profile: the call.
-        batch: sequences.
-        past: tokens in the state of each.
-        new: tokens that are fed to each.
-        state_bytes: bytes of the state before the step.
-        widths: bytes of each element of stored tensors, by name.
-        types: the element types that they are stored in, by name, where the program multiplies others.
-        state_type: the element type of the state, where it is not that of the program.
-        last_logits: whether the vocabulary is scored for the last position of each sequence alone.
-    """
-    unfused, need = unfused_attention(profile.graph), needed(profile, last_logits)
-    attention = _attention(profile, unfused)
-    each = works_of(profile, need.least, types, state_type)
-    peak = profile.peak_activation_bytes
-    return Step(
-        batch=batch,
-        past=past,
-        new=new,
-        macs=profile.total("macs"),
-        needed_macs=sum(count or 0 for count in need.macs),
-        flops=profile.total("flops"),
-        attention_macs=sum(row.macs or 0 for row in profile.rows if id(row) in attention),
-        weights=weight_traffic(profile, batch * new, widths),
-        state_bytes=state_bytes,
-        activation_bytes=None if peak is None else peak - profile.state_bytes,
-        exact=profile.exact,
-        macs_exact=_macs_exact(profile),
-        unknown_masks=sum(len(one.places) for one in unfused if one.left is None),
-        products=products(each),
-        scaling_flops=sum(_scaling(row) for row in profile.rows if is_fused(row.node)),
-        rewrites=need.rewrites,
-        floors=need.floors,
-    )
+    profile: Profile
+    #: Sequences, tokens in the state of each, and tokens that are fed to each.
+    batch: int
+    past: int
+    new: int
+    #: Bytes of each element of stored tensors, by name, where they differ from those of the tensor's type; and the
+    #: element types that they are stored in, where the program multiplies others.
+    widths: Mapping[str, Fraction] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    #: The element type of the state, where it is not that of the program.
+    state_type: str | None = None
+    #: Whether the vocabulary is scored for the last position of each sequence alone.
+    last_logits: bool = True
 
+    @property
+    def tokens(self) -> int:
+        """Tokens fed, over all sequences."""
+        return self.batch * self.new
 
-def works_of(
-    profile: Profile, least: Sequence[int | None], types: Mapping[str, str] | None, state_type: str | None
-) -> list[Work]:
-    """The work of each row of a call; attention multiplies the state's element type, where that is not the program's.
+    @cached_property
+    def unfused(self) -> Sequence[Unfused]:
+        """The attentions that are computed operator by operator."""
+        return unfused_attention(self.profile.graph)
 
-    Args:
-        profile: the call.
-        least: the multiply-adds that each row's result needs.
-        types: the element types that weights are stored in, by name, where the program multiplies others.
-        state_type: the element type of the state, where it is not that of the program.
-    """
-    each = works(profile, least, types)
-    if state_type is None:
-        return each
-    attention = _attention(profile, unfused_attention(profile.graph))
-    return [
-        replace(work, dtypes=(*work.dtypes, state_type)) if id(row) in attention else work
-        for row, work in zip(profile.rows, each, strict=True)
-    ]
+    @cached_property
+    def attention(self) -> frozenset[int]:
+        """The nodes that multiply queries, keys and values, by identity."""
+        nodes = self.profile.graph.nodes
+        apart = {id(nodes[place]) for one in self.unfused for place in one.places}
+        return frozenset(apart.union(id(row.node) for row in self.profile.rows if is_fused(row.node)))
 
+    @cached_property
+    def needed(self) -> Needed:
+        """The work that the results need."""
+        return needed(self.profile, self.last_logits)
 
-def _attention(profile: Profile, unfused: Sequence[Unfused]) -> set[int]:
-    """The rows that multiply queries, keys and values, by identity."""
-    products_of_attention = {id(profile.graph.nodes[place]) for one in unfused for place in one.places}
-    return {id(row) for row in profile.rows if is_fused(row.node) or id(row.node) in products_of_attention}
+    @cached_property
+    def works(self) -> list[Work]:
+        """The work of each row; attention multiplies the state's element type, where that is not the program's."""
+        each = works(self.profile, self.needed.least, self.types)
+        if self.state_type is None:
+            return each
+        return [
+            replace(work, dtypes=(*work.dtypes, self.state_type)) if id(row.node) in self.attention else work
+            for row, work in zip(self.profile.rows, each, strict=True)
+        ]
+
+    @cached_property
+    def touched(self) -> Touched:
+        """The parts of the stored tensors that it touches."""
+        return touched(self.profile, self.tokens)
+
+    @cached_property
+    def nbytes(self) -> Mapping[str, Fraction]:
+        """Bytes of each weight and buffer, by name."""
+        return bytes_by_name(self.profile, self.widths)
+
+    def step(self, state_bytes: int = 0) -> Step:
+        """Its figures.
+
+        Args:
+            state_bytes: bytes of the state before it.
+        """
+        profile, need, unfused = self.profile, self.needed, self.unfused
+        peak = profile.peak_activation_bytes
+        return Step(
+            batch=self.batch,
+            past=self.past,
+            new=self.new,
+            macs=profile.total("macs"),
+            needed_macs=sum(count or 0 for count in need.macs),
+            flops=profile.total("flops"),
+            attention_macs=sum(row.macs or 0 for row in profile.rows if id(row.node) in self.attention),
+            weights=weight_traffic(self.touched, profile, self.nbytes),
+            state_bytes=state_bytes,
+            activation_bytes=None if peak is None else peak - profile.state_bytes,
+            exact=profile.exact,
+            macs_exact=_macs_exact(profile),
+            unknown_masks=sum(len(one.places) for one in unfused if one.left is None),
+            products=products(self.works),
+            scaling_flops=sum(_scaling(row) for row in profile.rows if is_fused(row.node)),
+            rewrites=need.rewrites,
+            floors=need.floors,
+        )
 
 
 def _scaling(row: Row) -> int:

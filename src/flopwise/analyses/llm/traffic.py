@@ -61,22 +61,21 @@ def touched(profile: Profile, tokens: int) -> Touched:
     return Touched(shares_by_name, tuple(experts))
 
 
-def weight_traffic(profile: Profile, tokens: int, widths: dict[str, Fraction] | None = None) -> WeightTraffic:
+def weight_traffic(touched: Touched, profile: Profile, nbytes: Mapping[str, Fraction]) -> WeightTraffic:
     """Bytes of the stored tensors that a step touches.
 
     Args:
+        touched: the parts of them.
         profile: the step.
-        tokens: tokens that are fed in it, over all sequences.
-        widths: bytes of each element by tensor name, where they differ from those of the tensor's type.
+        nbytes: bytes of each stored tensor, by name.
     """
-    folding = constant(profile.graph)
-    shares, experts = touched(profile, tokens)
-    tensors = {t.name: t for row in profile.rows for t in folding.stored(row.node)}
-    copies = {t.name: row.node.copies for row in profile.rows for t in folding.stored(row.node)}
-    nbytes = {name: copies[name] * bytes_of(tensors[name], widths or {}) for name in shares}
+    shares = touched.shares
     most, expected, least = (sum(nbytes[name] * parts[i] for name, parts in shares.items()) for i in range(3))
-    active = sum(copies[n] * tensors[n].numel * parts[3] for n, parts in shares.items() if tensors[n].kind == "weight")
-    return WeightTraffic(round(most), round(expected), round(least), round(active), experts)
+    active = Fraction(0)
+    for name, (tensor, copies) in stored_tensors(profile).items():
+        if tensor.kind == "weight" and name in shares:
+            active += copies * tensor.numel * shares[name][3]
+    return WeightTraffic(round(most), round(expected), round(least), round(active), touched.experts)
 
 
 def _shares(
@@ -113,9 +112,14 @@ def stored_bytes(profile: Profile, widths: Mapping[str, Fraction]) -> int:
 
 def bytes_by_name(profile: Profile, widths: Mapping[str, Fraction]) -> dict[str, Fraction]:
     """Bytes of each weight and buffer of a call, by name; see ``stored_bytes``."""
+    tensors = stored_tensors(profile).items()
+    return {name: n * bytes_of(t, widths) for name, (t, n) in tensors if t.kind in ("weight", "buffer")}
+
+
+def stored_tensors(profile: Profile) -> dict[str, tuple[Tensor, int]]:
+    """The stored tensors of a call, and for how many each stands, by name."""
     folding = constant(profile.graph)
-    tensors = {t.name: (t, row.node.copies) for row in profile.rows for t in folding.stored(row.node) if t.sized}
-    return {name: n * bytes_of(t, widths) for name, (t, n) in tensors.items() if t.kind in ("weight", "buffer")}
+    return {t.name: (t, row.node.copies) for row in profile.rows for t in folding.stored(row.node) if t.sized}
 
 
 def bytes_of(tensor: Tensor, widths: Mapping[str, Fraction]) -> Fraction:

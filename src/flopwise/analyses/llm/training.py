@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from flopwise._results import Json, Printed, fields
-from flopwise.analyses.llm.sharding import Rank, Sharding, rank_of
-from flopwise.analyses.llm.traffic import stored_bytes
+from flopwise.analyses.llm.division import (
+    TRAINING_WAYS,
+    Division,
+    Split,
+    by_layer,
+    order_of,
+    part_of,
+    refuse_experts,
+    stages,
+)
+from flopwise.analyses.llm.traffic import bytes_of, stored_bytes
 from flopwise.conventions.language import training_flops
 from flopwise.errors import InputError
+from flopwise.graph import Tensor
 from flopwise.memory.attention import is_fused, unfused_attention
+from flopwise.operators.counts import FLOPS
 from flopwise.profiles.profile import Profile
+from flopwise.rows import Row
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device
@@ -66,6 +78,28 @@ class Room:
     def to_dict(self) -> Json:
         """The key "device" of the JSON schema."""
         return {**vars(self), "left_over_bytes": self.left_over_bytes, "fits": self.fits}
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The share of the rank with the most memory in one step."""
+
+    split: Split
+    stage: int
+    params: int
+    trained_params: int
+    forward_flops: int
+    backward_flops: int
+    optimizer_flops: int
+    weight_bytes: int
+    gradient_bytes: int
+    state_bytes: int
+    saved_bytes: int
+
+    @property
+    def memory_bytes(self) -> int:
+        """Weights, gradients, the optimizer's state and kept activations."""
+        return self.weight_bytes + self.gradient_bytes + self.state_bytes + self.saved_bytes
 
 
 @dataclass(frozen=True)
@@ -135,8 +169,8 @@ class TrainingStep(Printed):
             "rank": None
             if rank is None
             else {
-                "devices": rank.sharding.devices,
-                **{key: getattr(rank.sharding, key) for key in ("dp", "fsdp", "tp", "pp", "ep")},
+                "devices": rank.split.devices,
+                **{key: getattr(rank.split, key) for key in TRAINING_WAYS},
                 "stage": rank.stage,
                 **{key: getattr(rank, key) for key in (*figures, *memory)},
             },
@@ -182,9 +216,8 @@ def training_step(
     optimizer: str,
     checkpointing: Checkpointing = "none",
     plain: Profile | None = None,
-    sharding: Sharding | None = None,
+    split: Split | None = None,
     shard: Profile | None = None,
-    plan: Mapping[str, str] | None = None,
     adapters: str = "",
     widths: Mapping[str, Fraction] | None = None,
 ) -> TrainingStep:
@@ -200,9 +233,8 @@ def training_step(
         optimizer: its name.
         checkpointing: what is computed once more.
         plain: with full checkpointing, the same step without it.
-        sharding: how the step is spread over devices.
+        split: how the step is spread over devices.
         shard: the profile of one rank's part of the batch.
-        plan: how the model's weights are divided, by module path.
         adapters: what is trained beside a frozen base, in words.
         widths: bytes of each element of stored tensors, by name, where they are not stored in the program's type.
 
@@ -242,8 +274,69 @@ def training_step(
         state_bytes=training.state_bytes or 0,
         saved_bytes=saved,
         rules_of_thumb={} if adapters else training_flops(profile.graph),
-        rank=None if sharding is None else rank_of(shard or profile, sharding, plan or {}, widths),
+        rank=None if split is None else rank_of(shard or profile, split, widths),
         adapters=adapters,
         exact=profile.exact and training.exact,
         notes=(*([_SELECTIVE] if checkpointing == "selective" else []), *profile.notes),
+    )
+
+
+def rank_of(profile: Profile, split: Split, widths: Mapping[str, Fraction] | None = None) -> Rank:
+    """The rank with the most memory.
+
+    Every figure is an exact tensor or count of the step. With experts shared (``ep``) each rank multiplies the tokens
+    of all of them with its own experts: with balanced routing as much work as its own tokens with all experts. With
+    stages (``pp``) the batch runs as P micro-batches, one forward and one backward in turns (1F1B): stage s of P keeps
+    the activations of P - s + 1 of them at most, the first those of its layers for the whole batch, which more than P
+    micro-batches would make less (PipeDream-Flush in https://arxiv.org/abs/2104.04473, section 2.2).
+
+    Args:
+        profile: a training step of one rank's part of the batch.
+        split: how it is spread.
+        widths: bytes of each element of stored tensors, by name, where they are not stored in the program's type.
+
+    Raises:
+        InputError: something does not divide: heads, experts or layers.
+    """
+    division, layers = Division(profile, split.tp), by_layer(profile.rows)
+    refuse_experts(division.experts, split.ep)
+    each = [[row for path in paths for row in layers[path]] for paths in stages(order_of(layers), split.pp)]
+    ranks = [_stage(division, split, rows, number, widths or {}) for number, rows in enumerate(each)]
+    return max(ranks, key=lambda rank: rank.memory_bytes)
+
+
+def _stage(division: Division, split: Split, rows: Sequence[Row], number: int, widths: Mapping[str, Fraction]) -> Rank:
+    """The rank of one stage."""
+    training = division.profile.training
+    assert training is not None
+    optimizer, trained = training.optimizer, {t.name for t in training.weights}
+
+    def part(tensor: Tensor) -> Fraction:
+        """The part of a stored tensor that a rank has."""
+        ep, fsdp = split.ep, split.fsdp
+        return division.weight(tensor.name) / (ep * max(fsdp // ep, 1) if tensor.name in division.experts else fsdp)
+
+    def shared(figure: str) -> int:
+        """A figure of rows added up, of each the part that a device has."""
+        return sum(part_of(getattr(row, figure) or 0, division.row(row)) for row in rows)
+
+    stored = {t.name: t for row in rows for t in division.folding.stored(row.node)}
+    nbytes = {name: part_of(bytes_of(t, widths), part(t)) for name, t in stored.items()}
+    numbers = {name: part_of(t.numel, part(t)) for name, t in stored.items() if t.kind == "weight"}
+    gradients = [size for name, size in nbytes.items() if name in trained]
+    trained_params = sum(size for name, size in numbers.items() if name in trained)
+    update = 0 if training.update is None else training.update.dot(FLOPS)
+    waiting = split.pp - number  # of as many micro-batches as there are stages
+    return Rank(
+        split=split,
+        stage=number,
+        params=sum(numbers.values()),
+        trained_params=trained_params,
+        forward_flops=shared("flops"),
+        backward_flops=shared("backward_flops"),
+        optimizer_flops=update * trained_params // (sum(t.numel for t in training.weights) or 1),
+        weight_bytes=sum(nbytes.values()),
+        gradient_bytes=sum(gradients),
+        state_bytes=0 if optimizer is None else sum(optimizer.copies * size + optimizer.extra for size in gradients),
+        saved_bytes=part_of(waiting * shared("saved_bytes"), Fraction(1, split.pp)),
     )

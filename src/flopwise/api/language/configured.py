@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import zip_longest
 
 from flopwise.analyses.llm.program import Call
 from flopwise.analyses.timing.quantities import stored_numbers
@@ -14,30 +14,11 @@ from flopwise.api.language.program import KV_DTYPES, USUAL_PROMPT, encoder_notes
 from flopwise.api.profile import profile
 from flopwise.errors import InputError
 from flopwise.formats.language.graph import decoder_graph
-from flopwise.formats.language.parts import Decoder
-from flopwise.formats.language.read import Language, in_table, language, windows_of
+from flopwise.formats.language.parts import Decoder, Layer
+from flopwise.formats.language.read import Language, in_table, language
 from flopwise.formats.language.state import lengths_of, state_of
 from flopwise.graph.dtypes import BITS
 from flopwise.profiles.profile import Profile
-
-#: Products that tensor parallelism divides by columns, and by rows.
-_COLUMNS = (
-    *("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "gate_up_proj", "gate_up_proj_bias", "sinks"),
-    *("q_b_proj", "kv_b_proj", "in_proj", "in_proj_qkv"),
-)
-_ROWS = ("o_proj", "down_proj", "out_proj")
-
-#: The division of weights by tensor parallelism: path with ``*`` for numbers -> the way.
-PLAN = {
-    "model.embed_tokens": "embedding_rowwise",
-    "lm_head": "colwise_gather_output",
-    **{
-        f"model.layers.*.{part}.{name}": way
-        for part in ("self_attn", "mlp", "mlp.shared_experts", "mlp.experts", "experts_block.experts")
-        for way, names in (("colwise", _COLUMNS), ("rowwise", _ROWS))
-        for name in names
-    },
-}
 
 
 def configured(
@@ -85,15 +66,20 @@ class ConfiguredProgram:
             )
         return profile(decoder_graph(self.model, batch, call.new, call.past, False, call.encoded or 0))
 
-    @functools.cached_property
-    def order(self) -> Sequence[int]:
-        """The kind of each layer, by the places of the kinds in the graph."""
-        kinds = {layer: n for n, layer in enumerate(dict.fromkeys(self.model.layers))}
-        return [kinds[layer] for layer in self.model.layers]
+    @property
+    def order(self) -> Sequence[Sequence[str]]:
+        """For each layer the modules whose operators stand for it."""
 
-    def plan(self) -> Mapping[str, str]:
-        """The division of its weights by tensor parallelism."""
-        return PLAN
+        def stack(prefix: str, layers: Sequence[Layer]) -> list[str]:
+            first: dict[Layer, int] = {}
+            return [f"{prefix}.{first.setdefault(layer, number)}" for number, layer in enumerate(layers)]
+
+        encoder = self.model.encoder
+        stacks = (
+            stack("encoder.layers", () if encoder is None else encoder.layers),
+            stack("model.layers", self.model.layers),
+        )
+        return [[path for path in paths if path] for paths in zip_longest(*stacks)]
 
     def state(self, call: Call, batch: int) -> Mapping[str, int]:
         """Bytes of the state before a call, by tensor."""
@@ -115,7 +101,3 @@ class ConfiguredProgram:
         """Numbers along which the cost of a step after so many tokens is a straight line."""
         mixers = dict.fromkeys(mixer for layer in self.model.layers for mixer in layer.mixers)
         return tuple(n for mixer in mixers for n in lengths_of(mixer, past))
-
-    def windows(self, call: Call, batch: int) -> Sequence[int]:
-        """The lengths of the windows that the state before a call keeps."""
-        return windows_of(self.model)

@@ -12,6 +12,7 @@ from flopwise._kinds import described
 from flopwise.analyses.llm.program import Call, Program
 from flopwise.analyses.timing.quantities import stored_numbers
 from flopwise.api.profile import profile
+from flopwise.api.read import read
 from flopwise.errors import InputError, ModelError
 from flopwise.formats.language.read import defaults_of
 
@@ -142,7 +143,7 @@ class LanguageProgram:
         self.notes: tuple[str, ...] = (*named, *defaults_of(model), *stored.notes, *encoder_notes(self))
 
     #: Every layer has operators of its own, and what a step costs is found by running it.
-    order: Sequence[int] | None = None
+    order: Sequence[Sequence[str]] | None = None
 
     def lengths(self, past: int) -> tuple[int, ...] | None:
         """None: the lengths that the cost of a step follows from are not known."""
@@ -155,13 +156,9 @@ class LanguageProgram:
             InputError: it fails, and goes through more tokens than the model was made for.
         """
         with self._within_length(call):
-            return profile(self._module, self._step(call, batch).inputs)
+            from flopwise.readers.torch.language.ways import shared
 
-    def plan(self) -> Mapping[str, str]:
-        """The division of its weights by tensor parallelism."""
-        from flopwise.readers.torch.language.plan import engines_plan
-
-        return engines_plan(self._module)
+            return profile(shared(read(self._module, self._step(call, batch).inputs), self._module))
 
     def state(self, call: Call, batch: int) -> Mapping[str, int]:
         """Bytes of the state before a call, by tensor."""
@@ -171,12 +168,6 @@ class LanguageProgram:
             width = self._kv if cached and self._kv is not None else Fraction(tensor.element_size())
             sizes[name] = round(tensor.numel() * width)
         return sizes
-
-    def windows(self, call: Call, batch: int) -> Sequence[int]:
-        """The lengths of the windows that the state before a call keeps."""
-        from flopwise.readers.torch.language.state import windows
-
-        return windows(self._step(call, batch).inputs)
 
     def _step(self, call: Call, batch: int) -> Step:
         from flopwise.readers.torch.language.state import step

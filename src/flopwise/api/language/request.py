@@ -13,13 +13,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise._arguments import checked
+from flopwise.analyses.llm.division import Split
 from flopwise.analyses.llm.inference import Inference, Logits, inference
 from flopwise.analyses.llm.on_device import floors_of, on_device
-from flopwise.analyses.llm.serving.batches import batches
-from flopwise.analyses.llm.serving.communication import assumptions_of_links
 from flopwise.analyses.llm.serving.serving import Engine, served
-from flopwise.analyses.llm.serving.solver import placement, placements, splits_on_fewest_devices
-from flopwise.analyses.llm.serving.ways import Split
+from flopwise.analyses.llm.serving.solver import batches, placement, placements, splits_on_fewest_devices
+from flopwise.analyses.llm.serving.split import assumptions_of_links
 from flopwise.analyses.llm.speculation import Speculation, check_settings, speculation, with_draft
 from flopwise.analyses.needed.latents import REWRITES
 from flopwise.api import printable
@@ -112,8 +111,6 @@ def request(
     _check_devices(shares, where, memory_fraction)
     if draft is not None:
         check_settings(accept, 1 if draft_tokens is None else operator.index(draft_tokens))
-        if several:
-            raise InputError("draft: speculative decoding is counted on one device")
     progress("building the model")
     generate = operator.index(generate)
     if generate > MOST_STEPS:
@@ -147,10 +144,14 @@ def request(
         vocabulary = _vocabulary(module)
     if guessing is not None:
         guesses = guessing.usual if draft_tokens is None else operator.index(draft_tokens)
-        rounds = speculation(result, guessing.cost, accept, guesses, where)
+        rounds, check = speculation(result, guessing.cost, accept, guesses, where)
+        small, own = guessing.cost.divisible, result.divisible
+        if small is not None and own is not None:
+            small.shared = SHARED if head else ()
+            own = own.drafted(small, guesses, rounds.tokens_per_round, check)
         notes = (*result.notes, *_notes_on_draft(vocabulary, guessing.vocabulary, rounds))
         memory = with_draft(result.memory, guessing.cost.memory)
-        result = replace(result, speculation=rounds, memory=memory, notes=notes)
+        result = replace(result, speculation=rounds, memory=memory, notes=notes, divisible=own)
     placed = _placed(result, engine, where, count, shares, progress)
     if where is not None and placed.serving is None and several:
         raise InputError(f"{device}: what {result.name} takes of its memory is not known")
@@ -272,9 +273,7 @@ def _placed(
     if serving is None:
         return plain
     floors = floors_of(bounds)
-    if result.speculation is not None:
-        return replace(plain, serving=replace(serving, floors=result.speculation.floors(floors)))
-    serving = replace(serving, floors=floors)
+    serving = replace(serving, floors=floors if result.speculation is None else result.speculation.floors(floors))
     assert result.divisible is not None
     if count in (None, 1) and ways is None and (serving.fits or not device.capacity_bytes):
         return replace(plain, serving=serving)

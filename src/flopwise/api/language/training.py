@@ -7,20 +7,21 @@ import functools
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flopwise._arguments import checked
+from flopwise.analyses.llm.division import Split
 from flopwise.analyses.llm.packing import packed, packed_step
-from flopwise.analyses.llm.sharding import Sharding
 from flopwise.analyses.llm.training import Checkpointing, TrainingStep, room_of, run_of, training_step
 from flopwise.api import printable
-from flopwise.api.language.configured import PLAN, configured, usual_prompt_of
+from flopwise.api.language.configured import configured, usual_prompt_of
 from flopwise.api.language.devices import devices_of, shares_of
 from flopwise.api.language.program import language_module, usual_prompt
 from flopwise.api.profile import profile
+from flopwise.api.read import read
 from flopwise.errors import InputError, counted
 from flopwise.formats.language.graph import decoder_graph
 from flopwise.formats.language.lora import Lora, beside, layers_of, lora_of
@@ -63,14 +64,14 @@ def step(
         if number < 1:
             raise InputError(f"{name} {number}: must be at least 1")
     shares = shares_of({"dp": dp, "fsdp": fsdp, "tp": tp, "pp": pp, "ep": ep})
-    sharding = Sharding(**shares) if shares else None
-    if sharding is not None:
-        sharding.check(batch)
+    split = Split(**shares) if shares else None
+    if split is not None:
+        split.check_batch(batch)
     documents = None if lengths is None else _documents(lengths)
-    if documents is not None and sharding is not None and sharding.pp > 1:
+    if documents is not None and split is not None and split.pp > 1:
         raise InputError("lengths: packed sequences are counted without stages (pp)")
     _check_run(tokens_per_second, measured)
-    count, where = _device(device, sharding)
+    count, where = _device(device, split)
     if (tokens_per_second, measured) != (None, None) and where is None:
         raise InputError("the MFU of a run needs a device as well")
     if weights is not None and lora is None:
@@ -83,7 +84,7 @@ def step(
         subject = _Configured(table, weights, adapters, checkpointing == "full")
     else:
         subject = _Module(language_module(model, dtype, trust_code), model, weights, adapters)
-    base = _Base(subject, model, weights, optimizer, checkpointing, sharding, progress)
+    base = _Base(subject, model, weights, optimizer, checkpointing, split, progress)
     sequence = subject.usual_prompt if prompt is None else prompt
     result = base.packed(documents, batch, sequence) if documents is not None else base.step(batch, sequence)
     if where is not None:
@@ -92,16 +93,16 @@ def step(
     return printable(result)
 
 
-def _device(device: str | None, sharding: Sharding | None) -> tuple[int, Device | None]:
+def _device(device: str | None, split: Split | None) -> tuple[int, Device | None]:
     """The number of devices that share a step, and the device.
 
     Raises:
         InputError: it is unknown, or so many of them are named as do not share the step.
     """
     asked, where = devices_of(device, None)
-    count = 1 if sharding is None else sharding.devices
+    count = 1 if split is None else split.devices
     if asked not in (None, count):
-        how = "nothing says how they share the step: --fsdp, --dp, --tp, --pp" if sharding is None else f"not {count}"
+        how = "nothing says how they share the step: --fsdp, --dp, --tp, --pp" if split is None else f"not {count}"
         raise InputError(f"{device}: these are {asked} devices, {how}")
     return count, where
 
@@ -146,14 +147,6 @@ class _Configured:
             self.paths = layers_of(adapters, self.name, linear_layers(seen), ["lm_head"])
             self.notes += [beside(self.paths), *self.widths.notes]
 
-    @property
-    def plan(self) -> Mapping[str, str]:
-        """The division of its weights; of an adapter the half on the divided side of its layer."""
-        plan = dict(PLAN)
-        for path, way in PLAN.items() if self.adapters is not None else ():
-            plan[f"{path}.{'lora_B' if 'colwise' in way else 'lora_A'}"] = way
-        return plan
-
     def step(self, batch: int, sequence: int, again: bool, optimizer: str) -> Profile:
         """The profile of a step; with checkpoints around the layers where asked."""
         rank = 0 if self.adapters is None else self.adapters.rank
@@ -180,20 +173,15 @@ class _Module:
 
         return Widths() if self.adapters is None else module_widths(self.module, self.model, self.weights)
 
-    @property
-    def plan(self) -> Mapping[str, str]:
-        """The division of its weights, its adapters' among them."""
-        from flopwise.readers.torch.language.plan import engines_plan
-
-        return engines_plan(self.module)
-
     def step(self, batch: int, sequence: int, again: bool, optimizer: str) -> Profile:
         """The profile of a step with the loss of the next token; transformers' own checkpoints where asked."""
         from flopwise.readers.torch.language.state import training_inputs
+        from flopwise.readers.torch.language.ways import shared
 
         inputs = training_inputs(self.module, batch, sequence)
         with _checkpoints(self.module) if again else contextlib.nullcontext():
-            return profile(self.module, inputs, train=True, optimizer=optimizer)
+            graph = read(self.module, inputs, mode="train", grad=True)
+        return profile(shared(graph, self.module), train=True, optimizer=optimizer)
 
     @contextlib.contextmanager
     def adapted(self) -> Iterator[list[str]]:
@@ -217,13 +205,13 @@ class _Base:
     weights: str | None
     optimizer: str
     checkpointing: Checkpointing
-    sharding: Sharding | None
+    split: Split | None
     progress: Callable[[str], None]
 
     @property
     def ranks(self) -> int:
         """Ranks that divide the batch."""
-        return 1 if self.sharding is None else self.sharding.batches
+        return 1 if self.split is None else self.split.batches
 
     def step(self, batch: int, sequence: int) -> TrainingStep:
         """A step of so many sequences."""
@@ -261,9 +249,8 @@ class _Base:
             optimizer=self.optimizer,
             checkpointing=self.checkpointing,
             plain=self._trained(sequences, tokens, False) if full else None,
-            sharding=self.sharding,
+            split=self.split,
             shard=self._trained(own, tokens, full) if own != sequences else step,
-            plan=subject.plan,
             adapters="" if subject.adapters is None else f"{subject.adapters}{stored}",
             widths=subject.widths.elements,
         )

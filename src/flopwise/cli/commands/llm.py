@@ -18,7 +18,7 @@ from flopwise.cli.streams import Progress
 from flopwise.errors import InputError
 
 #: Options that a training step takes beside its own, those that a diffusion pipeline does, and an engine's log.
-_OF_STEP = ("prompt", "batch", "dtype", "device", "weights", "trust_code", "tp", "pp", "ep", "dp", "fsdp")
+_OF_STEP = ("prompt", "batch", "dtype", "device", "weights", "trust_code", "require", "tp", "pp", "ep", "dp", "fsdp")
 _OF_PIPELINE = ("prompt", "batch", "dtype", "device", "memory_fraction")
 _OF_LOG = ("device", "gpus", "prompt", "generate", "dtype", "weights", "kv_dtype", "max_batched_tokens", "trust_code")
 
@@ -162,6 +162,8 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
         _refuse_figures(figures, "to a language model")
         return _log(model, output, settings)
     _refuse(["minutes"], "is for a running engine: give --metrics")
+    if settings["require"] is not None and settings["device"] is None:
+        raise InputError("--require fits asks of a device: give --device")
     if settings["train"]:
         _refuse(_others({*_OF_STEP, *_group(training), "conventions"}), "is for a request; leave --train out")
         if settings["conventions"]:
@@ -229,8 +231,6 @@ def _request(model: str, output: Output, figures: str | None, figure_format: str
 
         prepare(figures)
     chosen = _chosen(settings, _others({*_group(training), *_group(pipelines), *_LOGS, "require"}))
-    if settings["require"] is not None and settings["device"] is None:
-        raise InputError("--require fits asks of a device: give --device")
     with Progress() as progress:
         curve = figures is not None or output.format.name == "html"
         result = flopwise.llm(model, progress=progress, curve=curve, **chosen)
@@ -239,8 +239,12 @@ def _request(model: str, output: Output, figures: str | None, figure_format: str
 
             draw(result, figures, figure_format)
     output.write(llm_report(result))
-    missing = settings["require"] is not None and not (result.serving is not None and result.serving.fits)
-    return 1 if missing else 0
+    return _status(settings, result.serving is not None and result.serving.fits)
+
+
+def _status(settings: options.Values, fits: bool | None) -> int:
+    """The exit code: 1 where a fit is asked for that is none, or not known."""
+    return 1 if settings["require"] is not None and not fits else 0
 
 
 def _diffusion(model: str, output: Output, settings: options.Values) -> int:
@@ -281,9 +285,9 @@ def _train(model: str, output: Output, settings: options.Values) -> int:
     import flopwise
     from flopwise.report.commands.llm.report import training_report
 
-    chosen = _chosen(settings, (*_OF_STEP, *_group(training)))
+    chosen = _chosen(settings, [name for name in (*_OF_STEP, *_group(training)) if name != "require"])
     rate = chosen.pop("rate")
     with Progress() as progress:
         result = flopwise.llm(model, progress=progress, tokens_per_second=rate, **chosen)
     output.write(training_report(result))
-    return 0
+    return _status(settings, result.room is not None and result.room.fits)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from flopwise.errors import InputError
 from flopwise.formats.language.mixers import Mixers
-from flopwise.formats.language.operators import Learning
+from flopwise.formats.language.operators import Learning, by_columns, by_rows
 from flopwise.formats.language.parts import MLP, Attention, Decoder, Layer, Mixer, MoE
-from flopwise.graph import Graph, Invocation, Module, Node, Tensor
+from flopwise.graph import Graph, Invocation, Module, Node, Share, Tensor, Way
 from flopwise.graph.graph import NOT_RECORDED, Program, ProgramTensor
 
 
@@ -84,7 +84,8 @@ class Call(Mixers):
                 hidden = self._linear("project_out", hidden, model.embedding)
             shared, scores = table if model.tied else None, hidden
             if model.scored:
-                scores = self._linear("lm_head", hidden, model.vocabulary, bias=model.head_bias, table=shared)
+                way = Way("vocabulary", (Share(model.vocabulary),))
+                scores = self._linear("lm_head", hidden, model.vocabulary, bias=model.head_bias, table=shared, way=way)
         self._beside()
         inputs: tuple[Tensor, ...] = (tokens, *given, *self.state)
         outputs: tuple[Tensor, ...] = (scores,)
@@ -160,7 +161,8 @@ class Call(Mixers):
         model = self.model
         width = model.embedding or model.hidden
         table = self._weight(shared, model.vocabulary, width)
-        hidden = self._run("Gather", f"{side}.embed_tokens", [table, tokens], (*tokens.dims, width))
+        by_entries = Way("vocabulary", (Share(model.vocabulary),))
+        hidden = self._run("Gather", f"{side}.embed_tokens", [table, tokens], (*tokens.dims, width), way=by_entries)
         late = model.positions_late and width != model.hidden
         for name, rows in (("position", 0 if late else model.positions), ("token_type", model.types)):
             if rows:
@@ -171,11 +173,12 @@ class Call(Mixers):
             hidden = self._linear("model.project_in", hidden, model.hidden, bias=model.project_bias)
         if late:
             hidden = self._positioned(f"{side}.position_embeddings", tokens, hidden, model.positions)
-        rows, each = model.per_layer
-        if rows:
+        entries, each = model.per_layer
+        if entries:
             wide = len(model.layers) * each
-            own = self._weight("model.embed_tokens_per_layer.weight", rows, wide)
-            looked = self._run("Gather", "model.embed_tokens_per_layer", [own, tokens], (*tokens.dims, wide))
+            own = self._weight("model.embed_tokens_per_layer.weight", entries, wide)
+            name, by_entries = "model.embed_tokens_per_layer", Way("vocabulary", (Share(entries),))
+            looked = self._run("Gather", name, [own, tokens], (*tokens.dims, wide), way=by_entries)
             projected = self._linear("model.per_layer_model_projection", hidden, wide)
             shape = (*tokens.dims, len(model.layers), each)
             projected = self._norm("model.per_layer_projection_norm", self._shaped("model.per_layer", projected, shape))
@@ -333,9 +336,11 @@ class Call(Mixers):
             return self._dense(path, network, x) if isinstance(network, MLP) else self._mixture(path, network, x)
 
     def _dense(self, path: str, n: MLP, x: Tensor) -> Tensor:
-        up = self._linear(f"{path}.up_proj", x, n.inner, bias=n.bias)
+        way = by_columns(n.inner, n.inner)
+        up = self._linear(f"{path}.up_proj", x, n.inner, bias=n.bias, way=way)
         if n.gated:
-            gate = self._run("Swish", f"{path}.act_fn", [self._linear(f"{path}.gate_proj", x, n.inner, bias=n.bias)])
+            gate = self._linear(f"{path}.gate_proj", x, n.inner, bias=n.bias, way=way)
+            gate = self._run("Swish", f"{path}.act_fn", [gate])
             up = self._run("Mul", f"{path}.mul", [gate, up])
         else:
             up = self._run("Gelu", f"{path}.act_fn", [up])
@@ -343,7 +348,7 @@ class Call(Mixers):
             up = self._vectors(path, up, n.vectors)
         if n.norm:
             up = self._norm(f"{path}.sub_norm", up)
-        out = self._linear(f"{path}.down_proj", up, self._out(x, n), bias=n.bias)
+        out = self._linear(f"{path}.down_proj", up, self._out(x, n), bias=n.bias, way=by_rows(n.inner, n.inner))
         if n.receptance:
             mixed = self._vectors(path, x, 2 * self._out(x, n))
             gate = self._run("Sigmoid", f"{path}.sigmoid", [self._linear(f"{path}.receptance", mixed, self._out(x, n))])
@@ -365,19 +370,19 @@ class Call(Mixers):
         scores = self._run("Softmax", f"{path}.gate.softmax", [scores])
         weights = self._run("TopK", f"{path}.gate.topk", [scores], (tokens, m.top_k))
         inner = self._linear(f"{path}.fc1_latent_proj", flat, m.latent) if m.latent else flat
-        rows, width = tokens * m.top_k, m.latent or hidden
+        places, width = tokens * m.top_k, m.latent or hidden
         with self._in(f"{path}.experts", f"{self._title}Experts"):
-            routed = self._run("Gather", f"{path}.experts.gather", [inner, weights], (rows, width))
-            both = self._stacked(
-                f"{path}.experts", "gate_up_proj" if m.gated else "up_proj", routed, m, (1 + m.gated) * m.inner
-            )
+            routed = self._run("Gather", f"{path}.experts.gather", [inner, weights], (places, width))
+            name, wide = "gate_up_proj" if m.gated else "up_proj", (1 + m.gated) * m.inner
+            both = self._stacked(f"{path}.experts", name, routed, m, wide, Way("columns", (Share(wide),), m.experts))
             if m.gated:
-                gate, up = (self._run("Slice", f"{path}.experts.split", [both], (rows, m.inner)) for _ in range(2))
+                gate, up = (self._run("Slice", f"{path}.experts.split", [both], (places, m.inner)) for _ in range(2))
                 gate = self._run("Swish", f"{path}.experts.act_fn", [gate])
                 inner = self._run("Mul", f"{path}.experts.mul", [gate, up])
             else:
                 inner = self._run("Gelu", f"{path}.experts.act_fn", [both])
-            out = self._stacked(f"{path}.experts", "down_proj", inner, m, width)
+            down = Way("rows", (Share(m.inner),), m.experts)
+            out = self._stacked(f"{path}.experts", "down_proj", inner, m, width, down)
         out = self._shaped(path, out, (tokens, m.top_k, width))
         out = self._run("Mul", f"{path}.weighed", [out, self._shaped(path, weights, (tokens, m.top_k, 1))])
         result = self._run("ReduceSum", f"{path}.sum", [out], (tokens, width))
@@ -393,14 +398,15 @@ class Call(Mixers):
             result = self._add(path, result, shared)
         return self._shaped(path, result, x.dims)
 
-    def _stacked(self, path: str, name: str, x: Tensor, m: MoE, width: int) -> Tensor:
+    def _stacked(self, path: str, name: str, x: Tensor, m: MoE, width: int, way: Way) -> Tensor:
         """Rows multiplied with the matrices of their experts."""
-        rows, inner = x.dims
+        places, inner = x.dims
         stack = self._weight(f"{path}.{name}", m.experts, inner, width)
         ends = ProgramTensor(f"{path}.{name}.ends", (m.experts,), "int32", "activation")
-        out = self._run("aten::_grouped_mm", f"{path}.{name}", [x, stack, ends], (rows, width))
+        out = self._run("aten::_grouped_mm", f"{path}.{name}", [x, stack, ends], (places, width), way=way)
         if m.bias:
             bias = self._weight(f"{path}.{name}_bias", m.experts, width)
-            added = self._run("Gather", f"{path}.{name}.pick", [bias, ends], (rows, width))
+            own = way if way.kind == "columns" else Way("whole", experts=m.experts)
+            added = self._run("Gather", f"{path}.{name}.pick", [bias, ends], (places, width), way=own)
             out = self._add(f"{path}.{name}", out, added)
         return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from flopwise.formats.language.operators import Operators
+from flopwise.formats.language.operators import Operators, by_columns, by_rows
 from flopwise.formats.language.parts import (
     Attention,
     CompressedAttention,
@@ -19,7 +19,7 @@ from flopwise.formats.language.parts import (
     Wkv,
 )
 from flopwise.formats.language.state import state_of, visible_pairs
-from flopwise.graph import Tensor
+from flopwise.graph import Share, Tensor, Way
 from flopwise.graph.graph import ProgramTensor
 from flopwise.operators.masks import KERNEL, PAIRS, pairs_within
 from flopwise.operators.size import identity, larger, smaller
@@ -45,15 +45,15 @@ class Mixers(Operators):
             return self._wkv(path, mixer, x) if isinstance(mixer, Wkv) else self._short_conv(path, mixer, x)
 
     def _attention(self, path: str, a: Attention, x: Tensor) -> Tensor:
-        queries = self._linear(
-            f"{path}.q_proj", x, a.heads * a.head + (a.gate if a.gate_in_queries else 0), bias=a.bias
-        )
+        wide = a.heads * a.head + (a.gate if a.gate_in_queries else 0)
+        heads = a.heads // 2 if a.differential else a.heads  # which share values
+        queries = self._linear(f"{path}.q_proj", x, wide, bias=a.bias, way=by_columns(wide, heads))
         if a.gate_in_queries:
             queries, gate = (
                 self._run("Slice", f"{path}.split", [queries], (*x.dims[:-1], n)) for n in (a.heads * a.head, a.gate)
             )
         elif a.gate:
-            gate = self._linear(f"{path}.gate_proj", x, a.gate)
+            gate = self._linear(f"{path}.gate_proj", x, a.gate, way=by_columns(a.gate, a.heads))
         queries = self._heads(path, queries, "q", a.heads, a.head, a.norms)
         queries = self._rotated(f"{path}.rotary_q", queries, a.rotary)
         if a.cross:
@@ -66,8 +66,10 @@ class Mixers(Operators):
             keys: Tensor = ProgramTensor(f"{path}.shared_keys", shape, self.model.dtype)
             values = keys
         else:
-            keys = self._linear(f"{path}.k_proj", x, a.groups * a.head, bias=a.bias and not a.plain_keys)
-            values = keys if a.keys_alone else self._linear(f"{path}.v_proj", x, a.groups * a.value, bias=a.bias)
+            narrow, biased = by_columns(a.groups * a.head, a.groups, True), a.bias and not a.plain_keys
+            keys = values = self._linear(f"{path}.k_proj", x, a.groups * a.head, bias=biased, way=narrow)
+            if not a.keys_alone:
+                values = self._linear(f"{path}.v_proj", x, a.groups * a.value, bias=a.bias, way=narrow)
             values = self._heads(path, values, "v", a.groups, a.value, "unit" if a.norms == "all" else "")
             keys = self._rotated(f"{path}.rotary_k", self._heads(path, keys, "k", a.groups, a.head, a.norms), a.rotary)
             if a.causal:
@@ -75,21 +77,20 @@ class Mixers(Operators):
                 cached = {name: self._cached(name, shape, dtype) for name, (shape, dtype) in state}
                 keys = self._appended(path, cached.get("keys"), keys)
                 values = self._appended(path, cached.get("values"), values)
-        sinks = [self._weight(f"{path}.sinks", a.heads)] if a.sinks else []
         if a.indexer is not None:
             self._block_index(f"{path}.indexer", a, a.indexer, x, cached.get("indexer_keys"))
         if a.relative is not None:
             self._distances(path, a, a.relative, queries, keys)
         if a.differential:  # each two heads share the values of both
-            wide = (*values.dims[:1], a.groups, values.dims[2], 2 * a.value)
-            values = self._run("Expand", f"{path}.values", [values], wide)
+            both = (*values.dims[:1], a.groups, values.dims[2], 2 * a.value)
+            values = self._run("Expand", f"{path}.values", [values], both)
         mixed = self._scored(path, a, queries, keys, values, before, a.softcap)
         if a.differential:
             half = (self.batch, a.heads // 2, self.new, 2 * a.value)
             parts = [self._run("Slice", f"{path}.halves", [mixed], half) for _ in range(2)]
             mixed = self._norm(f"{path}.groupnorm", self._run("Sub", f"{path}.difference", parts), "unit")
-        if sinks:
-            mixed = self._run("Mul", f"{path}.sink", [mixed, self._shaped(path, sinks[0], (1, a.heads, 1, 1))])
+        if a.sinks:
+            mixed = self._sunk(path, mixed, a.heads)
         mixed = self._flat(path, mixed, a.heads * a.value)
         if a.gate:
             mixed = self._gated(path, mixed, gate, a.heads)
@@ -97,7 +98,16 @@ class Mixers(Operators):
             mixed = self._vectors(path, mixed, a.vectors)
         if a.out_norm:
             mixed = self._norm(f"{path}.sub_norm", mixed)
-        return self._linear(f"{path}.o_proj", mixed, self.model.hidden, bias=a.out_bias)
+        return self._out_projected(path, a, mixed)
+
+    def _out_projected(self, path: str, a: Attention, mixed: Tensor) -> Tensor:
+        way = by_rows(a.heads * a.value, a.heads)
+        return self._linear(f"{path}.o_proj", mixed, self.model.hidden, bias=a.out_bias, way=way)
+
+    def _sunk(self, path: str, mixed: Tensor, heads: int) -> Tensor:
+        """Results of attention whose heads have a score that no key has."""
+        sinks = self._shaped(path, self._weight(f"{path}.sinks", heads), (1, heads, 1, 1))
+        return self._run("Mul", f"{path}.sink", [mixed, sinks], way=by_columns(heads, heads))
 
     def _distances(self, path: str, a: Attention, r: Relative, queries: Tensor, keys: Tensor) -> None:
         """Scores of queries with every distance, and of every distance with keys; each pair takes its own of both."""
@@ -106,9 +116,8 @@ class Mixers(Operators):
             if not (r.of_query if side == "key" else r.of_key):
                 continue
             own, biased = f"{path}.pos_{side}_proj", name == "q" or not a.plain_keys
-            wide = self._linear(
-                f"{path}.{name}_proj" if r.shared else own, self.distances, a.heads * a.head, bias=biased
-            )
+            layer, width = f"{path}.{name}_proj" if r.shared else own, a.heads * a.head
+            wide = self._linear(layer, self.distances, width, bias=biased, way=by_columns(width, a.heads))
             shape = (a.heads, a.head, r.rows)
             wide = self._run(
                 "Transpose", f"{own}.transpose", [self._shaped(own, wide, (r.rows, a.heads, a.head))], shape
@@ -131,6 +140,7 @@ class Mixers(Operators):
                     self.memory,
                     a.groups * a.head,
                     bias=a.bias and not (a.plain_keys and name == "k"),
+                    way=by_columns(a.groups * a.head, a.groups, True),
                 )
                 for name in "kv"
             )
@@ -142,9 +152,7 @@ class Mixers(Operators):
         mixed = self._run(
             "Attention", f"{path}.attention", [queries, keys, values], queries.dims, attrs={"is_causal": 0}
         )
-        return self._linear(
-            f"{path}.o_proj", self._flat(path, mixed, a.heads * a.value), self.model.hidden, bias=a.out_bias
-        )
+        return self._out_projected(path, a, self._flat(path, mixed, a.heads * a.value))
 
     def _scored(
         self,
@@ -172,14 +180,17 @@ class Mixers(Operators):
 
     def _latent(self, path: str, a: LatentAttention, x: Tensor) -> Tensor:
         width = a.nope + a.rotary
+        wide = by_columns(a.heads * width, a.heads)
         if a.queries:
             inner = self._norm(f"{path}.q_a_layernorm", self._linear(f"{path}.q_a_proj", x, a.queries, bias=a.bias))
-            queries = self._linear(f"{path}.q_b_proj", inner, a.heads * width)
+            queries = self._linear(f"{path}.q_b_proj", inner, a.heads * width, way=wide)
         else:
-            inner, queries = x, self._linear(f"{path}.q_proj", x, a.heads * width)
+            inner, queries = x, self._linear(f"{path}.q_proj", x, a.heads * width, way=wide)
         queries = self._rotated(f"{path}.rotary_q", self._heads(path, queries, "q", a.heads, width), a.rotary)
-        both = self._linear(f"{path}.kv_a_proj_with_mqa", x, a.latent + a.rotary, bias=a.bias)
-        latent, rotary = (self._run("Slice", f"{path}.split", [both], (*x.dims[:-1], n)) for n in (a.latent, a.rotary))
+        narrow = self._linear(f"{path}.kv_a_proj_with_mqa", x, a.latent + a.rotary, bias=a.bias)
+        latent, rotary = (
+            self._run("Slice", f"{path}.split", [narrow], (*x.dims[:-1], n)) for n in (a.latent, a.rotary)
+        )
         latent = self._norm(f"{path}.kv_a_layernorm", latent, "rms")
         rotary = self._rotated(f"{path}.rotary_k", rotary, a.rotary)
         cached = {name: self._cached(name, shape, dtype) for name, (shape, dtype) in state_of(a, self.past).items()}
@@ -191,7 +202,8 @@ class Mixers(Operators):
             self._index(f"{path}.indexer", a.indexer, x, inner, cached.get("indexer_keys"), a.rotary)
         total = self.past + self.new
         flat = self._shaped(path, latent, (self.batch, total, a.latent))
-        expanded = self._linear(f"{path}.kv_b_proj", flat, a.heads * (a.nope + a.value))
+        both = a.heads * (a.nope + a.value)
+        expanded = self._linear(f"{path}.kv_b_proj", flat, both, way=by_columns(both, a.heads))
         expanded = self._shaped(path, expanded, (self.batch, total, a.heads, a.nope + a.value))
         shape = (self.batch, a.heads, total)
         nope, values = (self._run("Slice", f"{path}.kv", [expanded], (*shape, n)) for n in (a.nope, a.value))
@@ -199,12 +211,13 @@ class Mixers(Operators):
         keys = self._run("Concat", f"{path}.keys", [nope, spread], (*shape, width))
         mixed = self._scored(path, a, queries, keys, values, self.past)
         if a.sinks:
-            sinks = self._shaped(path, self._weight(f"{path}.sinks", a.heads), (1, a.heads, 1, 1))
-            mixed = self._run("Mul", f"{path}.sink", [mixed, sinks])
+            mixed = self._sunk(path, mixed, a.heads)
         mixed = self._flat(path, mixed, a.heads * a.value)
         if a.gate:
-            mixed = self._gated(path, mixed, self._linear(f"{path}.g_proj", x, a.gate), a.heads)
-        return self._linear(f"{path}.o_proj", mixed, self.model.hidden, bias=a.bias)
+            gate = self._linear(f"{path}.g_proj", x, a.gate, way=by_columns(a.gate, a.heads))
+            mixed = self._gated(path, mixed, gate, a.heads)
+        way = by_rows(a.heads * a.value, a.heads)
+        return self._linear(f"{path}.o_proj", mixed, self.model.hidden, bias=a.bias, way=way)
 
     def _gated(self, path: str, mixed: Tensor, gate: Tensor, heads: int) -> Tensor:
         """A result of attention times a gate, of which there is an element for each of its own or for each head."""
@@ -266,9 +279,9 @@ class Mixers(Operators):
 
     def _compressed(self, path: str, a: CompressedAttention, x: Tensor) -> Tensor:
         inner = self._norm(f"{path}.q_a_norm", self._linear(f"{path}.q_a_proj", x, a.queries))
-        queries = self._heads(
-            path, self._linear(f"{path}.q_b_proj", inner, a.heads * a.head), "q", a.heads, a.head, "unit"
-        )
+        wide = by_columns(a.heads * a.head, a.heads)
+        queries = self._linear(f"{path}.q_b_proj", inner, a.heads * a.head, way=wide)
+        queries = self._heads(path, queries, "q", a.heads, a.head, "unit")
         queries = self._rotated(f"{path}.rotary_q", queries, a.rotary)
         keys = self._norm(f"{path}.kv_norm", self._linear(f"{path}.kv_proj", x, a.head))
         keys = self._rotated(f"{path}.rotary_k", self._shaped(path, keys, (self.batch, 1, self.new, a.head)), a.rotary)
@@ -293,8 +306,7 @@ class Mixers(Operators):
                 shape = (*keys.dims[:2], keys.dims[2] + total, a.head)
                 keys = self._run("Concat", f"{path}.keys", [keys, own], shape)
         mixed = self._scored(path, a, queries, keys, keys, self.past)
-        sinks = self._shaped(path, self._weight(f"{path}.sinks", a.heads), (1, a.heads, 1, 1))
-        mixed = self._flat(path, self._run("Mul", f"{path}.sink", [mixed, sinks]), a.heads * a.head)
+        mixed = self._flat(path, self._sunk(path, mixed, a.heads), a.heads * a.head)
         each, tokens = a.heads * a.head // a.groups, self.batch * self.new
         mixed = self._shaped(path, mixed, (a.groups, tokens, each))
         mixed = self._run(
@@ -302,10 +314,11 @@ class Mixers(Operators):
             f"{path}.o_a_proj",
             [mixed, self._weight(f"{path}.o_a_proj.weight", a.groups, each, a.out)],
             (a.groups, tokens, a.out),
+            way=by_columns(a.groups * a.out, a.groups, True),
         )
-        return self._linear(
-            f"{path}.o_b_proj", self._shaped(path, mixed, (*x.dims[:2], a.groups * a.out)), self.model.hidden
-        )
+        mixed = self._shaped(path, mixed, (*x.dims[:2], a.groups * a.out))
+        way = by_rows(a.groups * a.out, a.groups, True)
+        return self._linear(f"{path}.o_b_proj", mixed, self.model.hidden, way=way)
 
     def _index_weights(self, path: str, index: Indexer, x: Tensor, inner: Tensor) -> tuple[Tensor, Tensor]:
         queries = self._linear(f"{path}.wq_b", inner, index.heads * index.head)
@@ -329,18 +342,23 @@ class Mixers(Operators):
 
     def _delta(self, path: str, d: LinearAttention, x: Tensor) -> Tensor:
         wide = 2 * d.groups * d.key + d.heads * d.value
-        inner = self._linear(f"{path}.in_proj_qkv", x, wide)
-        others = [self._linear(f"{path}.in_proj_{n}", x, width) for n, width in enumerate(d.products)]
+        keys, values = Share(2 * d.groups * d.key, d.groups, True), Share(d.heads * d.value, d.heads)
+        by_heads, mixture = Way("columns", (values,)), Way("columns", (keys, values))
+        inner = self._linear(f"{path}.in_proj_qkv", x, wide, way=mixture)
+        others = []
+        for n, width in enumerate(d.products):
+            others.append(self._linear(f"{path}.in_proj_{n}", x, width, way=None if width % d.heads else by_heads))
         for n, (rank, width) in enumerate(d.low_rank):
-            others.append(self._linear(f"{path}.{n}_b_proj", self._linear(f"{path}.{n}_a_proj", x, rank), width))
+            narrow = self._linear(f"{path}.{n}_a_proj", x, rank)
+            others.append(self._linear(f"{path}.{n}_b_proj", narrow, width, way=None if width % d.heads else by_heads))
         cached = {name: self._cached(name, shape, dtype) for name, (shape, dtype) in state_of(d, self.past).items()}
         if d.kernel:
-            inner = self._convolved(path, inner, d.kernel, cached.get("conv_states"), "silu")
+            inner = self._convolved(path, inner, d.kernel, cached.get("conv_states"), "silu", mixture)
         if d.vectors:
             inner = self._vectors(path, inner, d.vectors)
         size = (self.batch, self.new, d.heads * d.key)
         shapes = (size, size, (self.batch, self.new, d.heads * d.value))
-        parts = [self._run("Slice", f"{path}.split", [inner], shape) for shape in shapes]
+        parts = [self._run("Slice", f"{path}.split", [inner], shape, way=by_heads) for shape in shapes]
         decays = [*others, *[parts[0]] * 2][:2]
         attrs = {"update_rule": d.rule, "kv_num_heads": d.heads, "q_num_heads": d.heads}
         mixed = self._run(
@@ -356,37 +374,44 @@ class Mixers(Operators):
         gate = next((other for other in others if other.dims == mixed.dims), None)
         if gate is not None:
             mixed = self._run("Mul", f"{path}.gated", [mixed, self._run("Swish", f"{path}.gate", [gate])])
-        return self._linear(f"{path}.out_proj", mixed, self.model.hidden)
+        way = by_rows(d.heads * d.value, d.heads)
+        return self._linear(f"{path}.out_proj", mixed, self.model.hidden, way=way)
 
     def _mamba(self, path: str, m: Mamba, x: Tensor) -> Tensor:
         """Version 2: a state of each head by its features, whose decay is one number for each head."""
         channels = m.inner + 2 * m.groups * m.state
-        inner = self._linear(f"{path}.in_proj", x, m.inner + channels + m.heads, bias=m.bias)
-        parts = [self._run("Slice", f"{path}.split", [inner], (*x.dims[:-1], n)) for n in (m.inner, channels, m.heads)]
+        own, groups = Share(m.inner, m.heads), Share(2 * m.groups * m.state, m.groups, True)
+        by_heads, mixture = Way("columns", (own,)), Way("columns", (own, groups))
+        way = Way("columns", (own, own, groups, Share(m.heads, m.heads)))
+        inner = self._linear(f"{path}.in_proj", x, m.inner + channels + m.heads, bias=m.bias, way=way)
+        widths = (m.inner, by_heads), (channels, mixture), (m.heads, by_heads)
+        parts = [self._run("Slice", f"{path}.split", [inner], (*x.dims[:-1], n), way=way) for n, way in widths]
         cached = {name: self._cached(name, shape, dtype) for name, (shape, dtype) in state_of(m, self.past).items()}
-        mixed = self._convolved(path, parts[1], m.kernel, cached.get("conv_states"), "silu", bias=m.conv_bias)
+        mixed = self._convolved(path, parts[1], m.kernel, cached.get("conv_states"), "silu", mixture, m.conv_bias)
         steps = self._vectors(path, self._run("Softplus", f"{path}.dt", [parts[2]]), 2 * m.heads)
         size = (*x.dims[:-1], m.heads * m.state)
         shapes = (size, size, (*x.dims[:-1], m.inner))
-        own = [self._run("Slice", f"{path}.bcx", [mixed], shape) for shape in shapes]
+        bcx = [self._run("Slice", f"{path}.bcx", [mixed], shape, way=by_heads) for shape in shapes]
         attrs = {"update_rule": "gated", "kv_num_heads": m.heads, "q_num_heads": m.heads}
         mixed = self._run(
-            "LinearAttention", f"{path}.state", [*own, cached.get("recurrent_states"), steps], shapes[2], attrs=attrs
+            "LinearAttention", f"{path}.state", [*bcx, cached.get("recurrent_states"), steps], shapes[2], attrs=attrs
         )
-        mixed = self._run("Add", f"{path}.skip", [mixed, self._vectors(path, own[2], m.heads)])
+        mixed = self._run("Add", f"{path}.skip", [mixed, self._vectors(path, bcx[2], m.heads)])
         mixed = self._run("Mul", f"{path}.gated", [mixed, self._run("Swish", f"{path}.gate", [parts[0]])])
         if m.norm:
             mixed = self._norm(f"{path}.norm", mixed, "rms")
-        return self._linear(f"{path}.out_proj", mixed, self.model.hidden, bias=m.bias)
+        out = by_rows(m.inner, m.heads)
+        return self._linear(f"{path}.out_proj", mixed, self.model.hidden, bias=m.bias, way=out)
 
     def _selective(self, path: str, m: Mamba, x: Tensor) -> Tensor:
         """Version 1: a state of each feature, whose decay is one number for each element of it."""
-        both = self._linear(f"{path}.in_proj", x, 2 * m.inner, bias=m.bias)
+        way = by_columns(m.inner, m.inner)
+        both = self._linear(f"{path}.in_proj", x, 2 * m.inner, bias=m.bias, way=way)
         shape = (*x.dims[:-1], m.inner)
         mixed, gate = (self._run("Slice", f"{path}.split", [both], shape) for _ in "xz")
         cached = {name: self._cached(name, shape, dtype) for name, (shape, dtype) in state_of(m, self.past).items()}
-        mixed = self._convolved(path, mixed, m.kernel, cached.get("conv_states"), "silu", bias=m.conv_bias)
-        own = self._linear(f"{path}.x_proj", mixed, m.rank + 2 * m.state)
+        mixed = self._convolved(path, mixed, m.kernel, cached.get("conv_states"), "silu", way, m.conv_bias)
+        own = self._linear(f"{path}.x_proj", mixed, m.rank + 2 * m.state, way=by_rows(m.inner, m.inner))
         widths = (m.rank, m.state, m.state)
         parts = [self._run("Slice", f"{path}.bc", [own], (*x.dims[:-1], n)) for n in widths]
         if m.inner_norms:
@@ -394,9 +419,11 @@ class Mixers(Operators):
                 self._norm(f"{path}.{n}_layernorm", part, "rms")
                 for n, part in zip(("dt", "b", "c"), parts, strict=True)
             ]
-        steps = self._run("Softplus", f"{path}.dt", [self._linear(f"{path}.dt_proj", parts[0], m.inner, bias=True)])
+        steps = self._linear(f"{path}.dt_proj", parts[0], m.inner, bias=True, way=way)
+        steps = self._run("Softplus", f"{path}.dt", [steps])
         attrs = {"update_rule": "gated", "kv_num_heads": m.inner, "q_num_heads": m.inner}
-        wide = [self._run("Expand", f"{path}.wide", [part], (*x.dims[:-1], m.inner * m.state)) for part in parts[1:]]
+        size = (*x.dims[:-1], m.inner * m.state)
+        wide = [self._run("Expand", f"{path}.wide", [part], size, way=way) for part in parts[1:]]
         steps = self._vectors(path, steps, m.inner * m.state)
         state = self._run(
             "LinearAttention",
@@ -407,37 +434,41 @@ class Mixers(Operators):
         )
         state = self._run("Add", f"{path}.skip", [state, self._vectors(path, mixed, m.inner)])
         mixed = self._run("Mul", f"{path}.gated", [state, self._run("Swish", f"{path}.gate", [gate])])
-        return self._linear(f"{path}.out_proj", mixed, self.model.hidden, bias=m.bias)
+        out = by_rows(m.inner, m.inner)
+        return self._linear(f"{path}.out_proj", mixed, self.model.hidden, bias=m.bias, way=out)
 
     def _short_conv(self, path: str, c: ShortConv, x: Tensor) -> Tensor:
-        both = self._linear(f"{path}.in_proj", x, 3 * c.width, bias=c.bias)
+        way = by_columns(c.width, c.width)
+        both = self._linear(f"{path}.in_proj", x, 3 * c.width, bias=c.bias, way=way)
         shape = (*x.dims[:-1], c.width)
         first, second, third = (self._run("Slice", f"{path}.split", [both], shape) for _ in range(3))
         cached = {name: self._cached(name, size, dtype) for name, (size, dtype) in state_of(c, self.past).items()}
         mixed = self._run("Mul", f"{path}.first", [first, second])
-        mixed = self._convolved(path, mixed, c.kernel, cached.get("conv_states"), "none", bias=c.bias)
-        return self._linear(
-            f"{path}.out_proj", self._run("Mul", f"{path}.second", [mixed, third]), self.model.hidden, bias=c.bias
-        )
+        mixed = self._convolved(path, mixed, c.kernel, cached.get("conv_states"), "none", way, c.bias)
+        mixed = self._run("Mul", f"{path}.second", [mixed, third])
+        out = by_rows(c.width, c.width)
+        return self._linear(f"{path}.out_proj", mixed, self.model.hidden, bias=c.bias, way=out)
 
     def _lru(self, path: str, r: Lru, x: Tensor) -> Tensor:
         state = {name: self._cached(name, size, dtype) for name, (size, dtype) in state_of(r, self.past).items()}
-        gate = self._run("Gelu", f"{path}.act", [self._linear(f"{path}.linear_y", x, r.width, bias=True)])
-        inner = self._linear(f"{path}.linear_x", x, r.width, bias=True)
-        inner = self._convolved(path, inner, r.kernel, state["conv_states"], "none", bias=True)
+        way = by_columns(r.width, r.blocks)
+        gate = self._run("Gelu", f"{path}.act", [self._linear(f"{path}.linear_y", x, r.width, bias=True, way=way)])
+        inner = self._linear(f"{path}.linear_x", x, r.width, bias=True, way=way)
+        inner = self._convolved(path, inner, r.kernel, state["conv_states"], "none", way, bias=True)
         tokens, each = self.batch * self.new, r.width // r.blocks
         apart = self._shaped(path, inner, (r.blocks, tokens, each))
         gates = []
         for name in ("input", "recurrent"):
             weight = self._weight(f"{path}.rg_lru.{name}_gate.weight", r.blocks, each, each)
-            wide = self._run("MatMul", f"{path}.rg_lru.{name}_gate", [apart, weight], apart.dims)
+            wide = self._run("MatMul", f"{path}.rg_lru.{name}_gate", [apart, weight], apart.dims, way=way)
             wide = self._vectors(f"{path}.rg_lru.{name}_gate", self._shaped(path, wide, inner.dims), r.width)
             gates.append(self._run("Sigmoid", f"{path}.rg_lru.sigmoid", [wide]))
         decay = self._run("Exp", f"{path}.rg_lru.decay", [self._vectors(f"{path}.rg_lru", gates[1], r.width)])
         news = self._run("Mul", f"{path}.rg_lru.news", [inner, gates[0]])
         kept = self._run("Mul", f"{path}.rg_lru.kept", [decay, state["recurrent_states"] or news], news.dims)
         mixed = self._run("Mul", f"{path}.gated", [self._run("Add", f"{path}.rg_lru", [news, kept]), gate])
-        return self._linear(f"{path}.linear_out", mixed, self.model.hidden, bias=True)
+        out = by_rows(r.width, r.blocks)
+        return self._linear(f"{path}.linear_out", mixed, self.model.hidden, bias=True, way=out)
 
     def _wkv(self, path: str, w: Wkv, x: Tensor) -> Tensor:
         state = {name: self._cached(name, size, dtype) for name, (size, dtype) in state_of(w, self.past).items()}
@@ -445,7 +476,7 @@ class Mixers(Operators):
         for name in ("key", "value", "receptance"):  # each of a token's own mix with the token before
             mixed = self._vectors(path, x, self.model.hidden)
             mixed = self._run("Add", f"{path}.shift", [mixed, state["attention"] or x])
-            parts.append(self._linear(f"{path}.{name}", mixed, w.width))
+            parts.append(self._linear(f"{path}.{name}", mixed, w.width, way=by_columns(w.width, w.width)))
         keys, values, receptance = parts
         keys = self._run("Exp", f"{path}.exp", [self._vectors(path, keys, 2 * w.width)])
         sums = self._run("Mul", f"{path}.weighed", [keys, values])
@@ -454,17 +485,16 @@ class Mixers(Operators):
         below = self._run("Add", f"{path}.denominator", [keys, state["denominator"] or keys])
         gate = self._run("Sigmoid", f"{path}.sigmoid", [receptance])
         mixed = self._run("Mul", f"{path}.gated", [self._run("Div", f"{path}.wkv", [sums, below]), gate])
-        return self._linear(f"{path}.output", mixed, self.model.hidden)
+        return self._linear(f"{path}.output", mixed, self.model.hidden, way=by_rows(w.width, w.width))
 
     def _convolved(
-        self, path: str, x: Tensor, kernel: int, cached: Tensor | None, activation: str, bias: bool = False
+        self, path: str, x: Tensor, kernel: int, cached: Tensor | None, activation: str, way: Way, bias: bool = False
     ) -> Tensor:
         """A convolution of the last few tokens, feature by feature."""
         width = int(x.dims[-1])
         weights = self._weight(f"{path}.conv1d.weight", width, 1, kernel)
         biases = self._weight(f"{path}.conv1d.bias", width) if bias else None
         across = self._run("Transpose", f"{path}.across", [x], (x.dims[0], width, x.dims[1]))
-        mixed = self._run(
-            "CausalConvWithState", f"{path}.conv1d", [across, weights, biases, cached], attrs={"activation": activation}
-        )
+        inputs, attrs = [across, weights, biases, cached], {"activation": activation}
+        mixed = self._run("CausalConvWithState", f"{path}.conv1d", inputs, attrs=attrs, way=way)
         return self._run("Transpose", f"{path}.back", [mixed], x.dims)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from flopwise.formats.language.parts import Decoder
-from flopwise.graph import Module, Node, Tensor
+from flopwise.graph import Module, Node, Share, Tensor, Way
 from flopwise.graph.graph import NOT_RECORDED, ProgramTensor, Shape
 
 #: Element types that gradients have.
@@ -22,6 +22,16 @@ _NORMS = {
     "plain": ("LayerNormalization", False, False),
     "unit": ("RMSNormalization", False, False),
 }
+
+
+def by_columns(features: int, units: int, repeated: bool = False) -> Way:
+    """A product by columns, of so many features in so many units."""
+    return Way("columns", (Share(features, units, repeated),))
+
+
+def by_rows(features: int, units: int, repeated: bool = False) -> Way:
+    """A product by rows."""
+    return Way("rows", (Share(features, units, repeated),))
 
 
 class Learning(NamedTuple):
@@ -121,15 +131,24 @@ class Operators:
     def _shaped(self, path: str, x: Tensor, shape: Shape) -> Tensor:
         return x if x.dims == shape else self._run("Reshape", f"{path}.reshape", [x], shape)
 
-    def _linear(self, path: str, x: Tensor, width: int, *, bias: bool = False, table: Tensor | None = None) -> Tensor:
+    def _linear(
+        self,
+        path: str,
+        x: Tensor,
+        width: int,
+        *,
+        bias: bool = False,
+        table: Tensor | None = None,
+        way: Way | None = None,
+    ) -> Tensor:
         weight = table or self._weight(f"{path}.weight", width, int(x.dims[-1]))
         added = self._weight(f"{path}.bias", width) if bias else None
         with self._in(path, "Linear"):
-            out = self._run("Gemm", path, [x, weight, added], (*x.dims[:-1], width), attrs={"transB": 1})
+            out = self._run("Gemm", path, [x, weight, added], (*x.dims[:-1], width), attrs={"transB": 1}, way=way)
             beside = self.learning is not None and path in self.learning.adapted
-            return self._adapted(path, x, out) if beside else out
+            return self._adapted(path, x, out, way) if beside else out
 
-    def _adapted(self, path: str, x: Tensor, out: Tensor) -> Tensor:
+    def _adapted(self, path: str, x: Tensor, out: Tensor, way: Way | None) -> Tensor:
         """A product with that of its adapter: B(A(x)), in single precision where the model is in half."""
         dtype = "float32" if self.model.dtype in ("float16", "bfloat16") else self.model.dtype
         x = x if dtype == self.model.dtype else self._run("Cast", f"{path}.lora.to", [x], dtype=dtype)
@@ -137,7 +156,9 @@ class Operators:
         for name, width in (("lora_A", rank), ("lora_B", int(out.dims[-1]))):
             weight = ProgramTensor(f"{path}.{name}.weight", (width, int(x.dims[-1])), dtype, "weight", grad=True)
             with self._in(f"{path}.{name}", "Linear"):
-                x = self._run("Gemm", f"{path}.{name}", [x, weight, None], (*x.dims[:-1], width), dtype, {"transB": 1})
+                own = way if way is not None and way.kind == ("rows" if name == "lora_A" else "columns") else None
+                size = (*x.dims[:-1], width)
+                x = self._run("Gemm", f"{path}.{name}", [x, weight, None], size, dtype, {"transB": 1}, own)
         x = self._run("Mul", f"{path}.lora.scaled", [x], dtype=dtype)
         out = self._run("Add", f"{path}.lora.add", [x, out], dtype=dtype)
         return out if dtype == self.model.dtype else self._run("Cast", f"{path}.lora.back", [out])
@@ -162,6 +183,7 @@ class Operators:
         shape: Shape | None = None,
         dtype: str | None = None,
         attrs: Mapping[str, object] | None = None,
+        way: Way | None = None,
     ) -> Tensor:
         """The result of an operator; without a shape that of its first input."""
         self._tensors += 1
@@ -175,6 +197,6 @@ class Operators:
         result = ProgramTensor(label, size, kind, grad=trained, storage=storage)
         facts = (attrs or {}, self._scope)
         self.nodes.append(
-            Node(op, name, tuple(inputs), (result,), *facts, invocation=self._invocation, copies=self._copies)
+            Node(op, name, tuple(inputs), (result,), *facts, invocation=self._invocation, copies=self._copies, way=way)
         )
         return result

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import pytest
 
-from flopwise.analyses.llm.serving.memory import Cache, Kept, Memory, Workspace, cache_of, largest
+from flopwise.analyses.llm.serving.memory import Cache, Growth, Kept, Memory, Workspace, cache_of, largest
 
 #: A layer that keeps all tokens, one with a window of 7, and a recurrent state.
 CACHE = Cache((Kept(100), Kept(10, window=7)), fixed_bytes=3)
@@ -22,7 +23,10 @@ def test_caches_grow_in_blocks_up_to_their_windows(tokens: int, block: int, nbyt
 
 def test_the_growth_of_a_state_follows_from_two_of_its_sizes() -> None:
     one, far = {"keys": 100, "near": 10, "state": 3}, {"keys": 6400, "near": 70, "state": 3}
-    assert cache_of(one, far, 64) == CACHE
+    growth = Growth(one, far, 64)
+    assert cache_of(growth) == CACHE
+    half = cache_of(growth, [("keys", Fraction(1, 2), 3), ("state", Fraction(1, 2), 1)], ranks=2)
+    assert half == Cache((Kept(150, ranks=2),), fixed_bytes=2)
 
 
 def test_sequences_share_whole_blocks_of_what_they_keep_of_a_prefix() -> None:

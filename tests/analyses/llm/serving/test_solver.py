@@ -10,11 +10,12 @@ from tests.language_models import ENCODER_DECODER, LLAMA, MIXTURE, written
 
 pytest.importorskip("transformers")
 
+
 import flopwise
+from flopwise.analyses.llm.division import Split
 from flopwise.analyses.llm.inference import Inference
-from flopwise.analyses.llm.serving.communication import seconds
 from flopwise.analyses.llm.serving.solver import splits
-from flopwise.analyses.llm.serving.ways import Split
+from flopwise.analyses.llm.serving.split import seconds
 from flopwise.analyses.timing.catalog import find
 
 
@@ -122,7 +123,7 @@ def test_devices_without_a_known_memory_are_refused(tmp_path: Path, monkeypatch:
         ({"device": "h100", "gpus": 10**9}, "1000000000 devices: must be at least 1 and at most 1000000"),
         ({"device": "9" * 5000 + "xh100"}, "unknown device '999"),
         ({"device": "2xh1000"}, "unknown device 'h1000'"),
-        ({"device": "3xh100", "tp": 2}, "3 devices: no split of them has tp 2"),
+        ({"device": "3xh100", "tp": 2}, "3 devices: no split of them has tp 2, as 2 does not divide 3"),
         ({"device": "h100", "tp": 8}, "tp 8: 4 heads of model.layers.0.self_attn do not divide by it"),
         ({"device": "h100", "memory_fraction": 0.0}, "memory_fraction 0: must be above 0 and at most 1"),
     ],

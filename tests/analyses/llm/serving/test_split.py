@@ -14,11 +14,14 @@ from tests.language_models import written
 
 pytest.importorskip("transformers")
 
+from flopwise.analyses.llm.division import Split
+from flopwise.analyses.llm.program import Program
 from flopwise.analyses.llm.runs import Runs
 from flopwise.analyses.llm.serving.split import Divisible, Stage, divisible
-from flopwise.analyses.llm.serving.ways import Split
+from flopwise.api.language.configured import ConfiguredProgram
 from flopwise.api.language.program import LanguageProgram, language_module
 from flopwise.errors import InputError
+from flopwise.formats.language.read import language
 
 PROMPT = 700
 
@@ -27,10 +30,14 @@ CORRECTIONS = {"DeepSeek-V3": 256, "Kimi-K2": 384}
 
 
 @functools.cache
-def _request(name: str, folder: Path) -> Divisible:
+def _request(name: str, folder: Path, by: str = "table") -> Divisible:
+    """A request to a model by the table of architectures, or by transformers' program."""
     card = CARDS[name]
     model = written(folder, {**card.config, "num_hidden_layers": card.shallow})
-    runs = Runs(LanguageProgram(language_module(model, None, False), model, None), 1)
+    program: Program = ConfiguredProgram(language(model), model)
+    if by == "program":
+        program = LanguageProgram(language_module(model, None, False), model, None)
+    runs = Runs(program, 1)
     return divisible(runs, PROMPT, 1, runs.largest_step(PROMPT, PROMPT))
 
 
@@ -61,10 +68,11 @@ def only(stages: list[Stage]) -> Stage:
     return stage
 
 
+@pytest.mark.parametrize("by", ["table", "program"])
 @pytest.mark.parametrize("tp", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("name", CARDS)
-def test_a_device_of_tensor_parallelism_is_a_smaller_model(name: str, tp: int, folder: Path) -> None:
-    request = _request(name, folder)
+def test_a_device_of_tensor_parallelism_is_a_smaller_model(name: str, tp: int, by: str, folder: Path) -> None:
+    request = _request(name, folder, by)
     heads = CARDS[name].config["num_attention_heads"]
     if heads % tp:
         with pytest.raises(InputError, match=f"tp {tp}: {heads} heads of .* do not divide by it"):
@@ -89,11 +97,12 @@ def test_a_device_of_tensor_parallelism_is_a_smaller_model(name: str, tp: int, f
     ],
     ids=str,
 )
+@pytest.mark.parametrize("by", ["table", "program"])
 @pytest.mark.parametrize("name", ["Mixtral-8x7B", "Qwen3-30B-A3B", "gpt-oss-20b", "DeepSeek-V3", "Kimi-K2"])
 def test_experts_are_divided_among_the_devices_of_a_stage(
-    name: str, split: Split, tp: int, copies: int, folder: Path
+    name: str, split: Split, tp: int, copies: int, by: str, folder: Path
 ) -> None:
-    stage = only(_request(name, folder).stages(split))
+    stage = only(_request(name, folder, by).stages(split))
     hand, whole = one_of(name, tp), one_of(name, 1)
     of_all = [layer.feed for layer in whole.layers if isinstance(layer.feed, Mixture)]
     apart = 0
@@ -130,8 +139,9 @@ def test_context_parallelism_divides_tokens_and_the_cache(folder: Path) -> None:
     assert stage.decode.sent_bytes == {"cp": 2 * 2 * 4096}  # a result of each layer, 2 (n - 1) / n of its bytes
 
 
-def test_a_sum_goes_round_a_ring(folder: Path) -> None:
-    stage = only(_request("Llama-3-8B", folder).stages(Split(tp=4)))
+@pytest.mark.parametrize("by", ["table", "program"])
+def test_a_sum_goes_round_a_ring(by: str, folder: Path) -> None:
+    stage = only(_request("Llama-3-8B", folder, by).stages(Split(tp=4)))
     sums, scores = 2 * 2 + 1, 128256 // 4 * 2  # attention and network of two layers, and the table
     assert stage.prefill.sent_bytes == {"tp": sums * PROMPT * 4096 * 2 * 2 * 3 // 4 + scores}
     assert stage.decode is not None
@@ -149,6 +159,34 @@ def test_tokens_go_to_their_experts_and_back(folder: Path) -> None:
     assert set(inside.decode.sent_bytes) == {"tp"}  # every device has the tokens already
 
 
+#: A layer of version 2 of Mamba: 8 heads of 16 features, one group of B and C with 32 states, 4 taps.
+MAMBA = {"model_type": "mamba2", "architectures": ["Mamba2ForCausalLM"], "hidden_size": 64, "expand": 2} | {
+    "num_heads": 8,
+    "head_dim": 16,
+    "state_size": 32,
+    "n_groups": 1,
+    "conv_kernel": 4,
+    "num_hidden_layers": 1,
+    "vocab_size": 322,
+    "torch_dtype": "bfloat16",
+    "tie_word_embeddings": False,
+}
+
+
+@pytest.mark.parametrize("tp", [1, 2, 4, 8])
+def test_groups_of_state_space_layers_are_repeated_and_a_vocabulary_is_padded(tp: int, tmp_path: Path) -> None:
+    model = written(tmp_path, MAMBA)
+    runs = Runs(ConfiguredProgram(language(model), model), 1)
+    request = divisible(runs, 8, 1, runs.largest_step(8, 8))
+    stage, inner, groups, heads = only(request.stages(Split(tp=tp))), 128 // tp, 2 * 32, 8 // tp
+    projections = 64 * (2 * inner + groups + heads) + inner * 64
+    convolution = (inner + groups) * (4 + 1)
+    tables = 2 * -(-322 * 64 // tp)  # rounded up
+    vectors = 3 * 8 + 128 + 2 * 64  # time steps, decays and skips of heads; the norm inside, and two of hidden states
+    assert stage.weight_bytes == 2 * (projections + convolution + tables + vectors)
+    assert stage.cache.fixed_bytes == inner * 32 * 4 + (inner + groups) * 4 * 2  # states in single precision
+
+
 def test_replicas_share_the_sequences(folder: Path) -> None:
     request = _request("Llama-3-8B", folder)
     four = request.with_batch(4)
@@ -161,9 +199,9 @@ def test_replicas_share_the_sequences(folder: Path) -> None:
     ("split", "words"),
     [
         (Split(tp=0), "tp 0: must be at least 1"),
-        (Split(ep=2), "ep 2: experts are divided among the tp × cp × dp = 1 devices of a stage"),
-        (Split(ep=2, dp=2), "ep 2: the model has no stacks of experts to divide"),
-        (Split(tp=64), "tp 64: 32 heads of model.layers.0.self_attn do not divide by it"),
+        (Split(ep=2), "ep 2: the model has no experts to divide"),
+        (Split(ep=2, dp=2), "ep 2: the model has no experts to divide"),
+        (Split(tp=64), "tp 64: 32 heads of model.layers.0.self_attn do not divide by it; 2, 4, 8, 16 and 32 do"),
     ],
 )
 def test_what_does_not_divide(split: Split, words: str, folder: Path) -> None:
@@ -172,5 +210,8 @@ def test_what_does_not_divide(split: Split, words: str, folder: Path) -> None:
 
 
 def test_experts_that_do_not_divide(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"ep 3: 8 experts of .* do not divide by it"):
-        _request("Mixtral-8x7B", folder).stages(Split(ep=3, dp=3))
+    request = _request("Mixtral-8x7B", folder)
+    with pytest.raises(InputError, match=r"ep 3: 8 experts of .* do not divide by it; 2, 4 and 8 do"):
+        request.stages(Split(ep=3, dp=3))
+    with pytest.raises(InputError, match="ep 2: experts are divided among the tp × cp × dp = 1 devices of a stage"):
+        request.stages(Split(ep=2))

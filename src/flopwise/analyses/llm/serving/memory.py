@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 #: Where a search stops: more of it is no limit by memory.
@@ -12,7 +13,7 @@ FAR = 1 << 40
 
 @dataclass(frozen=True)
 class Kept:
-    """A tensor of the state of one sequence that grows with its tokens."""
+    """The tensors of the state of one sequence that grow with its tokens up to the same window."""
 
     bytes_per_token: int
     #: The most tokens of which it keeps something; None where it keeps all.
@@ -60,22 +61,25 @@ class Growth(NamedTuple):
     tokens: int
 
 
-def cache_of(one: Mapping[str, int], far: Mapping[str, int], tokens: int, ranks: int = 1) -> Cache:
-    """The growth of a state.
+def cache_of(growth: Growth, parts: Iterable[tuple[str, Fraction, int]] | None = None, ranks: int = 1) -> Cache:
+    """The state of a sequence by its growth.
 
     Args:
-        one: bytes by tensor after one token.
-        far: the same after more tokens than any window has.
-        tokens: how many those are.
+        growth: how each of its tensors grows.
+        parts: of a device, names of its tensors, the part of each that it has, and for how many each stands; None: all.
         ranks: devices that share the tokens.
     """
-    growing = {name: size for name, size in far.items() if size != one.get(name)}
-    kept = tuple(
-        Kept(one[name], None if size == tokens * one[name] else size // one[name], ranks)
-        for name, size in growing.items()
-        if one.get(name)
-    )
-    return Cache(kept, sum(size for name, size in far.items() if name not in growing))
+    kept: dict[int | None, int] = {}
+    fixed = 0
+    whole = Fraction(1)
+    for name, part, times in ((name, whole, 1) for name in growth.far) if parts is None else parts:
+        one, far = growth.one.get(name), growth.far[name]
+        if far == one:
+            fixed += times * -(-far * part.numerator // part.denominator)
+        elif one:
+            window = None if far == growth.tokens * one else far // one
+            kept[window] = kept.get(window, 0) + times * -(-one * part.numerator // part.denominator)
+    return Cache(tuple(Kept(nbytes, window, ranks) for window, nbytes in kept.items()), fixed)
 
 
 @dataclass(frozen=True)

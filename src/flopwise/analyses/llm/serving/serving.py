@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from flopwise._results import Json, fields
+from flopwise.analyses.llm.division import WAYS, Split
 from flopwise.analyses.llm.serving.memory import Memory
 from flopwise.analyses.llm.serving.pool import Pool, pool_of
-from flopwise.analyses.llm.serving.ways import Split
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Serving:
         memory = self.memory
         return {
             "devices": self.split.devices,
-            **vars(self.split),
+            **{way: getattr(self.split, way) for way in WAYS},
             **self.engine._asdict(),
             "per_device": {
                 "weight_bytes": memory.weight_bytes,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flopwise.analyses.llm.serving.floors import floors
+from flopwise._results import Json
+from flopwise.analyses.llm.division import Split, refuse_experts
 from flopwise.analyses.llm.serving.memory import Memory
-from flopwise.analyses.llm.serving.serving import Engine, Serving, longest_context, usable
-from flopwise.analyses.llm.serving.split import Divisible, Stage
-from flopwise.analyses.llm.serving.ways import Split
+from flopwise.analyses.llm.serving.serving import Engine, Floors, Serving, longest_context, usable
+from flopwise.analyses.llm.serving.split import Divisible, Load, Stage, seconds
+from flopwise.analyses.llm.speculation import with_draft
+from flopwise.analyses.timing.roofline import roofline
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,6 +21,42 @@ if TYPE_CHECKING:
 
 #: Numbers of devices that are tried, in this order, for a model that does not fit one: within a board, then boards.
 COUNTS = (*range(2, 9), 16, 24, 32, 48, 64, 96, 128, 192, 256, 512)
+
+
+def floors(request: Divisible, split: Split, stages: Sequence[Stage], device: Device, overlap: bool = True) -> Floors:
+    """The least times of a request.
+
+    The prompt passes the stages in pieces, so that the slowest one bounds it, and the weights of all of them are read
+    one after another. In a step each stage works on its part of the sequences: a token passes all stages, and as many
+    tokens as are in a part leave the slowest one. With a draft the last stage guesses, too, and times are of a token of
+    a round on average.
+
+    Args:
+        request: the request.
+        split: how it is divided.
+        stages: its stages.
+        device: one of the devices.
+        overlap: whether devices compute while they send.
+    """
+
+    def times(load: Load) -> tuple[float, float]:
+        bound = roofline(device, {types: float(macs) for types, macs in load.products.items()}, load.read_bytes)
+        sending = seconds(split, load.sent_bytes, device) or 0.0
+        return max(bound.seconds, sending) if overlap else bound.seconds + sending, bound.memory_seconds or 0.0
+
+    prompts = [times(stage.prefill) for stage in stages]
+    prefill = max(*(whole for whole, _ in prompts), sum(memory for _, memory in prompts))
+    steps = [times(stage.round)[0] for stage in stages if stage.round is not None]
+    if not sum(steps):
+        return Floors(prefill, None, None)
+    parts, mean = request.rounds(split), sum(times(stage.mean)[0] for stage in stages if stage.mean is not None)
+    if request.draft is None:
+        return Floors(prefill, sum(steps), request.batch * min(1 / sum(steps), 1 / (parts * max(steps))), mean)
+    guess, tokens = request.draft.stage(request, split).decode, request.draft.tokens
+    assert guess is not None
+    steps[-1] += request.draft.guesses * times(guess)[0]
+    rate = request.batch * tokens * min(1 / sum(steps), 1 / (parts * max(steps)))
+    return Floors(prefill, sum(steps) / tokens, rate)
 
 
 def placement(request: Divisible, engine: Engine, tokens: int, split: Split, device: Device) -> Serving:
@@ -37,7 +76,14 @@ def placement(request: Divisible, engine: Engine, tokens: int, split: Split, dev
     if workspace is None or not device.capacity_bytes:
         raise InputError(f"{device.name}: what {request.prefill.profile.graph.name} takes of its memory is not known")
     have, own = usable(device.capacity_bytes, engine.memory_fraction), request.sequences(split)
-    memories = [Memory(stage.weight_bytes, stage.cache, workspace, *engine[2:]) for stage in stages]
+    memories = [Memory(one.weight_bytes, one.cache, workspace, *engine[2:]) for one in unlike(stages)]
+    sent: float = max(_sent_bytes(stage, own, request.prompt) for stage in unlike(stages))
+    if request.draft is not None:
+        guessing, space = request.draft.stage(request, split), request.draft.request.workspace(Split(tp=split.tp))
+        beside = Memory(guessing.weight_bytes, guessing.cache, space or workspace, *engine[2:])
+        memories[-1] = with_draft(memories[-1], beside) or memories[-1]
+        guess = request.draft.guesses * _sent_bytes(guessing, own, request.prompt)
+        sent = math.ceil((sent + guess) / request.draft.tokens)
     batches = [n for memory in memories if (n := memory.most_sequences(tokens, have)) is not None]
     lengths = [n for memory in memories if (n := memory.most_tokens(own, have)) is not None]
     most = min(batches) * split.dp if batches else None
@@ -54,10 +100,15 @@ def placement(request: Divisible, engine: Engine, tokens: int, split: Split, dev
         max_context=longest_context(request, tokens, min(lengths, default=None)),
         floors=floors(request, split, stages, device),
         split=split,
-        communication_bytes_per_token=max(_sent_bytes(stage, own, request.prompt) for stage in stages),
+        communication_bytes_per_token=int(sent),
         floors_apart=floors(request, split, stages, device, overlap=False),
         most_tokens_per_second=floors(full, split, full.stages(split), device).tokens_per_second if full else None,
     )
+
+
+def unlike(stages: Sequence[Stage]) -> list[Stage]:
+    """The stages of which others are no copies."""
+    return list({id(stage): stage for stage in stages}.values())
 
 
 def _sent_bytes(stage: Stage, sequences: int, prompt: int) -> int:
@@ -123,14 +174,18 @@ def placements(
         InputError: no split divides it.
     """
     each, why = [], ""
+    asked = ways or {}
+    refuse_experts(request.whole.experts, asked.get("ep", 1))
     for split in splits(devices, request.experts, ways):
         try:
             each.append(placement(request, engine, tokens, split, device))
         except InputError as error:
             why = str(error)
     if not each:
-        asked = ", ".join(f"{way} {n}" for way, n in (ways or {}).items())
-        raise InputError(why or f"{devices} devices: no split of them has {asked}")
+        named = ", ".join(f"{way} {n}" for way, n in asked.items())
+        together = math.prod(n for way, n in asked.items() if way != "ep")
+        rest = f", as {together} does not divide {devices}" if devices % together else ""
+        raise InputError(why or f"{devices} devices: no split of them has {named}{rest}")
     return sorted(each, key=lambda one: (not one.fits, *_times(one)))
 
 
@@ -162,3 +217,44 @@ def splits_on_fewest_devices(request: Divisible, engine: Engine, tokens: int, de
         if each[0].fits:
             return each
     return []
+
+
+#: Sequences beyond which a curve shows nothing new.
+MOST = 1 << 16
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The floors of a step of so many sequences, on all devices."""
+
+    sequences: int
+    decode_seconds: float
+    #: Of all sequences together.
+    tokens_per_second: float
+
+    def to_dict(self) -> Json:
+        """An entry of the key "batches" of ``flopwise.llm/1``."""
+        return {
+            "sequences": self.sequences,
+            "decode_ns": math.ceil(self.decode_seconds * 1e9),
+            "tokens_per_s": math.ceil(self.tokens_per_second),
+        }
+
+
+def batches(request: Divisible, serving: Serving, device: Device) -> tuple[Batch, ...]:
+    """The floors of steps of more and more sequences, up to as many as fit; empty without steps.
+
+    Args:
+        request: the request, for any split.
+        serving: where it runs.
+        device: one of the devices.
+    """
+    most = min(serving.max_sequences or 0, MOST)
+    counts = sorted({1 << n for n in range(most.bit_length())} | {most}) if most else []
+    each = []
+    for count in counts:
+        one = request.with_batch(count)
+        least = floors(one, serving.split, one.stages(serving.split), device)
+        if least.decode_seconds and least.tokens_per_second:
+            each.append(Batch(count, least.decode_seconds, least.tokens_per_second))
+    return tuple(each)

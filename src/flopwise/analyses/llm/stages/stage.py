@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from flopwise._results import Json, fields
 from flopwise.analyses.llm.serving.workspace import EngineStep
-from flopwise.analyses.llm.step import Step, step_of
+from flopwise.analyses.llm.step import CountedCall, Step
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.timing.roofline import Roofline, roofline
 from flopwise.profiles.profile import Profile
@@ -94,7 +94,7 @@ def stage_of(
         widths: bytes of each element of stored tensors, by name, where they differ from the program's.
         types: the element types that they are stored in, by name, where the program multiplies others.
     """
-    cost = step_of(profile, batch=batch, past=0, new=1, widths=dict(widths or {}), types=types, last_logits=False)
+    cost = CountedCall(profile, batch, 0, 1, widths or {}, types or {}, last_logits=False).step()
     workspace = EngineStep(profile, 1, last_logits=False).workspace()
     return Stage(name, calls, rounds, cost, None if workspace is None else workspace.nbytes(0))
 

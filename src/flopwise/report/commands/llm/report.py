@@ -220,16 +220,16 @@ def _training_sheet(result: TrainingStep, look: Look) -> Sheet:
     rank = result.rank
     heads = [Head("quantity", "", "text", 0, prose=True), Head("step", "whole step", "number", 1)]
     if rank is not None:
-        shares = fields(rank.sharding, "dp fsdp tp pp ep")
+        shares = fields(rank.split, "dp fsdp tp pp ep")
         ways = " × ".join(f"{way} {ranks}" for way, ranks in shares.items() if ranks > 1) or "1"
-        heads.append(Head("rank", f"one rank of {rank.sharding.devices:,} ({ways})", "number", 1))
+        heads.append(Head("rank", f"one rank of {rank.split.devices:,} ({ways})", "number", 1))
     steps = (result,) if rank is None else (result, rank)
     titles = {key: title for key, title in _TITLES.items() if result.adapters or key != "trained_params"}
     lines = tuple(Line((title, *(getattr(step, key) for step in steps))) for key, title in titles.items())
     about = f"{result.source} · {result.name} · {result.dtype} · {result.batch} × {result.sequence:,} tokens"
     how = f"{result.optimizer}, checkpointing {result.checkpointing}{result.adapters and f', {result.adapters}'}"
-    several = rank is not None and rank.sharding.pp > 1
-    notes = [f"the rank with the most memory: stage {rank.stage + 1} of {rank.sharding.pp}"] if rank and several else []
+    several = rank is not None and rank.split.pp > 1
+    notes = [f"the rank with the most memory: stage {rank.stage + 1} of {rank.split.pp}"] if rank and several else []
     return Sheet(
         heads=tuple(heads),
         lines=lines,

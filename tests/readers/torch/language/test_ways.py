@@ -12,9 +12,9 @@ from tests.language_models import ENCODER_DECODER, ENCODERS, LLAMA, SMALL, STATE
 pytest.importorskip("transformers")
 
 import flopwise
+from flopwise.analyses.llm.division import Split
 from flopwise.analyses.llm.runs import Runs
 from flopwise.analyses.llm.serving.split import divisible
-from flopwise.analyses.llm.serving.ways import Split
 from flopwise.api.language.program import LanguageProgram, language_module
 
 OPT = {"model_type": "opt", "architectures": ["OPTForCausalLM"], "ffn_dim": 96, "word_embed_proj_dim": 64, **SMALL}
