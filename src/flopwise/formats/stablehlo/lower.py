@@ -1,4 +1,4 @@
-"""The table of operations: StableHLO's name -> the primitive of JAX's that it is, with its parameters.
+"""A module as nodes, and the table of operations: StableHLO's name -> the primitive of JAX's that it is.
 
 Sources: https://openxla.org/stablehlo/spec, https://openxla.org/stablehlo/generated/chlo
 """
@@ -7,30 +7,29 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+import numpy
+
+from flopwise._limits import spend
 from flopwise._results import Json
 from flopwise.errors import ModelError
-from flopwise.formats.stablehlo.program import (
-    Constant,
-    Equation,
-    Follower,
-    Info,
-    Literal,
-    Operation,
-    Primitive,
-    Region,
-    Scope,
-    Stack,
-    Tuple,
-    Type,
-    Value,
-    Var,
-    type_of,
-)
+from flopwise.formats.jax import nodes
+from flopwise.formats.jax.nodes import Inner, Nodes, Place, tensor_of
+from flopwise.formats.jax.table import Lowered
+from flopwise.formats.stablehlo.program import Body as Region
+from flopwise.formats.stablehlo.program import Constant, Operation, Type, Value, steps_of, type_of
+from flopwise.graph import Tensor
 from flopwise.readers.limits import refuse_huge
+
+#: Functions that call each other, at most.
+_DEEPEST = 200
+
+#: Operators that rules name themselves.
+_OPERATORS = frozenset({"Einsum", "QuantizeLinear", "DequantizeLinear"})
 
 #: Operations whose name differs from the primitive's, and nothing else.
 SAME: dict[str, str] = {
@@ -78,13 +77,115 @@ T = TypeVar("T")
 Rule = Callable[["Site"], "list[Value]"]
 
 
-class Site:
-    """An operation where it stands, and the program that it becomes a part of."""
+class Module(Nodes):
+    """The nodes of one module: calls in place, regions as bodies."""
 
-    def __init__(self, follower: Follower, op: Operation, region: Region, path: Sequence[str]) -> None:
-        self.follower, self.op, self.into, self.path = follower, op, region, path
+    def __init__(
+        self, module: Json, trips: Mapping[str, int], per_device: bool, stored: Callable[[Constant], Tensor]
+    ) -> None:
+        """
+        Args:
+            module: as the decoder says it.
+            trips: how often loops run, by the name of their node.
+            per_device: whether what many devices run counts once.
+            stored: the tensor of a constant.
+        """
+        self.functions: Json = module["functions"]
+        regions = [function["region"] for function in self.functions.values() if function["region"]]
+        places = [str(operation[5]) for region in regions for operation in _operations(region)]
+        super().__init__({}, trips, any("transpose(" in place for place in places), per_device)
+        self.axes: Mapping[str, Mapping[str, int]] = module["meshes"]
+        self.stored = stored
+        self.quantized = False
+        self._left, self._calls = len(places), list[str]()
+        #: The values that are known where the walk is, by number: those of a region over those around it.
+        self.values: ChainMap[int, Value] = ChainMap()
+
+    def main(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """The results of the main function for some tensors; its nodes are added."""
+        region = main_of(self.functions)
+        self._calls.append(next(name for name, function in self.functions.items() if function["region"] is region))
+        types = [type_of(described) for _, described, _ in region[0]]
+        results = self.run(region, list(map(Value, types, arguments)), Place(), [])
+        return [value.tensor for value in results]
+
+    def run(self, body: Region, arguments: Sequence[Value], place: Place, path: Sequence[str]) -> list[Value]:
+        """The values that a region or a function returns."""
+        inner, operations = body
+        self.values.update((number, value) for (number, *_), value in zip(inner, arguments, strict=True))
+        for said in operations:
+            op = Operation(*said)
+            self._left -= 1
+            spend(repeated_nodes=int(self._left < 0))
+            if op.name.endswith(".return"):
+                return [self.read(number) for number in op.operands]
+            steps = steps_of(op.place)
+            around = steps if not path or steps[: len(path)] == list(path) else [*path, *steps]
+            results = translate(Site(self, op, place, around))
+            rescaled = any(str(kind[1]).startswith("!quant") for _, kind in op.results)
+            self.quantized |= rescaled and op.name != "stablehlo.uniform_quantize"
+            for (number, _), value in zip(op.results, results, strict=True):
+                self.values[number] = value
+        return []
+
+    def read(self, number: int) -> Value:
+        """A value by its number.
+
+        Raises:
+            ModelError: nothing has made it.
+        """
+        if number not in self.values:
+            raise ModelError("a value is used that nothing has made")
+        return self.values[number]
+
+    def called(self, name: str, site: Site) -> list[Value] | None:
+        """The results of a function, whose nodes are added; None where there is none of this name and form.
+
+        Raises:
+            ModelError: it calls itself.
+        """
+        function = self.functions.get(name)
+        if function is None or not function["region"] or len(function["region"][0]) != len(site.inputs):
+            return None
+        if name in self._calls or len(self._calls) > _DEEPEST:
+            raise ModelError(f"function {name[:80]!r} calls itself, or calls go deeper than {_DEEPEST}")
+        self._calls.append(name)
+        kept, self.values = self.values, ChainMap()
+        results = self.run(function["region"], site.inputs, site.place, site.path)
+        self.values = kept
+        self._calls.pop()
+        return results
+
+
+def main_of(functions: Json) -> Region:
+    """The region of the function ``main``, or of the only one.
+
+    Raises:
+        ModelError: there is none.
+    """
+    names = [name for name, function in functions.items() if function["region"]]
+    name = "main" if "main" in names else names[0] if len(names) == 1 else ""
+    if not name:
+        raise ModelError(f"has no function main (its functions: {', '.join(names[:5]) or 'none'})")
+    region: Region = functions[name]["region"]
+    return region
+
+
+def _operations(region: Region) -> Iterator[tuple[Any, ...]]:
+    """The operations of a region and of those in it."""
+    for operation in region[1]:
+        yield operation
+        for inner in operation[4]:
+            yield from _operations(inner)
+
+
+class Site:
+    """An operation where it stands, and the module whose nodes it adds to."""
+
+    def __init__(self, module: Module, op: Operation, place: Place, path: Sequence[str]) -> None:
+        self.module, self.op, self.place, self.path = module, op, place, path
         self.name = op.name.partition(".")[2]
-        self.inputs = [region.read(number) for number in op.operands]
+        self.inputs = [module.read(number) for number in op.operands]
 
     def attr(self, name: str, default: T) -> T:
         """An attribute; ``default`` where it is not there, or of another kind."""
@@ -93,24 +194,58 @@ class Site:
             value = value["values"] or [value["splat"]] * math.prod(value["shape"][:1] or [1])
         return value if isinstance(value, type(default)) else default
 
+    @property
+    def results(self) -> list[Type]:
+        """The types of its results."""
+        return [type_of(described) for _, described in self.op.results]
+
     def add(
         self,
         primitive: str,
         inputs: Sequence[Value] | None = None,
-        results: Sequence[Var] | None = None,
+        results: Sequence[Type] | None = None,
         **params: object,
     ) -> list[Value]:
-        """Add an equation; its results."""
-        results = [Var(type_of(said)) for _, said in self.op.results] if results is None else results
-        info = Info(Stack((Scope("/".join(self.path)),) if self.path else ()))
-        taken = self.inputs if inputs is None else inputs
-        taken = [value for value in taken if not isinstance(value, Tuple)]
-        self.into.program.eqns.append(Equation(Primitive(primitive), params, taken, results, info, self.op.name))
-        return list(results)
+        """Add a node; its results."""
+        return self.by(
+            lambda operation: self.module.add(operation, _own(operation)), primitive, inputs, results, **params
+        )
 
-    def body(self, place: int) -> Region:
-        """The program of a region."""
-        return self.follower.region(self.op.regions[place], self.into, self.path)
+    def by(
+        self,
+        adding: Callable[[nodes.Operation], list[Tensor]],
+        primitive: str,
+        inputs: Sequence[Value] | None = None,
+        results: Sequence[Type] | None = None,
+        **params: object,
+    ) -> list[Value]:
+        """The results of what adds nodes for an operation."""
+        types = self.results if results is None else results
+        taken = [value.tensor for value in (self.inputs if inputs is None else inputs) if value.members is None]
+        place = self.place.inside("/".join(self.path).split("/") if self.path else ())
+        tensors = adding(nodes.Operation(primitive, params, taken, types, place, self.op.name))
+        for tensor in tensors:
+            refuse_huge(tensor.name, tensor.shape)
+        return list(map(Value, types, tensors))
+
+    def body(self, place: int) -> tuple[list[Value], Inner]:
+        """A region: what it takes from outside, and the program, which takes that before its own arguments."""
+        region, module, around = self.op.regions[place], self.module, self.module.values
+        outside = {number: module.read(number) for number in _free(region)}
+        outside = {n: value for n, value in outside.items() if value.number is None and value.members is None}
+        captured = list({id(value.tensor): value for value in outside.values()}.values())
+        types = [*(value.type for value in captured), *(type_of(described) for _, described, _ in region[0])]
+
+        def run(arguments: Sequence[Tensor], place: Place) -> list[Tensor]:
+            kept, module.values = module.values, around.new_child()
+            handed = list(map(Value, types, arguments))
+            inside = {id(value.tensor): own for value, own in zip(captured, handed, strict=False)}
+            module.values.update((number, inside[id(value.tensor)]) for number, value in outside.items())
+            results = module.run(region, handed[len(captured) :], place, self.path)
+            module.values = kept
+            return [value.tensor for value in results]
+
+        return captured, Inner([tensor_of("", kind) for kind in types], run)
 
     def only(self, place: int = 0) -> str:
         """The one operation that a region applies to all of its arguments; "" for any other region."""
@@ -129,11 +264,33 @@ class Site:
         return int(groups["shape"][-1]) if isinstance(groups, dict) and groups.get("shape") else 1
 
 
-def translate(follower: Follower, op: Operation, region: Region, path: Sequence[str]) -> list[Value]:
-    """Add an operation to a program; its results."""
-    dialect, _, name = op.name.partition(".")
-    site = Site(follower, op, region, path)
-    rule = _RULES.get(op.name) or (_RULES.get(f"stablehlo.{name}") if dialect in ("chlo", "mhlo", "sdy") else None)
+def _free(region: Region) -> dict[int, None]:
+    """The numbers of the values that a region reads from outside, in order."""
+    free: dict[int, None] = {}
+    own = {number for number, *_ in region[0]}
+    for _, operands, results, _, regions, _ in region[1]:
+        free.update((number, None) for number in operands if number not in own)
+        for inner in regions:
+            free.update((number, None) for number in _free(inner) if number not in own)
+        own.update(number for number, _ in results)
+    return free
+
+
+def _own(operation: nodes.Operation) -> Lowered | None:
+    """The operator of what no primitive of JAX's is."""
+    named = "::" in operation.primitive or operation.primitive in _OPERATORS
+    return Lowered(operation.primitive, tuple(operation.taken), operation.params) if named else None
+
+
+def literal(number: complex, kind: Type) -> Value:
+    """One number in all places of a tensor, which has it for a name."""
+    return Value(kind, tensor_of(str(numpy.asarray(number).item()), kind, "constant"), number)
+
+
+def translate(site: Site) -> list[Value]:
+    """Add the nodes of an operation; its results."""
+    dialect, _, name = site.op.name.partition(".")
+    rule = _RULES.get(site.op.name) or (_RULES.get(f"stablehlo.{name}") if dialect in ("chlo", "mhlo", "sdy") else None)
     if rule is not None:
         return rule(site)
     plain = name.removeprefix("broadcast_") if dialect == "chlo" else name
@@ -144,20 +301,17 @@ def translate(follower: Follower, op: Operation, region: Region, path: Sequence[
 
 
 def constant(site: Site) -> list[Value]:
-    said, kind = site.op.attrs.get("value") or {}, type_of(site.op.results[0][1])
+    said, kind = site.op.attrs.get("value") or {}, site.results[0]
     refuse_huge("constant", kind.shape)
     splat = said.get("splat")
     if splat is not None:
-        return [Literal(complex(*splat) if isinstance(splat, list) else splat, kind)]
-    value = Var(kind)
-    site.into.program.constvars.append(value)
-    site.into.consts.append(Constant(kind.shape, kind.dtype, said))
-    return [value]
+        return [literal(complex(*splat) if isinstance(splat, list) else splat, kind)]
+    return [Value(kind, site.module.stored(Constant(kind.shape, kind.dtype, said)))]
 
 
 def call(site: Site) -> list[Value]:
     name = str(site.attr("callee", ""))
-    results = site.follower.called(name, site.inputs, site.into, site.path)
+    results = site.module.called(name, site)
     if results is None or len(results) != len(site.op.results):
         raise ModelError(f"calls the function {name[:80]!r}, which does not fit, or is not there")
     return results
@@ -169,7 +323,7 @@ def composite(site: Site) -> list[Value]:
     dialect, _, plain = name.partition(".")
     if dialect == "chlo" and (plain in SAME or plain in _OWN):
         return site.add(SAME.get(plain, plain))
-    results = site.follower.called(str(site.attr("decomposition", "")), site.inputs, site.into, site.path)
+    results = site.module.called(str(site.attr("decomposition", "")), site)
     return site.add(f"composite::{name or 'unnamed'}") if results is None else results
 
 
@@ -188,7 +342,7 @@ def dot_general(site: Site) -> list[Value]:
 
 
 def dot(site: Site) -> list[Value]:
-    last = max(len(site.inputs[0].aval.shape) - 1, 0)
+    last = max(len(site.inputs[0].type.shape) - 1, 0)
     return site.add("dot_general", dimension_numbers=(([last], [0]), ([], [])))
 
 
@@ -232,17 +386,17 @@ def compare(site: Site) -> list[Value]:
     direction = _WORD.search(str(site.attr("comparison_direction", "EQ")))
     name = direction[1].lower() if direction else "eq"
     x, y = site.inputs[:2]
-    if name == "ne" and isinstance(y, Literal) and y.val is False and x.aval.dtype == "bool":
+    if name == "ne" and y.number is False and x.type.dtype == "bool":
         return [x]
     return site.add(name)
 
 
 def broadcast(site: Site) -> list[Value]:
     """One number is the same in a larger tensor."""
-    if isinstance(site.inputs[0], Literal):
-        kind = type_of(site.op.results[0][1])
-        refuse_huge("broadcast", kind.shape)
-        return [site.inputs[0]._replace(aval=kind)]
+    number = site.inputs[0].number
+    if number is not None:
+        refuse_huge("broadcast", site.results[0].shape)
+        return [literal(number, site.results[0])]
     return site.add("broadcast_in_dim", site.inputs[:1])
 
 
@@ -253,7 +407,7 @@ def select(site: Site) -> list[Value]:
 
 def convert(site: Site) -> list[Value]:
     """A conversion; of a tensor that has the type already, none."""
-    if type_of(site.op.results[0][1]) == site.inputs[0].aval:
+    if site.results[0] == site.inputs[0].type:
         return [site.inputs[0]]
     return site.add("convert_element_type")
 
@@ -276,8 +430,8 @@ def reduce_window(site: Site) -> list[Value]:
 
 
 def _with_body(site: Site, primitive: str, **params: Any) -> list[Value]:
-    region = site.body(0)
-    return site.add(primitive, jaxpr=region.closed(list(region.captured)), **params)
+    _, inner = site.body(0)
+    return site.by(lambda operation: site.module.reduction(operation, inner), primitive, **params)
 
 
 def select_and_scatter(site: Site) -> list[Value]:
@@ -300,67 +454,65 @@ def sort(site: Site) -> list[Value]:
 
 
 def while_(site: Site) -> list[Value]:
-    condition, body = site.body(0), site.body(1)
-    outer, inner = list(condition.captured), list(body.captured)
-    return site.add(
+    (outer, condition), (inner, body) = site.body(0), site.body(1)
+    return site.by(
+        lambda operation: site.module.loop(operation, len(outer), len(inner), condition, body),
         "while",
         [*outer, *inner, *site.inputs],
-        cond_jaxpr=condition.closed(outer),
-        body_jaxpr=body.closed(inner),
-        cond_nconsts=len(outer),
-        body_nconsts=len(inner),
     )
 
 
 def case(site: Site) -> list[Value]:
-    regions = [site.body(place) for place in range(len(site.op.regions))]
+    """A choice; each branch takes from outside what any of them does."""
+    bodies = [site.body(place) for place in range(len(site.op.regions))]
     if site.name == "if":
-        regions.reverse()
-    captured = list(dict.fromkeys(value for region in regions for value in region.captured))
-    branches = [region.closed(captured) for region in regions]
+        bodies.reverse()
+    captured = list({id(value.tensor): value for values, _ in bodies for value in values}.values())
+    places = {id(value.tensor): place for place, value in enumerate(captured)}
+
+    def branch(values: list[Value], inner: Inner) -> Inner:
+        own = [places[id(value.tensor)] for value in values]
+        takes = [tensor_of("", value.type) for value in captured]
+        return Inner(takes, lambda arguments, place: inner.run([arguments[n] for n in own], place))
+
+    branches = [branch(values, inner) for values, inner in bodies]
     which = site.inputs[0]
-    if isinstance(which, Literal):
-        which = Literal(int(which.val.real), which.aval)
-    return site.add("cond", [which, *captured], branches=branches)
+    if which.number is not None:
+        which = literal(int(which.number.real), which.type)
+    return site.by(lambda operation: site.module.choice(operation, branches), "cond", [which, *captured])
 
 
 def manual_computation(site: Site) -> list[Value]:
     """A program that each device of a mesh runs on its own part."""
     axes = _AXES.findall(str(site.attr("manual_axes", "")))
-    meshes = site.follower.meshes
+    meshes = site.module.axes
     mesh = next((sizes for sizes in meshes.values() if all(axis in sizes for axis in axes)), None)
     if mesh is None:
         raise ModelError("a computation per device names no mesh of the module")
-    region = site.body(0)
-    captured = list(region.captured)
-    return site.add(
-        "shard_map",
-        [*captured, *site.inputs],
-        jaxpr=region.closed(captured),
-        mesh=SimpleNamespace(shape=mesh),
-        manual_axes=axes,
+    sizes = {axis: size for axis, size in mesh.items() if axis in axes}
+    captured, inner = site.body(0)
+    return site.by(
+        lambda operation: site.module.devices(operation, sizes, inner), "shard_map", [*captured, *site.inputs]
     )
 
 
 def quantize(site: Site) -> list[Value]:
     """A quantisation; from one quantised type to another by way of real numbers, as the specification has it."""
-    x, result = site.inputs[0], site.op.results[0][1]
-    if not x.aval.dtype.startswith(("float", "bfloat")):
-        real = Var(Type(x.aval.shape, "float32"))
-        site.add("DequantizeLinear", [x, *_scaled(x.aval)], results=[real])
-        x = real
-    return site.add("QuantizeLinear", [x, *_scaled(type_of(result))])
+    x, result = site.inputs[0], site.results[0]
+    if not x.type.dtype.startswith(("float", "bfloat")):
+        (x,) = site.add("DequantizeLinear", [x, *_scaled(x.type)], [Type(x.type.shape, "float32")])
+    return site.add("QuantizeLinear", [x, *_scaled(result)])
 
 
 def dequantize(site: Site) -> list[Value]:
     x = site.inputs[0]
-    return site.add("DequantizeLinear", [x, *_scaled(x.aval)])
+    return site.add("DequantizeLinear", [x, *_scaled(x.type)])
 
 
-def _scaled(kind: Type) -> list[Literal]:
+def _scaled(kind: Type) -> list[Value]:
     """Scale and zero point of a quantised type; no zero point where it is 0. They stand in the type."""
-    scale = Literal(1.0, Type((), "float32"))
-    return [scale, Literal(0, Type((), kind.dtype))] if kind.shifted else [scale]
+    scale = literal(1.0, Type((), "float32"))
+    return [scale, literal(0, Type((), kind.dtype))] if kind.shifted else [scale]
 
 
 def fft(site: Site) -> list[Value]:
@@ -374,12 +526,12 @@ def all_reduce(site: Site) -> list[Value]:
 
 
 def tuple_(site: Site) -> list[Value]:
-    return [Tuple(site.inputs)]
+    return [Value(Type((), "", False), Tensor("", (), None), members=tuple(site.inputs))]
 
 
 def get_tuple_element(site: Site) -> list[Value]:
     value, place = site.inputs[0], site.attr("index", 0)
-    if not isinstance(value, Tuple) or not 0 <= place < len(value.members):
+    if value.members is None or not 0 <= place < len(value.members):
         raise ModelError("a member is read of what is no tuple")
     return [value.members[place]]
 

@@ -1,17 +1,13 @@
-"""Programs in the form that the walk over JAX's equations takes.
-
-The walk asks for what a jaxpr has: variables, literals and equations, and programs with their constants.
-"""
+"""What the decoder says of a module: types, constants, operations and where they come from."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from flopwise._results import Json
 from flopwise.errors import ModelError
+from flopwise.graph import Tensor
 from flopwise.graph.dtypes import BITS
 
 #: What MLIR calls element types, where the house has another name.
@@ -55,82 +51,15 @@ class Constant(NamedTuple):
     place: Json
 
 
-class Var:
-    """A value that an operation makes, or a program takes."""
+class Value(NamedTuple):
+    """A value of a program: its type, and the tensor that it is."""
 
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: Type) -> None:
-        self.aval = aval
-
-
-class Literal(NamedTuple):
-    """One number, in all places of a tensor."""
-
-    val: complex
-    aval: Type
-
-
-class Tuple(NamedTuple):
-    """Several values as one."""
-
-    members: list[Value]
-    aval: Type = Type((), "", False)
-
-
-Value: TypeAlias = "Var | Literal | Tuple"
-
-
-class Primitive(NamedTuple):
-    """The name of an operation."""
-
-    name: str
-
-
-class Scope(NamedTuple):
-    """A step of a name stack; the walk tells it by this class's name."""
-
-    name: str
-
-
-class Stack(NamedTuple):
-    """The steps around an operation."""
-
-    stack: tuple[Scope, ...]
-
-
-class Info(NamedTuple):
-    """Where an operation comes from."""
-
-    name_stack: Stack
-
-
-class Equation(NamedTuple):
-    """An operation with what it takes and makes."""
-
-    primitive: Primitive
-    params: Mapping[str, Any]
-    invars: Sequence[Value]
-    outvars: Sequence[Var]
-    source_info: Info
-    origin: str
-
-
-@dataclass
-class Program:
-    """Equations in order."""
-
-    invars: list[Var] = field(default_factory=list)
-    constvars: list[Var] = field(default_factory=list)
-    eqns: list[Equation] = field(default_factory=list)
-    outvars: list[Value] = field(default_factory=list)
-
-
-class Closed(NamedTuple):
-    """A program with its constants."""
-
-    jaxpr: Program
-    consts: list[Constant]
+    type: Type
+    tensor: Tensor
+    #: The one number that stands in all places of the tensor.
+    number: complex | None = None
+    #: Several values as one, which is no tensor.
+    members: tuple[Value, ...] | None = None
 
 
 class Operation(NamedTuple):
@@ -177,11 +106,11 @@ def dtype(name: str) -> str:
     return known if known in BITS else name
 
 
-def steps_of(place: str) -> tuple[list[str], bool]:
-    """The modules that the name of a location leads through, and whether it is a step back to the gradients.
+def steps_of(place: str) -> list[str]:
+    """The modules that the name of a location leads through.
 
     >>> steps_of("jit(f)/transpose(jvp(Net))/Dense_0/dot_general"), steps_of("jit(f)/while/body/add")
-    ((['Net', 'Dense_0'], True), ([], False))
+    (['Net', 'Dense_0'], [])
     """
     steps: list[str] = []
     before = ""
@@ -194,58 +123,4 @@ def steps_of(place: str) -> tuple[list[str], bool]:
         before = name
         if not inside and name and name not in (*_STEPS, "while") and "(" not in name and "branch_" not in name:
             steps.append(name)
-    return steps, "transpose(" in place
-
-
-class Region:
-    """A program in the making: its values by number, and what it takes from outside."""
-
-    def __init__(self, outer: Region | None = None) -> None:
-        self.outer = outer
-        self.program = Program()
-        self.consts: list[Constant] = []
-        self.values: dict[int, Value] = {}
-        #: Value outside -> that of this program.
-        self.captured: dict[Var, Var] = {}
-
-    def read(self, number: int) -> Value:
-        """A value by its number.
-
-        Raises:
-            ModelError: nothing has made it.
-        """
-        value = self.values.get(number)
-        if value is None:
-            if self.outer is None:
-                raise ModelError("a value is used that nothing has made")
-            value = self.outer.read(number)
-            if isinstance(value, Var):
-                value = self.capture(value)
-            self.values[number] = value
-        return value
-
-    def capture(self, value: Var) -> Var:
-        """The value of this program for one outside."""
-        return self.captured.setdefault(value, Var(value.aval))
-
-    def closed(self, values: Iterable[Var]) -> Closed:
-        """The program that takes these values from outside, before its own arguments."""
-        self.program.invars[:0] = [self.capture(value) for value in values]
-        return Closed(self.program, self.consts)
-
-
-class Follower(Protocol):
-    """A walk over a module, which adds its functions and regions to programs."""
-
-    @property
-    def meshes(self) -> Mapping[str, Mapping[str, int]]:
-        """Name of a mesh -> devices along each of its axes."""
-        ...
-
-    def called(self, name: str, arguments: Sequence[Value], region: Region, path: Sequence[str]) -> list[Value] | None:
-        """The results of a function, whose operations are added; None where there is none of this name and form."""
-        ...
-
-    def region(self, body: Body, outer: Region, path: Sequence[str]) -> Region:
-        """The program of a region of an operation."""
-        ...
+    return steps

@@ -1,4 +1,4 @@
-"""A StableHLO module -> Graph: decoded in a child process, then walked as a program of JAX's is."""
+"""A StableHLO module -> Graph: decoded in a child process, then walked operation by operation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from flopwise._limits import native_seconds
 from flopwise._results import Json
 from flopwise.errors import InputError, ModelError
 from flopwise.formats.jax.kinds import KINDS
-from flopwise.formats.jax.table import Lowered
-from flopwise.formats.jax.walk import JaxprEqn, Place, Walk, tensor_of
-from flopwise.formats.stablehlo.program import Closed, Constant
-from flopwise.formats.stablehlo.translation import Translation
-from flopwise.graph import Graph, Kind, Node, StoredTensor, Tensor
+from flopwise.formats.jax.walk import tensor_of
+from flopwise.formats.stablehlo.lower import Module, main_of
+from flopwise.formats.stablehlo.program import Constant, type_of
+from flopwise.graph import Graph, Kind, StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.readers.inputs import InputSpec, input_specs
 from flopwise.readers.limits import refuse_huge, refuse_unknown_loops
@@ -217,23 +216,6 @@ def _text(shape: list[int]) -> str:
     return "x".join("?" if size == -1 else str(size) for size in shape)
 
 
-#: Operators that the translation names itself.
-_OPERATORS = frozenset({"Einsum", "QuantizeLinear", "DequantizeLinear"})
-
-
-class _Walk(Walk):
-    """As there, with operations that no primitive of JAX's is."""
-
-    def _node(self, eqn: JaxprEqn, taken: Sequence[Tensor], place: Place, lowered: Lowered | None = None) -> Node:
-        name = eqn.primitive.name
-        if lowered is None and ("::" in name or name in _OPERATORS):
-            lowered = Lowered(name, tuple(taken), eqn.params)
-        node = super()._node(eqn, taken, place, lowered)
-        for tensor in node.known_outputs:
-            refuse_huge(tensor.name, tensor.shape)
-        return node
-
-
 @dataclass
 class Reading:
     """One module on its way to a graph."""
@@ -249,12 +231,10 @@ class Reading:
 
     def graph(self) -> Graph:
         """The graph of its main function."""
-        translation = Translation(self.module)
         try:
-            program = translation.main()
-            arguments = self.arguments(program)
-            walk = _Walk({}, self.options.trips or {}, translation.backward, self.options.per_device, self.stored)
-            results = walk.run(program.jaxpr, program.consts, arguments, Place())
+            arguments = self.arguments()
+            walk = Module(self.module, self.options.trips or {}, self.options.per_device, self.stored)
+            results = walk.main(arguments)
         except RecursionError as error:
             raise ModelError("regions and calls go too deep") from error
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
@@ -269,15 +249,16 @@ class Reading:
             outputs=tuple(results),
             nodes=tuple(walk.nodes),
             weights=self.weights,
-            warnings=(*walk.notes(), *self.notes(arguments, translation.quantized, bool(walk.meshes))),
+            warnings=(*walk.notes(), *self.notes(arguments, walk.quantized, bool(walk.meshes))),
         )
 
-    def arguments(self, program: Closed) -> list[Tensor]:
+    def arguments(self) -> list[Tensor]:
         """The tensors that the program takes."""
         tensors = []
-        for (name, kind, _), var in zip(self.inputs, program.jaxpr.invars, strict=True):
-            refuse_huge(name, var.aval.shape)
-            tensors.append(tensor_of(name, var.aval, kind))
+        for (name, kind, _), (_, described, _) in zip(self.inputs, main_of(self.module["functions"])[0], strict=True):
+            aval = type_of(described)
+            refuse_huge(name, aval.shape)
+            tensors.append(tensor_of(name, aval, kind))
         return tensors
 
     def notes(self, arguments: list[Tensor], quantized: bool, per_device: bool) -> list[str]:
