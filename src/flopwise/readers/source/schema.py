@@ -9,7 +9,7 @@ which the beginning is enough. FlatBuffers declare theirs in the same way, with 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from flopwise._limits import spend
@@ -51,11 +51,27 @@ MOST = 1_500_000
 #: Bytes of a text or a list of numbers, and of the first numbers of a list that are enough.
 LONGEST = 1 << 16
 
+#: Bytes of messages that are read at once, with what is in them.
+_SMALL = 1 << 15
+
 #: Numbers of one length: how the wire marks them, their form and their bytes.
 _FIXED = {"float": (wire.FIXED32, "f", 4), "double": (wire.FIXED64, "d", 8)}
 
+#: Kind of a field -> how the wire may mark it; messages are as texts are. Numbers that repeat may be packed.
+_WIRES = {
+    "int": (wire.VARINT,), "uint": (wire.VARINT,), "float": (wire.FIXED32,), "double": (wire.FIXED64,),
+    "place": (wire.BYTES, wire.FIXED32, wire.FIXED64),
+    "skip": (wire.VARINT, wire.FIXED64, wire.BYTES, wire.FIXED32),
+}  # fmt: skip
+
+#: Numbers from here on are negative ones.
+_NEGATIVE = 1 << 63
+
 #: Bytes of a varint after which more of it comes.
 _CONTINUED = bytes(range(128, 256))
+
+#: How texts are written; bytes that are none stay to be seen.
+_UTF8 = ("utf-8", "backslashreplace")
 
 
 def schema(text: str) -> Schema:
@@ -92,7 +108,7 @@ class Messages:
         """
         self.name, self.size, self._what, self._most = source.name, source.size, what, most or MOST
         self._window = wire.Window(source)
-        self._schema = {kind: {field.number: field for field in fields} for kind, fields in schema.items()}
+        self._tables = {kind: _by_key(fields) for kind, fields in schema.items()}
         self._count = 0
 
     def damaged(self, why: str) -> ModelError:
@@ -107,9 +123,7 @@ class Messages:
         """The numbers of the fields of the message at a place."""
         return {field.number for field in self._window.fields(*place)}
 
-    def message(
-        self, kind: str, place: Place, into: Message | None = None, unknown: Unknown | None = None, depth: int = 0
-    ) -> Message:
+    def message(self, kind: str, place: Place, into: Message | None = None, unknown: Unknown | None = None) -> Message:
         """The message of a kind at a place.
 
         Args:
@@ -117,47 +131,85 @@ class Messages:
             place: where it lies.
             into: an earlier part of it, which this one adds to.
             unknown: takes the fields that the schema does not know.
-            depth: the messages around it.
 
         Raises:
             ModelError: it is none, or the file holds too many.
         """
+        return self._message(kind, None, 0, place, {} if into is None else into, unknown, 0)
+
+    def _message(
+        self,
+        kind: str,
+        data: bytes | None,
+        origin: int,
+        place: Place,
+        values: Message,
+        unknown: Unknown | None,
+        depth: int,
+    ) -> Message:
+        """The message at a place in some bytes that begin at ``origin``, or in the file where they are None."""
         if depth > DEEPEST:
             raise self.damaged("messages are nested too deep")
         self._spend()
-        fields, values = self._schema[kind], {} if into is None else into
-        for part in self._window.fields(*place):
-            field = fields.get(part.number)
+        start, end = place
+        if data is None and end - start <= _SMALL:
+            data, origin, start, end = self._window.bytes(start, end), start, 0, end - start
+        table = self._tables[kind]
+        parts = _parts(self._window, start, end) if data is None else wire.fields(data, start, end)
+        for key, first, last in parts:
+            field = table.get(key)
             if field is None:
-                if unknown is not None:
-                    unknown.append((kind, part))
+                self._strange(kind, key, origin + first, origin + last, unknown)
                 continue
             name, _, inner, many, _ = field
-            value: Any
-            if inner in _NUMBERS:
-                if many:
-                    before = values.setdefault(name, [])
-                    if many == "*" or len(before) < LONGEST:
-                        before += self._numbers(part, field)
-                    continue
-                (value,) = self._numbers(part, field)
-            elif inner == "place" and part.wire != wire.VARINT:
+            content: Any
+            if inner == "int" and not key & 7:
+                content = first if first < _NEGATIVE else first - 2 * _NEGATIVE
+            elif inner in self._tables:
+                before = values.get(name, {}) if not many else {}
+                content = self._message(inner, data, origin, (first, last), before, unknown, depth + 1)
+            elif inner == "text":
+                content = self._bytes(data, first, last, field).decode(*_UTF8)
+            elif inner == "place":
                 self._spend()
-                value = (part.start, part.end)
+                content = (origin + first, origin + last)
             elif inner == "skip":
                 continue
-            elif part.wire != wire.BYTES:
-                raise self._wrong(part, field)
-            elif inner == "text":
-                value = self._window.bytes(part.start, self._end(part, field)).decode("utf-8", "backslashreplace")
             else:
-                before = None if many else values.get(name)
-                value = self.message(inner, (part.start, part.end), before, unknown, depth + 1)
-            if many == "*":
-                values.setdefault(name, []).append(value)
+                numbers = [first] if not key & 7 else _numbers(self._bytes(data, first, last, field), field)
+                if many:
+                    earlier = values.setdefault(name, [])
+                    if many == "*" or len(earlier) < LONGEST:
+                        earlier += numbers
+                    continue
+                content = numbers[0]
+            if many and (many == "*" or inner != "text"):
+                values.setdefault(name, []).append(content)
             else:
-                values[name] = value
+                values[name] = content
         return values
+
+    def _strange(self, kind: str, key: int, start: int, end: int, unknown: Unknown | None) -> None:
+        """Note a field that the schema does not know.
+
+        Raises:
+            ModelError: it knows it, and of another type.
+        """
+        number, form = key >> 3, key & 7
+        if any(other >> 3 == number for other in self._tables[kind]):
+            raise self.damaged(f"field {number} of {kind} is of another type")
+        if unknown is not None:
+            unknown.append((kind, wire.Field(number, form, 0, start, end, start)))
+
+    def _bytes(self, data: bytes | None, start: int, end: int, field: Field) -> bytes:
+        """What is read of a text, or of numbers."""
+        if end - start > LONGEST:
+            if field.many != "~":
+                raise self.damaged(f"{field.name} is {end - start} bytes long")
+            end = start + LONGEST
+            if field.kind in ("int", "uint"):
+                return self._window.bytes(start, end).rstrip(_CONTINUED)
+        return self._window.bytes(start, end) if data is None else data[start:end]
 
     def _spend(self) -> None:
         """Charge the budget with a message, or with a part of the file that is read later."""
@@ -167,33 +219,32 @@ class Messages:
         if not self._count & 1023:
             spend()
 
-    def _numbers(self, part: wire.Field, field: Field) -> list[Any]:
-        """The numbers of a field: one, or several that are packed."""
-        form = _FIXED.get(field.kind)
-        if part.wire == wire.VARINT and form is None:
-            return [part.value if field.kind == "uint" else wire.signed(part.value)]
-        if part.wire == wire.BYTES and field.many:
-            data = self._window.bytes(part.start, end := self._end(part, field))
-        elif form is not None and part.wire == form[0]:
-            data = self._window.bytes(part.start, end := part.end)
-        else:
-            raise self._wrong(part, field)
-        if form is not None:
-            if len(data) % form[2]:
-                raise self._wrong(part, field)
-            return list(struct.unpack(f"<{len(data) // form[2]}{form[1]}", data))
-        return [wire.signed(value) for value in wire.varints(data if end == part.end else data.rstrip(_CONTINUED))]
 
-    def _end(self, part: wire.Field, field: Field) -> int:
-        """Where what is read of a field ends."""
-        if part.end - part.start <= LONGEST:
-            return part.end
-        if field.many != "~":
-            raise self.damaged(f"{field.name} is {part.end - part.start} bytes long")
-        return part.start + LONGEST
-
-    def _wrong(self, part: wire.Field, field: Field) -> ModelError:
-        return self._window.damaged(part.tag, f"wire type {part.wire} for {field.name}")
+def _by_key(fields: tuple[Field, ...]) -> dict[int, Field]:
+    """The fields of a message by what the wire begins them with: the number and how they are written."""
+    table: dict[int, Field] = {}
+    for field in fields:
+        forms = _WIRES.get(field.kind, (wire.BYTES,))
+        packed = (wire.BYTES,) if field.many and field.kind in ("int", "uint", "float", "double") else ()
+        table.update((field.number << 3 | form, field) for form in (*forms, *packed))
+    return table
 
 
-_NUMBERS = frozenset({"int", "uint", "float", "double"})
+def _parts(window: wire.Window, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """The fields of a message as ``wire.fields`` has them, without what is in them."""
+    for number, form, value, first, last, _ in window.fields(start, end):
+        yield number << 3 | form, first if form else value, last
+
+
+def _numbers(data: bytes, field: Field) -> list[Any]:
+    """The numbers of a field, which are packed or one of a fixed length.
+
+    Raises:
+        ModelError: they do not end where it does.
+    """
+    form = _FIXED.get(field.kind)
+    if form is None:
+        return wire.varints(data) if field.kind == "uint" else list(map(wire.signed, wire.varints(data)))
+    if len(data) % form[2]:
+        raise damaged("", f"{field.name} is {len(data)} bytes long")
+    return list(struct.unpack(f"<{len(data) // form[2]}{form[1]}", data))
