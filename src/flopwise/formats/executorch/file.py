@@ -118,10 +118,13 @@ KernelCall DelegateCall: first 0 i, args 1 i*
 MoveCall JumpFalseCall: first 0 i, second 1 i
 """)
 
-#: The unions of the schema: kinds of values and of instructions by their codes. The fifth instruction frees a value.
-_VALUES = ("", "", "Int", "Bool", "Double", "Tensor", "String", "IntList", "DoubleList", "BoolList", "TensorList",
-           "OptionalTensorList")  # fmt: skip
-_INSTRUCTIONS = ("", "KernelCall", "DelegateCall", "MoveCall", "JumpFalseCall", "")
+#: The unions of the schema: kinds of values and of instructions by their codes; nothing, and what frees a value.
+_VALUES = {
+    2: "Int", 3: "Bool", 4: "Double", 5: "Tensor", 6: "String", 7: "IntList", 8: "DoubleList", 9: "BoolList",
+    10: "TensorList", 11: "OptionalTensorList",
+}  # fmt: skip
+_INSTRUCTIONS = {1: "KernelCall", 2: "DelegateCall", 3: "MoveCall", 4: "JumpFalseCall"}
+_NULL, _FREE = 1, 5
 
 
 def read_program(source: Source) -> tuple[Method, ...]:
@@ -173,11 +176,11 @@ class _Reader(NamedTuple):
         return Method(table["name"], values, table["inputs"], table["outputs"], tuple(instructions), table["areas"])
 
     def _instruction(self, code: int, at: int | None, names: list[str], delegates: list[str]) -> Instruction:
-        if code >= len(_INSTRUCTIONS):
-            raise self.buffer.error(f"an instruction of kind {code}")
-        kind = _INSTRUCTIONS[code]
-        if at is None or not kind:
+        if at is None or code == _FREE:
             return None
+        kind = _INSTRUCTIONS.get(code)
+        if kind is None:
+            raise self.buffer.error(f"an instruction of kind {code}")
         table = self.buffer.table(kind, at)
         if kind == "MoveCall":
             return Move(table["first"], table["second"])
@@ -190,11 +193,11 @@ class _Reader(NamedTuple):
 
     def _value(self, code: int, at: int | None) -> Any:
         """A value: a tensor, a number, a text, a list; None for nothing."""
-        if code >= len(_VALUES):
-            raise self.buffer.error(f"a value of kind {code}")
-        kind = _VALUES[code]
-        if at is None or not kind:
+        if at is None or code == _NULL:
             return None
+        kind = _VALUES.get(code)
+        if kind is None:
+            raise self.buffer.error(f"a value of kind {code}")
         table = self.buffer.table(kind, at)
         if kind == "Tensor":
             return self._tensor(table)

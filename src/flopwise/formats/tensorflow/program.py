@@ -86,7 +86,8 @@ class Programs:
             if node.op in INPUTS:
                 tensors[key] = _tensor(node.name, attribute(node, "dtype", "float32"))
                 starts.append(Name(key))
-                self.stated[key] = node.attrs.get("shape")
+                shape = node.attrs.get("shape")
+                self.stated[key] = shape if isinstance(shape, tuple) else None
             elif node.op in VARIABLES:
                 self.take_variable(node, key, tensors, stored)
             elif node.op == "Const":
