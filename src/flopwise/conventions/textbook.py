@@ -36,7 +36,7 @@ from flopwise.conventions.convention import Convention, per_input
 from flopwise.graph import Node
 from flopwise.operators.counts import FLOPS, Counts
 from flopwise.operators.extents import product, required
-from flopwise.operators.onnx.normalization import softmax_rows
+from flopwise.operators.onnx.reduction import softmax_rows
 from flopwise.operators.tables import OPERATORS
 
 #: Operators whose main work is products, sums of squares or transforms: the paper has no formula for them.

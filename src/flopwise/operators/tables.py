@@ -18,49 +18,50 @@ from flopwise.operators.gradient import Wrt
 from flopwise.operators.operator import Effect, Operator, Rule, unknown
 from flopwise.operators.own import OWN, own_count
 
-#: Family name -> the file with its table, in the order the documentation shows them. The file of a family is loaded
-#: when an operator of its domain is looked up, so that an ONNX model costs no more than the families of ONNX.
+#: Family name -> the file with its table, and the table's name where that is not OPERATORS, in the order the
+#: documentation shows them. The file of a family is loaded when an operator of its domain is looked up, so that an ONNX
+#: model costs no more than the families of ONNX.
 HOMES: Mapping[str, str] = {
     "linear": "onnx.linear",
     "attention": "onnx.attention",
     "quantized": "onnx.quantized",
-    "recurrent": "onnx.recurrent",
-    "pooling": "onnx.pooling",
-    "normalization": "onnx.normalization",
+    "recurrent": "onnx.linear:RECURRENT",
+    "pooling": "onnx.spatial:POOLING",
+    "normalization": "onnx.reduction:NORMALIZATION",
     "reduction": "onnx.reduction",
     "pointwise": "onnx.pointwise",
-    "resize": "onnx.resize",
-    "detection": "onnx.detection",
-    "spectral": "onnx.spectral",
-    "losses": "onnx.losses",
-    "optimizers": "onnx.optimizers",
+    "resize": "onnx.spatial:RESIZE",
+    "detection": "onnx.spatial:DETECTION",
+    "spectral": "onnx.linear:SPECTRAL",
+    "losses": "onnx.training:LOSSES",
+    "optimizers": "onnx.training:OPTIMIZERS",
     "classical": "onnx.classical",
-    "trees": "onnx.trees",
-    "generation": "onnx.generation",
+    "trees": "onnx.classical:TREES",
+    "generation": "onnx.movement:GENERATION",
     "movement": "onnx.movement",
-    "sequence": "onnx.sequence",
-    "text": "onnx.text",
-    "control": "onnx.control",
-    "early": "onnx.early",
-    "other domains": "onnx.domains",
+    "sequence": "onnx.movement:SEQUENCE",
+    "text": "onnx.classical:TEXT",
+    "control": "onnx.movement:CONTROL",
+    "early": "onnx.training:EARLY",
+    "other domains": "onnx.training:DOMAINS",
     "com.microsoft, products": "onnxruntime.linear",
     "com.microsoft, mixtures of experts": "onnxruntime.experts",
     "com.microsoft, attention": "onnxruntime.attention",
-    "com.microsoft, attention over a cache": "onnxruntime.cache",
-    "com.microsoft, positions": "onnxruntime.positions",
-    "com.microsoft, recurrent state": "onnxruntime.state",
-    "com.microsoft, residual streams": "onnxruntime.streams",
+    "com.microsoft, attention over a cache": "onnxruntime.attention:CACHE",
+    "com.microsoft, positions": "onnxruntime.attention:POSITIONS",
+    "com.microsoft, recurrent state": "onnxruntime.signals:STATE",
+    "com.microsoft, residual streams": "onnxruntime.experts:STREAMS",
     "com.microsoft, quantized": "onnxruntime.quantized",
-    "com.microsoft, tokens": "onnxruntime.tokens",
+    "com.microsoft, tokens": "onnxruntime.signals:TOKENS",
     "com.microsoft, layouts": "onnxruntime.layouts",
     "com.microsoft, pointwise": "onnxruntime.pointwise",
-    "com.microsoft, normalization": "onnxruntime.normalization",
+    "com.microsoft, normalization": "onnxruntime.pointwise:NORMALIZATION",
     "com.microsoft, sampling, signals and linear algebra": "onnxruntime.signals",
-    "com.microsoft, movement": "onnxruntime.movement",
-    "caffe": "caffe.layers",
+    "com.microsoft, movement": "onnxruntime.pointwise:MOVEMENT",
+    "caffe": "caffe",
     "aten, products": "aten.linear",
-    "aten, quantized": "aten.quantized",
-    "aten, recurrent": "aten.recurrent",
+    "aten, quantized": "aten.pointwise:QUANTIZED",
+    "aten, recurrent": "aten.linear:RECURRENT",
     "aten, pointwise": "aten.pointwise",
     "aten, reductions, losses and pooling": "aten.reduction",
     "aten, signals and linear algebra": "aten.signals",
@@ -88,7 +89,8 @@ class _Tables(Mapping[str, Mapping[str, Operator]]):
         self._counted = counted
 
     def __getitem__(self, family: str) -> Mapping[str, Operator]:
-        table: Mapping[str, Operator] = import_module(f"flopwise.operators.{HOMES[family]}").OPERATORS
+        home, _, name = HOMES[family].partition(":")
+        table: Mapping[str, Operator] = getattr(import_module(f"flopwise.operators.{home}"), name or "OPERATORS")
         return {op: row for op, row in table.items() if row.counted} if self._counted else table
 
     def __iter__(self) -> Iterator[str]:
@@ -207,14 +209,14 @@ def row(op: str) -> Operator:
     return find(op) or NOBODY_KNOWS
 
 
-def with_effect(effect: Effect, room: str = "") -> frozenset[str]:
+def with_effect(effect: Effect, family: str = "") -> frozenset[str]:
     """The operators of the tables that have an effect.
 
     Args:
         effect: what they do.
-        room: the package or file whose families are meant ("onnx", "onnx.control"), others are not loaded; "" for all.
+        family: the one that is meant, others are not loaded; "" for all.
     """
-    tables = [TABLES[family] for family, home in HOMES.items() if not room or f"{home}.".startswith(f"{room}.")]
+    tables = [TABLES[name] for name in HOMES if family in ("", name)]
     return frozenset(op for table in tables for op, operator in table.items() if effect in operator.effects)
 
 

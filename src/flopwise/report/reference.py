@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from flopwise._results import Json, fields
 from flopwise.conventions import CONVENTIONS, get
 from flopwise.operators.counts import Counts
-from flopwise.operators.onnx import early
+from flopwise.operators.onnx import training
 from flopwise.operators.tables import FAMILIES
 from flopwise.report.formats.table import render_sheet
 from flopwise.report.formats.terminal import paint, wrap
@@ -97,7 +97,7 @@ def spec_url(op: str) -> str:
     domain, _, name = op.rpartition("::")
     if domain == "com.microsoft":
         return f"https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#{domain}.{name}"
-    if op in early.OPERATORS or domain == "ai.onnx.contrib" or (domain and not domain.startswith("ai.onnx")):
+    if op in training.EARLY or domain == "ai.onnx.contrib" or (domain and not domain.startswith("ai.onnx")):
         return ""
     return f"https://onnx.ai/onnx/operators/onnx_{domain.replace('.', '')}_{name}.html"
 

@@ -16,7 +16,7 @@ from flopwise.operators.complex import takes_or_makes
 from flopwise.operators.counts import Counts, total
 from flopwise.operators.gradient import BackwardRule, Wrt
 from flopwise.operators.gradients.movement import dropped
-from flopwise.operators.gradients.normalization import in_training
+from flopwise.operators.gradients.reduction import in_training
 from flopwise.operators.masks import KERNEL
 from flopwise.operators.own import using
 from flopwise.operators.tables import backward, backward_on_elements

@@ -12,7 +12,7 @@ from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, integers, product
 from flopwise.operators.gradient import Wrt
-from flopwise.operators.onnx import resize as forward
+from flopwise.operators.onnx import spatial as forward
 
 #: Bytes of the kept place of a maximum.
 PLACE = 8

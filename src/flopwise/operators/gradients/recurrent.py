@@ -16,7 +16,7 @@ from flopwise.graph.dtypes import BITS
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent
 from flopwise.operators.gradient import Keeps, Wrt
-from flopwise.operators.onnx.recurrent import activation_costs
+from flopwise.operators.onnx.linear import activation_costs
 
 #: What the derivative of one activation costs, times the gradient of its result, by its name in lower case.
 DERIVATIVES: dict[str, Counts] = {

@@ -176,7 +176,7 @@ OPERATORS: dict[str, Operator] = {
     "Attention": by(
         attention,
         inputs=inputs(FACTOR, FACTOR, FACTOR),
-        gradient=gradient.by("attention:attention", "attention:keeps", again="attention:recomputed"),
+        gradient=gradient.by("linear:attention", "linear:keeps", again="linear:recomputed"),
         needed=needed_attention,
         shape="algebra:attention",
         dtype=shape.dtypes("algebra:attention_types"),
@@ -184,7 +184,7 @@ OPERATORS: dict[str, Operator] = {
     "LinearAttention": by(
         linear_attention,
         inputs=inputs(FACTOR, FACTOR, FACTOR),
-        gradient=gradient.by("attention:linear_attention", "attention:keeps_states", again="attention:states_again"),
+        gradient=gradient.by("linear:linear_attention", "linear:keeps_states", again="linear:states_again"),
         shape="algebra:linear_attention",
         dtype=shape.dtypes("algebra:linear_attention_types"),
     ),
@@ -192,6 +192,6 @@ OPERATORS: dict[str, Operator] = {
         flex_attention, inputs=inputs(FACTOR, FACTOR, FACTOR), shape="algebra:flex_attention"
     ),
     "RotaryEmbedding": by(
-        rotary_embedding, gradient=gradient.by("attention:rotary", gradient.inputs_at(1, 2)), shape=shape.alike
+        rotary_embedding, gradient=gradient.by("linear:rotary", gradient.inputs_at(1, 2)), shape=shape.alike
     ),
 }

@@ -1,17 +1,20 @@
-"""Operators that move, select, convert or generate data and compute nothing, each with its reason; and those that
-search or select by the data, whose work is bounded from above.
-"""
+"""Operators that move elements or make tensors, sequences, and control flow."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
+from flopwise.errors import ShapeError
 from flopwise.graph import Dim, Node
 from flopwise.operators import gradient, shape, views
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product
 from flopwise.operators.inputs import DATA, LIKE, SETTING, WEIGHT, inputs
-from flopwise.operators.operator import PICKS, Effect, Operator, by, each_input, nothing
+from flopwise.operators.operator import PICKS, Effect, Operator, by, each, each_input, nothing
+
+# Operators that move, select, convert or generate data and compute nothing, each with its reason; and those that
+# search or select by the data, whose work is bounded from above.
 
 #: What a scatter does to an element that it does not merely overwrite.
 _REDUCTIONS: dict[str, Counts] = {
@@ -286,4 +289,138 @@ OPERATORS: dict[str, Operator] = {
         value=shape.elements("selection:suppressed", "some"),
         dtype="int64",
     ),
+}
+
+
+# Random numbers. ONNX does not say how they are drawn; what is counted is what becomes of a draw.
+
+
+def normal(node: Node) -> Counts:
+    """numel(Y) × (1 mul when scale ≠ 1, 1 add when mean ≠ 0): mean + scale × z; drawing z is not arithmetic that ONNX
+    defines.
+
+    https://onnx.ai/onnx/operators/onnx__RandomNormal.html
+    """
+    return _moved(node, node.attrs.get("scale", 1.0), node.attrs.get("mean", 0.0))
+
+
+def uniform(node: Node) -> Counts:
+    """numel(Y) × (1 mul when high − low ≠ 1, 1 add when low ≠ 0): low + (high − low) × u; drawing u is not arithmetic
+    that ONNX defines.
+
+    https://onnx.ai/onnx/operators/onnx__RandomUniform.html
+    """
+    low = node.attrs.get("low", 0.0)
+    return _moved(node, node.attrs.get("high", 1.0) - low, low)
+
+
+def _moved(node: Node, factor: float, shift: float) -> Counts:
+    """Each draw times a factor plus a shift, as far as they change it."""
+    return Counts(mul=int(factor != 1.0), add=int(shift != 0.0)) * node.output().numel
+
+
+def multinomial(node: Node) -> Counts:
+    """at most numel(X) × (1 cmp + 2 add + 1 exp), the running sum of exp(x − max) of each row, and numel(Y) × (1 mul +
+    bits(C) cmp): each draw, scaled by the sum, finds its class among C by binary search; bits is the number of binary
+    digits, C itself stands in for it where C is a symbol.
+
+    https://onnx.ai/onnx/operators/onnx__Multinomial.html
+    """
+    x = node.input(0)
+    classes = extent(node, x, -1)
+    draws: int = product(x.dims[:-1]) * node.attrs.get("sample_size", 1)
+    return Counts(cmp=1, add=2, exp=1) * x.numel + Counts(mul=1, cmp=bits(classes)) * draws
+
+
+GENERATION: dict[str, Operator] = {
+    "RandomNormal": by(normal, effects=frozenset({"random"}), shape="making:stated", dtype=shape.dtype_of("dtype")),
+    "RandomNormalLike": by(
+        normal, effects=frozenset({"random", "no gradient"}), shape=shape.alike, dtype=shape.dtype_of("dtype", 0)
+    ),
+    "RandomUniform": by(uniform, effects=frozenset({"random"}), shape="making:stated", dtype=shape.dtype_of("dtype")),
+    "RandomUniformLike": by(
+        uniform, effects=frozenset({"random", "no gradient"}), shape=shape.alike, dtype=shape.dtype_of("dtype", 0)
+    ),
+    "Bernoulli": each(
+        "a draw is compared with the probability",
+        cmp=1,
+        effects=frozenset({"random", "no gradient"}),
+        shape=shape.alike,
+        dtype=shape.dtype_of("dtype", 0),
+    ),
+    "Multinomial": by(
+        multinomial,
+        "bound",
+        effects=frozenset({"random", "no gradient"}),
+        shape="making:draws",
+        dtype=shape.dtype_of("dtype", "int32"),
+    ),
+}
+
+
+# Sequences and optionals: containers that hand their members on.
+
+SEQUENCE: dict[str, Operator] = {
+    "SequenceConstruct": nothing(
+        "hands members of a sequence on", gradient=gradient.GOES_BACK, shape="sequences:construct"
+    ),
+    "SequenceAt": nothing("hands members of a sequence on", gradient=gradient.GOES_BACK, shape="sequences:at"),
+    "SequenceInsert": nothing(
+        "hands members of a sequence on", gradient=gradient.GOES_BACK, shape="sequences:inserted"
+    ),
+    "SequenceErase": nothing("hands members of a sequence on", gradient=gradient.GOES_BACK, shape="sequences:erased"),
+    "SequenceEmpty": nothing("makes a sequence without members", gradient=gradient.GOES_BACK, shape="sequences:empty"),
+    "SequenceLength": nothing(
+        "reads the number of members, not the data",
+        shape="making:scalar",
+        value=shape.elements("structure:length", "none"),
+        dtype="int64",
+    ),
+    "SplitToSequence": nothing(
+        "copies elements to the members of a sequence", gradient=gradient.GOES_BACK, shape="sequences:split"
+    ),
+    "ConcatFromSequence": nothing(
+        "copies the members of a sequence into one tensor",
+        gradient=gradient.GOES_BACK,
+        shape="sequences:joined",
+        value=shape.elements("structure:joined_members", "none"),
+    ),
+    "Optional": nothing("hands on what an optional holds", gradient=gradient.GOES_BACK, shape="sequences:optional"),
+    "OptionalGetElement": nothing(
+        "hands on what an optional holds", gradient=gradient.GOES_BACK, shape="sequences:element"
+    ),
+    "OptionalHasElement": nothing(
+        "reads whether there is an element, not the data",
+        shape="making:scalar",
+        value=shape.elements("structure:has_element", "none"),
+        dtype="bool",
+    ),
+}
+
+
+# Control flow: the operators in its bodies cost, not the operator around them.
+
+
+def _around(node: Node) -> Counts:
+    """No operations of its own: those of its bodies count.
+
+    Raises:
+        ShapeError: the reader could make nothing of them.
+    """
+    if node.attrs.get("bodies", ()) is None:
+        raise ShapeError(f"nothing is known about the body of {node.op} {node.name!r}")
+    return Counts()
+
+
+def _control(reason: str) -> Operator:
+    return Operator(_around, reason, "nothing", effects=frozenset({"bodies"}))
+
+
+CONTROL: Mapping[str, Operator] = {
+    "If": _control(
+        "runs one of its branches; the branch's operators count, where either can run those of the larger cost"
+    ),
+    "Loop": _control("runs its body; the body's operators count once for each trip"),
+    "Scan": _control("runs its body; the body's operators count once for each scanned element"),
+    "SequenceMap": _control("runs its body; the body's operators count once for each member of the sequence"),
 }

@@ -22,7 +22,7 @@ from flopwise.operators.inputs import (
     scale,
     zero_point,
 )
-from flopwise.operators.onnx import linear, movement, normalization, pooling, quantized, resize
+from flopwise.operators.onnx import linear, movement, quantized, reduction, spatial
 from flopwise.operators.onnxruntime import quantized as microsoft_quantized
 from flopwise.operators.onnxruntime.linear import fused_conv
 from flopwise.operators.operator import Operator, by, counted_as, nothing, row_of
@@ -55,10 +55,10 @@ _BLOCKED: dict[str, Operator] = {
         types="layouts:blocked_conv",
     ),
     **{
-        name: counted_as(pooling.OPERATORS[name], shape=shape.twin(name))
+        name: counted_as(spatial.POOLING[name], shape=shape.twin(name))
         for name in ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
     },
-    "Upsample": counted_as(resize.OPERATORS["Upsample"], inputs=inputs(DATA, SETTING), types="layouts:enlarged"),
+    "Upsample": counted_as(spatial.RESIZE["Upsample"], inputs=inputs(DATA, SETTING), types="layouts:enlarged"),
     "ReorderInput": nothing(_LAYOUT, types="layouts:into_blocks"),
     "ReorderOutput": nothing(_LAYOUT, types="layouts:out_of_blocks"),
 }
@@ -78,19 +78,19 @@ _LAST: dict[str, Operator] = {
         microsoft_quantized.OPERATORS["com.microsoft::QLinearAveragePool"],
         inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
     ),
-    "AveragePool": counted_as(pooling.OPERATORS["AveragePool"], types="layouts:average_pool"),
-    "GlobalAveragePool": counted_as(pooling.OPERATORS["GlobalAveragePool"], types="layouts:global_average_pool"),
-    "GlobalLpPool": counted_as(pooling.OPERATORS["GlobalLpPool"], types="layouts:global_lp_pool"),
-    "GlobalMaxPool": counted_as(pooling.OPERATORS["GlobalMaxPool"], types="layouts:global_max_pool"),
-    "LpPool": counted_as(pooling.OPERATORS["LpPool"], types="layouts:lp_pool"),
-    "MaxPool": counted_as(pooling.OPERATORS["MaxPool"], types="layouts:max_pool"),
+    "AveragePool": counted_as(spatial.POOLING["AveragePool"], types="layouts:average_pool"),
+    "GlobalAveragePool": counted_as(spatial.POOLING["GlobalAveragePool"], types="layouts:global_average_pool"),
+    "GlobalLpPool": counted_as(spatial.POOLING["GlobalLpPool"], types="layouts:global_lp_pool"),
+    "GlobalMaxPool": counted_as(spatial.POOLING["GlobalMaxPool"], types="layouts:global_max_pool"),
+    "LpPool": counted_as(spatial.POOLING["LpPool"], types="layouts:lp_pool"),
+    "MaxPool": counted_as(spatial.POOLING["MaxPool"], types="layouts:max_pool"),
     "BatchNormalization": counted_as(
-        normalization.OPERATORS["BatchNormalization"], inputs=inputs(DATA, WEIGHT, WEIGHT, STATISTIC, STATISTIC)
+        reduction.NORMALIZATION["BatchNormalization"], inputs=inputs(DATA, WEIGHT, WEIGHT, STATISTIC, STATISTIC)
     ),
     "InstanceNormalization": by(channels_last_instance_normalization, inputs=inputs(DATA, WEIGHT, WEIGHT)),
-    "LRN": counted_as(normalization.OPERATORS["LRN"]),
-    "GridSample": counted_as(resize.OPERATORS["GridSample"]),
-    "Resize": counted_as(resize.OPERATORS["Resize"], inputs=inputs(DATA, SETTING, SETTING, SETTING)),
+    "LRN": counted_as(reduction.NORMALIZATION["LRN"]),
+    "GridSample": counted_as(spatial.RESIZE["GridSample"]),
+    "Resize": counted_as(spatial.RESIZE["Resize"], inputs=inputs(DATA, SETTING, SETTING, SETTING)),
     **{name: counted_as(movement.OPERATORS[name]) for name in ("DepthToSpace", "MaxUnpool", "SpaceToDepth")},
 }
 

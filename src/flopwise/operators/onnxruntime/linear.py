@@ -16,7 +16,7 @@ from flopwise.operators.counts import RMS, RMS_ROW, SILU, Counts
 from flopwise.operators.extents import extent, integer, product
 from flopwise.operators.inputs import DATA, FACTOR, SCALE, Input, Weight, factor, inputs, scale
 from flopwise.operators.onnx import linear
-from flopwise.operators.onnx.recurrent import ACTIVATIONS
+from flopwise.operators.onnx.linear import ACTIVATIONS
 from flopwise.operators.operator import Operator, Rule, by, counted_as, row_of
 from flopwise.operators.packed import MATRIX, Packed, blocks, elements
 

@@ -9,7 +9,6 @@ Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from flopwise.errors import ShapeError
@@ -33,7 +32,7 @@ from flopwise.operators.inputs import (
     scale,
     zero_point,
 )
-from flopwise.operators.onnx import linear, normalization, pointwise, pooling, quantized, recurrent, reduction
+from flopwise.operators.onnx import linear, pointwise, quantized, reduction, spatial
 from flopwise.operators.operator import Operator, by, counted_as, nothing, row_of
 from flopwise.operators.packed import FITTING, Packed, elements
 
@@ -59,7 +58,7 @@ def _quantized(node: Node, zero: int) -> Counts:
     return Counts(div=1, add=int(node.has_input(zero)), cmp=3) * node.output().numel
 
 
-def _between(op: str, family: ModuleType, operands: Inputs, **facts: Unpack[Facts]) -> Operator:
+def _between(op: str, family: Mapping[str, Operator], operands: Inputs, **facts: Unpack[Facts]) -> Operator:
     """A row for an operator between DequantizeLinear of its operands and QuantizeLinear of its result.
 
     Args:
@@ -68,7 +67,7 @@ def _between(op: str, family: ModuleType, operands: Inputs, **facts: Unpack[Fact
         operands: each operand with its scale and zero point; the scale and zero point of the result follow.
         facts: the rule for its results.
     """
-    plain: Operator = family.OPERATORS[op]
+    plain: Operator = family[op]
     zero = len(operands.first) + 1
     places = {place: place + 2 for place in range(0, len(operands.first), 3)}
 
@@ -181,7 +180,7 @@ def ordered_layer_normalization(node: Node) -> Counts:
     """
     inputs = (node.input(0), node.input(2), node.input(3) if node.has_input(3) else None)
     inner = Node("LayerNormalization", node.name, inputs, node.outputs[:1], node.attrs)
-    return normalization.layer_normalization(inner) + _REAL * node.output().numel
+    return reduction.layer_normalization(inner) + _REAL * node.output().numel
 
 
 def multiply(node: Node) -> Counts:
@@ -208,7 +207,7 @@ def lstm(node: Node) -> Counts:
     steps, batch = extent(node, x, 0), extent(node, x, 1)
     directions, hidden = extent(node, r, 0), extent(node, r, 1)
     turned = [Tensor(t.name, (*t.dims[:1], *t.dims[:0:-1]), t.dtype) for t in (w, r)]
-    plain = recurrent.lstm(Node("LSTM", node.name, (x, *turned, *node.inputs[3:8]), node.outputs, node.attrs))
+    plain = linear.lstm(Node("LSTM", node.name, (x, *turned, *node.inputs[3:8]), node.outputs, node.attrs))
     state = Tensor("", (batch, hidden), x.dtype)
     once = _found_scale(x) + Counts(add=x.numel) + (_found_scale(state) + Counts(add=state.numel)) * steps
     scaled = Counts(mul=2 * 2 * 4 * steps * batch * hidden, add=(w.numel + r.numel) // directions)
@@ -265,8 +264,8 @@ OPERATORS: dict[str, Operator] = {
         types="pointwise:dequantized",
     ),
     "com.microsoft::QLinearConv": by(quantized.qlinear_conv, inputs=QLINEAR_CONV, types="layouts:qlinear_conv"),
-    "com.microsoft::QLinearAdd": _between("Add", pointwise, _TWO, shape=shape.twin("Add", (0, 3))),
-    "com.microsoft::QLinearMul": _between("Mul", pointwise, _TWO, shape=shape.twin("Mul", (0, 3))),
+    "com.microsoft::QLinearAdd": _between("Add", pointwise.OPERATORS, _TWO, shape=shape.twin("Add", (0, 3))),
+    "com.microsoft::QLinearMul": _between("Mul", pointwise.OPERATORS, _TWO, shape=shape.twin("Mul", (0, 3))),
     "com.microsoft::QLinearWhere": by(
         where,
         inputs=inputs(DATA, FACTOR, SCALE, ZERO_POINT, FACTOR, SCALE, ZERO_POINT, SCALE, ZERO_POINT),
@@ -277,14 +276,16 @@ OPERATORS: dict[str, Operator] = {
         inputs=inputs(SCALE, ZERO_POINT, FACTOR, SCALE, ZERO_POINT, repeated=(DATA, SCALE, ZERO_POINT)),
         types="movement:concatenated",
     ),
-    "com.microsoft::QLinearLeakyRelu": _between("LeakyRelu", pointwise, _ONE, shape=shape.alike),
-    "com.microsoft::QLinearSigmoid": _between("Sigmoid", pointwise, _ONE, shape=shape.alike),
-    "com.microsoft::QLinearSoftmax": _between("Softmax", normalization, _ONE, shape=shape.alike),
-    "com.microsoft::QLinearAveragePool": _between("AveragePool", pooling, _ONE, types="layouts:average_pool"),
+    "com.microsoft::QLinearLeakyRelu": _between("LeakyRelu", pointwise.OPERATORS, _ONE, shape=shape.alike),
+    "com.microsoft::QLinearSigmoid": _between("Sigmoid", pointwise.OPERATORS, _ONE, shape=shape.alike),
+    "com.microsoft::QLinearSoftmax": _between("Softmax", reduction.NORMALIZATION, _ONE, shape=shape.alike),
+    "com.microsoft::QLinearAveragePool": _between("AveragePool", spatial.POOLING, _ONE, types="layouts:average_pool"),
     "com.microsoft::QLinearGlobalAveragePool": _between(
-        "GlobalAveragePool", pooling, _ONE, types="layouts:global_average_pool"
+        "GlobalAveragePool", spatial.POOLING, _ONE, types="layouts:global_average_pool"
     ),
-    "com.microsoft::QLinearReduceMean": _between("ReduceMean", reduction, _ONE, shape=shape.twin("ReduceMean")),
+    "com.microsoft::QLinearReduceMean": _between(
+        "ReduceMean", reduction.OPERATORS, _ONE, shape=shape.twin("ReduceMean")
+    ),
     "com.microsoft::QGemm": by(
         gemm,
         inputs=inputs(*operand(0, "left", "transA"), *operand(3, "right", "transB"), WIDE_BIAS, SCALE, ZERO_POINT),

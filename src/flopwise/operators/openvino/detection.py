@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from flopwise.graph import Node
 from flopwise.operators import shape
-from flopwise.operators.caffe.detection import detection_output, proposal, psroi_pooling
+from flopwise.operators.caffe import detection_output, proposal, psroi_pooling
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import extent, product, required
-from flopwise.operators.onnx.detection import roi_align
 from flopwise.operators.onnx.movement import bits
+from flopwise.operators.onnx.spatial import roi_align
 from flopwise.operators.operator import Operator, by, nothing
 
 #: Overlap of two boxes whose areas are known, and its comparison with the threshold.

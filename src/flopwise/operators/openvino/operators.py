@@ -14,7 +14,7 @@ from flopwise.operators.extents import extent, product, required
 from flopwise.operators.fourier import fourier, lines
 from flopwise.operators.inputs import DATA, FACTOR, SETTING, STATE, WEIGHT, factor, inputs
 from flopwise.operators.onnx.movement import bits
-from flopwise.operators.onnx.normalization import log_softmax
+from flopwise.operators.onnx.reduction import log_softmax
 from flopwise.operators.operator import Effect, Operator, by, each, each_input, nothing, unknown
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from flopwise.operators.shapes.calls.of import Of
-from flopwise.operators.shapes.calls.table import RULES
+from flopwise.operators.shapes.calls import RULES, Of
 from flopwise.operators.size import UnresolvedError
 
 torch = pytest.importorskip("torch")

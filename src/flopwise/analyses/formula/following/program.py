@@ -21,8 +21,8 @@ from flopwise.analyses.formula.terms.polynomial import Term
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.operators.late import Late
 from flopwise.operators.shape import alike, both_alike, common
-from flopwise.operators.shapes.calls.of import Of
-from flopwise.operators.shapes.calls.table import RULES as CALLS
+from flopwise.operators.shapes.calls import RULES as CALLS
+from flopwise.operators.shapes.calls import Of
 from flopwise.operators.size import Dims
 from flopwise.operators.tables import row
 from flopwise.sizes.run import WRONG

@@ -15,8 +15,7 @@ from flopwise.formats.torch.lower.operators import LOWERINGS, lower
 from flopwise.graph import Node, Tensor
 from flopwise.memory.traffic import traffic
 from flopwise.operators.counts import FLOPS
-from flopwise.operators.shapes.calls.of import Of
-from flopwise.operators.shapes.calls.table import RULES
+from flopwise.operators.shapes.calls import RULES, Of
 from flopwise.operators.size import UnresolvedError, is_certain
 from flopwise.operators.tables import count, row
 from flopwise.sizes.run import WRONG

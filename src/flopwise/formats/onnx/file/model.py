@@ -16,7 +16,7 @@ from flopwise.operators.operator import Operator as Row
 from flopwise.operators.tables import with_effect
 
 #: The standard operators that have bodies.
-CONTROL_FLOW: frozenset[str] = with_effect("bodies", "onnx.control")
+CONTROL_FLOW: frozenset[str] = with_effect("bodies", "control")
 
 #: An extent: a number, a symbol, or None where the file states neither.
 Dim: TypeAlias = "int | str | None"

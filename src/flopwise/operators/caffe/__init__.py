@@ -1,1 +1,0 @@
-"""Caffe's layers that ONNX has no operator for, under the name ``caffe::Type``."""

@@ -1,1 +1,0 @@
-"""Shapes of PyTorch's operators whose arguments say what ONNX has in attributes."""
