@@ -41,7 +41,7 @@ def _file(data: bytes, name: str) -> Iterator[str]:
 
 def _onnx_walk(data: bytes) -> None:
     from flopwise.formats.onnx.file.walk import read_skeleton
-    from flopwise.readers.source.source import BytesSource
+    from flopwise.formats.sources.source import BytesSource
 
     with contextlib.suppress(FlopwiseError):
         read_skeleton(BytesSource(data, "m"))
@@ -133,9 +133,9 @@ def _stablehlo_damaged(data: bytes) -> None:
     """The same of a StableHLO module; its decoder, a process of its own, may end on it, and goes on for the next."""
     import flopwise
     from flopwise._child import Child, LostError
+    from flopwise.formats.sources.source import BytesSource
     from flopwise.formats.stablehlo import read
     from flopwise.readers.options import StablehloOptions
-    from flopwise.readers.source.source import BytesSource
 
     child = _DECODERS.pop() if _DECODERS else Child("flopwise.formats.stablehlo.decode:serve")
     began = time.process_time()

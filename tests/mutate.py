@@ -40,7 +40,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "gradient": ("tests/analyses/training", "tests/operators"),
     "role": (
         *("tests/operators", "tests/profiles/test_precision.py", "tests/formats/onnx/build"),
-        *("tests/analyses/sparsity", "tests/readers/weights", "tests/analyses/training"),
+        *("tests/analyses/sparsity", "tests/formats/weights", "tests/analyses/training"),
     ),
     "view": ("tests/operators", "tests/memory", "tests/analyses/training"),
     "carries": ("tests/operators", "tests/profiles/test_precision.py", "tests/formats/onnx/build"),

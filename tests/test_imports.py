@@ -149,7 +149,7 @@ def test_no_circles() -> None:
 #: Folders of one package that still import each other; the list only gets shorter. A folder may import the files beside
 #: it from the folder around it, which knows it.
 BOTH_WAYS = {
-    ("formats.torch", "readers.weights"),
+    ("formats.torch", "formats.weights"),
     # Until what records a program lies beside what reads it.
     ("formats.torch", "readers.torch.capture"),
     ("formats.torch", "readers.torch.runs"),

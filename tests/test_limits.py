@@ -10,9 +10,9 @@ from tests.cases import each
 import flopwise
 from flopwise._limits import Limits, budget, current, spend, within_limit, within_unpacking
 from flopwise.errors import InputError, ModelError
-from flopwise.readers.source.flatbuffer import FlatBuffer
-from flopwise.readers.source.schema import schema
-from flopwise.readers.source.source import BytesSource
+from flopwise.formats.sources.flatbuffer import FlatBuffer
+from flopwise.formats.sources.schema import schema
+from flopwise.formats.sources.source import BytesSource
 
 
 def test_a_value_may_be_as_large_as_its_limit() -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from flopwise._results import Json
 from flopwise.api.schema import schema
 from flopwise.errors import InputError
-from flopwise.readers.source.location import is_code
+from flopwise.formats.sources.location import is_code
 from flopwise.report.report import Report, as_text
 
 #: Lines of a list in an answer, unless the caller asks for more.

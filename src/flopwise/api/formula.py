@@ -31,6 +31,7 @@ from flopwise.api import printable
 from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.formats.sources.location import is_callable, shown
 from flopwise.graph import Graph
 from flopwise.graph.typed import in_type, retyped
 from flopwise.operators.own import Rules, own_rows, using
@@ -48,7 +49,6 @@ from flopwise.readers.options import (
     TorchOptions,
     options_of,
 )
-from flopwise.readers.source.location import is_callable, shown
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -18,7 +18,7 @@ from flopwise.api.language.devices import devices_of
 from flopwise.api.language.program import LanguageProgram, cache_type, language_module, usual_prompt
 from flopwise.api.language.request import MOST_STEPS
 from flopwise.errors import InputError, ModelError
-from flopwise.readers.source.location import in_words
+from flopwise.formats.sources.location import in_words
 
 
 @checked

@@ -192,13 +192,13 @@ def _with_beside(path: str) -> Iterator[str]:
 
 def _beside(model: str) -> Iterator[str]:
     """The files beside a model that hold a part of it: external data, the weights of a net, the parts of an index."""
-    from flopwise.readers.source.open import open_source
+    from flopwise.formats.sources.open import open_source
 
     folder, name = os.path.split(model)
     stem = os.path.splitext(model)[0]
     with contextlib.closing(open_source(model)) as source:
         if name.lower().endswith(".index.json"):
-            from flopwise.readers.weights.read import places_of
+            from flopwise.formats.weights.read import places_of
 
             parts: Iterable[str] = places_of(source).values()
         elif name.lower().endswith("config.json"):  # the files of a language model, its own code among them

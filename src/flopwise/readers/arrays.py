@@ -17,8 +17,8 @@ import numpy
 from numpy.lib import format as npy
 
 from flopwise.errors import FlopwiseError, InputError
+from flopwise.formats.weights.storage import refuse_rare_compression
 from flopwise.graph.stored import DType
-from flopwise.readers.weights.zip import refuse_rare_compression
 
 #: Bytes that these may take; only words are that long.
 ROOM = 1 << 20

@@ -14,8 +14,8 @@ from flopwise.readers.options import CoremlOptions, OnnxOptions, OpenvinoOptions
 
 if TYPE_CHECKING:
     from flopwise.formats.onnx.read import Opened
+    from flopwise.formats.weights.tensor import StoredTensors
     from flopwise.graph import Graph
-    from flopwise.readers.weights.tensor import StoredTensors
 
 
 def _opened_onnx(*arguments: Any) -> Opened:
@@ -53,7 +53,7 @@ def _read(model: object, inputs: object, dims: Any, batch_size: Any, progress: A
 
 def _stored(model: object, inputs: object, dims: Any, batch_size: Any, options: OnnxOptions) -> StoredTensors:
     from flopwise.formats.onnx.read import stored_at
-    from flopwise.readers.weights.graphs import stored_in_graph
+    from flopwise.formats.weights.graphs import stored_in_graph
 
     return stored_in_graph(stored_at(OPENERS[type(options)](model, options), inputs, dims, batch_size, options))
 

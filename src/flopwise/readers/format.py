@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from flopwise._limits import budget
 from flopwise._user_code import on_command_line
 from flopwise.errors import InputError, UnknownDimensionError
+from flopwise.formats.sources.location import ending_of, shown
 from flopwise.readers.options import Options, is_given
-from flopwise.readers.source.location import ending_of, shown
 
 if TYPE_CHECKING:
+    from flopwise.formats.weights.tensor import StoredTensors
     from flopwise.graph import Graph
-    from flopwise.readers.weights.tensor import StoredTensors
 
 #: The arguments that choose the sizes of a model, and the options of the command line.
 _OPTIONS = {"inputs": "-i", "batch_size": "-b", "dims": "--dim"}
@@ -92,7 +92,7 @@ class Format(NamedTuple):
             InputError: the format does not take what is given.
         """
         self._check(model, inputs=inputs, batch_size=batch_size, dims=dims)
-        from flopwise.readers.weights.graphs import stored_in_graph
+        from flopwise.formats.weights.graphs import stored_in_graph
 
         with budget(_named(model)):
             if self.stored is not None:

@@ -14,7 +14,9 @@ from flopwise import _extensions
 from flopwise.errors import ModelError, OtherFormatError
 from flopwise.formats.caffe.format import CAFFE
 from flopwise.formats.onnx.format import ONNX
+from flopwise.formats.sources.location import is_callable, naming
 from flopwise.formats.torch.format import TORCH
+from flopwise.formats.weights import formats as weights
 from flopwise.graph import Graph
 from flopwise.readers.as_onnx import COREML, OPENVINO
 from flopwise.readers.format import Format, ends_in
@@ -26,18 +28,16 @@ from flopwise.readers.options import (
     TorchOptions,
     options_of,
 )
-from flopwise.readers.source.location import is_callable, naming
 from flopwise.readers.torch.language.format import GGUF_MODEL, LANGUAGE
-from flopwise.readers.weights import formats as weights
 
 if TYPE_CHECKING:
-    from flopwise.readers.weights.tensor import StoredTensors
+    from flopwise.formats.weights.tensor import StoredTensors
 
 T = TypeVar("T")
 
 
 def _head(model: str | os.PathLike[str], length: int) -> bytes:
-    from flopwise.readers.source.source import head
+    from flopwise.formats.sources.source import head
 
     return head(model, length)
 
@@ -397,7 +397,7 @@ def models_in(folder: str) -> list[str]:
     Raises:
         ModelError: it holds neither.
     """
-    from flopwise.readers.source.text import json_object
+    from flopwise.formats.sources.text import json_object
 
     if LANGUAGE.match(folder) or is_one_model(folder):
         return [folder]
@@ -432,7 +432,7 @@ def _in_directories() -> tuple[str, ...]:
 
 def _nothing_in(folder: str) -> ModelError:
     """The error that says what was looked for in a directory, in the order of the help: models, then weights."""
-    from flopwise.readers.source.foreign import in_directory
+    from flopwise.formats.sources.source import in_directory
 
     if what := in_directory(folder):
         return ModelError(f"{folder}: {what}")

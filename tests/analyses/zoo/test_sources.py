@@ -14,7 +14,7 @@ from flopwise.analyses.zoo.catalogues import year_of
 from flopwise.analyses.zoo.entry import Entry
 from flopwise.analyses.zoo.sources import entries, with_own_names
 from flopwise.cli import main
-from flopwise.readers.source.location import is_callable
+from flopwise.formats.sources.location import is_callable
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 MODEL = EXAMPLES / "tiny_resnet.onnx"

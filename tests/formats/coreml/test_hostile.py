@@ -197,7 +197,7 @@ def test_weights_lie_where_the_header_says_and_need_not_be_there(tmp_path: Path)
 
 
 def test_a_file_of_countless_messages_is_refused_before_it_takes_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flopwise.readers.source.schema.MOST", 10_000)
+    monkeypatch.setattr("flopwise.formats.sources.schema.MOST", 10_000)
 
     data = _of(*[{"type": "const"}] * 20_000)
     with pytest.raises(flopwise.ModelError, match="it has more than 10,000 messages"):

@@ -240,7 +240,7 @@ def test_a_package_is_one_model_in_a_folder(tmp_path: Path) -> None:
 
 
 def test_numbers_of_few_bits_lie_across_bytes() -> None:
-    from flopwise.readers.weights.encoding import encoding
+    from flopwise.formats.weights.tensor import encoding
 
     values = [5, 1, 7, 0, 2, 6, 3, 4]
     packed = sum(value << 3 * place for place, value in enumerate(values)).to_bytes(3, "little")

@@ -20,12 +20,12 @@ from torch.utils.flop_counter import FlopCounterMode
 import flopwise
 from flopwise.errors import InputError, ModelError
 from flopwise.formats.executorch.file import SCHEMA, address_of
+from flopwise.formats.sources.flatbuffer import FlatBuffer
+from flopwise.formats.sources.source import BytesSource
 from flopwise.formats.torch.lower.operators import lower
 from flopwise.graph import Node, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.operators.tables import count
-from flopwise.readers.source.flatbuffer import FlatBuffer
-from flopwise.readers.source.source import BytesSource
 
 DATA = Path(__file__).parent / "data"
 

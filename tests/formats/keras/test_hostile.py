@@ -152,7 +152,7 @@ def test_one_line(case: str, tmp_path: Path) -> None:
 def test_a_file_is_not_searched_over_and_over(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes that are read grow as the file does, however many places in it look like the beginning."""
     from flopwise.formats.keras import file
-    from flopwise.readers.source.source import BytesSource
+    from flopwise.formats.sources.source import BytesSource
 
     def read(count: int) -> int:
         data = b"\x89HDF\r\n\x1a\nmodel_config\0" + text.encode() * count

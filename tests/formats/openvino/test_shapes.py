@@ -16,8 +16,8 @@ from tests.readers.models import LIGHT
 import flopwise
 from flopwise.formats.openvino.decode import read_net
 from flopwise.formats.openvino.lower.table import CONTROL_FLOW, TABLE
+from flopwise.formats.sources.open import open_source
 from flopwise.operators.tables import ROWS
-from flopwise.readers.source.open import open_source
 
 ops = pytest.importorskip("openvino.opset16")
 old = pytest.importorskip("openvino.opset1")

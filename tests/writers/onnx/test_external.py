@@ -17,8 +17,8 @@ import flopwise
 from flopwise.errors import InputError
 from flopwise.formats.onnx.file.walk import read_skeleton
 from flopwise.formats.onnx.read import resolve_onnx
-from flopwise.readers.source.source import StreamSource
-from flopwise.readers.source.wire import BYTES, VARINT, message, number_field, varint
+from flopwise.formats.sources.source import StreamSource
+from flopwise.formats.sources.wire import BYTES, VARINT, message, number_field, varint
 from flopwise.writers.onnx.plan import plan
 from flopwise.writers.onnx.rewrite import Rewrite
 

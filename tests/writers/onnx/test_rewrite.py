@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flopwise.errors import ModelError
-from flopwise.readers.source.source import BytesSource, Source
-from flopwise.readers.source.wire import Window
+from flopwise.formats.sources.source import BytesSource, Source
+from flopwise.formats.sources.wire import Window
 from flopwise.writers.onnx.rewrite import CHUNK, Pieces
 
 

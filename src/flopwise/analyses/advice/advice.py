@@ -12,8 +12,8 @@ from flopwise.analyses.advice.rule import Change, Exactness, Rule
 from flopwise.analyses.advice.runs.rule import Run, RunRule
 from flopwise.analyses.advice.runs.table import RUN_RULES
 from flopwise.analyses.advice.subject import Subject
+from flopwise.formats.sources.text import JsonObject
 from flopwise.graph import Node
-from flopwise.readers.source.text import JsonObject
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.roofline import Roof

@@ -31,7 +31,7 @@ from flopwise.analyses.quantities import ALIASES, quantity
 from flopwise.analyses.quantities import FIGURES as OF_LAYERS
 from flopwise.conventions import get
 from flopwise.errors import InputError, did_you_mean
-from flopwise.readers.source.text import parse_toml, text_of_file
+from flopwise.formats.sources.text import parse_toml, text_of_file
 
 #: Figures that a model can be limited in, beside those of its layers too.
 FIGURES: tuple[str, ...] = (*OF_LAYERS, "peak_activation_bytes", "layers", "unknown", "roofline_us", "max_time_ratio")

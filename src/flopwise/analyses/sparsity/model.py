@@ -47,8 +47,8 @@ def sparsity_of(
         ModelError: a weight cannot be read.
         InputError: a weight is not there.
     """
-    from flopwise.readers.weights.graphs import stored_in_graph
-    from flopwise.readers.weights.tensor import NETWORK
+    from flopwise.formats.weights.graphs import stored_in_graph
+    from flopwise.formats.weights.tensor import NETWORK
 
     graph = profile.graph
     folding, uses = constant(graph), Uses.from_graph(graph)

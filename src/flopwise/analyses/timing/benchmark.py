@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from flopwise._kinds import Kind, kind_of
-from flopwise.readers.source.text import JsonObject
+from flopwise.formats.sources.text import JsonObject
 
 #: How a benchmark's time came to be. "alias": the node does nothing but rename its input.
 Status: TypeAlias = Literal["ok", "noisy", "alias", "timeout", "memory", "unsupported", "crashed"]

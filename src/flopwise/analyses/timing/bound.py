@@ -23,8 +23,8 @@ from flopwise.analyses.timing.quantities import (
 )
 from flopwise.analyses.timing.roofline import Roof, assumptions, fastest, roofline
 from flopwise.errors import counted
+from flopwise.formats.sources.text import JsonObject
 from flopwise.graph.dtypes import is_float
-from flopwise.readers.source.text import JsonObject
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

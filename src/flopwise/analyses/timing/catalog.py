@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from flopwise.analyses.timing.device import Cache, Clock, Device, Peak, ReportedMemory, Unit
 from flopwise.errors import InputError
-from flopwise.readers.source.text import parse_toml
+from flopwise.formats.sources.text import parse_toml
 
 #: A device, a core, a figure or a document, as a table has it.
 Row: TypeAlias = Mapping[str, Any]

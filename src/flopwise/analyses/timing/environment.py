@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flopwise.analyses.timing.machine import Facts, facts
-from flopwise.readers.source.text import JsonObject
+from flopwise.formats.sources.text import JsonObject
 
 #: Facts that an engine tells only once it is imported; without them two environments count as the same.
 LATE = ("build",)

@@ -11,7 +11,7 @@ from flopwise._results import Json
 from flopwise.analyses.timing.benchmark import MODES, Measurement, Status
 from flopwise.analyses.timing.engines import Program, Task, UnsupportedError
 from flopwise.analyses.timing.sampling import Clock, Sampler, Samples, cpu_share, noise, verdict
-from flopwise.readers.source.text import JsonObject
+from flopwise.formats.sources.text import JsonObject
 
 #: Names of the two wholes; nodes are "mode key", empty runs "null name".
 WHOLES = ("whole A", "whole B")

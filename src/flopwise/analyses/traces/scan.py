@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, TextIO
 from flopwise._limits import within_limit, within_unpacking
 from flopwise._results import Json
 from flopwise.errors import ModelError
-from flopwise.readers.source.source import missing
+from flopwise.formats.sources.source import missing
 
 #: Characters that are read at a time.
 BLOCK = 1 << 22

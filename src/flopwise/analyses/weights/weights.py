@@ -20,8 +20,8 @@ from flopwise.graph.names import FreshNames
 if TYPE_CHECKING:
     from flopwise.analyses.weights.engine import Engine, Scanned
     from flopwise.analyses.weights.moments import Moments
+    from flopwise.formats.weights.tensor import StoredTensors
     from flopwise.graph import StoredTensor
-    from flopwise.readers.weights.tensor import StoredTensors
 
 #: What one entry stands for.
 GROUPINGS = ("layer", "tensor")
@@ -44,8 +44,7 @@ HUGE, TINY = 1e140, 1e-140
 
 def weights_of_arrays(arrays: Any, **options: Any) -> Weights:
     """As ``flopwise.weights``, of a mapping of names to numpy arrays, each a layer."""
-    from flopwise.readers.weights.encoding import numbers
-    from flopwise.readers.weights.tensor import StoredTensors, in_memory
+    from flopwise.formats.weights.tensor import StoredTensors, in_memory, numbers
 
     tensors = tuple(
         in_memory(name, partial(numbers, array), array.shape, array.dtype.name, layer=name)

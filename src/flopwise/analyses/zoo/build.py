@@ -23,7 +23,7 @@ from flopwise.analyses.zoo.entry import Entry
 from flopwise.analyses.zoo.place import Place, alone
 from flopwise.analyses.zoo.sources import entries, with_own_names
 from flopwise.errors import ModelError
-from flopwise.readers.source.location import is_callable, shown
+from flopwise.formats.sources.location import is_callable, shown
 
 
 @dataclass(frozen=True)

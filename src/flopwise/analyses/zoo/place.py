@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from flopwise.analyses.zoo.files import LocalFiles, RemoteFiles
 from flopwise.errors import InputError, message
-from flopwise.readers.source.location import is_url, shown
+from flopwise.formats.sources.location import is_url, shown
 
 if TYPE_CHECKING:
     import pyarrow

@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 from flopwise._results import fields
 from flopwise.analyses.zoo import chains
 from flopwise.analyses.zoo.entry import Entry
+from flopwise.formats.sources.location import shown
 from flopwise.graph import STORED, Node, Tensor
 from flopwise.operators.counts import CLASSES
 from flopwise.operators.folding import constant
 from flopwise.operators.tables import row as operator
 from flopwise.profiles.profile import Profile
-from flopwise.readers.source.location import shown
 
 #: Column -> value, of a model or a layer.
 Row: TypeAlias = dict[str, Any]

@@ -13,9 +13,9 @@ from flopwise.analyses.zoo.catalogues import CATALOGUES
 from flopwise.analyses.zoo.entry import Entry
 from flopwise.errors import InputError
 from flopwise.formats.language.source import HUB
+from flopwise.formats.sources.location import is_callable, is_url, shown
+from flopwise.formats.sources.text import text_of_file
 from flopwise.readers.formats import models_in
-from flopwise.readers.source.location import is_callable, is_url, shown
-from flopwise.readers.source.text import text_of_file
 
 #: Options of a line of a list, each with its value.
 OPTIONS = ("-i", "--arg", "--name", "--family", "--year", "--tag")

@@ -54,8 +54,8 @@ def language_module(model: object, dtype: str | None, trust_code: bool) -> nn.Mo
     if isinstance(model, (str, os.PathLike)):
         name = os.fsdecode(model)
         if not is_language_model(name) and not name.startswith(LIBRARY) and not name.lower().endswith((GGUF, ".json")):
-            from flopwise.readers.source.location import is_callable
-            from flopwise.readers.source.source import missing
+            from flopwise.formats.sources.location import is_callable
+            from flopwise.formats.sources.source import missing
 
             if not os.path.exists(name) and not is_callable(name):
                 raise InputError(f"{name}: {missing(name)}")

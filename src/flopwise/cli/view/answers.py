@@ -20,8 +20,8 @@ from flopwise._results import Json
 from flopwise.cli.view.drops import located
 from flopwise.cli.view.tabs import TABS
 from flopwise.errors import FlopwiseError, InputError, ModelError, one_line
-from flopwise.readers.source.source import head
-from flopwise.readers.source.text import text_of_file
+from flopwise.formats.sources.source import head
+from flopwise.formats.sources.text import text_of_file
 
 #: What an answer may be written as.
 FORMATS = ("html", "json", "csv")

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from flopwise.formats.caffe.message import MOST_AXES, Field, Message, Word
-from flopwise.readers.source import wire
-from flopwise.readers.source.schema import Messages, Place, Unknown, schema
-from flopwise.readers.source.source import Source
+from flopwise.formats.sources import wire
+from flopwise.formats.sources.schema import Messages, Place, Unknown, schema
+from flopwise.formats.sources.source import Source
 
 #: The messages of a net as far as shapes and operations depend on them; fillers, engines and file names are skipped.
 #: Field 13 of pooling_param says round_mode in BVLC's, ceil_mode or dilation in forks': nobody can tell which. From

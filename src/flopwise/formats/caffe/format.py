@@ -9,8 +9,8 @@ from flopwise.readers.format import Format, ends_in
 from flopwise.readers.options import CaffeOptions, Progress, Sizes
 
 if TYPE_CHECKING:
+    from flopwise.formats.weights.tensor import StoredTensors
     from flopwise.graph import Graph
-    from flopwise.readers.weights.tensor import StoredTensors
 
 #: Endings of files with a net's weights.
 _WEIGHTS = (".caffemodel", ".caffemodel.h5")
@@ -28,7 +28,7 @@ def _stored(
     model: str | os.PathLike[str], inputs: object, dims: Sizes, batch_size: int | None, options: CaffeOptions
 ) -> StoredTensors:
     from flopwise.formats.caffe.read import open_caffemodel
-    from flopwise.readers.weights.graphs import stored_in_graph
+    from flopwise.formats.weights.graphs import stored_in_graph
 
     if ends_in(model, _WEIGHTS):
         return open_caffemodel(os.fsdecode(model))

@@ -12,9 +12,9 @@ import os
 import struct
 
 from flopwise.errors import ModelError, damaged
-from flopwise.readers.source.open import open_source
-from flopwise.readers.source.schema import Messages, schema
-from flopwise.readers.source.source import BytesSource, FileSource, Source
+from flopwise.formats.sources.open import open_source
+from flopwise.formats.sources.schema import Messages, schema
+from flopwise.formats.sources.source import BytesSource, FileSource, Source
 
 # Messages.
 

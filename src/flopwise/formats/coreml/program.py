@@ -17,12 +17,12 @@ from flopwise.formats.onnx.file.model import Attributes, Graph, Node, Own, Tenso
 from flopwise.formats.onnx.file.model import Operation as Operator
 from flopwise.formats.onnx.file.skeleton import CODES, DEEPEST, MOST_DIMS, RAW, Place, Stored, kept
 from flopwise.formats.openvino.program import shown, with_rules
+from flopwise.formats.sources.schema import Message, Messages
+from flopwise.formats.sources.wire import signed, varints
 from flopwise.graph import Module
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.shape import Element
 from flopwise.operators.tables import row
-from flopwise.readers.source.schema import Message, Messages
-from flopwise.readers.source.wire import signed, varints
 from flopwise.readers.subgraphs.flows import loop
 
 #: Codes of element types -> their names.

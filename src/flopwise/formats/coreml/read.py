@@ -14,8 +14,8 @@ from flopwise.formats.onnx.foreign import opened_as, refuse_large
 from flopwise.formats.onnx.normalize.names import named
 from flopwise.formats.onnx.normalize.sorting import in_execution_order
 from flopwise.formats.onnx.read import Dialect, Opened, in_one_line
+from flopwise.formats.sources.schema import Message, Messages
 from flopwise.readers.options import OnnxOptions
-from flopwise.readers.source.schema import Message, Messages
 
 _COREML = Dialect("coreml", modules, states=False)
 

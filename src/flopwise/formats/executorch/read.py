@@ -15,8 +15,13 @@ from typing import Any
 
 from flopwise.errors import ModelError, counted
 from flopwise.formats.executorch.file import Items, Jump, Kernel, Members, Method, Move, Value, read_program
+from flopwise.formats.sources.location import naming
+from flopwise.formats.sources.open import open_source
+from flopwise.formats.sources.source import Source
 from flopwise.formats.torch.lower.node import Attributes, Lowered, tensors
 from flopwise.formats.torch.lower.operators import LOWERINGS, Call, lower
+from flopwise.formats.weights.storage import SourceStorage
+from flopwise.formats.weights.tensor import in_storage
 from flopwise.graph import Body, Graph, Invocation, Kind, Node, StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.graph import NOT_RECORDED
@@ -24,11 +29,6 @@ from flopwise.graph.names import FreshNames
 from flopwise.operators.tables import row
 from flopwise.readers.limits import refuse_huge, refuse_unknown_loops
 from flopwise.readers.options import ExecutorchOptions
-from flopwise.readers.source.location import naming
-from flopwise.readers.source.open import open_source
-from flopwise.readers.source.source import Source
-from flopwise.readers.weights.storage import SourceStorage
-from flopwise.readers.weights.tensor import in_storage
 
 #: Regions in each other at most.
 _DEEPEST = 64

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from importlib.machinery import ModuleSpec, PathFinder
 from types import CodeType, FunctionType, MethodType
 
+from flopwise.formats.sources.location import is_callable
 from flopwise.graph import Kind
-from flopwise.readers.source.location import is_callable
 
 #: Packages whose functions are JAX's.
 PACKAGES: tuple[str, ...] = ("jax", "flax", "haiku", "equinox", "optax")

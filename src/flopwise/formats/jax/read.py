@@ -19,12 +19,12 @@ from flopwise.formats.jax.program import Program, named_scopes, program_of, reco
 from flopwise.formats.jax.table import SYMBOLS
 from flopwise.formats.jax.walk import Walk, is_backward
 from flopwise.formats.torch.load import model_errors
+from flopwise.formats.weights.tensor import in_memory
 from flopwise.graph import Graph, StoredTensor, Tensor
 from flopwise.graph.graph import FILE
 from flopwise.readers.inputs import InputSpec
 from flopwise.readers.limits import refuse_unknown_loops
 from flopwise.readers.options import JaxOptions
-from flopwise.readers.weights.tensor import in_memory
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr

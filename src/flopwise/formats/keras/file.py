@@ -15,10 +15,9 @@ from flopwise._limits import within_limit
 from flopwise._results import Json
 from flopwise.errors import ModelError
 from flopwise.formats.keras.kinds import PRESET
-from flopwise.readers.source.open import open_source
-from flopwise.readers.source.source import Source
-from flopwise.readers.weights.storage import SourceStorage
-from flopwise.readers.weights.zip import Archive
+from flopwise.formats.sources.open import open_source
+from flopwise.formats.sources.source import Source
+from flopwise.formats.weights.storage import Archive, SourceStorage
 
 # The configuration of a model in a file: a member of a ``.keras`` archive, a text inside an ``.h5`` file, or a file
 # in the folder of a preset.

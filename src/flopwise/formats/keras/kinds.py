@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from flopwise.readers.source.location import is_callable
-from flopwise.readers.source.text import json_object
+from flopwise.formats.sources.location import is_callable
+from flopwise.formats.sources.text import json_object
 
 #: Packages whose callables make models of Keras.
 PACKAGES = ("keras", "keras_hub", "keras_cv", "keras_nlp")

@@ -13,10 +13,10 @@ from flopwise.formats.keras.build import model_of
 from flopwise.formats.keras.config import few_steps
 from flopwise.formats.keras.kinds import is_name
 from flopwise.formats.keras.stored import with_elements
+from flopwise.formats.sources.location import naming
 from flopwise.graph import Graph
 from flopwise.readers.inputs import Dims, InputSpec, input_specs
 from flopwise.readers.options import TorchOptions
-from flopwise.readers.source.location import naming
 
 if TYPE_CHECKING:
     import keras

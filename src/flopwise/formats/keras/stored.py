@@ -14,16 +14,15 @@ from flopwise._limits import within_unpacking
 from flopwise.errors import InputError, ModelError, message
 from flopwise.formats.keras.file import HDF5
 from flopwise.formats.keras.kinds import is_name
+from flopwise.formats.sources.location import explained
+from flopwise.formats.sources.open import open_source
+from flopwise.formats.sources.source import Source
+from flopwise.formats.weights.hdf5 import Dataset, Hdf5
+from flopwise.formats.weights.storage import Archive, SourceStorage
+from flopwise.formats.weights.tensor import StoredTensors, in_memory, in_slots, in_storage
 from flopwise.graph import Graph, StoredTensor
 from flopwise.graph.stored import Array, Elements
 from flopwise.readers.options import TorchOptions
-from flopwise.readers.source.location import explained
-from flopwise.readers.source.open import open_source
-from flopwise.readers.source.source import Source
-from flopwise.readers.weights.hdf5 import Dataset, Hdf5
-from flopwise.readers.weights.storage import SourceStorage
-from flopwise.readers.weights.tensor import StoredTensors, in_memory, in_slots, in_storage
-from flopwise.readers.weights.zip import Archive
 
 if TYPE_CHECKING:
     import keras

@@ -15,9 +15,9 @@ from typing import Any
 
 from flopwise.errors import ModelError
 from flopwise.formats.language.stored import Weights, Widths, widths_of_tensors
-from flopwise.readers.source.open import open_source
-from flopwise.readers.weights import formats as files
-from flopwise.readers.weights.gguf import Cursor, begun, read_header
+from flopwise.formats.sources.open import open_source
+from flopwise.formats.weights import formats as files
+from flopwise.formats.weights.gguf import Cursor, begun, read_header
 
 #: GGUF's architecture -> the model type of the table.
 TYPES = {

@@ -31,11 +31,11 @@ from flopwise.formats.language.stored import (
     quantisation_of,
     stored_widths,
 )
+from flopwise.formats.sources.location import in_words, naming
 from flopwise.graph import Graph, StoredTensor
 from flopwise.graph.dtypes import BITS
 from flopwise.readers.inputs import input_specs
 from flopwise.readers.options import TorchOptions
-from flopwise.readers.source.location import in_words, naming
 
 #: Tokens of a call where nobody says.
 USUAL_TOKENS = 128

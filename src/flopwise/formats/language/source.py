@@ -14,7 +14,7 @@ from typing import Any
 from flopwise._limits import within_limit
 from flopwise.errors import InputError, ModelError
 from flopwise.formats.language.gguf import settings_of_gguf
-from flopwise.readers.source.text import JsonObject, text_of_file
+from flopwise.formats.sources.text import JsonObject, text_of_file
 
 #: Keys of configurations that say how many layers there are: num_hidden_layers, n_layer, depth, encoder_layers.
 _LAYERS = re.compile(
@@ -53,8 +53,8 @@ def is_language_model(model: object) -> bool:
 
 def architecture(name: str) -> str | None:
     """The architecture that the header of a GGUF file names; None where it describes no model, or is no such file."""
-    from flopwise.readers.source.open import open_source
-    from flopwise.readers.weights.gguf import architecture_of
+    from flopwise.formats.sources.open import open_source
+    from flopwise.formats.weights.gguf import architecture_of
 
     if not os.path.isfile(name):
         return None
@@ -67,7 +67,7 @@ def architecture(name: str) -> str | None:
 
 def _holds_type(name: str) -> bool:
     """True if a JSON file has the key ``model_type`` of a configuration."""
-    from flopwise.readers.source.text import json_object
+    from flopwise.formats.sources.text import json_object
 
     return name.endswith(".json") and "model_type" in json_object(name)
 

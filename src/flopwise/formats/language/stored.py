@@ -16,10 +16,10 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.weights import formats as files
+from flopwise.formats.weights.tensor import StoredTensors
 from flopwise.graph.dtypes import ALIASES, BITS
 from flopwise.graph.ggml import TYPES
-from flopwise.readers.weights import formats as files
-from flopwise.readers.weights.tensor import StoredTensors
 
 
 class Weights(NamedTuple):

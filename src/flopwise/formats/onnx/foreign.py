@@ -12,8 +12,8 @@ from flopwise.formats.onnx.file.skeleton import Pieces, Skeleton
 from flopwise.formats.onnx.file.stored import Notes
 from flopwise.formats.onnx.file.weights import hard_links
 from flopwise.formats.onnx.read import Dialect, Opened
+from flopwise.formats.sources.source import Source
 from flopwise.readers.options import OnnxOptions
-from flopwise.readers.source.source import Source
 
 
 def refuse_large(source: Source, options: OnnxOptions | None) -> None:

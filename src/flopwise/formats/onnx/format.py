@@ -9,8 +9,8 @@ from flopwise.readers.format import Format, ends_in
 from flopwise.readers.options import OnnxOptions, Progress, Sizes
 
 if TYPE_CHECKING:
+    from flopwise.formats.weights.tensor import StoredTensors
     from flopwise.graph import Graph
-    from flopwise.readers.weights.tensor import StoredTensors
 
 
 def _matches(model: object) -> bool:
@@ -27,7 +27,7 @@ def _read(
 
 def _stored(model: object, inputs: object, dims: Sizes, batch_size: int | None, options: OnnxOptions) -> StoredTensors:
     from flopwise.formats.onnx.read import read_stored
-    from flopwise.readers.weights.graphs import stored_in_graph
+    from flopwise.formats.weights.graphs import stored_in_graph
 
     return stored_in_graph(read_stored(model, inputs=inputs, dims=dims, batch_size=batch_size, options=options))
 

@@ -30,6 +30,8 @@ from flopwise.formats.onnx.resolve import resolve
 from flopwise.formats.onnx.states import settled_states
 from flopwise.formats.onnx.suggestions import error_of, has_all, working_sizes
 from flopwise.formats.onnx.types import dtype_of, one_line
+from flopwise.formats.sources.source import Source
+from flopwise.formats.weights.storage import SourceStorage
 from flopwise.graph import Graph
 from flopwise.graph.construction import MANY, give_back, no_search_for_garbage
 from flopwise.graph.names import FreshNames, primed
@@ -37,8 +39,6 @@ from flopwise.operators.size import Dims
 from flopwise.operators.tables import row
 from flopwise.readers.limits import refuse_unknown_loops
 from flopwise.readers.options import OnnxOptions, tokens_of
-from flopwise.readers.source.source import Source
-from flopwise.readers.weights.storage import SourceStorage
 from flopwise.sizes.facts import Fact, Facts
 from flopwise.sizes.run import Pass, in_short
 from flopwise.sizes.scope import Scope

@@ -9,7 +9,7 @@ from xml.parsers import expat
 
 from flopwise._limits import within_limit
 from flopwise.errors import ModelError, damaged
-from flopwise.readers.source.source import Source
+from flopwise.formats.sources.source import Source
 
 # A net as the file holds it: layers, their ports, and the edges between them.
 #

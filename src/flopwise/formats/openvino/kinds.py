@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flopwise.readers.source.source import head
+from flopwise.formats.sources.source import head
 
 #: Bytes in which the root of a model begins.
 HEAD = 4096

@@ -20,6 +20,7 @@ from flopwise.formats.openvino.decode import CODES as AS_CODES
 from flopwise.formats.openvino.flows import BodyInput, BodyResult, Ports, Slice, branches, loop
 from flopwise.formats.openvino.lower.lowered import Application, Lowered
 from flopwise.formats.openvino.lower.table import CONTROL_FLOW, lower
+from flopwise.formats.sources.source import Source
 from flopwise.graph import Module, Tensor
 from flopwise.graph import Node as GraphNode
 from flopwise.graph.dtypes import BITS
@@ -27,7 +28,6 @@ from flopwise.graph.names import FreshNames, primed
 from flopwise.operators.operator import Operator
 from flopwise.operators.shape import Element
 from flopwise.operators.tables import row
-from flopwise.readers.source.source import Source
 
 #: The operator sets of ONNX whose definitions the lowered operators follow.
 _OPSETS = {"": 21, "com.microsoft": 1, "openvino": 1}

@@ -13,8 +13,8 @@ from flopwise.formats.onnx.normalize.sorting import in_execution_order
 from flopwise.formats.onnx.read import Dialect, Opened, in_one_line
 from flopwise.formats.openvino.decode import read_net
 from flopwise.formats.openvino.program import Beside, Program, modules
+from flopwise.formats.sources.open import open_source
 from flopwise.readers.options import OnnxOptions
-from flopwise.readers.source.open import open_source
 
 _OPENVINO = Dialect("openvino", modules, states=False)
 

@@ -17,18 +17,18 @@ from flopwise._results import Json
 from flopwise.errors import InputError, ModelError
 from flopwise.formats.jax.kinds import KINDS
 from flopwise.formats.jax.walk import tensor_of
+from flopwise.formats.sources.location import naming
+from flopwise.formats.sources.open import open_source
+from flopwise.formats.sources.source import BytesSource, FileSource, Source
 from flopwise.formats.stablehlo.lower import Module, main_of
 from flopwise.formats.stablehlo.program import Constant, type_of
+from flopwise.formats.weights.storage import SourceStorage
+from flopwise.formats.weights.tensor import in_storage
 from flopwise.graph import Graph, Kind, StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.readers.inputs import InputSpec, input_specs
 from flopwise.readers.limits import refuse_huge, refuse_unknown_loops
 from flopwise.readers.options import StablehloOptions
-from flopwise.readers.source.location import naming
-from flopwise.readers.source.open import open_source
-from flopwise.readers.source.source import BytesSource, FileSource, Source
-from flopwise.readers.weights.storage import SourceStorage
-from flopwise.readers.weights.tensor import in_storage
 
 #: How many times as long decoding may take on a processor that others use, or where the system sets no limit, and the
 #: bytes that it may have in use.

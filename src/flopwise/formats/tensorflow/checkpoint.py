@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from flopwise._limits import within_limit
 from flopwise.errors import ModelError
+from flopwise.formats.sources.open import open_source
+from flopwise.formats.sources.source import BytesSource, Source
+from flopwise.formats.sources.wire import read_varint
 from flopwise.formats.tensorflow.file import DTYPES, Decoder
-from flopwise.readers.source.open import open_source
-from flopwise.readers.source.source import BytesSource, Source
-from flopwise.readers.source.wire import read_varint
 
 #: The last bytes of a table: two handles of blocks, filled up, and a number that marks it.
 _FOOTER, _MAGIC = 48, 0xDB4775248B80FB57

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flopwise.errors import ModelError
+from flopwise.formats.sources.schema import Message, Messages, Place, schema
+from flopwise.formats.sources.source import Source
 from flopwise.operators.shape import Element
-from flopwise.readers.source.schema import Message, Messages, Place, schema
-from flopwise.readers.source.source import Source
 
 #: Numbers of element types (types.proto); those of references are 100 more.
 DTYPES = {

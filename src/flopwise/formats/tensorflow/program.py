@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flopwise.errors import ModelError
+from flopwise.formats.sources.source import Source
 from flopwise.formats.tensorflow.checkpoint import unnumbered
 from flopwise.formats.tensorflow.file import Constant, File, Function, Node
 from flopwise.formats.tensorflow.inline import FLOWS as FUNCTIONS
@@ -17,7 +18,6 @@ from flopwise.formats.tensorflow.inline import Flat, Inliner, attribute, known_r
 from flopwise.formats.tensorflow.lower import lower
 from flopwise.graph import Kind, Layout
 from flopwise.operators.shape import Element
-from flopwise.readers.source.source import Source
 from flopwise.readers.subgraphs.lowered import Lowered
 from flopwise.readers.subgraphs.program import KINDS, NOWHERE, Attributes, Graph, Name, Stored
 from flopwise.readers.subgraphs.program import Node as Operation

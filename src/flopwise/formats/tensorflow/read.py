@@ -11,17 +11,20 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.sources.location import naming
+from flopwise.formats.sources.open import open_source
 from flopwise.formats.tensorflow.checkpoint import Checkpoint, checkpoint_of, opened
 from flopwise.formats.tensorflow.file import Constant, read_file
 from flopwise.formats.tensorflow.inline import Flat, Inliner
 from flopwise.formats.tensorflow.program import INPUTS, VARIABLES, Programs, finished
+from flopwise.formats.weights.graphs import stored_in_graph
+from flopwise.formats.weights.storage import SourceStorage
+from flopwise.formats.weights.tensor import StoredTensors, in_storage
 from flopwise.graph import Graph, Kind, StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.readers.inputs import InputSpec, input_specs
 from flopwise.readers.limits import refuse_huge, refuse_unknown_loops
 from flopwise.readers.options import TfliteOptions
-from flopwise.readers.source.location import naming
-from flopwise.readers.source.open import open_source
 from flopwise.readers.subgraphs import tensors as stored_tensors
 from flopwise.readers.subgraphs.build import Builder
 from flopwise.readers.subgraphs.flows import FLOWS
@@ -29,9 +32,6 @@ from flopwise.readers.subgraphs.lowered import Lowered
 from flopwise.readers.subgraphs.program import Graph as Subgraph
 from flopwise.readers.subgraphs.program import LayoutPass
 from flopwise.readers.subgraphs.program import Node as Operation
-from flopwise.readers.weights.graphs import stored_in_graph
-from flopwise.readers.weights.storage import SourceStorage
-from flopwise.readers.weights.tensor import StoredTensors, in_storage
 from flopwise.sizes.facts import Fact, Facts
 from flopwise.sizes.scope import Scope
 

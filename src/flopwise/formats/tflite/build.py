@@ -9,13 +9,13 @@ from typing import Any
 from flopwise.formats.tflite.lower.lowered import Application
 from flopwise.formats.tflite.parts import parts
 from flopwise.formats.tflite.stored import stored_tensor
+from flopwise.formats.weights.storage import SourceStorage
+from flopwise.formats.weights.tensor import in_storage
 from flopwise.graph import Kind, StoredTensor, Tensor
 from flopwise.readers.subgraphs import tensors as file
 from flopwise.readers.subgraphs.build import Builder
 from flopwise.readers.subgraphs.lowered import Lowered, Part
 from flopwise.readers.subgraphs.program import Graph, Node
-from flopwise.readers.weights.storage import SourceStorage
-from flopwise.readers.weights.tensor import in_storage
 from flopwise.sizes.scope import Scope
 
 

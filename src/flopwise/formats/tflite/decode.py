@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from flopwise.readers.source.flatbuffer import FlatBuffer
-from flopwise.readers.source.schema import Message, schema
-from flopwise.readers.source.source import Source
+from flopwise.formats.sources.flatbuffer import FlatBuffer
+from flopwise.formats.sources.schema import Message, schema
+from flopwise.formats.sources.source import Source
 from flopwise.readers.subgraphs.tensors import Extent, Level, Operator, Quantization, Sparsity, Tensor
 
 #: What stands at the second four bytes of a model.

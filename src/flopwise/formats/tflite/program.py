@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from flopwise._limits import spend
 from flopwise.errors import ModelError, damaged
+from flopwise.formats.sources.source import Source
 from flopwise.formats.tflite.decode import CUSTOM, WHAT, Model
 from flopwise.formats.tflite.lower.lowered import Application
 from flopwise.formats.tflite.lower.table import CALLS, CONTROL_FLOW, lower
 from flopwise.operators.shape import Element
-from flopwise.readers.source.source import Source
 from flopwise.readers.subgraphs.lowered import Lowered
 from flopwise.readers.subgraphs.program import NOWHERE, Attributes, Graph, Name, Node, Stored, unpacked
 from flopwise.readers.subgraphs.tensors import Operator, Tensor

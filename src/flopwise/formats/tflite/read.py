@@ -9,27 +9,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.sources.location import naming
+from flopwise.formats.sources.open import open_source, refuse_other_formats
+from flopwise.formats.sources.source import Source
 from flopwise.formats.tflite.build import LiteBuilder
 from flopwise.formats.tflite.decode import IDENTIFIER, Model, read_model
 from flopwise.formats.tflite.program import Programs
+from flopwise.formats.weights.storage import SourceStorage
 from flopwise.graph import STORED, Graph, Node, StoredTensor, Tensor
 from flopwise.readers.inputs import InputSpec, input_specs
 from flopwise.readers.limits import refuse_huge, refuse_unknown_loops
 from flopwise.readers.options import TfliteOptions
-from flopwise.readers.source.location import naming
-from flopwise.readers.source.open import open_source, refuse_other_formats
-from flopwise.readers.source.source import Source
 from flopwise.readers.subgraphs.flows import FLOWS
 from flopwise.readers.subgraphs.program import Graph as Subgraph
 from flopwise.readers.subgraphs.program import LayoutPass
-from flopwise.readers.weights.storage import SourceStorage
 from flopwise.sizes.facts import Fact, Facts
 from flopwise.sizes.scope import Scope
 
 if TYPE_CHECKING:
     import zipfile
 
-    from flopwise.readers.weights.zip import Archive
+    from flopwise.formats.weights.storage import Archive
 
 
 class Opened(NamedTuple):
@@ -117,7 +117,7 @@ def _ends_as_archive(source: Source) -> bool:
     """True for an archive with bytes before its first member, which some tools write to align members."""
     import zipfile
 
-    from flopwise.readers.weights.zip import Reading
+    from flopwise.formats.weights.storage import Reading
 
     return zipfile.is_zipfile(Reading(source))
 
@@ -136,7 +136,7 @@ def _members(source: Source) -> dict[str, tuple[int, int]]:
     """
     import zipfile
 
-    from flopwise.readers.weights.zip import Archive
+    from flopwise.formats.weights.storage import Archive
 
     storage = SourceStorage.from_source(source)
     try:

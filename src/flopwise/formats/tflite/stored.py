@@ -8,11 +8,11 @@ from typing import Any
 
 from flopwise._limits import within_unpacking
 from flopwise.errors import ModelError
+from flopwise.formats.weights.storage import SourceStorage
+from flopwise.formats.weights.tensor import in_memory, in_storage
 from flopwise.graph import StoredTensor
 from flopwise.graph.dtypes import BITS
 from flopwise.readers.subgraphs.tensors import Sparsity, Tensor
-from flopwise.readers.weights.storage import SourceStorage
-from flopwise.readers.weights.tensor import in_memory, in_storage
 
 
 def stored_tensor(name: str, tensor: Tensor, storage: SourceStorage) -> StoredTensor | None:

@@ -17,12 +17,12 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from flopwise.errors import InputError, ModelError, UntrustedError
+from flopwise.formats.sources.location import naming
+from flopwise.formats.sources.text import JsonObject
 from flopwise.formats.torch.kinds import Function, Kwargs
 from flopwise.formats.torch.stored import DTYPES, Content, Place, damaged, last_element
 from flopwise.graph import Module
 from flopwise.graph.construction import no_search_for_garbage
-from flopwise.readers.source.location import naming
-from flopwise.readers.source.text import JsonObject
 
 #: How deep graphs may nest.
 DEEPEST = 32

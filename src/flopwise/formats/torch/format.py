@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from flopwise.formats.sources.location import is_callable
 from flopwise.formats.torch.kinds import is_function, is_module
+from flopwise.formats.weights.torch_files import CHECKPOINTS, PROGRAMS, holds_program, members
 from flopwise.readers.format import Format, ends_in
 from flopwise.readers.options import Progress, Sizes, TorchOptions
-from flopwise.readers.source.location import is_callable
-from flopwise.readers.weights.torch_files import CHECKPOINTS, PROGRAMS, holds_program, members
 
 if TYPE_CHECKING:
+    from flopwise.formats.weights.tensor import StoredTensors
     from flopwise.graph import Graph
-    from flopwise.readers.weights.tensor import StoredTensors
 
 
 def _matches(model: object) -> bool:
@@ -37,7 +37,7 @@ def _module(model: object, options: TorchOptions, progress: Callable[[str], None
 
 def _stored(model: object, inputs: object, dims: Sizes, batch_size: int | None, options: TorchOptions) -> StoredTensors:
     from flopwise.formats.torch.model import module_of
-    from flopwise.readers.weights.modules import stored_in_module
+    from flopwise.formats.weights.modules import stored_in_module
 
     if isinstance(model, (str, os.PathLike)) and not is_callable(model) and holds_program(members(os.fsdecode(model))):
         from flopwise.formats.torch.stored import of_program

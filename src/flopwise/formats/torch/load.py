@@ -19,10 +19,10 @@ from typing import Any
 
 from flopwise._user_code import EndedError, on_command_line, place_of, user_code
 from flopwise.errors import InputError, ModelError, UntrustedError, did_you_mean, message, with_article
+from flopwise.formats.sources.location import is_callable
 from flopwise.formats.torch.kinds import Kwargs
 from flopwise.formats.torch.libraries import CATALOGUES, maker_of, repaired
-from flopwise.readers.source.location import is_callable
-from flopwise.readers.weights.torch_files import NO_PROGRAM, holds_program, is_exported, members
+from flopwise.formats.weights.torch_files import NO_PROGRAM, holds_program, is_exported, members
 
 _NEEDS = "PyTorch is needed for that: pip install torch"
 

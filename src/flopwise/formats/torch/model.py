@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.sources.location import is_callable, is_url, naming, shown
 from flopwise.formats.torch.kinds import Model, is_function, is_module
 from flopwise.graph import Graph
 from flopwise.readers.options import TorchOptions, tokens_of
-from flopwise.readers.source.location import is_callable, is_url, naming, shown
 
 
 def read_model(

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.formats.sources.location import is_callable
 from flopwise.formats.torch.arguments import Arguments, settle
 from flopwise.formats.torch.description import DENIED
 from flopwise.formats.torch.graph import dense_experts, filled_unseen, nodes_of, unused
@@ -19,7 +20,6 @@ from flopwise.formats.torch.kinds import is_program_of_file
 from flopwise.formats.torch.lower.node import tensors
 from flopwise.graph import Graph, Node, Program, Tensor
 from flopwise.readers.options import AttentionKernel, Mode
-from flopwise.readers.source.location import is_callable
 from flopwise.readers.torch.capture.values import HANDED_OUT, NeedsValues, is_mask
 from flopwise.readers.torch.runs.distribution import gathered
 from flopwise.readers.torch.runs.modules import CONSTANT, FunctionModule, TensorsOfGraph, opaque, submodules

@@ -17,20 +17,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise.errors import ModelError
+from flopwise.formats.sources.location import explained, in_words
+from flopwise.formats.sources.source import FileSource
+from flopwise.formats.sources.text import JsonObject
 from flopwise.formats.torch.kinds import Kwargs
+from flopwise.formats.weights.modules import stored_tensor
+from flopwise.formats.weights.storage import Runs, SourceStorage, refuse_compressed, within_bounds
+from flopwise.formats.weights.tensor import (
+    ArrayElements,
+    EncodedElements,
+    StoredTensors,
+    encoding,
+    in_slots,
+    length,
+    parted,
+    role_of,
+    strided,
+)
+from flopwise.formats.weights.torch_files import RECORDED, is_record
 from flopwise.graph import Kind, StoredTensor
 from flopwise.graph.stored import Elements
 from flopwise.readers.inputs import dtype_of
-from flopwise.readers.source.location import explained, in_words
-from flopwise.readers.source.source import FileSource
-from flopwise.readers.source.text import JsonObject
-from flopwise.readers.weights.encoding import EncodedElements, encoding, length, strided
-from flopwise.readers.weights.memory import ArrayElements
-from flopwise.readers.weights.modules import stored_tensor
-from flopwise.readers.weights.storage import Runs, SourceStorage
-from flopwise.readers.weights.tensor import StoredTensors, in_slots, parted, role_of
-from flopwise.readers.weights.torch_files import RECORDED, is_record
-from flopwise.readers.weights.zip import refuse_compressed, within_bounds
 
 if TYPE_CHECKING:
     import torch
@@ -40,8 +47,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from flopwise._limits import within_limit
-from flopwise.readers.weights.torch_files import is_exported, members
-from flopwise.readers.weights.zip import Archive
+from flopwise.formats.weights.storage import Archive
+from flopwise.formats.weights.torch_files import is_exported, members
 
 #: ScalarType of the schema -> PyTorch's name of the element type.
 _TYPES = """

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from flopwise.formats.weights.storage import SourceStorage
 from flopwise.graph import Body, Kind, Module, StoredTensor, Tensor
 from flopwise.graph import Node as GraphNode
 from flopwise.graph.names import FreshNames, primed
@@ -14,7 +15,6 @@ from flopwise.readers.subgraphs import tensors as file
 from flopwise.readers.subgraphs.lowered import Lowered, Part
 from flopwise.readers.subgraphs.program import Graph, Node
 from flopwise.readers.subgraphs.roles import roles
-from flopwise.readers.weights.storage import SourceStorage
 from flopwise.sizes.scope import Scope
 
 #: The tensor of a name in the program; None for one that is left out.

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from flopwise.formats.sources.source import Source
 from flopwise.graph import Layout
 from flopwise.operators.operator import Operator as Row
 from flopwise.operators.shape import Element
-from flopwise.readers.source.source import Source
 from flopwise.readers.subgraphs.lowered import Lowered
 from flopwise.readers.subgraphs.tensors import Extent, Operator, Tensor
 from flopwise.sizes.facts import LARGEST_VALUE, Fact

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from flopwise.formats.sources.text import JsonObject
 from flopwise.graph import Node, Tensor
-from flopwise.readers.source.text import JsonObject
 
 #: Element types by what the description of a format says.
 _TYPES = {"fp32": "float32", "float": "float32", "fp16": "float16", "half": "float16", "bf16": "bfloat16"}

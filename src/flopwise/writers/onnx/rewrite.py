@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from flopwise.formats.onnx.file.decode import Decoder
 from flopwise.formats.onnx.file.stripped import MARK
 from flopwise.formats.onnx.file.tensors import TensorWalk
-from flopwise.readers.source.source import Source
-from flopwise.readers.source.wire import BYTES, VARINT, Field, message, varint
+from flopwise.formats.sources.source import Source
+from flopwise.formats.sources.wire import BYTES, VARINT, Field, message, varint
 from flopwise.writers.onnx.plan import GraphPlan
 from flopwise.writers.onnx.stripped import Hollow
 from flopwise.writers.onnx.values import Ends, put

@@ -13,8 +13,8 @@ from flopwise.formats.onnx.file.skeleton import CODES, RAW, kept
 from flopwise.formats.onnx.file.stripped import MARK
 from flopwise.formats.onnx.file.tensors import Tensor
 from flopwise.formats.onnx.file.weights import external_bytes
-from flopwise.readers.source.source import Source
-from flopwise.readers.source.wire import message, number_field
+from flopwise.formats.sources.source import Source
+from flopwise.formats.sources.wire import message, number_field
 
 #: The type of an attribute that is a sparse tensor.
 _SPARSE_TENSOR = 11

@@ -16,7 +16,7 @@ from flopwise.formats.onnx.file.model import (
     Type,
 )
 from flopwise.formats.onnx.file.skeleton import CODES
-from flopwise.readers.source.wire import BYTES, VARINT, fields, message, number_field
+from flopwise.formats.sources.wire import BYTES, VARINT, fields, message, number_field
 
 #: Fields of TypeProto.
 _TENSOR, _SEQUENCE, _MAP, _SPARSE, _OPTIONAL = 1, 4, 5, 8, 9

@@ -36,8 +36,8 @@ from flopwise.formats.onnx.file.model import (
 )
 from flopwise.formats.onnx.file.skeleton import Stored
 from flopwise.formats.onnx.file.walk import read_skeleton
+from flopwise.formats.sources.source import BytesSource
 from flopwise.graph.dtypes import DTYPES
-from flopwise.readers.source.source import BytesSource
 
 #: The models of operators that the onnx package brings along.
 STANDARD = sorted(LIGHT.parent.glob("*/*/model.onnx"))

@@ -17,7 +17,7 @@ from flopwise.formats.onnx.file import memory
 from flopwise.formats.onnx.file.memory import MessageSource
 from flopwise.formats.onnx.file.skeleton import Skeleton
 from flopwise.formats.onnx.file.walk import read_skeleton
-from flopwise.readers.source.source import BytesSource
+from flopwise.formats.sources.source import BytesSource
 
 
 def described(skeleton: Skeleton) -> Any:

@@ -16,8 +16,8 @@ from flopwise.errors import ModelError
 from flopwise.formats.onnx.file import tensors as onnx_tensors
 from flopwise.formats.onnx.file.skeleton import DEEPEST, Skeleton
 from flopwise.formats.onnx.file.walk import METADATA_KEPT, read_skeleton
-from flopwise.readers.source.source import BytesSource, StreamSource
-from flopwise.readers.source.wire import FIRST_READ
+from flopwise.formats.sources.source import BytesSource, StreamSource
+from flopwise.formats.sources.wire import FIRST_READ
 
 
 class Recorder(io.BytesIO):

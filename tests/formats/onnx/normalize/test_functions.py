@@ -16,7 +16,7 @@ from flopwise.formats.onnx.file.literal import elements
 from flopwise.formats.onnx.file.model import Graph, Model, Reference
 from flopwise.formats.onnx.file.walk import read_skeleton
 from flopwise.formats.onnx.normalize.functions import inlined
-from flopwise.readers.source.source import BytesSource
+from flopwise.formats.sources.source import BytesSource
 
 
 def read(proto: onnx.ModelProto) -> Model:

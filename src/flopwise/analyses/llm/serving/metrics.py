@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from flopwise.analyses.llm.serving.log import Log, Work
 from flopwise.errors import InputError, ModelError
-from flopwise.readers.source.location import shown
+from flopwise.formats.sources.location import shown
 
 #: Seconds between two answers, and bytes of one.
 PAUSE, LARGEST = 60.0, 16 << 20
@@ -76,7 +76,7 @@ def scraped(url: str) -> str:
     name = shown(url)
     if url.partition("://")[0].lower() not in ("http", "https"):
         raise InputError(f"--metrics {name}: give a URL that begins with http:// or https://")
-    from flopwise.readers.source.http import Http
+    from flopwise.formats.sources.remote import Http
 
     server = Http(url)
     try:

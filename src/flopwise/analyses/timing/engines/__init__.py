@@ -12,7 +12,7 @@ from flopwise._results import Json
 from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.sampling import Clock
 from flopwise.errors import InputError
-from flopwise.readers.source.text import JsonObject
+from flopwise.formats.sources.text import JsonObject
 
 #: Name of an engine -> its package on the registry.
 ENGINES: dict[str, str] = {"onnxruntime": "onnxruntime"}

@@ -20,7 +20,7 @@ from flopwise.analyses.timing.engines.onnxruntime_nodes import Array, Arrays, Gr
 from flopwise.analyses.timing.machine import facts
 from flopwise.analyses.timing.sampling import Clock
 from flopwise.errors import ModelError
-from flopwise.readers.source.text import JsonObject
+from flopwise.formats.sources.text import JsonObject
 
 if TYPE_CHECKING:
     import onnxruntime

@@ -13,12 +13,12 @@ from flopwise.formats.onnx.file.skeleton import Stored
 from flopwise.formats.onnx.file.stored import Notes, StoredTensors, Weights, stored_tensors
 from flopwise.formats.onnx.file.weights import Reopen
 from flopwise.formats.onnx.types import one_line
+from flopwise.formats.weights.storage import SourceStorage
 from flopwise.graph import STORED, Body, Module, Tensor
 from flopwise.graph import Node as GraphNode
 from flopwise.graph.graph import Members
 from flopwise.operators.folding import CLASSICAL
 from flopwise.operators.masks import PAIRS
-from flopwise.readers.weights.storage import SourceStorage
 from flopwise.sizes.facts import Fact
 from flopwise.sizes.scope import Inner, Scope
 

@@ -34,8 +34,8 @@ from flopwise.formats.onnx.file.model import (
 )
 from flopwise.formats.onnx.file.skeleton import CODES, DEEPEST, Skeleton, Stored, refuse_impossible, refuse_twin
 from flopwise.formats.onnx.file.tensors import entry_of, head_of, text_of
+from flopwise.formats.sources.wire import BYTES, FIXED32, VARINT, fields, message, read_varint, signed, varints
 from flopwise.graph.dtypes import DTYPES
-from flopwise.readers.source.wire import BYTES, FIXED32, VARINT, fields, message, read_varint, signed, varints
 
 #: Tags of the first fields of a node: inputs, outputs and name. What follows is its operation, and an exporter's notes.
 _INPUT, _OUTPUT, _NAME = (n << 3 | BYTES for n in range(1, 4))

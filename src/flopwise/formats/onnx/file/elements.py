@@ -9,12 +9,11 @@ from flopwise._limits import within_unpacking
 from flopwise.errors import ModelError
 from flopwise.formats.onnx.file.skeleton import RAW, Place, Stored
 from flopwise.formats.onnx.file.weights import external_range, load
+from flopwise.formats.weights.storage import Runs, SourceStorage, reading
+from flopwise.formats.weights.tensor import ArrayElements, EncodedElements, encoding, length
 from flopwise.graph import StoredTensor
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Array, Elements
-from flopwise.readers.weights.encoding import EncodedElements, encoding, length
-from flopwise.readers.weights.memory import ArrayElements
-from flopwise.readers.weights.storage import Runs, SourceStorage, reading
 
 #: Fields of TensorProto whose bytes are the elements as they are, beside raw data: float and double data.
 _PLAIN_FIELDS = {4: "float32", 10: "float64"}

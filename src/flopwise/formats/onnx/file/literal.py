@@ -8,8 +8,8 @@ import struct
 from typing import TypeAlias
 
 from flopwise.formats.onnx.file.skeleton import INTEGERS_KEPT, RAW, Stored
+from flopwise.formats.sources.wire import BYTES, VARINT, fields, varints
 from flopwise.graph.dtypes import BITS
-from flopwise.readers.source.wire import BYTES, VARINT, fields, varints
 
 #: Elements up to which what they decode to is remembered: models have thousands of equal small tensors.
 _FEW = 16

@@ -11,10 +11,10 @@ from typing import Any
 
 from flopwise.errors import ModelError
 from flopwise.formats.onnx.file.skeleton import RAW
+from flopwise.formats.sources.open import open_source
+from flopwise.formats.sources.source import Source
+from flopwise.formats.sources.wire import BYTES, fields, varint
 from flopwise.graph.dtypes import BITS, DTYPES
-from flopwise.readers.source.open import open_source
-from flopwise.readers.source.source import Source
-from flopwise.readers.source.wire import BYTES, fields, varint
 
 #: Tensors up to this many bytes are serialised whole.
 WHOLE = 1 << 12

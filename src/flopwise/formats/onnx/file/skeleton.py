@@ -11,9 +11,9 @@ from dataclasses import field
 from typing import NamedTuple
 
 from flopwise.errors import ModelError
+from flopwise.formats.sources.wire import message
 from flopwise.graph.construction import record
 from flopwise.graph.dtypes import BITS, DTYPES
-from flopwise.readers.source.wire import message
 
 #: Integer tensors up to this many elements may steer shapes and are kept.
 INTEGERS_KEPT = 1024

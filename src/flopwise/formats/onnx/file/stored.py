@@ -21,7 +21,7 @@ from flopwise.sizes.facts import Fact
 from flopwise.sizes.scope import Scope
 
 if TYPE_CHECKING:
-    from flopwise.readers.weights.storage import SourceStorage
+    from flopwise.formats.weights.storage import SourceStorage
 
 #: On a value: whether it is a parameter, a buffer, a constant or an input.
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
@@ -227,7 +227,7 @@ def _held(attributes: Attributes) -> Stored | Sequence[float] | None:
 
 def _listed(key: str, values: Sequence[float], kind: Kind, dtype: str) -> StoredTensor:
     """A tensor that is written as a list of numbers."""
-    from flopwise.readers.weights.memory import ArrayElements
+    from flopwise.formats.weights.tensor import ArrayElements
 
     held = ArrayElements(functools.partial(_array, values, dtype))
     nbytes = len(values) * BITS[dtype] // 8
@@ -242,7 +242,7 @@ def _array(values: Sequence[float], dtype: str) -> object:
 
 def _repeated(key: str, shape: tuple[int, ...], dtype: str, kind: Kind, held: Attributes) -> StoredTensor:
     """The result of a ConstantOfShape: one value everywhere, 0 if none is given."""
-    from flopwise.readers.weights.memory import RepeatedElements
+    from flopwise.formats.weights.tensor import RepeatedElements
 
     repeated = RepeatedElements(functools.partial(_value, key, held.get("value"), dtype), shape)
     return StoredTensor(key, shape, dtype, 0, role=kind, repeated=True, elements=repeated)
@@ -252,7 +252,7 @@ def _value(key: str, stored: Stored | None, dtype: str) -> Any:
     """The value that a ConstantOfShape repeats, as an array of one element."""
     import numpy
 
-    from flopwise.readers.weights.encoding import numbers
+    from flopwise.formats.weights.tensor import numbers
 
     try:
         values = (0,) if stored is None else elements(stored) or ()

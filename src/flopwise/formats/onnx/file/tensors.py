@@ -19,9 +19,9 @@ from flopwise.formats.onnx.file.skeleton import (
     kept,
     refuse_impossible,
 )
+from flopwise.formats.sources.source import Source
+from flopwise.formats.sources.wire import BYTES, VARINT, Field, Window, fields, signed, varint, varints
 from flopwise.graph.dtypes import BITS, DTYPES
-from flopwise.readers.source.source import Source
-from flopwise.readers.source.wire import BYTES, VARINT, Field, Window, fields, signed, varint, varints
 
 #: Messages up to this many bytes are taken whole: looking inside costs more than keeping them.
 SMALL = 384

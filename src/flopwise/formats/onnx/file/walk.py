@@ -12,9 +12,9 @@ from dataclasses import replace
 from flopwise.errors import ModelError
 from flopwise.formats.onnx.file.skeleton import DEEPEST, Pieces, Skeleton, Stored, refuse_impossible, refuse_twin, tag
 from flopwise.formats.onnx.file.tensors import FIELD_COST, SMALL, TensorWalk
-from flopwise.readers.source.open import refuse_other_formats, refuse_other_names
-from flopwise.readers.source.source import Source
-from flopwise.readers.source.wire import BYTES, RUN, VARINT, Field, message, number_field, read_varint
+from flopwise.formats.sources.open import refuse_other_formats, refuse_other_names
+from flopwise.formats.sources.source import Source
+from flopwise.formats.sources.wire import BYTES, RUN, VARINT, Field, message, number_field, read_varint
 
 #: The key under which external data says where it lies; what contains it is looked into however small it is.
 LOCATION = b"location"

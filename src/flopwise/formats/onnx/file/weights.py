@@ -12,10 +12,10 @@ from typing import Any
 from flopwise.errors import ModelError
 from flopwise.formats.onnx.file.literal import FIELDS
 from flopwise.formats.onnx.file.skeleton import CODES, RAW, Place, Stored, kept
+from flopwise.formats.sources.source import Source
+from flopwise.formats.sources.wire import fields
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Array
-from flopwise.readers.source.source import Source
-from flopwise.readers.source.wire import fields
 
 #: Opens the source of a model again; None when the model did not come from one.
 Reopen = Callable[[], Source]
@@ -110,7 +110,7 @@ def _numbers(stored: Stored, name: str, reopen: Reopen | None) -> Any:
     """The elements of a tensor as numbers."""
     import numpy
 
-    from flopwise.readers.weights.encoding import encoding, numpy_type
+    from flopwise.formats.weights.tensor import encoding, numpy_type
 
     encoded = encoding(stored.dtype)
     assert encoded is not None

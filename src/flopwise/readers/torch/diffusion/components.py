@@ -16,10 +16,10 @@ from torch import nn
 
 from flopwise.errors import ModelError
 from flopwise.formats.language.source import read_object, refuse_long_lists
+from flopwise.formats.sources.location import in_words
+from flopwise.formats.sources.text import JsonObject, json_object
 from flopwise.formats.torch.kinds import Kwargs, Model
 from flopwise.formats.torch.libraries import imported, repaired
-from flopwise.readers.source.location import in_words
-from flopwise.readers.source.text import JsonObject, json_object
 from flopwise.readers.torch.diffusion.format import FILE
 from flopwise.readers.torch.language.config import offline, read_config, silent
 from flopwise.readers.torch.language.model import built, counted_modules

@@ -26,8 +26,8 @@ from flopwise.formats.language.source import (
     read_object,
     refuse_long_lists,
 )
-from flopwise.readers.source.location import in_words
-from flopwise.readers.source.text import JsonObject
+from flopwise.formats.sources.location import in_words
+from flopwise.formats.sources.text import JsonObject
 
 #: Keys that name a model inside a model, and what is a path or an address there and not a name.
 _BACKBONE = re.compile(r"(^|\.)(backbone|architecture)$")
@@ -203,8 +203,8 @@ def _from_gguf(transformers: ModuleType, name: str) -> object:
     What a GGUF file holds in blocks is dequantised before it is multiplied; engines keep the cache in half precision,
     so that is the element type.
     """
-    from flopwise.readers.source.open import open_source
-    from flopwise.readers.weights.gguf import read_header
+    from flopwise.formats.sources.open import open_source
+    from flopwise.formats.weights.gguf import read_header
 
     if not os.path.isfile(name):
         raise ModelError(f"{name}: no such file")

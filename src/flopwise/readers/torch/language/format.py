@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from flopwise.errors import ModelError
 from flopwise.formats.torch.format import TORCH
 from flopwise.formats.torch.kinds import Model
+from flopwise.formats.weights import formats as weights
 from flopwise.readers.format import ends_in
 from flopwise.readers.options import TorchOptions
-from flopwise.readers.weights import formats as weights
 
 if TYPE_CHECKING:
     from flopwise.graph import Graph

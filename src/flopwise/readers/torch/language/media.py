@@ -14,13 +14,13 @@ import torch
 from torch import nn
 
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.sources.location import in_words
+from flopwise.formats.sources.text import JsonObject, json_object
 from flopwise.formats.torch.containers import tensors_inside
 from flopwise.formats.torch.kinds import Kwargs, Model
 from flopwise.formats.torch.libraries import imported
 from flopwise.formats.torch.read import graph_and_result
 from flopwise.graph import Graph
-from flopwise.readers.source.location import in_words
-from flopwise.readers.source.text import JsonObject, json_object
 from flopwise.readers.torch.language.config import offline, silent
 
 #: Pixels of an image that is made to be resized.

@@ -16,10 +16,10 @@ from flopwise._limits import within_limit
 from flopwise._user_code import place_of, user_code
 from flopwise.errors import InputError, ModelError
 from flopwise.formats.language.source import GGUF
+from flopwise.formats.sources.location import in_words
 from flopwise.formats.torch.kinds import Config, Kwargs, Model
 from flopwise.formats.torch.libraries import repaired
 from flopwise.graph.dtypes import ALIASES
-from flopwise.readers.source.location import in_words
 from flopwise.readers.torch.language.config import offline, read_config, silent, stated_settings
 from flopwise.readers.torch.runs.building import constructed
 

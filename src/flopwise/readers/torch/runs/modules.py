@@ -110,7 +110,7 @@ class TensorsOfGraph(Mapping[str, StoredTensor]):
         self._tensors = {graph_tensor.name: (tensor, graph_tensor) for tensor, graph_tensor in tensors}
 
     def __getitem__(self, name: str) -> StoredTensor:
-        from flopwise.readers.weights.modules import stored_tensor
+        from flopwise.formats.weights.modules import stored_tensor
 
         tensor, graph_tensor = self._tensors[name]
         kind, shape = graph_tensor.kind, tuple(d for d in graph_tensor.shape or () if isinstance(d, int))
