@@ -6,6 +6,7 @@ Each counts what the operator that it belongs to has for its gradient.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node
@@ -24,20 +25,35 @@ _OF = {
 _MOVED = "select slice diagonal unfold reflection_pad1d reflection_pad2d reflection_pad3d"
 
 
+#: Arguments by their place, which a program may give without their names.
+_PLACES = {"dim": 2, "transposed": 7, "groups": 9, "output_mask": 10}
+
+
 def _gradient_of(op: str) -> Operator:
     def rule(node: Node) -> Counts:
         from flopwise.operators.tables import row  # which loads this table
 
         arguments = node.arguments
-        kind = "ConvTranspose" if op == "Conv" and arguments.get("transposed") else op
+
+        def argument(name: str, default: Any) -> Any:
+            return arguments.get(name, arguments.get(f"arg{_PLACES[name]}", default))
+
+        convolves = op == "Conv"
+        kind = "ConvTranspose" if convolves and argument("transposed", False) else op
         gradient = row(kind).gradient
         if gradient is None:
             raise ShapeError(f"{kind} has no rule for its gradient")
-        asked = arguments.get("output_mask") or [True] * len(node.outputs)
-        wrt = frozenset(place for place, one in enumerate(asked) if one)
-        attrs = {"group": arguments.get("groups", 1), "axis": arguments.get("dim", -1)}
-        forward = replace(node, op=kind, inputs=node.inputs[1:], outputs=node.inputs[:1], attrs=attrs)
-        return gradient.rule(forward, wrt)
+        asked = argument("output_mask", ()) if convolves else [True] * len(node.outputs)
+        wrt = [place for place, one in enumerate(asked) if one]
+        inputs = [*node.inputs[1:], *[None] * len(asked)]
+        for place, result in zip(wrt, node.known_outputs, strict=False):
+            inputs[place] = result  # of the shape to which it is added up, if it is
+        attrs: dict[str, Any] = {"group": argument("groups", 1)} if convolves else {"axis": argument("dim", -1)}
+        if op == "Gelu":
+            attrs["approximate"] = arguments.get("approximate", "none")
+        return gradient.rule(
+            replace(node, op=kind, inputs=tuple(inputs), outputs=node.inputs[:1], attrs=attrs), frozenset(wrt)
+        )
 
     return row_of(rule, f"what {op} has for its gradient", "exact")
 
