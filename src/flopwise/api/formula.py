@@ -223,7 +223,7 @@ def _configured(request: _Request, options: TorchOptions) -> Subject:
             lambda past: {t.name: t.dims for t in step(past, 1, 1).inputs if t.kind == "state"},
             windows_of(decoder),
         )
-    declared = [Declared(name, "int64", (batch, tokens)) for name, batch, tokens in inputs_of(decoder)]
+    declared = inputs_of(decoder)
     opened = request.opened(declared, request.inputs)
     if not opened.symbols:
         raise InputError(closed_model(declared))
@@ -231,7 +231,7 @@ def _configured(request: _Request, options: TorchOptions) -> Subject:
     def call(point: Point) -> Graph:
         specs: dict[str, Any] = {spec.name: spec.shape for spec in opened.at(point)}
         batch, new = specs[declared[-1].name]
-        encoded = specs[declared[0].name][1] if len(declared) > 1 else 0
+        encoded = specs[declared[0].name][1] if len(declared) > 1 else 0  # of sound, which has a length of its own
         return call_of(decoder, batch, new, 0, encoded)
 
     return Subject(opened.symbols, call, lambda own: followed_at(own, call), opened.hints, opened.shapes)

@@ -17,7 +17,7 @@ from flopwise.memory.attention import AttentionSize, attention_sizes, unfused_at
 from flopwise.memory.experts import GROUPED, experts_of, picked_for
 from flopwise.operators.counts import Counts
 from flopwise.operators.folding import constant
-from flopwise.operators.masks import pairs_within
+from flopwise.operators.masks import ABSORBED, pairs_within
 from flopwise.operators.tables import row as row_of
 
 
@@ -170,6 +170,8 @@ class _Reader:
         if not macs or place in self._inside or not any(len(t.dims) > 1 for t in stored if t.resolved):
             return Part("rest", 0, 0, uses)
         rows = node.output().numel // int(node.output().dims[-1])
+        if node.attrs.get(ABSORBED):  # by head
+            rows //= int(node.output().dims[1])
         kind: Kind = "vocabulary" if place == self._scores else "product"
         if place in self._routers:
             kind = "router"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.operators.folding import constant
-from flopwise.operators.masks import pairs_left, pairs_within
+from flopwise.operators.masks import ABSORBED, pairs_left, pairs_within
 from flopwise.operators.tables import row as row_of
 
 #: Operators that are a whole attention.
@@ -109,6 +109,7 @@ def attention_sizes(graph: Graph) -> dict[int, AttentionSize]:
             batch, heads, queries, width = (int(extent) for extent in node.input(0).dims)
             keys, values = int(node.input(1).dims[-2]), int(node.input(2).dims[-1])
             left = pairs_left(node, batch, heads, queries, keys)
+            width, values = node.attrs.get(ABSORBED) or (width, values)
             sizes[place] = _size(batch * heads, queries, keys, width, values, left)
     for one in unfused_attention(graph):
         if not one.pairs:

@@ -15,6 +15,10 @@ PAIRS = "needed_pairs"
 #: softmax for the gradient; "flash" and "efficient" keep one number for each query, and compute the scores once more.
 KERNEL = "kernel"
 
+#: The attribute under which a reader says of an attention that its keys and values are latents, and of the products
+#: before and behind it that they stand in for their expansion: the widths that keys and values of a head would have.
+ABSORBED = "absorbed"
+
 
 def pairs_within(queries: int, keys: int, offset: int = 0, left: int | None = None, right: int | None = 0) -> int:
     """Pairs of a query i and a key j with i + offset - left <= j <= i + offset + right.

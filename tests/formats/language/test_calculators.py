@@ -10,7 +10,7 @@ import pytest
 from tests.formats.language import calculators
 
 import flopwise
-from flopwise.formats.language.vision import tower_of, vision_graph
+from flopwise.formats.language.towers import tower_graph, tower_of
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("models.json").read_text())
 
@@ -129,7 +129,7 @@ def test_a_tower_equals_the_calculator(name: str) -> None:
     configuration, width, patches = _TOWERS[name]
     tower = tower_of(configuration, width, "bfloat16")
     assert tower is not None
-    profile = flopwise.profile(vision_graph(tower, 1, patches))
+    profile = flopwise.profile(tower_graph(tower, 1, 1, patches))
     hand = getattr(calculators, name)()
     assert (profile.total("params"), profile.total("macs")) == (hand.params, hand.macs)
 

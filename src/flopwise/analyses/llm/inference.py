@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from flopwise._results import Json, Printed, fields
@@ -280,6 +279,8 @@ def inference(
         raise InputError(f"{ABSORB_MLA}: {program.name} expands no latents that could be absorbed")
     weight_bytes = runs.weight_bytes(first.call.profile)
     after_prompt, one_more, end = runs.ends(prompt, generate, cache)
+    if cache is not None:
+        cache = replace(cache, further=(one_more - after_prompt) // batch)
     largest = runs.largest_step(prompt, engine.max_batched_tokens)
     decode = None if then is None else then.cost
     return Inference(
@@ -301,7 +302,7 @@ def inference(
         generated_bytes=read,
         generated_products=products,
         least_generated_bytes=least,
-        weight_type=_stored_type(program),
+        weight_type=program.weight_type,
         cache_type=kv_dtype or program.state_type or program.dtype,
         cache_bytes=after_prompt,
         final_cache_bytes=end,
@@ -311,6 +312,7 @@ def inference(
         notes=(
             *left_out,
             *_notes(program, prompt, generate, first.cost, decode),
+            *([] if decode is None or program.encodes else _notes_on_windows(program, prompt, batch)),
             *([_SHARED] if engine.shared_prefix and batch > 1 else []),
             *first.call.profile.notes,
         ),
@@ -319,12 +321,6 @@ def inference(
         memory=_memory(weight_bytes, cache, largest, engine),
         divisible=divisible(runs, prompt, generate, largest),
     )
-
-
-def _stored_type(program: Program) -> str:
-    """The element type that most weights of a program are stored in."""
-    named = Counter(program.types.values())
-    return named.most_common(1)[0][0] if named else program.dtype
 
 
 def _refuse_cache(program: Program, kv_dtype: str | None, engine: Engine) -> None:
@@ -394,6 +390,17 @@ def _notes(program: Program, prompt: int, generate: int, prefill: Step, decode: 
         )
     if decode is not None:
         yield from _notes_on_step(decode)
+
+
+def _notes_on_windows(program: Program, prompt: int, batch: int) -> Iterator[str]:
+    """A note on windows that a prompt fills, beyond which a token adds nothing to their caches."""
+    lengths = sorted({length for length in program.windows(step(program, prompt), batch) if prompt >= length})
+    if lengths:
+        reach = " and ".join(f"{length:,}" for length in lengths)
+        yield (
+            f"windows of {reach} tokens are full: a token beyond adds nothing to their caches, which keep the "
+            f"{lengths[-1] - 1:,} before a step's own, and on an engine whole blocks"
+        )
 
 
 def _notes_on_step(decode: Step) -> Iterator[str]:

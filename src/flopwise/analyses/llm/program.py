@@ -40,6 +40,8 @@ class Program(Protocol):
     #: are others.
     types: Mapping[str, str]
     state_type: str | None
+    #: The element type that most of its weights are stored in.
+    weight_type: str
     #: What a reader should know about it.
     notes: tuple[str, ...]
     #: Whether an encoder reads the prompt, so that the state before the first generated token is one of the decoder.

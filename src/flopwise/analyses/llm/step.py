@@ -11,6 +11,7 @@ from flopwise.analyses.llm.traffic import Touched, WeightTraffic, bytes_by_name,
 from flopwise.analyses.needed.needed import Needed, needed
 from flopwise.analyses.timing.quantities import Work, products, works
 from flopwise.memory.attention import Unfused, is_fused, unfused_attention
+from flopwise.operators.masks import ABSORBED
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
 
@@ -167,7 +168,8 @@ def _scaling(row: Row) -> int:
     if query is None or key is None or len(query) != 4 or row.macs is None:
         return 0
     batch, heads, new, width = (int(n) for n in query)
-    return batch * heads * width * (new + int(key[-2])) * int(row.times or 1)
+    scaled = 0 if row.node.attrs.get(ABSORBED) else int(key[-2])
+    return batch * heads * width * (new + scaled) * int(row.times or 1)
 
 
 def _macs_exact(profile: Profile) -> bool:

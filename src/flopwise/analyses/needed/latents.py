@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flopwise.graph import Node
+from flopwise.operators.masks import ABSORBED
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
 
@@ -47,10 +48,12 @@ class Latent:
 
 
 def absorbed_mla(profile: Profile) -> int | None:
-    """Multiply-accumulates of a step with the expansion of its latents absorbed; None where there is none."""
+    """Multiply-accumulates of a step with the expansion of its latents absorbed, if it does not absorb it itself; None
+    where there are no latents."""
     pairs = list(latents(profile))
     if not pairs:
-        return None
+        absorbed = any(row.node.attrs.get(ABSORBED) for row in profile.rows)
+        return profile.total("macs") if absorbed else None
     executed = sum((pair.expansion.macs or 0) + (pair.attention.macs or 0) for pair in pairs)
     return (
         profile.total("macs")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -240,8 +241,22 @@ def stored_types(graph: Graph) -> dict[str, str]:
 
 
 def stored_numbers(dtypes: Mapping[str, str]) -> dict[str, str]:
-    """Names -> the element types of the numbers in stored types, which may be blocks of ggml."""
-    return {name: _number_type(dtype) for name, dtype in dtypes.items()}
+    """Names -> the element types of the numbers in stored types, which may be blocks of ggml; places are left out."""
+    return {name: _number_type(dtype) for name, dtype in dtypes.items() if dtype not in _PLACES}
+
+
+def stored_most(dtypes: Mapping[str, str], usual: str) -> str:
+    """The element type that most of the weights with a stored type have; ``usual`` where there is none.
+
+    >>> stored_most({"q": "nf4", "k": "nf4", "norm": "float32"}, "bfloat16"), stored_most({}, "bfloat16")
+    ('nf4', 'bfloat16')
+    """
+    kinds = Counter(dtype if dtype in _PLACES else _number_type(dtype) for dtype in dtypes.values())
+    return kinds.most_common(1)[0][0] if kinds else usual
+
+
+#: Stored types whose values are places in a table of numbers, which no device multiplies: that of bitsandbytes.
+_PLACES = ("nf4",)
 
 
 def _number_type(dtype: str) -> str:

@@ -9,16 +9,22 @@ from fractions import Fraction
 from itertools import zip_longest
 
 from flopwise.analyses.llm.program import Call
-from flopwise.analyses.timing.quantities import stored_numbers
+from flopwise.analyses.timing.quantities import stored_most, stored_numbers
 from flopwise.api.language.program import KV_DTYPES, USUAL_PROMPT, encoder_notes
 from flopwise.api.profile import profile
 from flopwise.errors import InputError
 from flopwise.formats.language.graph import decoder_graph
-from flopwise.formats.language.parts import Decoder, Layer
+from flopwise.formats.language.parts import Decoder, LatentAttention, Layer
 from flopwise.formats.language.read import Language, in_table, language
 from flopwise.formats.language.state import lengths_of, state_of
+from flopwise.formats.language.towers import with_images
 from flopwise.graph.dtypes import BITS
 from flopwise.profiles.profile import Profile
+
+_LATENTS = (
+    "a step multiplies queries with latents, as engines do, where that is less; transformers' program expands the "
+    "latents of the whole context to keys and values in every step"
+)
 
 
 def configured(
@@ -39,8 +45,12 @@ def usual_prompt_of(decoder: Decoder) -> int:
 class ConfiguredProgram:
     """A language model of the table of architectures; see ``analyses/llm/program.Program``."""
 
-    def __init__(self, model: Language, source: object, kv_dtype: str | None = None, generate: int = 1) -> None:
-        decoder = self.model = model.decoder
+    def __init__(
+        self, model: Language, source: object, kv_dtype: str | None = None, generate: int = 1, crossed: int = 0
+    ) -> None:
+        decoder = self.model = with_images(model.decoder) if crossed else model.decoder
+        #: Positions that layers attend to beside the prompt: what a tower made of images.
+        self._crossed = crossed
         self.name, self.source = decoder.name, os.fsdecode(source)  # type: ignore[arg-type] # a path or a name
         self.dtype, self.longest, self.predicts = decoder.dtype, decoder.longest, decoder.predicts
         encoder = decoder.encoder
@@ -52,7 +62,10 @@ class ConfiguredProgram:
         self.state_type: str | None = state_type
         self.widths: Mapping[str, Fraction] = model.widths.elements
         self.types: Mapping[str, str] = stored_numbers(model.widths.types)
-        self.notes = (*model.notes, *model.widths.notes, *encoder_notes(self))
+        self.weight_type = stored_most(model.widths.types, decoder.dtype)
+        latents = any(isinstance(mixer, LatentAttention) for layer in decoder.layers for mixer in layer.mixers)
+        own = (_LATENTS,) if latents and self.keeps_state else ()
+        self.notes = (*model.notes, *model.widths.notes, *own, *encoder_notes(self))
 
     def profile(self, call: Call, batch: int) -> Profile:
         """The profile of a call, in which layers that are alike stand once.
@@ -64,7 +77,7 @@ class ConfiguredProgram:
             raise InputError(
                 f"{self.name}: {call.new:,} tokens are more than the {self.longest:,} that the model was made for"
             )
-        return profile(decoder_graph(self.model, batch, call.new, call.past, False, call.encoded or 0))
+        return profile(decoder_graph(self.model, batch, call.new, call.past, False, call.encoded or self._crossed))
 
     @property
     def order(self) -> Sequence[Sequence[str]]:
@@ -87,7 +100,7 @@ class ConfiguredProgram:
         own = Fraction(BITS[self.dtype], 8)
         for number, layer in enumerate(self.model.layers):
             if layer.cross is not None:
-                elements = batch * layer.cross.groups * (call.encoded or 0) * layer.cross.head
+                elements = batch * layer.cross.groups * (call.encoded or self._crossed) * layer.cross.head
                 nbytes = round(elements * (self._kv or own))
                 sizes.update({f"past_key_values.cross.layers.{number}.{name}": nbytes for name in ("keys", "values")})
             for mixer in layer.mixers:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flopwise._kinds import described
 from flopwise.analyses.llm.program import Call, Program
-from flopwise.analyses.timing.quantities import stored_numbers
+from flopwise.analyses.timing.quantities import stored_most, stored_numbers
 from flopwise.api.profile import profile
 from flopwise.api.read import read
 from flopwise.errors import InputError, ModelError
@@ -53,16 +53,18 @@ def language_module(model: object, dtype: str | None, trust_code: bool) -> nn.Mo
 
     if isinstance(model, (str, os.PathLike)):
         name = os.fsdecode(model)
-        if not is_language_model(name) and not name.startswith(LIBRARY) and not name.lower().endswith((GGUF, ".json")):
+        if not is_language_model(name) and not name.startswith(LIBRARY):
             from flopwise.formats.sources.location import is_callable
             from flopwise.formats.sources.source import missing
 
             if not os.path.exists(name) and not is_callable(name):
                 raise InputError(f"{name}: {missing(name)}")
-            raise InputError(
-                f"{name}: is not a language model: give a config.json, a folder with one, hf:ORG/NAME or a GGUF file"
-            )
-        require(model)
+            if not name.lower().endswith((GGUF, ".json")):
+                raise InputError(
+                    f"{name}: is not a language model: give a config.json, a folder with one, hf:ORG/NAME or a GGUF "
+                    "file"
+                )
+        require(model, trust_code)
         from flopwise.readers.torch.language.model import language_model
 
         return language_model(model, dtype, trust_code)
@@ -134,6 +136,7 @@ class LanguageProgram:
         stored = module_widths(module, model, weights)
         self.widths: Mapping[str, Fraction] = stored.elements
         self.types: Mapping[str, str] = stored_numbers(stored.types)
+        self.weight_type = stored_most(stored.types, self.dtype)
         self.longest: int | None = longest_context(module)
         self.encodes = bool(getattr(module.config, "is_encoder_decoder", False))
         self.encoder_length: int | None = encoder_length(module)

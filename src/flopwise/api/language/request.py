@@ -24,7 +24,7 @@ from flopwise.analyses.needed.latents import REWRITES
 from flopwise.api import printable
 from flopwise.api.language.configured import ConfiguredProgram, configured, usual_prompt_of
 from flopwise.api.language.devices import devices_of, shares_of
-from flopwise.api.language.media import media_of
+from flopwise.api.language.media import Asked, Media
 from flopwise.api.language.program import LanguageProgram, cache_type, language_module, usual_prompt
 from flopwise.conventions import Convention
 from flopwise.conventions import get as get_convention
@@ -116,26 +116,31 @@ def request(
     if generate > MOST_STEPS:
         raise InputError(f"generate {generate:,}: more than {MOST_STEPS:,} tokens are not counted")
     asked = {"kv_dtype": kv_dtype, "curve": curve, "rewrites": rewrites, "conventions": chosen}
-    if image is None and images != 1:
-        raise InputError("images: give the size of an image as well")
+    media_asked = Asked(image, images, seconds)
     head = isinstance(draft, str) and draft == OWN_HEAD
     drafts = draft is None or head or (isinstance(draft, (str, os.PathLike)) and in_table(draft, trust_code))
     programs = any(one.sees == "programs" for one in chosen) and transformers_installed()
-    by_table = drafts and image is None and seconds is None and not programs
+    by_table = drafts and not programs
     table = configured(model, trust_code, dtype, weights) if by_table else None
     if table is not None:
         if strict and table.decoder.unread:
             raise InputError(
                 f"{table.decoder.source}: nothing reads {', '.join(table.decoder.unread)}; leave strict out"
             )
-        prompt = usual_prompt_of(table.decoder) if prompt is None else prompt
-        run = _Run(prompt, generate, batch, cache, logits, engine, progress)
-        result = run.cost(ConfiguredProgram(table, model, cache, generate), **asked)
+        decoder, encoder = table.decoder, table.decoder.encoder
+        if encoder is None:
+            media = media_asked.of(table.content, model, decoder.name, decoder.hidden, decoder.dtype, batch)
+        else:
+            media = media_asked.read_as_prompt(model, encoder.longest if encoder.sound else None, False)
+        prompt = (usual_prompt_of(decoder) if prompt is None else prompt) + media.tokens
+        run = _Run(prompt, generate, batch * media.windows, cache, logits, engine, progress)
+        program: Program = ConfiguredProgram(table, model, cache, generate, media.crossed)
+        result = media.staged(run.cost(program, **asked), program.widths, program.types)
         guessing = None if draft is None else run.configured_guessing(table, model, draft)
         vocabulary = table.decoder.vocabulary
     else:
         module = language_module(model, dtype, trust_code)
-        media = media_of(module, model, image=image, images=images, seconds=seconds, batch=batch, progress=progress)
+        media = _media_of(module, media_asked, model, batch)
         prompt = media.prompt or (usual_prompt(module) if prompt is None else prompt) + media.tokens
         run = _Run(prompt, generate, batch * media.windows, cache, logits, engine, progress)
         program = run.program(module, model, weights)
@@ -176,6 +181,20 @@ def _with_batches(placed: Inference, request: Divisible | None, device: Device |
     if device is None or placed.serving is None or request is None:
         return placed
     return replace(placed, batches=batches(request, placed.serving, device))
+
+
+def _media_of(module: Any, asked: Asked, model: object, batch: int) -> Media:
+    """What a module of transformers makes of images and sound, by the table of architectures.
+
+    Raises:
+        InputError: as ``Asked.of``.
+    """
+    config, name = module.config, type(module).__name__
+    if getattr(config, "is_encoder_decoder", False):
+        positions = getattr(config, "max_source_positions", None) if hasattr(config, "num_mel_bins") else None
+        return asked.read_as_prompt(model, positions, getattr(module, "main_input_name", "") == "input_values")
+    width = config.get_text_config(decoder=True).hidden_size
+    return asked.of(config.to_dict(), model, name, width, str(module.dtype).removeprefix("torch."), batch)
 
 
 class _Guessing(NamedTuple):

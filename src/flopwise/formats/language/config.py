@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flopwise.errors import ModelError
@@ -27,7 +28,7 @@ from flopwise.formats.language.parts import (
     Wkv,
 )
 from flopwise.formats.language.settings import Settings
-from flopwise.formats.language.vision import weights_beside
+from flopwise.formats.language.towers import weights_beside, weights_of_crossing
 
 #: Keys under which a configuration of several models has the one that generates text.
 _TEXT = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -53,6 +54,20 @@ _KINDS = {
     "1": "full_attention",
     "0": "linear_attention",
 }
+
+#: Kinds of layers by what they mix with, whose architecture says the rest.
+_KNOWN = frozenset(
+    (
+        *_KINDS.values(),
+        *("chunked_attention", "indexed_attention", "deepseek_sparse_attention", "compressed_sparse_attention"),
+        *("heavily_compressed_attention",),
+    )
+)
+
+#: Ways to extend rotary positions, which all cost the same.
+_ROPES = frozenset(
+    "default linear dynamic yarn deepseek_yarn longrope su llama3 mrope proportional ntk axial".split()  # noqa: SIM905
+)
 
 
 #: Types whose positions count from behind that of the padding.
@@ -81,7 +96,7 @@ class UnknownTypeError(ModelError):
 
 #: The classes of models that predict tokens.
 _HEADS = re.compile(
-    r"^$|For(CausalLM|MaskedLM|ConditionalGeneration|ImageTextToText)|LMHeadModel|DoubleHeads|MTModel$|GenerationDecoder$"
+    r"^$|OmniModel$|For(CausalLM|MaskedLM|ConditionalGeneration|ImageTextToText)|LMHeadModel|DoubleHeads|MTModel$|GenerationDecoder$"
 )
 
 
@@ -107,6 +122,10 @@ def kind_of(content: Mapping[str, Any]) -> str | None:
 def _text_of(content: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings of the part that generates text."""
     inner = next((content[key] for key in _TEXT if isinstance(content.get(key), Mapping)), None)
+    if inner is not None and isinstance(
+        inner.get("text_config"), Mapping
+    ):  # of a part that thinks, beside one that talks
+        inner = inner["text_config"]
     own = content if inner is None else {**{k: v for k, v in content.items() if k in _OUTER}, **inner}
     for part in _PARTS:
         if isinstance(own.get(part), Mapping):
@@ -136,6 +155,8 @@ def decoder_of(name: str, content: Mapping[str, Any], dtype: str) -> Decoder:
     s = Settings(name, own, family.defaults)
     model = _Reader(s, family, kind).decoder(dtype)
     beside, notes = weights_beside(content, model.hidden, dtype)
+    beside = (*beside, *weights_of_crossing(model))
+    notes = (*_mismatches(content, own, kind), *notes)
     model = model._replace(beside=(*model.beside, *beside), notes=(*model.notes, *notes))
     if content.get("model_type") in PUBLISHED_ONLY or own.get("model_type") in PUBLISHED_ONLY:
         note = f"{kind} is counted by the table of architectures alone: no program of transformers checks it"
@@ -160,6 +181,17 @@ def _by_class(content: Mapping[str, Any]) -> str:
     return next((kind for kind, family in FAMILIES.items() if family.title == title), "")
 
 
+def _mismatches(content: Mapping[str, Any], own: Mapping[str, Any], kind: str) -> Iterator[str]:
+    """Notes on a type and a class that do not go together."""
+    types = {str(part.get("model_type")) for part in (content, own)}
+    if kind not in {*types, *(ALIASES.get(one) for one in types)}:
+        named = own.get("model_type") or content.get("model_type")
+        yield f"the model type {named!r} is none of the table; counted as {kind}, whose class the configuration names"
+    elif (other := _by_class(content)) and other != "llama" and FAMILIES[other].title != FAMILIES[kind].title:
+        name = content["architectures"][0]
+        yield f"architectures names {name}, which is a class of {other}; counted as {kind}, as model_type says"
+
+
 class _Reader:
     """A configuration of a family, read part by part."""
 
@@ -169,6 +201,12 @@ class _Reader:
         self.hidden = s.size("hidden")
         listed = s.get("kinds")
         self.count = s.size("layers", len(listed) if isinstance(listed, list) else None)
+        self.activation = s.activation(family.gated)
+        for key in ("rope_parameters", "rope_scaling"):
+            rope = Settings(f"{s.name}: {key}", s.get(key) or {})
+            rope.get("factor")
+            if (way := rope.get("rope_type") or rope.get("type")) and way not in _ROPES:
+                s.notes.append(f"{key} names the type {way!r}, which is none known here; counted as plain rotation")
 
     def decoder(self, dtype: str) -> Decoder:
         """All of it."""
@@ -180,6 +218,15 @@ class _Reader:
             plain = [layer._replace(networks=(self._network(),)) for layer in layers]
             mixed = [layer._replace(networks=(self._network(), self._mixture())) for layer in layers]
             layers = tuple(layer for pair in zip(mixed, plain, strict=True) for layer in pair)
+        if "groups" in flags:  # ALBERT: each group of layers is used several times
+            groups, inner = s.size("num_hidden_groups", 1), s.size("inner_group_num", 1)
+            order = (
+                number * groups // self.count * inner + part for number in range(self.count) for part in range(inner)
+            )
+            layers = tuple(layers[0]._replace(shared=number) for number in order)
+        if "along" in flags:
+            blocks = itertools.cycle(range(s.size("num_mem_blocks", 1)))
+            layers = tuple(layer._replace(shared=next(blocks)) if layer.place == "along" else layer for layer in layers)
         if "modern" in flags:  # the embeddings' norm is that of the first layer
             layers = (layers[0]._replace(place="first"), *layers[1:])
         longest = s.get("positions")
@@ -215,13 +262,15 @@ class _Reader:
             project_bias="project_bias" in flags,
             pooler="pooler" in flags or (bare and "pooled" in flags),
             scored=not bare,
-            beside=self._of_images(apart),
+            beside=(("model.embed_tokens.images", (8, self.hidden)),) if apart else (),  # rows that stand for images
+            crossing=tuple((number, self._crossing(number)) for number in apart),
             positions_late="before" in flags,
             final_norm=layers[-1].place != "after" and family.norm != "none",
             predicts=not encoder,
             transform="transform" in flags and not bare,
             transform_bias=family.norm == "layer",
-            notes=() if s.get("architectures") else (unnamed,),
+            transform_width=s.size("output_embedding_size", 0, 0),
+            notes=tuple(s.notes) if s.get("architectures") else (unnamed, *s.notes),
             heads=next((n for key in _MTP if type(n := s.get(key)) is int), 0),
             streams=s.size("altup_num_inputs") if "altup" in flags else s.size("hc_mult", 1),
             streaming="predicted" if "altup" in flags else "apart" if "apart" in flags else "mixed",
@@ -230,28 +279,11 @@ class _Reader:
             per_layer=(s.size("vocab_size_per_layer_input", s.size("vocabulary")), per) if per else (0, 0),
         )
 
-    def _of_images(self, layers: Sequence[int]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """The weights of layers that attend to images, which tokens alone skip (Llama 3.2 Vision)."""
-        hidden, weights = self.hidden, []
-        for number in layers:
-            a, n = self._attention("full_attention", number), self._network(number)
-            path = f"model.cross_layers.{number}"
-            wide, narrow = a.heads * a.head, a.groups * a.head
-            shapes = {
-                "cross_attn.q_proj.weight": (wide, hidden),
-                "cross_attn.k_proj.weight": (narrow, hidden),
-                "cross_attn.v_proj.weight": (narrow, hidden),
-                "cross_attn.o_proj.weight": (hidden, wide),
-                **{f"cross_attn.{name}_norm.weight": (a.head,) for name in "qk"},
-                **{f"mlp.{name}_proj.weight": (n.inner, hidden) for name in ("gate", "up")},
-                "mlp.down_proj.weight": (hidden, n.inner),
-                **{f"{name}_layernorm.weight": (hidden,) for name in ("input", "post_attention")},
-                **{f"cross_attn_{name}_gate": (1,) for name in ("attn", "mlp")},
-            }
-            weights += [(f"{path}.{name}", shape) for name, shape in shapes.items()]
-        if layers:
-            weights.append(("model.embed_tokens.images", (8, hidden)))  # rows of the table that stand for images
-        return tuple(weights)
+    def _crossing(self, number: int) -> Layer:
+        """A layer that attends to images, with a gate of one number for each of its parts (Llama 3.2 Vision)."""
+        own = self._attention("full_attention", number)
+        cross = own._replace(cross=True, causal=False, rotary=0, norms="head")
+        return Layer((), (self._network(number),), "pre", 2, cross=cross)
 
     def _unplaced(self) -> bool:
         """True where no positions are added to embeddings."""
@@ -269,6 +301,8 @@ class _Reader:
         if "falcon" in self.flags:
             s.settled("multi_query", "num_kv_heads", "parallel_attn")
         stated = s.get("kinds")
+        if "along" in self.flags:
+            s.settled("hybrid_layer_ids")
         if isinstance(s.get("attention_layers"), list):  # GPT-Neo
             stated = ["sliding" if kind == "local" else kind for kind in s.get("attention_layers")]
         elif isinstance(s.get("attention_types"), list):
@@ -283,10 +317,13 @@ class _Reader:
             ]
         if isinstance(stated, list) and stated:
             if len(stated) < count:
-                raise ModelError(
-                    f"{s.name}: num_hidden_layers is {count:,}, and it says the kinds of {len(stated):,} alone"
-                )
-            return [_KINDS.get(str(kind), str(kind)) for kind in stated[:count]]
+                raise ModelError(f"{s.name}: it says the kinds of {len(stated):,} of {count:,} layers alone")
+            kinds = [_KINDS.get(str(kind), str(kind)) for kind in stated[:count]]
+            parts = ("moe", "mlp") if "single" not in self.flags else ()
+            odd = next((stated[n] for n, kind in enumerate(kinds) if kind not in _KNOWN or kind in parts), None)
+            if odd is not None:
+                raise ModelError(f"{s.name}: {odd!r} is no kind of layers of {self.kind}; known: {', '.join(_KINDS)}")
+            return kinds
         if "alone" in self.flags:
             return ["linear_attention"] * count
         places = self._attention_places()
@@ -318,7 +355,7 @@ class _Reader:
         own = s.get("linear_attn_config")
         if isinstance(own, Mapping) and "full_attn_layers" in own:
             return {n - 1 for n in own["full_attn_layers"]}
-        for key in ("full_attn_idxs", "attn_layer_indices"):
+        for key in ("full_attn_idxs", "attn_layer_indices", "hybrid_layer_ids"):
             if isinstance(s.get(key), list):
                 return set(s.get(key))
         if s.get("attn_layer_period"):
@@ -333,8 +370,14 @@ class _Reader:
             if kind in ("moe", "mlp"):
                 return Layer((), (self._mixture() if kind == "moe" else self._network(),), "single")
             return Layer((self._mixer(kind, number),), (), "single")
-        if "alone" in flags:
+        if "alone" in flags or ("along" in flags and kind == "linear_attention"):
             return Layer((self._mixer(kind, number),), (), "single")
+        if "along" in flags:
+            rank = s.size("adapter_rank", 128)
+            attention = self._attention(kind, number)._replace(
+                rank=rank if s.flag("use_shared_attention_adapter") else 0
+            )
+            return Layer((attention, self._state_space()), (self._network()._replace(rank=rank),), "along")
         if s.get("block_configs"):
             return self._searched(s.get("block_configs")[number])
         mixers: tuple[Mixer, ...] = (self._mixer(kind, number),)
@@ -418,7 +461,8 @@ class _Reader:
         sliding = kind == "sliding_attention"
         window = s.size("window") if sliding and "modern" not in flags else None
         chunk = s.size("attention_chunk_size") if kind == "chunked_attention" else None
-        head = s.size("head", self.hidden // heads)
+        wide = 2 * self.hidden if "along" in flags else self.hidden
+        head = s.size("head", s.size("attention_hidden_size", wide) // heads)
         value, sinks, alone, borrowed = head, "sinks" in flags, False, False
         if "mimo" in flags:
             value = s.size("v_head_dim", head)
@@ -444,6 +488,8 @@ class _Reader:
             local = s.size("local_attention", 128)
             window = local if "encoder" in flags else s.size("window", local // 2 + 1)
         rotary = 0 if not self._unplaced() or s.get("alibi") else self._rotated(head)
+        if "along" in flags and not s.flag("use_mem_rope"):
+            rotary = 0
         index, block = self._blocks(kind, number)
         return Attention(
             heads,
@@ -605,8 +651,8 @@ class _Reader:
             return Mamba(
                 inner, 0, s.size("state", 16), 0, s.size("conv", 4), rank, conv_bias, bias, False, self.kind == "jamba"
             )
-        heads = s.get("mamba_num_heads") or s.get("mamba_n_heads") or s.size("num_heads")
-        head = s.get("mamba_head_dim") or s.get("mamba_d_head") or s.get("head_dim")
+        heads = s.get("mamba_num_heads") or s.get("mamba_n_heads") or s.get("n_mamba_heads") or s.size("num_heads")
+        head = s.get("mamba_head_dim") or s.get("mamba_d_head") or s.get("mamba_headdim") or s.get("head_dim")
         inner = s.get("mamba_d_ssm") or None
         if type(head) is not int:
             head = (inner or s.size("expand", 2) * self.hidden) // heads
@@ -620,7 +666,11 @@ class _Reader:
     def _is_sparse(self, number: int) -> bool:
         """True if a layer has experts."""
         s = self.s
-        if not s.get("experts") or s.get("experts") == 1 or ("gemma4" in self.flags):
+        if "gemma4" in self.flags:
+            return False
+        if "experts" in self.flags:
+            s.size("experts")
+        if not s.get("experts") or s.get("experts") == 1:
             return False
         stated = s.get("mlp_layer_types")
         if isinstance(stated, list) and stated:
@@ -672,7 +722,8 @@ class _Reader:
             inner *= 2
         bias = s.flag(family.mlp)
         vectors = 2 if "act_vectors" in flags else 0
-        return MLP(inner, family.gated, bias, vectors, "sub_norms" in flags, family.linear == "wkv")
+        gate = family.linear == "wkv"
+        return MLP(inner, family.gated, bias, vectors, "sub_norms" in flags, gate, self.activation)
 
     def _mixture(self) -> MoE:
         s, family, flags = self.s, self.family, self.flags
@@ -686,9 +737,9 @@ class _Reader:
         number = s.get("shared") or 0
         number = number[0] if isinstance(number, list) else number
         if wide:
-            shared = MLP(wide, family.gated)
+            shared = MLP(wide, family.gated, activation=self.activation)
         elif number:
-            shared = MLP(number * inner, family.gated)
+            shared = MLP(number * inner, family.gated, activation=self.activation)
         bias = "expert_bias" in flags
         vectors = experts if "router_vectors" in flags else 0
         if vectors and not s.get("moe_use_aux_free", True):
@@ -707,6 +758,7 @@ class _Reader:
             "shared_gate" in flags,
             s.get("moe_latent_size") or s.get("routed_expert_hidden_size") or 0,
             s.get("zero_expert_num") or 0,
+            self.activation,
         )
 
     def _one(self, key: str) -> int:

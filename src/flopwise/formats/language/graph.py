@@ -49,6 +49,10 @@ class Call(Mixers):
         model, size = self.model, (self.batch, self.new)
         tokens = ProgramTensor("input_ids", size, "int64", "input")
         given = self._encode(every)
+        if self.encoded and model.encoder is None and not self.past:  # what a tower made of images
+            shape = (self.batch, self.encoded, model.hidden)
+            self.memory = ProgramTensor("cross_attention_states", shape, model.dtype, "input")
+            given = [self.memory]
         with self._in("", model.name), self._in("model", f"{self._title}Model"):
             hidden, table = self._embedded(tokens)
             if self.learning is not None and self.learning.inputs:
@@ -67,6 +71,7 @@ class Call(Mixers):
                 self.distances = self._norm(f"{name}.norm", rows) if model.distance_norm else rows
             if model.streams > 1:
                 hidden = self._streams(hidden)
+            self._embeddings = hidden
             hidden = self._stack("model.layers", "DecoderLayer", hidden, every)
             if model.streams > 1:
                 hidden = self._joined(hidden)
@@ -77,7 +82,7 @@ class Call(Mixers):
                 self._run("Tanh", "model.pooler.act", [self._linear("model.pooler", first, model.hidden, bias=True)])
         with self._in("", model.name):
             if model.transform:
-                width = model.embedding or model.hidden
+                width = model.transform_width or model.embedding or model.hidden
                 hidden = self._linear("transform.dense", hidden, width, bias=model.transform_bias)
                 hidden = self._norm("transform.norm", self._run("Gelu", "transform.act", [hidden]))
             elif model.embedding and model.scored:
@@ -142,6 +147,7 @@ class Call(Mixers):
     def _stack(self, prefix: str, kind: str, hidden: Tensor, every: bool) -> Tensor:
         """The result of all layers, one after the other; unless every one is asked for, those that are alike once."""
         layers = self.model.layers
+        every = every or any(layer.shared is not None for layer in layers)
         first: dict[Layer, int] = {}
         for number, layer in enumerate(layers):
             if not every and first.setdefault(layer, number) != number:
@@ -149,8 +155,12 @@ class Call(Mixers):
             self._copies, self._layer = 1 if every else layers.count(layer), number
             if self.learning is not None and self.learning.checkpoints:
                 self._invocation = Invocation((f"torch.utils.checkpoint.checkpoint#{number}",))
+            if layer.shared is not None:
+                part = ".shared_transformer" if layer.place == "along" else ""
+                self._shared = f"{prefix}.{number}{part}.", f"{prefix}.shared.{layer.shared}."
             with self._in(f"{prefix}.{number}", self._title + kind):
                 hidden = self._layer_of(f"{prefix}.{number}", layer, hidden)
+            self._shared = ("", "")
         self._copies, self._invocation = 1, NOT_RECORDED
         return hidden
 
@@ -210,6 +220,8 @@ class Call(Mixers):
             for part in parts:
                 hidden = self._add(path, hidden, part)
             return hidden
+        if place == "along":
+            return self._along(path, layer, hidden)
         if mixers:
             before = hidden
             hidden = self._part(path, hidden, mixers, place, ("input_layernorm", "post_attention_layernorm"))
@@ -239,6 +251,17 @@ class Call(Mixers):
                 return self._add(path, streams, self._shaped(path, added, (self.batch, self.new, 1, self.model.hidden)))
             hidden = self._add(path, hidden, added)
         return hidden
+
+    def _along(self, path: str, layer: Layer, hidden: Tensor) -> Tensor:
+        """A layer whose attention and network read hidden states and embeddings, for another mixer (Zamba 2)."""
+        attention, mixer = layer.mixers
+        own, wide = f"{path}.shared_transformer", (*hidden.dims[:-1], 2 * self.model.hidden)
+        both = self._run("Concat", f"{own}.concat", [hidden, self._embeddings], wide)
+        along = self._mixed(f"{own}.self_attn", attention, self._norm(f"{own}.input_layernorm", both))
+        along = self._network(f"{own}.mlp", layer.networks[0], self._norm(f"{own}.pre_ff_layernorm", along))
+        along = self._linear(f"{path}.linear", along, self.model.hidden)
+        normal = self._norm(f"{path}.input_layernorm", self._add(path, hidden, along))
+        return self._add(path, hidden, self._mixed(f"{path}.mamba", mixer, normal))
 
     def _streams(self, hidden: Tensor) -> Tensor:
         """The streams of hidden states that layers mix: [batch, tokens, streams, hidden]."""
@@ -340,23 +363,29 @@ class Call(Mixers):
         up = self._linear(f"{path}.up_proj", x, n.inner, bias=n.bias, way=way)
         if n.gated:
             gate = self._linear(f"{path}.gate_proj", x, n.inner, bias=n.bias, way=way)
-            gate = self._run("Swish", f"{path}.act_fn", [gate])
+            if n.rank:
+                both = self._adapter(f"{path}.gate_up", x, n.rank, 2 * n.inner, way)
+                halves = [self._run("Slice", f"{path}.split", [both], up.dims) for _ in range(2)]
+                gate, up = (self._add(path, *pair) for pair in zip((gate, up), halves, strict=True))
+            gate = self._activated(path, n.activation, gate)
             up = self._run("Mul", f"{path}.mul", [gate, up])
         else:
-            up = self._run("Gelu", f"{path}.act_fn", [up])
+            up = self._activated(path, n.activation, up)
         if n.vectors:
             up = self._vectors(path, up, n.vectors)
         if n.norm:
             up = self._norm(f"{path}.sub_norm", up)
-        out = self._linear(f"{path}.down_proj", up, self._out(x, n), bias=n.bias, way=by_rows(n.inner, n.inner))
+        width = int(x.dims[-1])
+        out = self._linear(f"{path}.down_proj", up, width, bias=n.bias, way=by_rows(n.inner, n.inner))
         if n.receptance:
-            mixed = self._vectors(path, x, 2 * self._out(x, n))
-            gate = self._run("Sigmoid", f"{path}.sigmoid", [self._linear(f"{path}.receptance", mixed, self._out(x, n))])
+            mixed = self._vectors(path, x, 2 * width)
+            gate = self._run("Sigmoid", f"{path}.sigmoid", [self._linear(f"{path}.receptance", mixed, width)])
             out = self._run("Mul", f"{path}.gated", [out, gate])
         return out
 
-    def _out(self, x: Tensor, n: MLP) -> int:
-        return int(x.dims[-1])
+    def _activated(self, path: str, op: str, x: Tensor) -> Tensor:
+        x = self._run(op.removesuffix("2"), f"{path}.act_fn", [x])
+        return self._run("Mul", f"{path}.act_fn.square", [x, x]) if op.endswith("2") else x
 
     def _mixture(self, path: str, m: MoE, x: Tensor) -> Tensor:
         tokens, hidden = self.batch * self.new, int(x.dims[-1])
@@ -377,10 +406,10 @@ class Call(Mixers):
             both = self._stacked(f"{path}.experts", name, routed, m, wide, Way("columns", (Share(wide),), m.experts))
             if m.gated:
                 gate, up = (self._run("Slice", f"{path}.experts.split", [both], (places, m.inner)) for _ in range(2))
-                gate = self._run("Swish", f"{path}.experts.act_fn", [gate])
+                gate = self._activated(f"{path}.experts", m.activation, gate)
                 inner = self._run("Mul", f"{path}.experts.mul", [gate, up])
             else:
-                inner = self._run("Gelu", f"{path}.experts.act_fn", [both])
+                inner = self._activated(f"{path}.experts", m.activation, both)
             down = Way("rows", (Share(m.inner),), m.experts)
             out = self._stacked(f"{path}.experts", "down_proj", inner, m, width, down)
         out = self._shaped(path, out, (tokens, m.top_k, width))

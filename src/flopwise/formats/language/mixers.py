@@ -21,7 +21,7 @@ from flopwise.formats.language.parts import (
 from flopwise.formats.language.state import state_of, visible_pairs
 from flopwise.graph import Share, Tensor, Way
 from flopwise.graph.graph import ProgramTensor
-from flopwise.operators.masks import KERNEL, PAIRS, pairs_within
+from flopwise.operators.masks import ABSORBED, KERNEL, PAIRS, pairs_within
 from flopwise.operators.size import identity, larger, smaller
 
 
@@ -48,6 +48,8 @@ class Mixers(Operators):
         wide = a.heads * a.head + (a.gate if a.gate_in_queries else 0)
         heads = a.heads // 2 if a.differential else a.heads  # which share values
         queries = self._linear(f"{path}.q_proj", x, wide, bias=a.bias, way=by_columns(wide, heads))
+        if a.rank:
+            queries = self._add(path, queries, self._adapter(f"{path}.q", x, a.rank, wide, by_columns(wide, heads)))
         if a.gate_in_queries:
             queries, gate = (
                 self._run("Slice", f"{path}.split", [queries], (*x.dims[:-1], n)) for n in (a.heads * a.head, a.gate)
@@ -70,6 +72,9 @@ class Mixers(Operators):
             keys = values = self._linear(f"{path}.k_proj", x, a.groups * a.head, bias=biased, way=narrow)
             if not a.keys_alone:
                 values = self._linear(f"{path}.v_proj", x, a.groups * a.value, bias=a.bias, way=narrow)
+            if a.rank:
+                keys = self._add(path, keys, self._adapter(f"{path}.k", x, a.rank, a.groups * a.head, narrow))
+                values = self._add(path, values, self._adapter(f"{path}.v", x, a.rank, a.groups * a.value, narrow))
             values = self._heads(path, values, "v", a.groups, a.value, "unit" if a.norms == "all" else "")
             keys = self._rotated(f"{path}.rotary_k", self._heads(path, keys, "k", a.groups, a.head, a.norms), a.rotary)
             if a.causal:
@@ -145,10 +150,10 @@ class Mixers(Operators):
                 for name in "kv"
             )
             flat = (self.batch, self.encoded, a.groups, a.head)
-            keys, values = (
-                self._run("Transpose", f"{path}.transpose", [self._shaped(path, x, flat)], shape)
-                for x in (keys, values)
-            )
+            keys, values = self._shaped(path, keys, flat), self._shaped(path, values, flat)
+            if a.norms == "head":
+                keys = self._norm(f"{path}.k_norm", keys)
+            keys, values = (self._run("Transpose", f"{path}.transpose", [x], shape) for x in (keys, values))
         mixed = self._run(
             "Attention", f"{path}.attention", [queries, keys, values], queries.dims, attrs={"is_causal": 0}
         )
@@ -169,6 +174,8 @@ class Mixers(Operators):
         past = self.past if not isinstance(mixer, Attention) or mixer.chunk is not None else before
         left = self.batch * mixer.heads * visible_pairs(mixer, self.new, past)
         attrs: dict[str, object] = {"is_causal": int(causal and self.new > 1)}
+        if isinstance(mixer, LatentAttention) and keys.dims[1] == 1:
+            attrs[ABSORBED] = mixer.nope + mixer.rotary, mixer.value
         if self.learning is not None:
             attrs[KERNEL] = "flash"  # which keeps no scores
         if identity(left) != identity(self.batch * mixer.heads * self.new * keys.dims[-2]):
@@ -201,15 +208,18 @@ class Mixers(Operators):
         if a.indexer is not None:
             self._index(f"{path}.indexer", a.indexer, x, inner, cached.get("indexer_keys"), a.rotary)
         total = self.past + self.new
-        flat = self._shaped(path, latent, (self.batch, total, a.latent))
-        both = a.heads * (a.nope + a.value)
-        expanded = self._linear(f"{path}.kv_b_proj", flat, both, way=by_columns(both, a.heads))
-        expanded = self._shaped(path, expanded, (self.batch, total, a.heads, a.nope + a.value))
-        shape = (self.batch, a.heads, total)
-        nope, values = (self._run("Slice", f"{path}.kv", [expanded], (*shape, n)) for n in (a.nope, a.value))
-        spread = self._run("Expand", f"{path}.expand", [rotary], (*shape, a.rotary))
-        keys = self._run("Concat", f"{path}.keys", [nope, spread], (*shape, width))
-        mixed = self._scored(path, a, queries, keys, values, self.past)
+        if self._absorbs(a):
+            mixed = self._over_latents(path, a, queries, latent, rotary)
+        else:
+            flat = self._shaped(path, latent, (self.batch, total, a.latent))
+            both = a.heads * (a.nope + a.value)
+            expanded = self._linear(f"{path}.kv_b_proj", flat, both, way=by_columns(both, a.heads))
+            expanded = self._shaped(path, expanded, (self.batch, total, a.heads, a.nope + a.value))
+            shape = (self.batch, a.heads, total)
+            nope, values = (self._run("Slice", f"{path}.kv", [expanded], (*shape, n)) for n in (a.nope, a.value))
+            spread = self._run("Expand", f"{path}.expand", [rotary], (*shape, a.rotary))
+            keys = self._run("Concat", f"{path}.keys", [nope, spread], (*shape, width))
+            mixed = self._scored(path, a, queries, keys, values, self.past)
         if a.sinks:
             mixed = self._sunk(path, mixed, a.heads)
         mixed = self._flat(path, mixed, a.heads * a.value)
@@ -218,6 +228,38 @@ class Mixers(Operators):
             mixed = self._gated(path, mixed, gate, a.heads)
         way = by_rows(a.heads * a.value, a.heads)
         return self._linear(f"{path}.o_proj", mixed, self.model.hidden, bias=a.bias, way=way)
+
+    def _absorbs(self, a: LatentAttention) -> bool:
+        """True where attention over latents takes fewer products than expanding them for the whole context.
+
+        Queries are multiplied with the part of the expansion that makes keys, and results with that of values: engines
+        do so in a step. Source: DeepSeek-V2, https://arxiv.org/abs/2405.04434, section 2.1.2.
+        """
+        if self.learning is not None:
+            return False
+        total, weight = self.past + self.new, a.latent * (a.nope + a.value)
+        expanded = total * weight + self.new * total * (a.nope + a.rotary + a.value)
+        return bool(self.new * weight + self.new * total * (2 * a.latent + a.rotary) < expanded)
+
+    def _over_latents(self, path: str, a: LatentAttention, queries: Tensor, latent: Tensor, rotary: Tensor) -> Tensor:
+        """Attention of queries with latents, whose values are latents as well."""
+        both = a.heads * (a.nope + a.value)
+        weight, way = self._weight(f"{path}.kv_b_proj.weight", both, a.latent), by_columns(both, a.heads)
+        shape = (self.batch, a.heads, self.new)
+        attrs = {ABSORBED: (a.nope + a.rotary, a.value)}
+        nope, turned = (self._run("Slice", f"{path}.q", [queries], (*shape, n)) for n in (a.nope, a.rotary))
+        with self._in(f"{path}.kv_b_proj", "Linear"):
+            nope = self._run(
+                "MatMul", f"{path}.kv_b_proj.keys", [nope, weight], (*shape, a.latent), attrs=attrs, way=way
+            )
+        queries = self._run("Concat", f"{path}.q.latent", [nope, turned], (*shape, a.latent + a.rotary))
+        wide = (*latent.dims[:-1], a.latent + a.rotary)
+        mixed = self._scored(
+            path, a, queries, self._run("Concat", f"{path}.keys", [latent, rotary], wide), latent, self.past
+        )
+        with self._in(f"{path}.kv_b_proj", "Linear"):
+            values = f"{path}.kv_b_proj.values"
+            return self._run("MatMul", values, [mixed, weight], (*shape, a.value), attrs=attrs, way=way)
 
     def _gated(self, path: str, mixed: Tensor, gate: Tensor, heads: int) -> Tensor:
         """A result of attention times a gate, of which there is an element for each of its own or for each head."""

@@ -63,6 +63,8 @@ class Operators:
         self.distances: Tensor | None = None
         self.nodes: list[Node] = []
         self.state: list[Tensor] = []
+        #: How the names of weights begin, and what stands in its place where layers share them.
+        self._shared = ("", "")
         self._scope: tuple[Module, ...] = ()
         self._copies = 1
         self._layer = 0
@@ -163,8 +165,15 @@ class Operators:
         out = self._run("Add", f"{path}.lora.add", [x, out], dtype=dtype)
         return out if dtype == self.model.dtype else self._run("Cast", f"{path}.lora.back", [out])
 
+    def _adapter(self, path: str, x: Tensor, rank: int, width: int, way: Way) -> Tensor:
+        """A product of a low rank that a layer has for itself beside weights that it shares."""
+        own = path.replace(".shared_transformer.", ".adapters.")
+        return self._linear(f"{own}.1", self._linear(f"{own}.0", x, rank), width, way=way)
+
     def _weight(self, name: str, *shape: int) -> Tensor:
         trained = self.learning is None or not self.learning.rank
+        own, shared = self._shared
+        name = shared + name.removeprefix(own) if own and name.startswith(own) else name
         return ProgramTensor(name, shape, self.model.dtype, "weight", grad=trained)
 
     @contextlib.contextmanager

@@ -27,6 +27,8 @@ class EncoderDecoder(NamedTuple):
     gated: bool = False
     tied: bool = True
     norms: str = ""
+    #: Whether the encoder reads sound.
+    sound: bool = False
 
 
 _PEGASUS: dict[str, Any] = {"place": "pre", "positions": 0, "embedding_norm": False, "final_norm": True}
@@ -54,7 +56,7 @@ PAIRS: dict[str, EncoderDecoder] = {
     "blenderbot": EncoderDecoder("Blenderbot", **_PEGASUS),
     "blenderbot-small": EncoderDecoder("BlenderbotSmall", positions=0),
     "m2m_100": EncoderDecoder("M2M100", **{**_PEGASUS, "positions": None}),
-    "whisper": EncoderDecoder("Whisper", **{**_PEGASUS, "plain_keys": True}),
+    "whisper": EncoderDecoder("Whisper", **{**_PEGASUS, "plain_keys": True, "sound": True}),
 }
 
 
@@ -90,10 +92,12 @@ def _stack(name: str, content: Mapping[str, Any], pair: EncoderDecoder, dtype: s
     own = Attention(
         heads, groups, head, head, bias=pair.bias, out_bias=pair.bias, causal=decodes, plain_keys=pair.plain_keys
     )
-    network = MLP(inner, gated, pair.bias)
+    network = MLP(inner, gated, pair.bias, activation=s.activation(gated))
     layer = Layer((own,), (network,), pair.place, cross=own._replace(causal=False, cross=True) if decodes else None)
     table = s.size("relative_attention_num_buckets") * heads if s.get("relative_attention_num_buckets") else 0
     rows = s.get("max_position_embeddings") or s.get("max_target_positions" if decodes else "max_source_positions")
+    if rows is None and pair.positions is not None:
+        s.size("max_target_positions" if decodes else "max_source_positions")
     return Decoder(
         f"{pair.title}ForConditionalGeneration",
         name,
@@ -109,5 +113,6 @@ def _stack(name: str, content: Mapping[str, Any], pair: EncoderDecoder, dtype: s
         final_norm=pair.final_norm,
         vectors=table,
         own_table=pair.two_tables or decodes,
-        sound=s.get("num_mel_bins") or 0 if not decodes else 0,
+        sound=s.size("num_mel_bins") if pair.sound and not decodes else 0,
+        notes=tuple(s.notes),
     )

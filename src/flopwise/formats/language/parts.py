@@ -67,6 +67,8 @@ class Attention(NamedTuple):
     #: The scores that choose blocks of keys, and the keys of a block (MiniMax-M3); as many blocks as it says.
     indexer: Indexer | None = None
     block: int = 0
+    #: Rank of products of a layer's own beside those of queries, keys and values that it shares with others (Zamba 2).
+    rank: int = 0
 
 
 class LatentAttention(NamedTuple):
@@ -182,6 +184,10 @@ class MLP(NamedTuple):
     norm: bool = False
     #: Whether the result is multiplied by a gate of the token's own (RWKV).
     receptance: bool = False
+    #: The operator between its products, as ONNX names it; "Relu2" for the square of Relu.
+    activation: str = "Swish"
+    #: Rank of a product of a layer's own beside the first, which it shares with others (Zamba 2).
+    rank: int = 0
 
 
 class MoE(NamedTuple):
@@ -204,6 +210,7 @@ class MoE(NamedTuple):
     latent: int = 0
     #: Choices beside the experts that do nothing.
     idle: int = 0
+    activation: str = "Swish"
 
 
 Mixer: TypeAlias = "Attention | LatentAttention | CompressedAttention | LinearAttention | Mamba | ShortConv | Wkv | Lru"
@@ -215,7 +222,8 @@ class Layer(NamedTuple):
     mixers: tuple[Mixer, ...]
     networks: tuple[MLP | MoE, ...]
     #: Norms around them: "pre", "post", "both", "shared" (one, both side by side), "beside" (two, side by side),
-    #: "single" (one of the two parts alone).
+    #: "single" (one of the two parts alone), "along" (attention over hidden states and embeddings and a network, whose
+    #: result is added to what another mixer reads).
     place: str = "pre"
     #: Elements of further vectors of weights.
     vectors: int = 0
@@ -225,6 +233,8 @@ class Layer(NamedTuple):
     laurel: int = 0
     #: Attention to what an encoder read.
     cross: Attention | None = None
+    #: The weights that it shares with other layers: those of this number, of all parts or, "along", of two.
+    shared: int | None = None
     #: What tells its storage from that of layers like it.
     storage: int = 0
 
@@ -257,11 +267,15 @@ class Decoder(NamedTuple):
     scored: bool = True
     #: Weights that tokens alone do not go through, such as those of a tower: name and shape.
     beside: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    #: Layers that attend to what a tower made of images, and that tokens alone skip: number and layer (Llama 3.2).
+    crossing: tuple[tuple[int, Layer], ...] = ()
     final_norm: bool = True
     predicts: bool = True
     #: The transform before the scores of an encoder (BERT).
     transform: bool = False
     transform_bias: bool = True
+    #: Its width where it is neither that of embeddings nor that of hidden states (RemBERT).
+    transform_width: int = 0
     #: Whether it is a head that predicts a token more, which takes a result of its model beside the embedding (MTP).
     joined: bool = False
     #: How many such heads the model has beside.

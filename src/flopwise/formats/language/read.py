@@ -34,7 +34,7 @@ from flopwise.formats.language.stored import (
 from flopwise.formats.sources.location import in_words, naming
 from flopwise.graph import Graph, StoredTensor
 from flopwise.graph.dtypes import BITS
-from flopwise.readers.inputs import input_specs
+from flopwise.readers.inputs import Declared, input_specs
 from flopwise.readers.options import TorchOptions
 
 #: Tokens of a call where nobody says.
@@ -53,6 +53,7 @@ class Language(NamedTuple):
     widths: Widths
     cache: str | None
     notes: tuple[str, ...]
+    content: Mapping[str, Any] = {}
 
 
 def language(model: str | os.PathLike[str], dtype: str | None = None, weights: str | None = None) -> Language:
@@ -88,7 +89,7 @@ def language(model: str | os.PathLike[str], dtype: str | None = None, weights: s
     if cache is not None:
         notes = (*notes, f"the cache is stored in {cache}, as the configuration's quantisation says")
     notes = (*decoder.notes, *notes)
-    return Language(by_storage(decoder._replace(notes=()), widths), widths, cache, notes)
+    return Language(by_storage(decoder._replace(notes=()), widths), widths, cache, notes, content)
 
 
 def in_table(model: object, trust_code: bool = False) -> bool:
@@ -215,7 +216,8 @@ def _names(alike: Mapping[str, Mapping[int, Sequence[int]]], name: str) -> Itera
     if match is None:
         yield name
         return
-    for number in alike[match[1]][int(match[2])]:
+    first = int(match[2])
+    for number in alike[match[1]].get(first, (first,)):
         yield f"{match[1]}.layers.{number}.{name[match.end() :]}"
 
 
@@ -286,12 +288,15 @@ def windows_of(decoder: Decoder) -> list[int]:
     return sorted({reach for mixer in mixers if (reach := mixer.window or mixer.chunk)})
 
 
-def inputs_of(decoder: Decoder) -> list[tuple[str, str, str]]:
-    """The inputs of a call without a cache: names, and those of their two open sizes."""
-    if decoder.encoder is None:
-        return [("input_ids", "batch", "tokens")]
-    first = "input_features" if decoder.encoder.sound else "input_ids"
-    return [(first, "batch", "tokens"), ("decoder_input_ids", "batch", "decoder_tokens")]
+def inputs_of(decoder: Decoder) -> list[Declared]:
+    """The inputs of a call without a cache, open sizes by name; an encoder of sound reads one length of frames."""
+    tokens, encoder = Declared("input_ids", "int64", ("batch", "tokens")), decoder.encoder
+    if encoder is None:
+        return [tokens]
+    if encoder.sound:
+        frames = None if encoder.longest is None else 2 * encoder.longest
+        tokens = Declared("input_features", encoder.dtype, ("batch", encoder.sound, frames))
+    return [tokens, Declared("decoder_input_ids", "int64", ("batch", "decoder_tokens"))]
 
 
 def call_of(
@@ -322,7 +327,7 @@ def read_configuration(model: Any, inputs: Any, batch_size: Any, options: TorchO
     encoded = 0
     if inputs is not None and asked:
         raise InputError("past and new tokens make the inputs of a language model; give no others")
-    names, labels = [name for name, *_ in inputs_of(decoder)], False
+    names, labels = [one.name for one in inputs_of(decoder)], False
     if isinstance(inputs, Mapping):
         labels = inputs.get("labels") is not None
         inputs = {name: shape for name, shape in inputs.items() if name in names}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from flopwise.errors import ModelError
 
@@ -25,7 +25,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "decoder_ffn_dim",
         "dff",
     ),
-    "embedding": ("word_embed_proj_dim", "embedding_size"),
+    "embedding": ("word_embed_proj_dim", "embedding_size", "input_embedding_size"),
     "vocabulary": ("vocab_size", "padded_vocab_size"),
     "positions": (
         "max_position_embeddings",
@@ -55,9 +55,113 @@ NAMES: dict[str, tuple[str, ...]] = {
     "mamba_head": ("mamba_head_dim", "mamba_d_head", "mamba_headdim", "head_dim"),
     "mamba_groups": ("mamba_n_groups", "n_groups", "mamba_ngroups"),
     "expand": ("expand", "mamba_expand"),
+    "activation": (
+        *("mlp_hidden_act", "hidden_act", "hidden_activation", "activation_function", "activation", "afn"),
+        "dense_act_fn",
+    ),
+    "rope": ("rope_parameters", "rope_scaling"),
 }
 
 _MOST = 1 << 40
+
+
+class _Kind(NamedTuple):
+    """What the value of a key may be."""
+
+    words: str
+    fits: Callable[[Any], bool]
+    #: Whether a list with one value for each layer is allowed: "may", "must", or not at all.
+    each: str = ""
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int and -_MOST < value < _MOST
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < _MOST
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value < _MOST  # type: ignore[operator] # a number
+
+
+def _is_places(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_count, value))
+
+
+_COUNT = "a whole number of at least 0"
+_NETWORKS = ("dense", "sparse", "moe", "hash_moe")
+
+#: What values may be -> the keys that have such values; null is as good as nothing everywhere.
+_KINDS: dict[_Kind, str] = {
+    _Kind("true or false", lambda value: isinstance(value, bool)): (
+        "alibi attention_k_eq_v do_layer_norm_before enable_moe_block lm_head_bias mla_use_output_gate "
+        "moe_use_aux_free multi_query new_decoder_architecture parallel_attn position_biased_input qk_layernorm "
+        "relative_attention share_att_key tie_word_embeddings use_double_wide_mlp use_parallel_residual "
+        "use_post_norm use_qk_norm use_sandwich_norm use_sliding_window use_task_id"
+    ),
+    _Kind(_COUNT, _is_count): (
+        "attn_layer_offset block_ff_dim decoder_sparse_step dense_intermediate_size expert_layer_offset "
+        "expert_layer_period first_k_dense_replace full_attention_interval global_attn_every_n_layers "
+        "hidden_size_per_layer_input index_topk interleave_moe_layer_step intermediate_size_mlp mamba_d_head "
+        "mamba_d_ssm mamba_n_heads mamba_num_heads max_window_layers moe_latent_size moe_layer_interval "
+        "moe_layer_start_index moe_num_experts n_routed_experts num_dense_layers num_experts num_kv_shared_layers "
+        "num_ln_in_parallel_attn num_local_experts num_moe_experts num_nextn_predict_layers "
+        "prefix_dense_intermediate_size q_lora_rank routed_expert_hidden_size zero_expert_num mtp_num_hidden_layers "
+        "num_mtp_modules num_mel_bins " + " ".join(NAMES["shared_inner"])
+    ),
+    _Kind("a whole number of at least 1", lambda value: _is_count(value) and value > 0): " ".join(NAMES["positions"]),
+    _Kind("a whole number", _is_whole): (
+        "max_relative_positions position_buckets moe_layer_end_index sliding_window sliding_window_size window_size "
+        "attention_window_size"
+    ),
+    _Kind("a whole number of at least 0, or a list of one for each layer", _is_count, "may"): (
+        "moe_layer_freq num_attention_heads_per_layer sparse_attention_freq "
+        + " ".join((*NAMES["inner"], *NAMES["expert_inner"], *NAMES["shared"], *NAMES["top_k"]))
+    ),
+    _Kind("a list of a whole number for each layer", _is_count, "must"): "hybrid_layer_pattern compress_ratios",
+    _Kind("a list of numbers of layers", _is_places): (
+        "attn_layer_indices cross_attention_layers full_attn_idxs full_attn_layers mlp_only_layers moe_layers "
+        "hybrid_layer_ids"
+    ),
+    _Kind("a list of 'dense' or 'sparse' for each layer", _NETWORKS.__contains__, "must"): "mlp_layer_types",
+    _Kind("a list of 'full' or 'shared' for each layer", ("full", "shared").__contains__, "must"): "indexer_types",
+    _Kind("a list of kinds of layers", lambda value: isinstance(value, (str, int)), "must"): (
+        "layer_types layers_block_type attn_type_list attention_layers"
+    ),
+    _Kind("a number of at least 0", _is_number): (
+        "block_ffn_dim_multiplier expansion_ratio factor mlp_ratio rope_theta rotary_emb_base"
+    ),
+    _Kind("a number from 0 to 1", lambda value: _is_number(value) and value <= 1): "partial_rotary_factor rotary_pct",
+    _Kind("a number of layers, or letters L and G", lambda v: _is_count(v) or bool(re.fullmatch("[LG]+", str(v)))): (
+        "sliding_window_pattern"
+    ),
+    _Kind("an object of settings", lambda value: isinstance(value, Mapping)): (
+        "attn_config compress_rates ffn_config linear_attn_config rope_parameters rope_scaling sparse_attention_config"
+    ),
+    _Kind("a word", lambda value: isinstance(value, str)): (
+        "feed_forward_proj norm_rel_ebd position_embedding_type rope_type topk_method type "
+        + " ".join(NAMES["activation"])
+    ),
+}
+
+_KIND = {key: kind for kind, keys in _KINDS.items() for key in keys.split()}
+
+
+#: What configurations call the function between the products of a network -> its operator.
+_ACTIVATIONS = {
+    **dict.fromkeys(("silu", "swish", "swiglu", "swigluoai", "situ", "quick_gelu"), "Swish"),
+    **dict.fromkeys(("gelu", "gelu_10", "gelu_accurate", "gelu_fast", "gelu_new", "gelu_python", "xielu"), "Gelu"),
+    **dict.fromkeys(("gelu_python_tanh", "gelu_pytorch_tanh", "geglu"), "Gelu"),
+    "relu": "Relu",
+    "relu2": "Relu2",
+    "leaky_relu": "LeakyRelu",
+    "tanh": "Tanh",
+    "sigmoid": "Sigmoid",
+    "hardswish": "HardSwish",
+    "mish": "Mish",
+}
 
 
 class MissingSizeError(ModelError):
@@ -70,14 +174,37 @@ class Settings:
     def __init__(self, name: str, content: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> None:
         self.name, self.content, self.defaults = name, content, defaults or {}
         self._read: set[str] = set()
+        #: What a reader should know of them.
+        self.notes: list[str] = []
 
     def get(self, key: str, default: Any = None) -> Any:
         """What stands under a key, or under one of the names of what is asked for; null is as good as nothing."""
         names = NAMES.get(key, (key,))
         self._read.update(names)
-        found = next((self.content[name] for name in names if self.content.get(name) is not None), None)
-        found = next((self.defaults[n] for n in (key, *names) if n in self.defaults), None) if found is None else found
-        return default if found is None else found
+        for name in names:
+            if self.content.get(name) is not None:
+                return self._checked(name, self.content[name])
+        return next((self.defaults[name] for name in (key, *names) if name in self.defaults), default)
+
+    def _checked(self, key: str, value: Any) -> Any:
+        """A value that is of the kind that its key has.
+
+        Raises:
+            ModelError: it is not.
+        """
+        kind = _KIND.get(key)
+        if kind is None:
+            return value
+        if kind.each and isinstance(value, list):
+            fits = all(map(kind.fits, value))
+            count = next((n for name in NAMES["layers"] if _is_count(n := self.content.get(name))), 0)
+            if fits and len(value) < count:
+                raise ModelError(f"{self.name}: {key} has {len(value):,} entries for {count:,} layers")
+        else:
+            fits = kind.each != "must" and kind.fits(value)
+        if not fits:
+            raise ModelError(f"{self.name}: {key} is {str(repr(value))[:60]}; expected: {kind.words}")
+        return value
 
     def size(self, key: str, default: int | None = None, least: int = 1) -> int:
         """A size.
@@ -99,7 +226,17 @@ class Settings:
         """A flag by a rule: itself, or the key that says it; one with ``+`` behind it is true where nobody says."""
         if isinstance(rule, bool):
             return rule
-        return self.get(rule.rstrip("+"), rule.endswith("+")) is True
+        value = self.get(rule.rstrip("+"), rule.endswith("+"))
+        if not isinstance(value, bool):
+            raise ModelError(f"{self.name}: {rule.rstrip('+')} is {value!r}; expected: true or false")
+        return value
+
+    def activation(self, gated: bool) -> str:
+        """The operator between the products of a network; a name that is not known gets a note."""
+        word, usual = self.get("activation"), "Swish" if gated else "Gelu"
+        if word is not None and word not in _ACTIVATIONS:
+            self.notes.append(f"{word!r} is no activation that is known here; counted as {usual}")
+        return _ACTIVATIONS.get(word, usual)
 
     def settled(self, *keys: str) -> None:
         """Take keys as read that others settle: a pattern beside the kinds of all layers."""
@@ -127,7 +264,7 @@ _ASIDE = re.compile(
     r"^use_(moe_router_bias|expert_bias)$|^mamba_norm_before|^activation_sparsity|^per_layer_config|"
     r"^(start|end)_n_top|^query_pre_attn|^hc_|^legacy$|^pooler_hidden|^num_random_blocks|^unk_index|"
     r"_token(_id|_ids|_index)?s?$|^(is_|use_cache|output_|do_|id2|label2|auto_map|architectures|transformers|tokenizer|tie_)"
-    r"|drop|initializer|rope|rotary|^mrope|scal(e|ing)|loss|_factor$|_eps(ilon)?$|norm_topk|topk_method|^n_group|topk_group"
+    r"|drop|initializer|rope|rotary|^mrope|^use_(mamba_kernels|mem_eff_path|long_context)$|^(kv_channels|num_query_groups)$|scal(e|ing)|loss|_factor$|_eps(ilon)?$|norm_topk|topk_method|^n_group|topk_group"
     r"|^(num_|n_)?expert_groups?$|_act(ivation)?(_fn)?$|softcap|_limit|_alpha|_beta|^quantization_config|max_position|range"
     r"|temperature|top_[kp]$|num_beam|beam|length$|penalty|pretraining|dtype|fp32|^aux|router_(jitter|z|aux)|^problem"
     r"|num_nextn|mtp|^vision|^audio|^image|^video|_kernels?$|pad_|chunk_size(_feed_forward)?$|^mask|^sampl|seed|theta"

@@ -79,7 +79,10 @@ def read_object(path: Path) -> JsonObject:
         ModelError: it is no JSON object, or cannot be read.
     """
     try:
-        content = json.loads(text_of_file(path))
+        text = text_of_file(path)
+        if not text.strip():
+            raise ModelError(f"{path}: is empty; a JSON object with 'model_type' is expected")
+        content = json.loads(text)
     except InputError as error:
         raise ModelError(str(error)) from None
     except OSError as error:
@@ -128,8 +131,14 @@ def content_of(model: str | os.PathLike[str]) -> Mapping[str, Any]:
         content = content_on_hub(name, FILE)
     else:
         content = read_object(Path(name) / FILE if os.path.isdir(name) else Path(name))
-    if not isinstance(content.get("model_type"), str):
+    if not content.get("model_type") or not isinstance(content["model_type"], str):
         raise ModelError(f"{name}: has no 'model_type', which says what kind of model it is")
+    heads = content.get("architectures")
+    if heads is not None and not (isinstance(heads, list) and all(isinstance(head, str) for head in heads)):
+        raise ModelError(f"{name}: architectures is {str(heads)[:50]}; a list of names is expected")
+    for key in ("text_config", "llm_config", "language_config", "thinker_config", "vision_config", "audio_config"):
+        if content.get(key) is not None and not isinstance(content[key], Mapping):
+            raise ModelError(f"{name}: {key} is {str(content[key])[:50]}; an object of settings is expected")
     refuse_long_lists(content, name)
     return content
 

@@ -44,8 +44,7 @@ class Widths:
 
     #: Bytes of each element, scales and zero points among them, by the name of the weight.
     elements: Mapping[str, Fraction] = field(default_factory=dict)
-    #: The element types that they are stored in, by name, where these are numbers that a device can multiply and not
-    #: places in a table of them.
+    #: The element types that they are stored in, by name: of numbers, of ggml's blocks, or "nf4" for places in a table.
     types: Mapping[str, str] = field(default_factory=dict)
     #: What a reader should know.
     notes: tuple[str, ...] = ()
@@ -223,13 +222,15 @@ def widths_of_settings(weights: Weights, settings: Mapping[str, Any], experts: o
     Raises:
         InputError: a setting is none that the method has.
     """
-    method = str(settings.get("quant_method") or ("modelopt" if settings.get("quant_algo") else ""))
+    method = settings.get("quant_method") or ("modelopt" if settings.get("quant_algo") else "")
+    if not isinstance(method, str):
+        raise InputError(f"quantization_config: quant_method is {method!r}; the name of a method is expected")
     method = method.lower().replace("-", "_")
     targets = _targets(method, settings)
     if not targets:
         note = (
-            f"quantization_config names {method or 'no method'!r}, whose widths are not known: counted as plain "
-            "weights, the most that must fit"
+            f"quantization_config names {repr(method) if method else 'no method'}, whose widths are not known: counted "
+            "as plain weights, the most that must fit"
         )
         return Widths(notes=(note,))
     fp4, named = experts == "fp4" and method == "fp8", isinstance(settings.get("quantized_layers"), Mapping)
@@ -282,7 +283,7 @@ def _of_method(method: str, settings: Mapping[str, Any]) -> Scheme | None:
         if not (settings.get("load_in_4bit") or settings.get("_load_in_4bit") or method.endswith("4bit")):
             return Scheme("int8", 8, _SINGLE)
         twice = settings.get("bnb_4bit_use_double_quant")
-        return Scheme("", 4, 8 + Fraction(_SINGLE, 256) if twice else _SINGLE, 64)  # places in a table of 16 numbers
+        return Scheme("nf4", 4, 8 + Fraction(_SINGLE, 256) if twice else _SINGLE, 64)  # places in a table of 16 numbers
     stated = stated_bits(method, settings)
     if stated is None:
         return None
@@ -420,12 +421,10 @@ def element_type(content: Mapping[str, Any], asked: str | None) -> tuple[str, tu
     """
     parts = [content, *(content[k] for k in ("text_config", "llm_config") if isinstance(content.get(k), Mapping))]
     keys = ("dtype", "torch_dtype")
-    key, stated = next(
-        ((k, p[k]) for p in parts for k in keys if isinstance(p.get(k), str) and p[k] != "auto"), ("", "")
-    )
+    key, stated = next(((k, p[k]) for p in parts for k in keys if p.get(k) not in (None, "auto")), ("", ""))
     kind = str(asked or stated or "bfloat16").removeprefix("torch.").lower()
     kind = ALIASES.get(kind, kind)
-    if kind not in BITS:
+    if kind not in BITS or (not asked and "float" not in kind):
         if asked:
             raise InputError(f"dtype {asked!r}: an element type such as bf16 is expected")
         raise ModelError(f"{key} is {stated!r}, which is not an element type such as 'bfloat16'")

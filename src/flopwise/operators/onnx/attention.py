@@ -11,7 +11,7 @@ from flopwise.operators import gradient, shape
 from flopwise.operators.counts import SOFTMAX, Counts
 from flopwise.operators.extents import broadcast, extent, product, required
 from flopwise.operators.inputs import FACTOR, inputs
-from flopwise.operators.masks import pairs_left
+from flopwise.operators.masks import ABSORBED, pairs_left
 from flopwise.operators.operator import Operator, by
 
 
@@ -54,7 +54,8 @@ def _attention(node: Node, *, needed: bool) -> Counts:
     if needed:
         pairs = pairs_left(node, batch, heads, length, total)
         products, scores = products * pairs // scores if scores else products, pairs
-    counts = Counts(mac=products, mul=query.numel + batch * hidden * total)
+    keys = 0 if node.attrs.get(ABSORBED) else batch * hidden * total  # latents are no keys that a head scales
+    counts = Counts(mac=products, mul=query.numel + keys)
     if node.attrs.get("softcap", 0.0):
         counts += Counts(div=1, tanh=1, mul=1) * scores
     return counts + _mask(node, batch, length, total, scores) + SOFTMAX * scores

@@ -77,7 +77,7 @@ _SERVING: dict[str, Member] = {
         {
             "weight_bytes": ("integer", "weights of the fullest device"),
             "cache_bytes": ("integer", "its part of the cache"),
-            "cache_bytes_per_token": ("integer", "of these, for each token"),
+            "cache_bytes_per_token": ("integer", "of these, what a token after the prompt adds"),
             "workspace_bytes": ("integer", "what its largest step keeps alive"),
             "workspace_tokens": ("integer", "tokens of that step"),
             "must_fit_bytes": ("integer", "weights, cache and workspace"),
@@ -161,12 +161,12 @@ LLM: dict[str, Member] = {
         {
             "tokens": ("integer", "tokens of a prompt"),
             "bytes": ("integer", "bytes of the cache after the prompts"),
-            "bytes_per_token": ("integer", "bytes that a token adds"),
+            "bytes_per_token": ("integer", "bytes that a token after the prompt adds, nothing where windows are full"),
             "final_bytes": ("integer", "bytes at the end of the request"),
         },
         "keys and values, or other states",
     ),
-    "kv_cache_bytes_per_token": ("integer", "bytes that a token adds to the cache of its sequence"),
+    "kv_cache_bytes_per_token": ("integer", "bytes that a token after the prompt adds to its sequence's cache"),
     "tokens_per_s": (
         "integer|null",
         "tokens of all sequences for each second at most, over all steps; null without a device",

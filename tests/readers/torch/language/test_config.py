@@ -138,7 +138,7 @@ def test_tools_that_count_programs_count_that_of_transformers(tmp_path: Path, co
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({**LLAMA, "model_type": "qwen3", "layer_types": ["full_attention"]}, "says the kinds of 1 alone"),
+        ({**LLAMA, "model_type": "qwen3", "layer_types": ["full_attention"]}, "layer_types has 1 entries for 2 layers"),
         ({**MIXTURE, "num_experts_per_tok": 99}, "num_experts_per_tok is 99, more than its"),
         ({**LLAMA, "intermediate_size": 0}, "intermediate_size is 0; a whole number of at least 1"),
         ({**LLAMA, "num_attention_heads": 4.5}, "num_attention_heads is 4.5; a whole number"),

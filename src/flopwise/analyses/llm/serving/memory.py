@@ -34,6 +34,8 @@ class Cache:
     kept: tuple[Kept, ...] = ()
     #: Bytes that do not grow, such as those of recurrent states.
     fixed_bytes: int = 0
+    #: Bytes that a token after the prompt adds; None where only the tensors say so.
+    further: int | None = None
 
     def nbytes(self, tokens: int, block: int = 1) -> int:
         """Bytes after so many tokens, in blocks of so many."""
@@ -46,10 +48,11 @@ class Cache:
             kept.bytes_per_token * (prefix // (kept.ranks * block) * block) for kept in self.kept if kept.window is None
         )
 
-    @property
-    def bytes_per_token(self) -> int:
-        """Bytes of a further token, where no window is full."""
-        return sum(kept.bytes_per_token for kept in self.kept)
+    def bytes_per_token(self, tokens: int) -> int:
+        """Bytes of a further token after so many, to which full windows add nothing."""
+        if self.further is not None:
+            return self.further
+        return sum(kept.bytes_per_token for kept in self.kept if kept.window is None or tokens < kept.window)
 
 
 class Growth(NamedTuple):

@@ -135,7 +135,7 @@ class Serving:
             "per_device": {
                 "weight_bytes": memory.weight_bytes,
                 "cache_bytes": memory.cache_bytes(self.sequences, self.tokens),
-                "cache_bytes_per_token": memory.cache.bytes_per_token,
+                "cache_bytes_per_token": memory.cache.bytes_per_token(self.tokens),
                 "workspace_bytes": memory.workspace_bytes(self.sequences),
                 "workspace_tokens": memory.workspace.tokens,
                 **fields(self, "must_fit_bytes memory_bytes"),

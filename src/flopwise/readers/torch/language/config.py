@@ -7,9 +7,10 @@ import logging
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from difflib import get_close_matches
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,19 +38,33 @@ _NEEDS = "language models need PyTorch and transformers: pip install 'flopwise[l
 
 
 class UnknownArchitectureError(ModelError):
-    """A GGUF file is of an architecture that transformers cannot build; its tensors can still be listed."""
+    """A model is of an architecture that transformers cannot build; the tensors of a GGUF file can still be listed."""
 
 
-def require(model: str | os.PathLike[str]) -> None:
-    """Say how to get what language models need, where it is missing.
+def require(model: str | os.PathLike[str], trust_code: bool = False) -> None:
+    """Say what is missing for a model that transformers must build, before transformers is imported.
 
     Raises:
-        ModelError: PyTorch or transformers is not installed.
+        ModelError: PyTorch or transformers is not installed, or does not know its type.
     """
     from importlib.util import find_spec
 
-    if find_spec("torch") is None or find_spec("transformers") is None:
-        raise ModelError(f"{os.fsdecode(model)}: {_NEEDS}")
+    name, library = os.fsdecode(model), find_spec("transformers")
+    if find_spec("torch") is None or library is None:
+        raise ModelError(f"{name}: {_NEEDS}")
+    content, known = stated_settings(name), set(_types_of(library))
+    kind = content.get("model_type")
+    if known and isinstance(kind, str) and kind not in known and not (trust_code and "auto_map" in content):
+        raise UnknownArchitectureError(f"{name}: {_unknown(known, kind, 'auto_map' in content)}")
+
+
+def _types_of(library: ModuleSpec) -> Iterator[str]:
+    """The types of models that an installed transformers names, as its files spell them: importing it takes seconds."""
+    for folder in library.submodule_search_locations or ():
+        for name in ("auto_mappings.py", "configuration_auto.py"):
+            with suppress(OSError):
+                text = (Path(folder) / "models" / "auto" / name).read_text("utf-8")
+                yield from re.findall(r"""["']([\w.-]+)["'](?:,|:)\s*["']\w+Config["']""", text)
 
 
 def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
@@ -108,7 +123,7 @@ def _of_content(
         if "auto_map" in content and trust_code:
             with _one_line(name), user_code(name, "its configuration was read"):
                 return transformers.AutoConfig.from_pretrained(place, trust_remote_code=True)
-        raise ModelError(f"{name}: {_unknown(transformers, kind, 'auto_map' in content)}")
+        raise UnknownArchitectureError(f"{name}: {_unknown(mapping, kind, 'auto_map' in content)}")
     refuse_long_lists(content, name)
     _check(content, name)
     if not trust_code:
@@ -176,12 +191,14 @@ def offline() -> Iterator[None]:
         constants.HF_HUB_OFFLINE = before
 
 
-def _unknown(transformers: ModuleType, kind: str, has_code: bool) -> str:
+def _unknown(known: Iterable[str], kind: str, has_code: bool) -> str:
     """Why a type of model cannot be built, and what is near."""
-    near = get_close_matches(kind, list(transformers.CONFIG_MAPPING), n=3)
+    from importlib.metadata import version
+
+    near = get_close_matches(kind, list(known), n=3)
     hint = f"; near: {', '.join(near)}" if near else ""
     code = "; it comes with its own code, which runs only with --trust-code" if has_code else ""
-    return f"transformers {transformers.__version__} does not know the model type {kind!r}{hint}{code}"
+    return f"transformers {version('transformers')} does not know the model type {kind!r}{hint}{code}"
 
 
 def _transformers(name: str) -> ModuleType:

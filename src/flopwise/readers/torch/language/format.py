@@ -67,12 +67,13 @@ def _read(
     model: Model, inputs: object, dims: object, batch_size: int | None, progress: object, options: TorchOptions
 ) -> Graph:
     from flopwise.formats.language.read import defaults_of, read_configuration
-    from flopwise.readers.torch.language.config import UnknownArchitectureError
+    from flopwise.readers.torch.language.config import UnknownArchitectureError, require
 
     if by_table(model, inputs, dims, options):
         graph = read_configuration(model, inputs, batch_size, options)
         return replace(graph, warnings=(*graph.warnings, _ESTIMATE)) if options.program else graph
     try:
+        require(model, options.trust_code)
         graph = TORCH.read(model, inputs, dims, batch_size, progress, options)
         return replace(graph, warnings=(*graph.warnings, *defaults_of(model)))
     except UnknownArchitectureError:  # of a type that this release of transformers does not know
