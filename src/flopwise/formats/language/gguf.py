@@ -28,6 +28,7 @@ TYPES = {
     "qwen2moe": "qwen2_moe",
     "qwen3moe": "qwen3_moe",
     "gemma3": "gemma3_text",
+    "nemotron": "nemotron",
     "deepseek2": "deepseek_v3",
     "gpt-oss": "gpt_oss",
     "glm4": "glm4",

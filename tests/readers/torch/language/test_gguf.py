@@ -102,7 +102,7 @@ def test_an_unknown_architecture_lists_tensors_or_says_so(tmp_path: Path, run: R
     profile = flopwise.profile(path)
     assert profile.total("params") > 0
     assert not profile.exact
-    assert any("cannot build GGUF's architecture 'llamas'; near: llama" in note for note in profile.notes)
+    assert any("GGUF's architecture 'llamas' is not in the table; near: llama" in note for note in profile.notes)
     for command in (["llm", path], ["profile", path, "--past", "4"]):
         result = run(*command)
         assert (result.code, result.err.count("\n")) == (2, 1)

@@ -8,7 +8,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -17,18 +17,17 @@ from typing import Any
 
 from flopwise._user_code import user_code
 from flopwise.errors import ModelError
+from flopwise.formats.language.gguf import TYPES, settings_of_gguf
 from flopwise.formats.language.source import (
     FILE,
     GGUF,
     HUB,
     LIBRARY,
-    architecture,
     content_on_hub,
     read_object,
     refuse_long_lists,
 )
 from flopwise.formats.sources.location import in_words
-from flopwise.formats.sources.text import JsonObject
 
 #: Keys that name a model inside a model, and what is a path or an address there and not a name.
 _BACKBONE = re.compile(r"(^|\.)(backbone|architecture)$")
@@ -50,6 +49,8 @@ def require(model: str | os.PathLike[str], trust_code: bool = False) -> None:
     from importlib.util import find_spec
 
     name, library = os.fsdecode(model), find_spec("transformers")
+    if name.lower().endswith(GGUF):
+        raise unknown_gguf(name)
     if find_spec("torch") is None or library is None:
         raise ModelError(f"{name}: {_NEEDS}")
     content, known = stated_settings(name), set(_types_of(library))
@@ -83,9 +84,21 @@ def read_config(model: str | os.PathLike[str], trust_code: bool = False) -> Any:
     if name.startswith((HUB, LIBRARY)):
         return _of_content(transformers, stated_settings(name), name, name.partition(":")[2], trust_code)
     if name.lower().endswith(GGUF):
-        return _from_gguf(transformers, name)
+        raise unknown_gguf(name)
     path = Path(name) / FILE if os.path.isdir(name) else Path(name)
     return _of_content(transformers, read_object(path), str(path), str(path.parent), trust_code)
+
+
+def unknown_gguf(name: str) -> ModelError:
+    """The error of a GGUF file that describes no model, or one whose architecture is not in the table."""
+    kind = settings_of_gguf(name)["model_type"]  # which says what is wrong with a header
+    if kind in TYPES.values():
+        return ModelError(f"{name}: this asks for transformers' program: give the config.json of the model")
+    near = ", ".join(get_close_matches(kind, TYPES, n=3))
+    hint = f"; near: {near}" if near else ""
+    return UnknownArchitectureError(
+        f"{name}: GGUF's architecture {kind!r} is not in the table{hint}; 'flopwise weights {name}' lists its tensors"
+    )
 
 
 def stated_settings(model: str | os.PathLike[str]) -> Mapping[str, object]:
@@ -212,66 +225,6 @@ def _transformers(name: str) -> ModuleType:
         return transformers
     except ImportError:
         raise ModelError(f"{name}: {_NEEDS}") from None
-
-
-def _from_gguf(transformers: ModuleType, name: str) -> object:
-    """The configuration that the header of a GGUF file stands for, by transformers' own mapping.
-
-    What a GGUF file holds in blocks is dequantised before it is multiplied; engines keep the cache in half precision,
-    so that is the element type.
-    """
-    from flopwise.formats.sources.open import open_source
-    from flopwise.formats.weights.gguf import read_header
-
-    if not os.path.isfile(name):
-        raise ModelError(f"{name}: no such file")
-    with closing(open_source(name)) as source:
-        read_header(source)  # which says what is wrong with a damaged one
-    kind = architecture(name)
-    if kind is None:
-        raise ModelError(f"{name}: its header describes no model; 'flopwise weights {name}' lists its tensors")
-    try:
-        from transformers.modeling_gguf_pytorch_utils import GGUF_SUPPORTED_ARCHITECTURES, load_gguf_checkpoint
-
-        with _one_line(name):
-            try:
-                with silent():
-                    content = load_gguf_checkpoint(name, return_tensors=False)["config"]  # type: ignore[no-untyped-call]
-            except ValueError as error:
-                if "not supported" not in str(error):
-                    raise
-                near = get_close_matches(kind, GGUF_SUPPORTED_ARCHITECTURES, n=3)
-                hint = f"; near: {', '.join(near)}" if near else ""
-                raise UnknownArchitectureError(
-                    f"{name}: transformers {transformers.__version__} cannot build GGUF's architecture {kind!r}{hint}; "
-                    f"'flopwise weights {name}' lists its tensors"
-                ) from error
-            refuse_long_lists(content, name)
-            _require_sizes(content, kind, name)
-            content.setdefault("dtype", "float16")
-            return transformers.CONFIG_MAPPING[content["model_type"]].from_dict(content)
-    except ImportError:
-        raise ModelError(f"{name}: GGUF files need the gguf package: pip install 'flopwise[gguf]'") from None
-
-
-#: Keys of a GGUF header, below its architecture, without which a model has no size of its own.
-_SIZES = ("block_count", "embedding_length", "feed_forward_length", "attention.head_count")
-
-
-def _require_sizes(content: Mapping[str, object], kind: str, name: str) -> None:
-    """Refuse a header without the sizes that transformers takes from it.
-
-    Raises:
-        ModelError: it lacks one, for which transformers would take that of some other model.
-    """
-    from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
-
-    model_type = content.get("model_type")
-    mappings: JsonObject = GGUF_CONFIG_MAPPING
-    mapping = mappings.get(kind) or mappings.get(str(model_type)) or {}
-    missing = [key for key in _SIZES if mapping.get(key) is not None and mapping[key] not in content]
-    if missing:
-        raise ModelError(f"{name}: its header lacks {kind}.{missing[0]}")
 
 
 @contextmanager

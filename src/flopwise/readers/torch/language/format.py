@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flopwise.errors import ModelError
 from flopwise.formats.torch.format import TORCH
 from flopwise.formats.torch.kinds import Model
 from flopwise.formats.weights import formats as weights
@@ -35,32 +34,27 @@ def _matches(model: object) -> bool:
 def _read_gguf(
     model: Model, inputs: object, dims: object, batch_size: object, progress: object, options: TorchOptions
 ) -> Graph:
-    """The program of the architecture that the header names; where it cannot be built, a row for each tensor."""
+    """The model of the architecture that the header names; of one that the table lacks, a row for each tensor."""
     from flopwise.formats.language.read import read_configuration
-    from flopwise.readers.torch.language.config import UnknownArchitectureError, require
+    from flopwise.readers.torch.language.config import UnknownArchitectureError, unknown_gguf
 
     plain = replace(TorchOptions(), mode=options.mode, program=options.program)
     requested = inputs is not None or dims or batch_size is not None or options != plain
-    if by_table(model, inputs, dims, options):
-        graph = read_configuration(model, inputs, batch_size, options)
-    else:
-        try:
-            require(model)
-            graph = TORCH.read(model, inputs, dims, batch_size, progress, options)
-        except ModelError as error:
-            # It is transformers or the gguf package that is missing, or that does not know the architecture.
-            if requested or not (isinstance(error, UnknownArchitectureError) or "pip install" in str(error)):
-                raise
-            listed = weights.GGUF.read(model, None, None, None, progress, options)
-            return replace(listed, warnings=(str(error), *listed.warnings))
     name = os.fsdecode(model)
+    if not by_table(model, inputs, dims, replace(options, program=False)):
+        error = unknown_gguf(name)
+        if requested or not isinstance(error, UnknownArchitectureError):
+            raise error
+        listed = weights.GGUF.read(model, None, None, None, progress, options)
+        return replace(listed, warnings=(str(error), *listed.warnings))
+    graph = read_configuration(model, inputs, batch_size, options)
     with weights.GGUF.stored(model, None, None, None, options) as stored:  # type: ignore[misc] # it has one
         nbytes = sum(tensor.nbytes for tensor in stored.tensors)
     note = (
         f"weights are counted in the type that they are multiplied in; {os.path.basename(name)} stores them in "
         f"{nbytes:,} bytes ('flopwise llm' counts those)"
     )
-    return replace(graph, warnings=(*graph.warnings, note))
+    return replace(graph, warnings=(*graph.warnings, note, *([_ESTIMATE] if options.program else [])))
 
 
 def _read(
