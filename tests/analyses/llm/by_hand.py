@@ -104,14 +104,14 @@ class Latent:
         return self.rank + self.rotated
 
     def executed(self, queries: int, keys: int, pairs: int) -> int:
-        """Keys and values of all tokens are made anew."""
+        """Keys and values of all tokens are made anew, or the matrices that make them are multiplied with queries and
+        results, where that is less."""
         pair = self.heads * (self.plain + self.rotated + self.value)
-        return queries * self._around + keys * self._up + pairs * pair
-
-    def needed(self, queries: int, keys: int, pairs: int) -> int:
-        """The matrices that make keys and values are multiplied with queries and results, where that is less."""
+        expanded = queries * self._around + keys * self._up + pairs * pair
         absorbed = queries * (self._around + self._up) + pairs * self.heads * (2 * self.rank + self.rotated)
-        return min(absorbed, self.executed(queries, keys, pairs))
+        return min(absorbed, expanded)
+
+    needed = executed
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ TEXT = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num
 TEXT = {**TEXT, "num_key_value_heads": 2, "vocab_size": 99, "head_dim": 16}
 VISION = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
 CLIP = {"model_type": "clip_vision_model", "image_size": 336, "patch_size": 14, **VISION}
-SIGLIP = {"model_type": "siglip_vision_model", "image_size": 896, "patch_size": 14, **VISION}
+SIGLIP = {"model_type": "siglip_vision_model", "image_size": 896, "patch_size": 14, "vision_use_head": False, **VISION}
 LLAMA = {"model_type": "llama", **TEXT}
 
 #: Made small in everything but the sizes that decide how many tokens an image is.

@@ -121,7 +121,7 @@ def test_tokens_as_published() -> None:
     any_size: tuple[Any, ...] = ((1024, 1024), (300, 20))
     for width, height in any_size:
         assert cut("llava", Processor({}, {}, 14, 336, 1), width, height) == Cut(576, 24, 24)
-        assert cut("gemma3", Processor({}, {"mm_tokens_per_image": 256}, 14, 896, 1), width, height).tokens == 256
+        assert cut("gemma3", Processor({}, {}, 14, 896, 1), width, height).tokens == 256
         assert cut("mllama", Processor({}, {}, 14, 560, 1), width, height) == Cut(1, 40, 40, 4)
 
 

@@ -11,6 +11,9 @@ from flopwise.errors import InputError, ModelError
 #: Pixels of an image that is resized.
 MOST_PIXELS = 1 << 26
 
+#: Tiles of an image.
+_MOST_TILES = 1000
+
 
 class Cut(NamedTuple):
     """What a processor makes of one image."""
@@ -56,11 +59,16 @@ Rule: TypeAlias = Callable[[Processor, int, int], Cut]
 
 
 def _square(p: Processor, width: int, height: int) -> Cut:
-    """One square, whatever the image: as many tokens as patches, one more for that of the class, or a fixed number."""
+    """One square, whatever the image: as many tokens as patches, and one more where that of the class is kept."""
     side = p.side // p.patch
-    stated = p.content.get("mm_tokens_per_image") or p.content.get("vision_soft_tokens_per_image")
     full = p.content.get("vision_feature_select_strategy") == "full"
-    return Cut(stated or side * side // p.merge**2 + full, side, side)
+    return Cut(side * side // p.merge**2 + full, side, side)
+
+
+def _averaged(p: Processor, width: int, height: int) -> Cut:
+    """One square, whatever the image, averaged to as many tokens as the configuration says (Gemma 3)."""
+    side = p.side // p.patch
+    return Cut(p.content.get("mm_tokens_per_image") or 256, side, side)
 
 
 def _native(least: int, most: int) -> Rule:
@@ -137,7 +145,13 @@ def _tiles(p: Processor, width: int, height: int) -> Cut:
 
 
 def _grids(most: int) -> Iterator[tuple[int, int]]:
-    """Every grid of no more than so many tiles: columns, rows."""
+    """Every grid of no more than so many tiles: columns, rows.
+
+    Raises:
+        ModelError: there are more than a processor can mean.
+    """
+    if most > _MOST_TILES:
+        raise ModelError(f"preprocessor_config.json: {most:,} tiles are more than the {_MOST_TILES:,} that are cut")
     for columns in range(1, most + 1):
         for rows in range(1, most // columns + 1):
             yield columns, rows
@@ -169,6 +183,8 @@ def _tiles_across(p: Processor, width: int, height: int) -> Cut:
 def _resolutions(p: Processor, width: int, height: int) -> Cut:
     """The whole image, and tiles of the resolution that wastes least; padding left out, rows with an end (LLaVA)."""
     pinpoints = p.settings.get("image_grid_pinpoints") or p.content.get("image_grid_pinpoints") or _PINPOINTS
+    if not all(type(side) is int and side > 0 for pair in pinpoints for side in pair):
+        raise ModelError("image_grid_pinpoints: a list of heights and widths is expected")
     most, fewest, best = 0, math.inf, (p.side, p.side)
     for tall, wide in pinpoints:
         by = min(wide / width, tall / height)
@@ -199,7 +215,8 @@ _QWEN2, _QWEN3 = _native(56 * 56, 12_845_056), _native(1 << 16, 1 << 24)
 #: says more of it. The numbers are those of the published files. Source: ``image_processing_*.py`` and
 #: ``processing_*.py`` of https://github.com/huggingface/transformers, 5.23.
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("llava", "vipllava", "paligemma", "gemma3", "gemma3n"), _square),
+    **dict.fromkeys(("llava", "vipllava", "paligemma"), _square),
+    **dict.fromkeys(("gemma3", "gemma3n"), _averaged),
     **dict.fromkeys(("llava_next", "llava_onevision"), _resolutions),
     **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen2_5_omni", "qwen3_omni_moe"), _QWEN2),
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), _QWEN3),

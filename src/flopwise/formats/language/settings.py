@@ -197,7 +197,7 @@ class Settings:
             return value
         if kind.each and isinstance(value, list):
             fits = all(map(kind.fits, value))
-            count = next((n for name in NAMES["layers"] if _is_count(n := self.content.get(name))), 0)
+            count: int = next((n for name in NAMES["layers"] if type(n := self.content.get(name)) is int), 0)
             if fits and len(value) < count:
                 raise ModelError(f"{self.name}: {key} has {len(value):,} entries for {count:,} layers")
         else:

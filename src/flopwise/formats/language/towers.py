@@ -15,6 +15,7 @@ from flopwise.formats.language.parts import MLP, Attention, CompressedAttention,
 from flopwise.formats.language.settings import Settings
 from flopwise.graph import Graph, Tensor
 from flopwise.graph.graph import Program, ProgramTensor
+from flopwise.readers.source.location import in_words
 
 
 class TowerFamily(NamedTuple):
@@ -151,6 +152,10 @@ PROJECTORS = {
 }
 
 
+#: Learned positions of images of one size.
+_SQUARE = ("grid", "class", "tiles")
+
+
 class Tower(NamedTuple):
     """A tower by its sizes."""
 
@@ -215,6 +220,8 @@ def tower_of(content: Mapping[str, Any], text_width: int, dtype: str, key: str =
     count = s.get("encoder_layers") or s.size("depth", s.get("num_hidden_layers"))
     if s.get("embed_dim"):  # Qwen2-VL, whose hidden_size is the text's
         text_width = s.size("hidden_size", text_width)
+    if hidden % heads and not s.has("head_dim"):
+        raise ModelError(f"{key}: hidden_size {hidden} is not a multiple of the number of heads, {heads}")
     head = s.size("head_dim", hidden // heads)
     sound = s.get("num_mel_bins", 0) if looks.positions in ("frames", "sines") else 0
     attention = Attention(
@@ -232,6 +239,11 @@ def tower_of(content: Mapping[str, Any], text_width: int, dtype: str, key: str =
     layer = Layer((attention,), (network,), looks.place, looks.vectors * hidden)
     layers = (layer,) * count
     patch, image = (_first(s.get(name)) for name in ("patch_size", "image_size"))
+    least = {"patch_size": (patch, 1), "image_size": (image, patch)} if looks.positions in _SQUARE else {}
+    least = least or ({} if sound else {"patch_size": (patch, 1)})
+    for name, (value, low) in least.items():
+        if type(value) is not int or value < low:
+            raise ModelError(f"{key}: {name} is {s.get(name)!r}; a whole number of at least {low} is expected")
     window = s.get("window_size", 0) if s.get("fullatt_block_indexes") else 0
     if window:
         near = layer._replace(mixers=(attention._replace(chunk=window),))
@@ -239,6 +251,8 @@ def tower_of(content: Mapping[str, Any], text_width: int, dtype: str, key: str =
     if looks.positions == "sines":  # blocks of 2 x n_window frames, of which the convolutions leave half
         window = s.size("n_window", 100)
         layers = (layer._replace(mixers=(attention._replace(chunk=window),)),) * count
+    if looks is TOWERS["siglip_vision_model"] and s.get("vision_use_head", True) is not False:
+        s.notes.append("the head by which SigLIP pools an image is left out: no language model uses it")
     longest = s.get("max_source_positions") if sound else None
     decoder = Decoder(
         "Tower", key, hidden, 1, layers, looks.norm, True, dtype, longest, sound=sound, notes=tuple(s.notes)
@@ -274,7 +288,7 @@ def tower_of(content: Mapping[str, Any], text_width: int, dtype: str, key: str =
         s.size("out_hidden_size", s.get("output_dim", text_width)),
         s.get("projector_input_dim", 0),
         s.get("vision_output_dim", 0),
-        content.get("mm_tokens_per_image", 256),
+        Settings(str(around), content).size("mm_tokens_per_image", 256),
         len(s.get("deepstack_visual_indexes") or ()),
         window,
         bool(bias),
@@ -293,6 +307,7 @@ def weights_beside(
 ) -> tuple[tuple[tuple[str, tuple[int, ...]], ...], tuple[str, ...]]:
     """The weights of the towers of a configuration, and notes on parts of the model that the table does not have."""
     weights: dict[str, tuple[str, tuple[int, ...]]] = {}
+    notes: list[str] = []
     missing = [key for key in ("talker_config", "token2wav_config", "code2wav_config") if content.get(key)]
     for key in ("vision_config", "audio_config", "image_config"):
         tower = tower_of(content, text_width, dtype, key)
@@ -305,12 +320,15 @@ def weights_beside(
             whole = tower.projector in ("one_normed", "across")
             side = tower.side // tower.patch if whole else tower.merge
             graph = tower_graph(tower, 1, side, side, every=True)
+        notes += tower.layers.notes
         for node in graph.nodes:
             for tensor in node.known_inputs:
                 if tensor.kind == "weight":
                     weights[tensor.name] = tensor.name, tuple(int(size) for size in tensor.dims)
-    note = f"{' and '.join(missing)}: parts for images or sound that are not in the table; their weights are left out"
-    return tuple(weights.values()), (note,) if missing else ()
+    if missing:
+        what = " and ".join(missing)
+        notes.append(f"{what}: parts for images or sound that are not in the table; their weights are left out")
+    return tuple(weights.values()), tuple(notes)
 
 
 def weights_of_crossing(model: Decoder) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -363,6 +381,8 @@ def image_of(
         kind = "pixtral"
     if kind not in RULES:
         raise InputError(f"{name}: how its processor cuts images is not in the table of architectures ({kind})")
+    for key in ("mm_tokens_per_image", "vision_soft_tokens_per_image"):
+        Settings(name, content).size(key, 1)
     around = content if kind != "qwen2_5_omni" else content.get("thinker_config") or content
     if tower is None:
         if kind == "gemma3n":
@@ -371,8 +391,11 @@ def image_of(
             )
         raise InputError(f"{name}: its tower is not in the table of architectures")
     processor = Processor(settings, around, tower.patch, tower.side, tower.merge)
-    piece = cut(kind, processor, width, height)
-    graph = tower_graph(tower, piece.pieces, piece.rows, piece.columns)
+    try:
+        piece = cut(kind, processor, width, height)
+        graph = tower_graph(tower, piece.pieces, piece.rows, piece.columns)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ModelError(f"{name}: its settings for images do not fit together ({in_words(error)})") from error
     notes = (
         ()
         if settings
@@ -497,7 +520,7 @@ class _Tower(Call):
                 given = ProgramTensor(
                     "input_features", (self.batch, self.model.sound, 2 * patches), self.model.dtype, "input"
                 )
-                x = self._convolved(given)
+                x = self._after_convolutions(given)
             else:
                 pixels = tower.channels * looks.frames * tower.patch**2
                 size = (self.batch, self.batch and pieces * patches // self.batch, pixels)
@@ -524,7 +547,7 @@ class _Tower(Call):
             out = self._projected(x, patches)
         return Graph("Tower", "config", "", (given,), (out,), tuple(self.nodes), {}, self.model.notes, Program())
 
-    def _convolved(self, x: Tensor) -> Tensor:
+    def _after_convolutions(self, x: Tensor) -> Tensor:
         """Frames of sound after two convolutions: [batch, positions, hidden]."""
         hidden = self.model.hidden
         for name, tokens in (("conv1", 2 * self.new), ("conv2", self.new)):
