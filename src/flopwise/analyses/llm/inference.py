@@ -312,7 +312,7 @@ def inference(
         notes=(
             *left_out,
             *_notes(program, prompt, generate, first.cost, decode),
-            *([] if decode is None or program.encodes else _notes_on_windows(program, prompt, batch)),
+            *([] if decode is None or cache is None else _notes_on_windows(cache, prompt)),
             *([_SHARED] if engine.shared_prefix and batch > 1 else []),
             *first.call.profile.notes,
         ),
@@ -392,9 +392,9 @@ def _notes(program: Program, prompt: int, generate: int, prefill: Step, decode: 
         yield from _notes_on_step(decode)
 
 
-def _notes_on_windows(program: Program, prompt: int, batch: int) -> Iterator[str]:
+def _notes_on_windows(cache: Cache, prompt: int) -> Iterator[str]:
     """A note on windows that a prompt fills, beyond which a token adds nothing to their caches."""
-    lengths = sorted({length for length in program.windows(step(program, prompt), batch) if prompt >= length})
+    lengths = sorted({kept.window + 1 for kept in cache.kept if kept.window is not None and prompt > kept.window})
     if lengths:
         reach = " and ".join(f"{length:,}" for length in lengths)
         yield (

@@ -85,6 +85,8 @@ class ConfiguredProgram:
 
         def stack(prefix: str, layers: Sequence[Layer]) -> list[str]:
             first: dict[Layer, int] = {}
+            if any(layer.shared is not None for layer in layers):  # of which each has operators of its own
+                return [f"{prefix}.{number}" for number in range(len(layers))]
             return [f"{prefix}.{first.setdefault(layer, number)}" for number, layer in enumerate(layers)]
 
         encoder = self.model.encoder

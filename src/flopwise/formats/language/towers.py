@@ -13,9 +13,9 @@ from flopwise.formats.language.graph import Call
 from flopwise.formats.language.images import RULES, Processor, cut
 from flopwise.formats.language.parts import MLP, Attention, CompressedAttention, Decoder, LatentAttention, Layer
 from flopwise.formats.language.settings import Settings
+from flopwise.formats.sources.location import in_words
 from flopwise.graph import Graph, Tensor
 from flopwise.graph.graph import Program, ProgramTensor
-from flopwise.readers.source.location import in_words
 
 
 class TowerFamily(NamedTuple):
