@@ -26,7 +26,7 @@ from tests.torch_models import MODELS
 from torch.utils.flop_counter import FlopCounterMode
 
 import flopwise
-from flopwise.readers.torch.capture import shape_cache
+from flopwise.formats.torch.record import recorder
 
 NAMES = ("resnet50", "vit_b_16", "bert_base")
 
@@ -101,7 +101,7 @@ def row(name: str, with_peers: bool, repeats: int) -> list[str]:
             model(*args, **no_mask)
 
     def first() -> None:
-        shape_cache._KNOWN.clear()
+        recorder._KNOWN.clear()
         flopwise.profile(model, (list(args), {}))
 
     base = median(bare, repeats)

@@ -150,9 +150,6 @@ def test_no_circles() -> None:
 #: it from the folder around it, which knows it.
 BOTH_WAYS = {
     ("formats.torch", "formats.weights"),
-    # Until what records a program lies beside what reads it.
-    ("formats.torch", "readers.torch.capture"),
-    ("formats.torch", "readers.torch.runs"),
     ("formats.torch", "readers.torch.language"),
 }
 

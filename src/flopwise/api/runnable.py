@@ -101,7 +101,7 @@ def _exported(module: Any, traced: Profile, folder: str) -> str:
 
     import torch
 
-    from flopwise.readers.torch.runs.building import exporting
+    from flopwise.formats.torch.record.keep import exporting
 
     arguments: Arguments = {}
     chance = torch.Generator().manual_seed(0)

@@ -246,7 +246,7 @@ def summary(
     _check_look(look, has_input)
     _check("mode", [mode or "eval"], ("train", "eval"))
     if not has_input:
-        from flopwise.readers.torch.runs.modules import stored_tensors, submodules
+        from flopwise.formats.torch.record.modules import stored_tensors, submodules
 
         every = submodules(model, stored_tensors(model.named_modules()))
         graph = Graph(type(model).__name__, "torch", "", (), (), (), program=Program(every))

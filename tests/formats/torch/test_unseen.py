@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402 - after the check that torch is there
 
 import flopwise  # noqa: E402
-from flopwise.readers.torch.runs import threads  # noqa: E402
+from flopwise.formats.torch.record import calls  # noqa: E402
 
 
 class Through(nn.Module):
@@ -157,7 +157,7 @@ def test_the_older_pools_are_followed_without_waiting_for_their_own_threads(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[Any] = []
-    monkeypatch.setattr(threads, "_await", lambda thread, done: waits.append(thread))
+    monkeypatch.setattr(calls, "_await", lambda thread, done: waits.append(thread))
     profile = flopwise.profile(Threads(run), (1, 16))
     assert (profile.total("macs"), profile.exact) == (1024, True)
     assert [row.name for row in profile.rows if row.node.op == "Gemm"] == [
@@ -181,7 +181,7 @@ def test_a_thread_that_waits_for_the_program_is_let_be_after_two_looks() -> None
 
     thread = threading.Thread(target=jobs.get, daemon=True)
     thread.start()
-    threads._await(thread, Done())
+    calls._await(thread, Done())
     jobs.put(None)
     thread.join()
     assert len(looks) < 100  # of 200: it does not wait until its patience ends

@@ -20,7 +20,7 @@ from flopwise.analyses.meter.counting import Counter
 from flopwise.analyses.meter.program import Program
 from flopwise.analyses.meter.weights import Turn
 from flopwise.errors import FlopwiseError
-from flopwise.readers.torch.capture.tensors import shape_of_input
+from flopwise.formats.torch.record.tensors import shape_of_input
 
 #: The place of a tensor among the arguments, its name, and how it mostly is where it is a mask: see ``plain_mask``.
 Stating: TypeAlias = tuple[int, str, Tensor | None]

@@ -26,9 +26,9 @@ from flopwise.analyses.meter.totals import Totals, totals_of
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.formats.torch.description import position_name
 from flopwise.formats.torch.read import REST, UNTIL_ELEMENTS
+from flopwise.formats.torch.record.tensors import DTYPES
 from flopwise.graph import Graph
 from flopwise.readers.inputs import InputSpec, Value
-from flopwise.readers.torch.capture.tensors import DTYPES
 
 #: Formulas that are derived for one model, at most: for each set of inputs, for masks with and without holes, for
 #: sizes of 1, which programs treat on their own.

@@ -9,11 +9,11 @@ from typing import Any
 from flopwise.formats.torch.lower import operators
 from flopwise.formats.torch.lower.node import Attributes, tensors
 from flopwise.formats.torch.lower.operators import UNSEEN_OPERATOR
+from flopwise.formats.torch.record.names import OUT
+from flopwise.formats.torch.record.recorder import UNSEEN, Event
 from flopwise.graph import STORED, Invocation, Module, Node, Submodule, Tensor
 from flopwise.operators.folding import WRITES
 from flopwise.operators.tables import row
-from flopwise.readers.torch.capture.event import UNSEEN, Event
-from flopwise.readers.torch.capture.writes import OUT
 
 #: Operators that no module is named after, because many modules have them beside what they are for.
 _MOVING_NAMES = """

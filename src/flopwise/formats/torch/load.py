@@ -96,7 +96,7 @@ def _called(model: str, thing: Any, arguments: Mapping[str, str], device: Any) -
     make = thing
     if isinstance(thing, type) and "config" in values and hasattr(thing, "from_config"):
         make = thing.from_config
-    from flopwise.readers.torch.runs.building import constructed
+    from flopwise.formats.torch.record.keep import constructed
 
     with model_errors(model, "it made the module"), silent():
         try:

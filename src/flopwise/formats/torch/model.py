@@ -172,7 +172,7 @@ def module_of(
     if is_module(model):
         return model, ""
     if is_function(model):
-        from flopwise.readers.torch.runs.modules import module_of_function
+        from flopwise.formats.torch.record.modules import module_of_function
 
         return module_of_function(model), ""  # type: ignore[arg-type] # it can be called, as was asked
     if _is_language_model(model):

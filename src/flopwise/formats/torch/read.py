@@ -18,13 +18,12 @@ from flopwise.formats.torch.description import DENIED
 from flopwise.formats.torch.graph import dense_experts, filled_unseen, nodes_of, unused
 from flopwise.formats.torch.kinds import is_program_of_file
 from flopwise.formats.torch.lower.node import tensors
+from flopwise.formats.torch.record.modules import CONSTANT, FunctionModule, TensorsOfGraph, gathered, opaque, submodules
+from flopwise.formats.torch.record.run import Run, RunError, run
+from flopwise.formats.torch.record.settings import outside_of_modes, uncompiled
+from flopwise.formats.torch.record.values import HANDED_OUT, NeedsValues, is_mask
 from flopwise.graph import Graph, Node, Program, Tensor
 from flopwise.readers.options import AttentionKernel, Mode
-from flopwise.readers.torch.capture.values import HANDED_OUT, NeedsValues, is_mask
-from flopwise.readers.torch.runs.distribution import gathered
-from flopwise.readers.torch.runs.modules import CONSTANT, FunctionModule, TensorsOfGraph, opaque, submodules
-from flopwise.readers.torch.runs.restore import outside_of_modes, uncompiled
-from flopwise.readers.torch.runs.run import Run, RunError, run
 
 #: One run at a time: classes of PyTorch are patched during it, and the module's modes and tensors are set aside.
 _ONE_AT_A_TIME = threading.RLock()

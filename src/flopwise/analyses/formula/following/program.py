@@ -342,7 +342,7 @@ def followed(run: Callable[[], Graph], request: Request) -> Followed:
         request: the sizes.
     """
     from flopwise.formats.torch.lower.operators import lower
-    from flopwise.readers.torch.capture.values import HANDED_OUT
+    from flopwise.formats.torch.record.values import HANDED_OUT
 
     program, guards = ProgramSizes(request.sizes, lower, request.explain, request.fixed), Guards(reason=asking_line)
     token = HANDED_OUT.set(program)

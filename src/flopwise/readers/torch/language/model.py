@@ -19,9 +19,9 @@ from flopwise.formats.language.source import GGUF
 from flopwise.formats.sources.location import in_words
 from flopwise.formats.torch.kinds import Config, Kwargs, Model
 from flopwise.formats.torch.libraries import repaired
+from flopwise.formats.torch.record.keep import constructed
 from flopwise.graph.dtypes import ALIASES
 from flopwise.readers.torch.language.config import offline, read_config, silent, stated_settings
-from flopwise.readers.torch.runs.building import constructed
 
 #: What transformers calls the automatic classes of an encoder with its decoder.
 _PAIRS = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq")

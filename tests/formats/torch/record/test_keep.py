@@ -24,6 +24,7 @@ from tests import torch_caches  # noqa: E402
 from torch import nn  # noqa: E402 - after the check that torch is there
 
 import flopwise  # noqa: E402
+from flopwise.formats.torch.record.keep import inside  # noqa: E402
 
 NAMES = [kind.__name__ for kind in torch_caches.KINDS]
 SHAPE = (3, torch_caches.WIDTH)
@@ -389,7 +390,7 @@ def test_a_model_that_was_made_by_name_leaves_nothing(
 @pytest.mark.parametrize("name", ["CachedFunction", "GlobalDict", "Watched"])
 def test_an_export_leaves_nothing(program: ModuleType, name: str, expected: dict[str, Any]) -> None:
     """`bench` has PyTorch export a module: the fake tensors of that are taken back, and the module is in its mode."""
-    from flopwise.readers.torch.runs.building import exporting
+    from flopwise.formats.torch.record.keep import exporting
 
     model = made(program, name).train()
     with exporting(model):
@@ -438,12 +439,12 @@ class RaisesIncomparable(nn.Module):
 @pytest.mark.parametrize("model", [Selects(), Raises(), RaisesIncomparable()], ids=lambda model: type(model).__name__)
 def test_a_program_that_raises_lets_its_tensors_go_at_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are not looked for in all of the program's objects, which takes long."""
-    from flopwise.readers.torch.runs import escapes
+    from flopwise.formats.torch.record import run
 
     def refuse(*args: Any) -> Any:
         raise AssertionError("tensors of the run are alive")
 
-    monkeypatch.setattr(escapes, "take_back", refuse)
+    monkeypatch.setattr(run, "take_back", refuse)
     if not isinstance(model, Selects):
         with pytest.raises(flopwise.ModelError, match="no square"):
             flopwise.profile(model, [(300, 400)])
@@ -463,3 +464,26 @@ def test_what_the_caller_handles_keeps_its_variables() -> None:
             flopwise.profile(Raises(), [(300, 400)])
         variables = [frame.f_locals for frame, _ in traceback.walk_tb(error.__traceback__)]
     assert variables[-1] == {"kept": [1, 2, 3]}
+
+
+class Frozen(list[Any]):
+    """A list that answers additions with a list of its own, as those of pandas do."""
+
+    def __radd__(self, other: object) -> Frozen:
+        raise AssertionError
+
+    def __iter__(self) -> Iterator[Any]:
+        raise AssertionError
+
+
+class Pair(tuple[Any, ...]):
+    def __iter__(self) -> Iterator[Any]:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("kind", [Frozen, Pair])
+def test_no_code_of_a_container_runs(kind: Any) -> None:
+    part = [1]
+    value = kind([part])
+    value.name = "x"
+    assert inside(value)[1] == [part, "x"]

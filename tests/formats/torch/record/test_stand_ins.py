@@ -123,7 +123,29 @@ def test_numbers_that_the_oldest_constructors_make_decide() -> None:
     assert not any("real tensors" in note for note in profile.notes)
 
 
-def test_what_the_class_of_tensors_makes_is_unknown_and_never_zero() -> None:
-    profile = flopwise.profile(Of(lambda module, x: module.layer(x) * torch.Tensor([3.0])), (4, 16))
+def _of_numbers(module: Any, x: Any) -> Any:
+    return module.layer(x) * torch.Tensor([3.0])
+
+
+def _of_a_table(module: Any, x: Any) -> Any:
+    return module.layer(x) * torch.from_numpy(numpy.arange(x.shape[1], dtype="float32"))
+
+
+@pytest.mark.parametrize("function", [_of_numbers, _of_a_table])
+def test_what_is_made_of_numbers_beside_pytorch_is_a_constant(function: Any) -> None:
+    """On tensors without elements nothing else can be in its memory."""
+    profile = flopwise.profile(Of(function), (4, 16))
+    assert profile.exact
+    assert profile.total("flops") == 4 * 16 * (2 * 16 + 1)
+
+
+def test_what_is_made_of_elements_of_an_input_is_unknown_and_never_zero() -> None:
+    table = numpy.ones((8, 16), dtype="float32")
+
+    class Looks(nn.Module):
+        def forward(self, x: Any, ids: Any) -> Any:
+            return x @ torch.from_numpy(table[ids.numpy()])
+
+    profile = flopwise.profile(Looks(), {"x": (4, 4), "ids": torch.tensor([1, 2, 3, 4])})
     assert profile.unknown == {"torch::Unseen": 1}
     assert not profile.exact

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from typing import Any
@@ -166,3 +167,35 @@ def test_boxes_are_suppressed_as_in_onnx() -> None:
     counts = count(node)
     assert counts is not None
     assert counts.div == 9 * 8 // 2
+
+
+class Asks(nn.Module):
+    """A program that asks something of the elements of an input of which only the shape is given."""
+
+    def __init__(self, only_warns: bool) -> None:
+        super().__init__()
+        self.layer = nn.Embedding(8, 4)
+        self.only_warns = only_warns
+
+    def check(self, ids: Any) -> None:
+        if 0 in ids[:, [-1, 0]]:
+            logging.getLogger("asks").warning("there may be padding")
+
+    def forward(self, input_ids: Any) -> Any:
+        RUNS.append(self)
+        if self.only_warns:
+            self.check(input_ids)
+        elif 0 in input_ids:
+            return self.layer(input_ids)
+        return self.layer(input_ids) * 2
+
+
+RUNS: list[Any] = []
+
+
+@pytest.mark.parametrize("only_warns", [True, False])
+def test_a_question_is_answered_both_ways_where_more_than_a_warning_depends_on_it(only_warns: bool) -> None:
+    RUNS.clear()
+    profile = flopwise.profile(Asks(only_warns), {"input_ids": (2, 5)})
+    assert len(RUNS) == (1 if only_warns else 2)
+    assert any("decide what runs and were made up" in note for note in profile.notes) is not only_warns

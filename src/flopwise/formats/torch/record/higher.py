@@ -6,7 +6,10 @@ Source: ``torch/_higher_order_ops`` of PyTorch 2.13.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,13 +17,12 @@ from torch import Tensor as TorchTensor
 
 from flopwise.errors import ModelError
 from flopwise.formats.torch.kinds import Args, Function, Kwargs
-from flopwise.graph import Body
-from flopwise.readers.torch.capture.attention import pairs_of_block_mask
-from flopwise.readers.torch.capture.interception_plan import Plan, synthetic
-from flopwise.readers.torch.capture.kernels import launched
-from flopwise.readers.torch.capture.recorder import Recorder
-from flopwise.readers.torch.capture.tensors import flat
-from flopwise.readers.torch.capture.values import NeedsValues, is_mask, made_up
+from flopwise.formats.torch.record.attention import pairs_of_block_mask
+from flopwise.formats.torch.record.names import Plan, synthetic
+from flopwise.formats.torch.record.recorder import Recorder
+from flopwise.formats.torch.record.tensors import flat
+from flopwise.formats.torch.record.values import NeedsValues, is_mask, made_up
+from flopwise.graph import STORED, Body
 
 
 def run(recorder: Recorder, plan: Plan, func: Callable[..., object], args: Args, kwargs: Kwargs) -> object:
@@ -34,14 +36,14 @@ def run(recorder: Recorder, plan: Plan, func: Callable[..., object], args: Args,
         with recorder.position.occupied():
             return flex_attention(recorder, args)
     if name in _CONTROL:
-        with recorder.interception:
+        with recorder:
             return _CONTROL[name](recorder, plan, *args, **kwargs)
     if name in _SETTINGS:  # computes nothing itself: it sets something and calls the function
         with torch._C.DisableTorchFunction():
             inside = _intercepted(recorder, args[_SETTINGS[name]])
             return func(*args[: _SETTINGS[name]], inside, *args[_SETTINGS[name] + 1 :], **kwargs)
     if name in _WRAPPERS:
-        with recorder.interception:
+        with recorder:
             return args[0](*args[_WRAPPERS[name] :])
     raise ModelError(f"{plan.public} is an operator with functions inside, which flopwise does not know")
 
@@ -50,7 +52,7 @@ def _intercepted(recorder: Recorder, function: Callable[..., object]) -> Callabl
     """A function that is intercepted although it is called from where interception is off."""
 
     def call(*args: object, **kwargs: Any) -> Any:
-        with torch._C._EnableTorchFunction(), recorder.interception:
+        with torch._C._EnableTorchFunction(), recorder:
             return function(*args, **kwargs)
 
     return call
@@ -155,28 +157,6 @@ def _effectful(
     return (token, *(result if isinstance(result, tuple) else (result,)))
 
 
-_CONTROL: dict[str, Function] = {
-    "cond": _cond,
-    "while_loop": _while,
-    "map_impl": _map,
-    "scan": _scan,
-    "hints_wrapper": lambda recorder, plan, body, args, kwargs, hints: body(*args, **kwargs),
-    "auto_functionalized": _functionalized,
-    "auto_functionalized_v2": _functionalized,
-    "with_effects": _effectful,
-    "out_dtype": lambda recorder, plan, operator, dtype, *operands: operator(*operands).to(dtype),
-    "triton_kernel_wrapper_mutation": launched,
-    "triton_kernel_wrapper_functional": launched,
-    "strict_mode": lambda recorder, plan, function, operands: function(*operands),
-}
-
-#: Operators that set something around a function -> its position among the arguments.
-_SETTINGS = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
-
-#: Operators that call their first argument -> the position of what it is called with.
-_WRAPPERS = {"wrap": 1, "invoke_subgraph": 2, "wrap_activation_checkpoint": 1, "tag_activation_checkpoint": 1}
-
-
 def flex_attention(recorder: Recorder, args: Args) -> object:
     """The results of the operator; the function that changes the scores is recorded on all scores at once.
 
@@ -211,9 +191,113 @@ def _change_scores(
         recorder.stand_ins.result(tensor, False)
     before = len(recorder.events)
     try:
-        with recorder.interception:
+        with recorder:
             change(scores, *indices)
     except Exception:  # it needs a single score
         del recorder.events[before:]
         plan = synthetic("flex.score_mod", getattr(change, "__name__", "score_mod"))
         recorder.write(plan, scores.new_empty(shape), (recorder.stand_ins.graphed(scores),), {})
+
+
+# --- kernels written in Triton: a program launches them without PyTorch, on tensors that it made for their results
+
+
+@contextlib.contextmanager
+def launches(recorder: Recorder) -> Iterator[None]:
+    """Launches of kernels are recorded meanwhile; on meta tensors they do not run."""
+    interface: Any = getattr(sys.modules.get("triton.runtime.jit"), "KernelInterface", None)
+    if interface is None:
+        yield
+        return
+    original = interface.__getitem__
+
+    def launcher(kernel: object, grid: object) -> Callable[..., object]:
+        launch = original(kernel, grid)
+
+        def recorded(*args: object, **kwargs: Any) -> object:
+            if threading.get_ident() not in recorder.threads:
+                return launch(*args, **kwargs)
+            seen, result = not recorder.position.busy, None
+            if recorder.real:
+                with recorder.aside():
+                    result = launch(*args, **kwargs)
+            if seen:
+                record_launch(recorder, kernel, args, kwargs)
+            return result
+
+        return recorded
+
+    interface.__getitem__ = launcher
+    try:
+        yield
+    finally:
+        interface.__getitem__ = original
+
+
+def launched(
+    recorder: Recorder,
+    plan: Plan,
+    *,
+    kernel_idx: int,
+    constant_args_idx: int,
+    kwargs: Kwargs,
+    tensors_to_clone: Sequence[str] = (),
+    **launch: Any,
+) -> Kwargs | None:
+    """The copies that a kernel in an exported program wrote into in place of its arguments, by name; None where it
+    writes into the arguments.
+    """
+    from torch._higher_order_ops import triton_kernel_wrap
+
+    copies = {name: kwargs[name].clone() for name in tensors_to_clone}
+    if recorder.real:
+        run: Any = triton_kernel_wrap.triton_kernel_wrapper_mutation_dense
+        run(kernel_idx=kernel_idx, constant_args_idx=constant_args_idx, kwargs={**kwargs, **copies}, **launch)
+    else:
+        table: Any = triton_kernel_wrap.kernel_side_table
+        constants = table.get_constant_args(constant_args_idx)
+        record_launch(recorder, table.get_kernel(kernel_idx), (), {**kwargs, **copies, **constants})
+    return copies if plan.name.endswith("functional") else None
+
+
+def record_launch(recorder: Recorder, kernel: object, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+    """Write down the launch of a kernel, which may write into all of its tensors but the stored ones."""
+    name = name_of(kernel)
+    stand_ins = recorder.stand_ins
+    with torch._C.DisableTorchFunction():
+        swapped, named = (args, kwargs) if recorder.real else (stand_ins.swap(list(args)), stand_ins.swap(dict(kwargs)))
+        tensors = flat((*swapped, *named.values()))
+        targets = [t for t in tensors if stand_ins.tensor_of(t).kind not in (*STORED, "input")]
+        plan = synthetic(f"triton.{name}", f"triton.{name}")
+        recorder.write(plan, None, tuple(stand_ins.graphed(list(swapped))), stand_ins.graphed(dict(named)), targets)
+        for target in targets:
+            stand_ins.values.lose(target)
+
+
+def name_of(kernel: object) -> str:
+    """The name of a kernel's function; those that choose its options stand around it."""
+    while not isinstance(getattr(kernel, "__name__", None), str) and hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    return str(getattr(kernel, "__name__", type(kernel).__name__))
+
+
+_CONTROL: dict[str, Function] = {
+    "cond": _cond,
+    "while_loop": _while,
+    "map_impl": _map,
+    "scan": _scan,
+    "hints_wrapper": lambda recorder, plan, body, args, kwargs, hints: body(*args, **kwargs),
+    "auto_functionalized": _functionalized,
+    "auto_functionalized_v2": _functionalized,
+    "with_effects": _effectful,
+    "out_dtype": lambda recorder, plan, operator, dtype, *operands: operator(*operands).to(dtype),
+    "triton_kernel_wrapper_mutation": launched,
+    "triton_kernel_wrapper_functional": launched,
+    "strict_mode": lambda recorder, plan, function, operands: function(*operands),
+}
+
+#: Operators that set something around a function -> its position among the arguments.
+_SETTINGS = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
+
+#: Operators that call their first argument -> the position of what it is called with.
+_WRAPPERS = {"wrap": 1, "invoke_subgraph": 2, "wrap_activation_checkpoint": 1, "tag_activation_checkpoint": 1}

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402 - after the check that torch is there
 
 import flopwise  # noqa: E402
-from flopwise.readers.torch.runs.modules import module_of_function  # noqa: E402
+from flopwise.formats.torch.record.modules import module_of_function  # noqa: E402
 
 
 def test_the_modules_that_a_function_uses_are_its_own() -> None:

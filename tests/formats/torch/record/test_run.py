@@ -92,7 +92,7 @@ def test_arguments_that_a_program_changes_come_back_as_they_were(asks: bool) -> 
 
 def test_what_compiles_is_neither_asked_for_nor_kept_away() -> None:
     """Functions of PyTorch's that ask TorchDynamo to leave them alone ask it again once a model is read."""
-    from flopwise.readers.torch.runs.restore import _MARK, _never_compiled
+    from flopwise.formats.torch.record.settings import _MARK, _never_compiled
 
     kept = {id(one): vars(one).get(_MARK) for one in _never_compiled()}
     flopwise.profile(Block().eval(), (2, 16))

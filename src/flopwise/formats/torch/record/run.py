@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import gc
 import re
 import sys
 import traceback
@@ -18,22 +19,20 @@ from torch import nn
 from flopwise._user_code import place_of, user_code
 from flopwise.errors import FlopwiseError, InputError, message
 from flopwise.formats.torch.arguments import Arguments
+from flopwise.formats.torch.containers import tensors_inside
 from flopwise.formats.torch.description import DENIALS, DENIED, filled
 from flopwise.formats.torch.kinds import is_program_of_file
+from flopwise.formats.torch.lower.node import tensors
+from flopwise.formats.torch.record.calls import Calls, followed, regions
+from flopwise.formats.torch.record.higher import launches
+from flopwise.formats.torch.record.keep import Before, restored, take_back
+from flopwise.formats.torch.record.modules import stored_tensors
+from flopwise.formats.torch.record.recorder import Dispatch, Event, Recorder
+from flopwise.formats.torch.record.settings import one_thread, plain_execution
+from flopwise.formats.torch.record.values import LARGEST, NeedsLower, NeedsValues, mark_made_up
+from flopwise.formats.torch.record.ways import ways_of
 from flopwise.graph import Call, Module, ProgramTensor, Tensor
 from flopwise.readers.options import AttentionKernel, Mode
-from flopwise.readers.torch.capture.event import Event
-from flopwise.readers.torch.capture.interception import Dispatch, Interception
-from flopwise.readers.torch.capture.kernels import launches
-from flopwise.readers.torch.capture.recorder import Recorder
-from flopwise.readers.torch.capture.values import LARGEST, NeedsLower, NeedsValues, mark_made_up
-from flopwise.readers.torch.runs.calls import Calls, regions
-from flopwise.readers.torch.runs.constructors import constructors
-from flopwise.readers.torch.runs.modules import stored_tensors
-from flopwise.readers.torch.runs.restore import one_thread, plain_execution, restored
-from flopwise.readers.torch.runs.results import results
-from flopwise.readers.torch.runs.surroundings import Surroundings
-from flopwise.readers.torch.runs.threads import followed
 
 
 class Run(NamedTuple):
@@ -146,14 +145,15 @@ def _run(
     device = next((p.device for p in model.parameters() if not p.is_meta), torch.device("cpu"))
     recorder = Recorder({key: tensor for key, (_, tensor) in stored.items()}, device, real=real, grad=grad, low=low)
     recorder.attention, recorder.trains = attention, trains
-    surroundings = Surroundings()
-    calls = Calls(modules, recorder, surroundings)
+    recorder.ways = ways_of(recorder)
+    before = Before()
+    calls = Calls(modules, recorder, before)
     training = {"eval": False, "train": True, "as-is": None}[mode]
     chance, exact = torch.get_rng_state(), False
     threads = contextlib.nullcontext() if real else one_thread()
     record: Run | None = None
     try:
-        with restored(model, training, real, surroundings) as elements, plain_execution(), threads:
+        with restored(model, training, real, before) as elements, plain_execution(), threads:
             if elements is not None:
                 recorder.before_write, recorder.before_set = elements.before_write, elements.before_set
             try:
@@ -169,12 +169,10 @@ def _run(
             generator.set_state(state)
         recorder.stand_ins.release()
         if any(tensor() is not None for tensor in recorder.stand_ins.made):  # which few programs keep
-            from flopwise.readers.torch.runs.escapes import notes_of, take_back
-
             own = functools.partial(recorder.stand_ins.own, device=device)
-            left = take_back(recorder.stand_ins.made, surroundings, own, exact)
+            notes = take_back(recorder.stand_ins.made, before, own, exact)
             if record is not None:
-                recorder.notes += notes_of(left)
+                recorder.notes += notes
     return record
 
 
@@ -192,7 +190,6 @@ def _recorded(
     recorder.stand_ins.graph_tensors |= {key: tensor for key, (_, tensor) in inputs.items()}
     recorder.stand_ins.raw = [tensor for tensor, _ in (stored | inputs).values()]
     recorder.stand_ins.made += map(weakref.ref, made)
-    interception = Interception(recorder)
 
     @contextlib.contextmanager
     def recording() -> Iterator[None]:
@@ -201,8 +198,8 @@ def _recorded(
             if recorder.saved:
                 stack.enter_context(recorder.saved.hooks())
             if recorder.low:
-                stack.enter_context(Dispatch(recorder, interception))
-            stack.enter_context(interception)
+                stack.enter_context(Dispatch(recorder))
+            stack.enter_context(recorder)
             yield
 
     def run_of(outputs: tuple[Tensor, ...], result: object) -> Run:
@@ -223,11 +220,10 @@ def _recorded(
             stack.enter_context(calls.recorded())
             stack.enter_context(regions(recorder))
             stack.enter_context(launches(recorder))
-            stack.enter_context(constructors())
             stack.enter_context(followed(recorder, recording))
             stack.enter_context(recording())
             result = contextvars.copy_context().run(_runner(model, recorder), *args, **kwargs)
-        return run_of(results(recorder, calls, result), keep(result))
+        return run_of(_results(recorder, calls, result), keep(result))
     except (Exception, NeedsLower, NeedsValues) as error:  # whatever a program raises is reported in one line
         where, place, large = _where(calls), place_of(error), _has_large_indices(inputs)
         read = bool(recorder.values.asked or recorder.values.tested or recorder.values.chosen or recorder.looked)
@@ -343,3 +339,50 @@ def _words(error: Exception) -> str:
         text = text[:297] + "..."
     name = type(error).__name__
     return f"{name}: {text}" if text else name
+
+
+def _results(recorder: Recorder, calls: Calls, result: object) -> tuple[Tensor, ...]:
+    """The graph tensors in what a module returned: those of lists and mappings in a row.
+
+    Where gradients are asked for, then those of other objects, and those that the program keeps and that ask for a
+    gradient which the others do not lead to.
+    """
+    listed = calls.flat((result,))
+    if not recorder.grad:  # a cache that a language model hands on counts as its state
+        return listed
+    names = {tensor.name for tensor in listed}
+    inner = [recorder.stand_ins.tensor_of(tensor) for _, tensor in tensors_inside(result)]
+    outputs = [*listed, *{t.name: t for t in inner if t.name not in names}.values()]
+    return (*outputs, *_held_tensors(recorder, outputs))
+
+
+def _held_tensors(recorder: Recorder, outputs: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors that the program keeps, from which gradients go where none goes from the outputs."""
+    reached = {tensor.name for tensor in outputs if tensor.grad}
+    events = recorder.events
+    left = _unreached(events, reached)
+    if not left:
+        return []
+    gc.collect(1)  # what only holds itself
+    alive = {recorder.stand_ins.tensor_of(t).name for held in recorder.stand_ins.made if (t := held()) is not None}
+    tensors: list[Tensor] = []
+    for tensor in reversed(left):
+        if tensor.name in alive and tensor.name not in reached:
+            tensors.append(tensor)
+            reached.add(tensor.name)
+            _unreached(events, reached)
+    return tensors[::-1]
+
+
+def _unreached(events: Sequence[Event], reached: set[str]) -> list[Tensor]:
+    """The results that ask for a gradient and get none from what is reached; what does is added to ``reached``."""
+    left: list[Tensor] = []
+    for event in reversed(events):
+        asking = [tensor for tensor in event.outputs if tensor.grad]
+        if not asking:
+            continue
+        if any(tensor.name in reached for tensor in asking):
+            reached.update(t.name for t in tensors(*event.args, *event.kwargs.values()) if t.grad)
+        else:
+            left += asking
+    return left[::-1]

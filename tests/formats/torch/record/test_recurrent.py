@@ -11,9 +11,8 @@ from torch import nn  # noqa: E402 - after the check that torch is there
 
 import flopwise  # noqa: E402
 from flopwise.formats.torch.read import read_torch  # noqa: E402
-from flopwise.readers.torch.capture import recorder, recurrent, shape_cache  # noqa: E402
-from flopwise.readers.torch.capture.recurrent import shortened, steps_of  # noqa: E402
-from flopwise.readers.torch.capture.shape_cache import keep  # noqa: E402
+from flopwise.formats.torch.record import recorder, stand_ins  # noqa: E402
+from flopwise.formats.torch.record.stand_ins import shortened, steps_of  # noqa: E402
 
 LAYERS: list[tuple[Any, dict[str, Any]]] = [
     (nn.GRU, {}),
@@ -53,7 +52,7 @@ def test_few_steps_say_what_all_say(
     layer = kind(8, 6, batch_first=batch_first, **options)
     shape = (5, steps, 8) if batch_first else (steps, 5, 8)
     few = facts(layer, shape, grad)
-    monkeypatch.setattr(recurrent, "steps_of", lambda args: 0)
+    monkeypatch.setattr(stand_ins, "steps_of", lambda args: 0)
     assert few == facts(layer, shape, grad)
 
 
@@ -103,10 +102,8 @@ def test_cells_that_repeat_are_asked_for_shapes_once(kind: Any, gates: int, monk
                 state = self.cell(step, state)
             return state
 
-    kept: list[str] = []
-    monkeypatch.setattr(recorder, "keep", lambda key, result: kept.append(key[0]) or keep(key, result))
-    monkeypatch.setattr(shape_cache, "_KNOWN", {})
+    monkeypatch.setattr(recorder, "_KNOWN", {})
     profile = flopwise.profile(Steps(), (20, 3, 5))
     assert profile.total("macs") == 20 * 3 * gates * 7 * (5 + 7)
     assert [t.dims for t in profile.graph.outputs] == [(3, 7)] * (2 if kind is nn.LSTMCell else 1)
-    assert len([name for name in kept if name.endswith("_cell")]) == 1
+    assert len([key for key in recorder._KNOWN if key[0].__name__.endswith("_cell")]) == 1

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402 - after the check that torch is there
 
 import flopwise  # noqa: E402
-from flopwise.readers.torch.capture.writes import (  # noqa: E402
+from flopwise.formats.torch.record.names import (  # noqa: E402
     Target,
     targets_of_function,
     targets_of_operator,
