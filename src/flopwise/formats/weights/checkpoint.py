@@ -1,4 +1,6 @@
-"""The tensors of PyTorch's checkpoints as stored tensors, of one by URL too: of its archive the directory and the pickle are read, and elements on demand."""
+"""The tensors of PyTorch's checkpoints as stored tensors, of one by URL too: of its archive the directory and the
+pickle are read, and elements on demand.
+"""
 
 from __future__ import annotations
 
