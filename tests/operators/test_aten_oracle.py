@@ -44,6 +44,7 @@ CALLS = [
     *calls_updates.calls(),
 ]
 
+
 def results(thing: Any) -> list[Any]:
     """The tensors that a function hands back, in a row."""
     return [part for one in thing for part in results(one)] if isinstance(thing, (tuple, list)) else [thing]
