@@ -8,14 +8,21 @@ from collections.abc import Callable
 
 from flopwise._arguments import checked
 from flopwise.analyses.llm.inference import inference
-from flopwise.analyses.llm.program import Program
+from flopwise.analyses.llm.runs import Program
 from flopwise.analyses.llm.serving.achieved import Achieved, compare_with_floor
 from flopwise.analyses.llm.serving.log import LONGEST, Log, log_of
 from flopwise.analyses.llm.serving.serving import Engine
 from flopwise.api import printable
-from flopwise.api.language.configured import ConfiguredProgram, configured, usual_prompt_of
-from flopwise.api.language.devices import devices_of
-from flopwise.api.language.program import LanguageProgram, cache_type, language_module, usual_prompt
+from flopwise.api.language.program import (
+    ConfiguredProgram,
+    LanguageProgram,
+    cache_type,
+    configured,
+    devices_of,
+    language_module,
+    usual_prompt,
+    usual_prompt_of,
+)
 from flopwise.api.language.request import MOST_STEPS
 from flopwise.errors import InputError, ModelError
 from flopwise.formats.sources.location import in_words
@@ -70,7 +77,7 @@ def llm_log(
     assert where is not None
     progress("reading the log" if log is not None else f"waiting for {minutes} min of metrics")
     if metrics is not None:
-        from flopwise.analyses.llm.serving.metrics import watched
+        from flopwise.analyses.llm.serving.log import watched
 
         work = watched(metrics, minutes)
     else:

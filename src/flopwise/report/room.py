@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flopwise.analyses.llm.serving.verdict import capacity, gigabytes
+from flopwise.analyses.llm.serving.serving import capacity, gigabytes
 from flopwise.analyses.llm.training import Room
 from flopwise.errors import InputError
 from flopwise.memory.micro import micro_arena

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopwise.analyses.llm.generation import summed
+from flopwise.analyses.llm.runs import summed
 
 
 @given(

@@ -13,8 +13,9 @@ pytest.importorskip("transformers")
 from tests.language_models import LLAMA, WINDOW, written
 
 import flopwise
-from flopwise.analyses.llm import packing
-from flopwise.analyses.llm.packing import packed, summed
+from flopwise.analyses.llm import training
+from flopwise.analyses.llm.training import over_documents as summed
+from flopwise.analyses.llm.training import packed
 
 
 def test_documents_stand_end_to_end_and_are_cut_where_a_sequence_is_full() -> None:
@@ -78,6 +79,6 @@ def test_what_cannot_be_packed_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
             _step(tmp_path, prompt=8, lengths=lengths or tmp_path / "missing")
     with pytest.raises(flopwise.InputError, match="without stages"):
         _step(tmp_path, prompt=8, batch=2, pp=2, lengths=4)
-    monkeypatch.setattr(packing, "MOST_LENGTHS", 2)
+    monkeypatch.setattr(training, "MOST_LENGTHS", 2)
     with pytest.raises(flopwise.InputError, match="no parabola"):
         summed(lambda tokens: (tokens**3,), Counter(range(1, 9)))

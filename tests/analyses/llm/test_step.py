@@ -10,7 +10,7 @@ import pytest
 from tests.graphs import sketch
 
 from flopwise.analyses.llm.inference import Inference, inference
-from flopwise.analyses.llm.program import Call
+from flopwise.analyses.llm.runs import Call
 from flopwise.analyses.llm.step import CountedCall
 from flopwise.conventions import CONVENTIONS
 from flopwise.graph import Body, Graph, Node, Program, Tensor

@@ -7,8 +7,7 @@ from fractions import Fraction
 import pytest
 from tests.graphs import Sketch, sketch
 
-from flopwise.analyses.llm.step import CountedCall
-from flopwise.analyses.llm.traffic import WeightTraffic
+from flopwise.analyses.llm.step import CountedCall, WeightTraffic
 from flopwise.conventions import CONVENTIONS
 from flopwise.profiles.count import profile_graph
 

@@ -14,7 +14,7 @@ from tests.language_models import ENCODERS, LLAMA, WINDOW, written
 from tests.report.html.browser import Page, data_of
 
 import flopwise
-from flopwise.analyses.llm.curve import lengths
+from flopwise.analyses.llm.runs import lengths
 from flopwise.report.commands.llm.report import llm_report
 from flopwise.report.report import as_text
 from flopwise.report.sheet.values import duration

@@ -8,16 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from flopwise._results import Json, Printed, fields
-from flopwise.analyses.llm.curve import Point, lengths
 from flopwise.analyses.llm.on_device import OnDevice
-from flopwise.analyses.llm.program import Program, step
-from flopwise.analyses.llm.program import prefill as prefill_of
-from flopwise.analyses.llm.runs import Run, Runs
-from flopwise.analyses.llm.serving.memory import Cache, Memory
-from flopwise.analyses.llm.serving.serving import Engine, Serving
+from flopwise.analyses.llm.runs import Point, Program, Run, Runs, lengths, step
+from flopwise.analyses.llm.runs import prefill as prefill_of
+from flopwise.analyses.llm.serving.memory import Cache, EngineStep, Memory
+from flopwise.analyses.llm.serving.serving import Engine, Serving, verdict
 from flopwise.analyses.llm.serving.split import Divisible, divisible
-from flopwise.analyses.llm.serving.verdict import verdict
-from flopwise.analyses.llm.serving.workspace import EngineStep
 from flopwise.analyses.llm.speculation import Speculation
 from flopwise.analyses.llm.stages.stage import Stage
 from flopwise.analyses.llm.step import Step

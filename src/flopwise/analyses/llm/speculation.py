@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from flopwise._results import fields
-from flopwise.analyses.llm.program import Call
-from flopwise.analyses.llm.runs import Runs
+from flopwise.analyses.llm.runs import Call, Runs
 from flopwise.analyses.llm.serving.memory import Cache, Memory
 from flopwise.analyses.llm.serving.serving import Floors
 from flopwise.analyses.llm.serving.split import Divisible

@@ -22,10 +22,18 @@ from flopwise.analyses.llm.serving.split import assumptions_of_links
 from flopwise.analyses.llm.speculation import Speculation, check_settings, speculation, with_draft
 from flopwise.analyses.needed.latents import REWRITES
 from flopwise.api import printable
-from flopwise.api.language.configured import ConfiguredProgram, configured, usual_prompt_of
-from flopwise.api.language.devices import devices_of, shares_of
 from flopwise.api.language.media import Asked, Media
-from flopwise.api.language.program import LanguageProgram, cache_type, language_module, usual_prompt
+from flopwise.api.language.program import (
+    ConfiguredProgram,
+    LanguageProgram,
+    cache_type,
+    configured,
+    devices_of,
+    language_module,
+    shares_of,
+    usual_prompt,
+    usual_prompt_of,
+)
 from flopwise.conventions import Convention
 from flopwise.conventions import get as get_convention
 from flopwise.errors import InputError
@@ -43,7 +51,7 @@ from flopwise.graph.dtypes import BITS
 if TYPE_CHECKING:
     from torch import nn
 
-    from flopwise.analyses.llm.program import Program
+    from flopwise.analyses.llm.runs import Program
     from flopwise.analyses.llm.serving.split import Divisible
     from flopwise.analyses.timing.device import Device
 

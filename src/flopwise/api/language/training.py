@@ -14,12 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise._arguments import checked
 from flopwise.analyses.llm.division import Split
-from flopwise.analyses.llm.packing import packed, packed_step
-from flopwise.analyses.llm.training import Checkpointing, TrainingStep, room_of, run_of, training_step
+from flopwise.analyses.llm.training import (
+    Checkpointing,
+    TrainingStep,
+    packed,
+    packed_step,
+    room_of,
+    run_of,
+    training_step,
+)
 from flopwise.api import printable
-from flopwise.api.language.configured import configured, usual_prompt_of
-from flopwise.api.language.devices import devices_of, shares_of
-from flopwise.api.language.program import language_module, usual_prompt
+from flopwise.api.language.program import (
+    configured,
+    devices_of,
+    language_module,
+    shares_of,
+    usual_prompt,
+    usual_prompt_of,
+)
 from flopwise.api.profile import profile
 from flopwise.api.read import read
 from flopwise.errors import InputError, counted
@@ -169,7 +181,7 @@ class _Module:
     @functools.cached_property
     def widths(self) -> Widths:
         """Storage of a frozen base's weights: by the name of a quantisation, else as the model says."""
-        from flopwise.readers.torch.language.widths import module_widths
+        from flopwise.readers.torch.language.model import module_widths
 
         return Widths() if self.adapters is None else module_widths(self.module, self.model, self.weights)
 

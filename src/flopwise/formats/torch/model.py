@@ -99,7 +99,7 @@ def _adapted(module: Model, lora: str | None) -> Iterator[list[str]]:
 
 def _as_stored(graph: Graph, module: Model, name: str) -> Graph:
     """The graph of a language model whose stored tensors say how its checkpoint stores them, where that is known."""
-    from flopwise.readers.torch.language.widths import module_widths
+    from flopwise.readers.torch.language.model import module_widths
 
     stored = module_widths(module, name)
     packed = {

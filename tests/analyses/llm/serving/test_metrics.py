@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from flopwise._limits import limits
-from flopwise.analyses.llm.serving.metrics import counters_of, scraped, watched
+from flopwise.analyses.llm.serving.log import counters_of, scraped, watched
 from flopwise.errors import InputError, ModelError
 
 #: https://docs.sglang.io/references/production_metrics.html

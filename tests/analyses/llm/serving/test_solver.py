@@ -107,7 +107,7 @@ def test_uneven_replicas_and_pipelines_say_what_they_assume(tmp_path: Path) -> N
 
 
 def test_devices_without_a_known_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flopwise.analyses.llm.serving.workspace.EngineStep.workspace", lambda *call: None)
+    monkeypatch.setattr("flopwise.analyses.llm.serving.memory.EngineStep.workspace", lambda *call: None)
     assert served(written(tmp_path, LLAMA), device="h100").serving is None
     with pytest.raises(flopwise.InputError, match="2xh100: what LlamaForCausalLM takes of its memory is not known"):
         served(tmp_path, device="2xh100")

@@ -15,11 +15,9 @@ from tests.language_models import written
 pytest.importorskip("transformers")
 
 from flopwise.analyses.llm.division import Split
-from flopwise.analyses.llm.program import Program
-from flopwise.analyses.llm.runs import Runs
+from flopwise.analyses.llm.runs import Program, Runs
 from flopwise.analyses.llm.serving.split import Divisible, Stage, divisible
-from flopwise.api.language.configured import ConfiguredProgram
-from flopwise.api.language.program import LanguageProgram, language_module
+from flopwise.api.language.program import ConfiguredProgram, LanguageProgram, language_module
 from flopwise.errors import InputError
 from flopwise.formats.language.read import language
 

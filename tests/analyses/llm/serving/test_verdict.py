@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flopwise.analyses.llm.serving.memory import Cache, Kept, Memory, Workspace
-from flopwise.analyses.llm.serving.serving import Engine, Floors, Serving, usable
-from flopwise.analyses.llm.serving.verdict import verdict
+from flopwise.analyses.llm.serving.serving import Engine, Floors, Serving, usable, verdict
 
 MEMORY = Memory(61 * 10**9, Cache((Kept(131_072),)), Workspace(8192, ((10**9, 0),)))
 SERVING = Serving(

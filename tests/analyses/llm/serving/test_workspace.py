@@ -11,7 +11,7 @@ from tests.language_models import BIASED_EXPERTS, LLAMA, MIXTURE, UNFUSED, UNFUS
 pytest.importorskip("transformers")
 
 import flopwise
-from flopwise.analyses.llm.serving.workspace import EngineStep
+from flopwise.analyses.llm.serving.memory import EngineStep
 
 
 @pytest.mark.parametrize(

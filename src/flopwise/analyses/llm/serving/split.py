@@ -22,12 +22,9 @@ from flopwise.analyses.llm.division import (
     refuse_experts,
     stages,
 )
-from flopwise.analyses.llm.program import prefill, step
-from flopwise.analyses.llm.runs import Runs
-from flopwise.analyses.llm.serving.memory import Cache, Growth, Workspace, cache_of
-from flopwise.analyses.llm.serving.workspace import EngineStep
-from flopwise.analyses.llm.step import CountedCall
-from flopwise.analyses.llm.traffic import stored_tensors
+from flopwise.analyses.llm.runs import Runs, prefill, step
+from flopwise.analyses.llm.serving.memory import Cache, EngineStep, Growth, Workspace, cache_of
+from flopwise.analyses.llm.step import CountedCall, stored_tensors
 from flopwise.errors import InputError
 from flopwise.memory.attention import is_fused
 from flopwise.memory.experts import GROUPED

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flopwise._results import Json, Printed, fields
-from flopwise.analyses.llm.serving.serving import usable
-from flopwise.analyses.llm.serving.verdict import capacity, gigabytes, rate
+from flopwise.analyses.llm.serving.serving import capacity, gigabytes, rate, usable
 from flopwise.analyses.llm.stages.stage import Stage, largest_workspace
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.timing.roofline import assumptions

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from flopwise._results import Json, fields
-from flopwise.analyses.llm.serving.workspace import EngineStep
+from flopwise.analyses.llm.serving.memory import EngineStep
 from flopwise.analyses.llm.step import CountedCall, Step
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.timing.roofline import Roofline, roofline
