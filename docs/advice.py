@@ -5,10 +5,9 @@ from __future__ import annotations
 from pages import GENERATED
 
 from flopwise.analyses.advice.rule import Rule
-from flopwise.analyses.advice.rules import rules
-from flopwise.analyses.advice.runs.rule import RunRule
-from flopwise.analyses.advice.runs.table import RUN_RULES
-from flopwise.report.commands.advise.report import KINDS
+from flopwise.analyses.advice.rules import RULES
+from flopwise.analyses.advice.runs import RUN_RULES, RunRule
+from flopwise.report.commands.advise import KINDS
 
 
 def advice_page() -> str:
@@ -16,6 +15,6 @@ def advice_page() -> str:
     lines = [GENERATED, "", "# Rules of advice", ""]
     lines += ["`flopwise advise --rules` prints this table; [the guide](../guides/advice.md) says how to use it.", ""]
     lines += ["| rule | kind | change | source |", "|---|---|---|---|"]
-    every: list[Rule | RunRule] = [*rules(), *RUN_RULES]
+    every: list[Rule | RunRule] = [*RULES, *RUN_RULES]
     lines += [f"| `{r.name}` | {KINDS[r.exactness]} | {r.about} | {r.source} |" for r in every]
     return "\n".join(lines) + "\n"

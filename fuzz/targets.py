@@ -297,7 +297,7 @@ def _budget(text: str) -> None:
 
 
 def _conditions(text: str) -> None:
-    from flopwise.analyses.compare.conditions import conditions
+    from flopwise.analyses.compare.comparison import conditions
 
     conditions(text)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from flopwise.analyses.advice.advice import Advice
     from flopwise.analyses.compare.comparison import Comparison
     from flopwise.analyses.formula.formula import Formula
-    from flopwise.analyses.sparsity.result import Sparsity
+    from flopwise.analyses.sparsity.model import Sparsity
     from flopwise.analyses.timing.bound import Bound
     from flopwise.analyses.timing.device import Device
     from flopwise.analyses.traces.trace import Trace
@@ -131,7 +131,7 @@ _HOMES = {
     "OPERATORS": "operators.tables",
     "Operator": "operators.operator",
     "Profile": "profiles.profile",
-    "Sparsity": "analyses.sparsity.result",
+    "Sparsity": "analyses.sparsity.model",
     "Trace": "analyses.traces.trace",
     "Value": "readers.inputs",
     "Weights": "analyses.weights.result",

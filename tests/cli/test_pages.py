@@ -138,7 +138,7 @@ def test_the_formulas_of_convolutions(groups: int, expected: str) -> None:
 
 def test_units_of_the_flops_model(run: Run) -> None:
     """Kilo to yotta: the prefixes of ``--human``."""
-    from flopwise.report.sheet.values import PREFIXES
+    from flopwise.report.sheet.sheet import PREFIXES
 
     rows = re.findall(r"\| (\w+)FLOPS \| (\w)FLOPS \| 10\^(\d+) \|", text("flops_model"))
     assert len(rows) == 8

@@ -19,7 +19,7 @@ from flopwise.conventions.caffe import CAFFE
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.report.commands.flops import classes_report
 from flopwise.report.report import as_text
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look
 
 
 def stored(op: str, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...], origin: str = "", **attrs: Any) -> Node:

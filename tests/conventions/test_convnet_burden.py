@@ -15,7 +15,7 @@ from flopwise.conventions.caffe import memory, operations
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.report.commands.flops import classes_report
 from flopwise.report.report import as_text
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look
 
 X = (2, 8, 6, 6)
 ONE = 8 * 6 * 6

@@ -19,10 +19,10 @@ LIST = 4
 
 #: File -> why it names operators all the same.
 REASONS = {
-    "analyses/compare/plurals.py": "words of a report for layers of a kind; an operator without one is shown by name",
+    "analyses/compare/causes.py": "words of a report for layers of a kind; an operator without one is shown by name",
     "formats/torch/graph.py": "naming rows after modules: a matter of taste, not of what an operator does; products "
     "with a stack of experts, as programs write them",
-    "analyses/advice/rules/same/unrolled.py": "what programs take a step out of a sequence with: a pattern to look for",
+    "analyses/advice/rules/work.py": "what programs take a step out of a sequence with: a pattern to look for",
     "sizes/loops.py": "what runs the bodies of control flow, which no rule of a row can do",
     "sizes/turns.py": "how bodies count and compare, which no rule of a row can see",
     "formats/torch/lower/names.py": "what PyTorch's modules consist of",

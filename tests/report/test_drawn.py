@@ -23,16 +23,15 @@ from flopwise.analyses.traces.trace import Trace
 from flopwise.analyses.weights.result import Weights
 from flopwise.analyses.weights.weights import weights_of_arrays
 from flopwise.report import drawings
-from flopwise.report.commands.bound import figure as bound_figure
-from flopwise.report.commands.bound.report import bound_report
+from flopwise.report.commands import bound as bound_figure
+from flopwise.report.commands import trace as trace_figures
+from flopwise.report.commands.bound import bound_report
 from flopwise.report.commands.compare import comparison_report
 from flopwise.report.commands.llm import figures as llm_figures
 from flopwise.report.commands.llm.report import llm_report
 from flopwise.report.commands.profile import render
-from flopwise.report.commands.trace import figures as trace_figures
-from flopwise.report.commands.trace.comparison import trace_comparison_report
-from flopwise.report.commands.trace.report import trace_report
-from flopwise.report.commands.weights_figures import draw
+from flopwise.report.commands.trace import trace_comparison_report, trace_report
+from flopwise.report.commands.weights import draw
 from flopwise.report.report import Report, as_text
 
 NET = "examples/tiny_resnet.onnx"

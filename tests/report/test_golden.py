@@ -11,10 +11,10 @@ from tests.report.graphs import MYSTERY, THREE, conv_net, mystery, profiled, tra
 
 from flopwise.profiles.profile import Profile
 from flopwise.report.commands.flops import classes_report
-from flopwise.report.commands.layers import layers_report
 from flopwise.report.commands.profile import render
+from flopwise.report.commands.shapes import layers_report
 from flopwise.report.report import as_text
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look
 
 GOLDEN = Path(__file__).parent / "golden"
 

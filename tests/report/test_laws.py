@@ -16,14 +16,14 @@ from flopwise.errors import InputError
 from flopwise.graph import Graph, Tensor
 from flopwise.profiles.profile import Profile
 from flopwise.report.commands.flops import classes_report
-from flopwise.report.commands.layers import layers_report
 from flopwise.report.commands.profile import profile_report, render
+from flopwise.report.commands.shapes import layers_report
 from flopwise.report.formats.format import format_for_path, formats_of
-from flopwise.report.formats.terminal import cells
+from flopwise.report.formats.table import cells
 from flopwise.report.report import Report, as_text
 from flopwise.report.sheet.columns import COLUMNS
 from flopwise.report.sheet.listing import GROUPINGS, Choice, listing
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look
 
 PROFILES = {
     "mystery": mystery(),

@@ -135,7 +135,7 @@ def _explain(
 
 
 def _trace(trust_code: bool, trace: str, model: str | None = None, **settings: object) -> Report:
-    from flopwise.report.commands.trace.report import trace_report
+    from flopwise.report.commands.trace import trace_report
 
     reading = settings if model is None else _reading(model, trust_code, settings)
     return trace_report(flopwise.trace(model, trace, **reading))
@@ -148,7 +148,7 @@ def _memory(trust_code: bool, model: str, inplace: bool = False, **settings: obj
 
 
 def _bound(trust_code: bool, model: str, **settings: object) -> Report:
-    from flopwise.report.commands.bound.report import bound_report
+    from flopwise.report.commands.bound import bound_report
 
     return bound_report(flopwise.bound(model, **_reading(model, trust_code, settings)))
 

@@ -16,12 +16,11 @@ from flopwise.analyses.advice.advice import (
     worth,
 )
 from flopwise.analyses.advice.figures import Place, of_profile, total
-from flopwise.analyses.advice.padding import unpadded_inputs
+from flopwise.analyses.advice.patterns import unpadded_inputs
 from flopwise.analyses.advice.rule import Rule
-from flopwise.analyses.advice.rules import rules as own_rules
-from flopwise.analyses.advice.runs.rule import Run
-from flopwise.analyses.advice.subject import Subject
-from flopwise.analyses.advice.units import unit_of
+from flopwise.analyses.advice.rules import RULES
+from flopwise.analyses.advice.runs import Run
+from flopwise.analyses.advice.subject import Subject, unit_of
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.traces.trace import Trace
 from flopwise.api import places, printable
@@ -142,7 +141,7 @@ def _chosen(own: Sequence[Rule], keep_network: bool, train: bool) -> list[Rule]:
     Raises:
         InputError: two have one name.
     """
-    every = (*own_rules(), *own)
+    every = (*RULES, *own)
     names = [rule.name for rule in every]
     for rule in own:
         if names.count(rule.name) > 1:
@@ -206,7 +205,7 @@ def _write(model: object, counted: Profile, chosen: Sequence[Rule], output: str)
         InputError: it is no local ONNX file, or the output cannot be written.
         ModelError: onnxruntime does not run it.
     """
-    from flopwise.analyses.advice.rewritten import rewritten
+    from flopwise.analyses.advice.edited import rewritten
     from flopwise.writers.atomic import write
 
     path = _onnx_file(model, counted)
@@ -282,7 +281,7 @@ def _executed(
 
     With a number of threads, changes of the same result are measured.
     """
-    from flopwise.analyses.advice.executed import executed
+    from flopwise.analyses.advice.measured import executed
 
     options = engine_options("onnxruntime", level, 1)
     with file_of(model, own.profile, keywords, progress) as path:

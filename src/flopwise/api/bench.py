@@ -152,7 +152,7 @@ def bound_of(counted: Profile, record: Record, threads: int) -> Bound:
 
 def record_of(session: Session) -> Record:
     """A session as the store would hand it out."""
-    from flopwise.analyses.timing.environment import Environment
+    from flopwise.analyses.timing.machine import Environment
     from flopwise.analyses.timing.store import Record, Whole
 
     measured = session.measurements

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from flopwise.analyses.timing.engines import Options
-    from flopwise.analyses.timing.environment import Environment
+    from flopwise.analyses.timing.machine import Environment
     from flopwise.analyses.timing.store import Record, Store
 
 
@@ -228,7 +228,7 @@ def engine_options(engine: str, level: str, threads: int) -> Options:
 def this_environment(engine: str, options: Options) -> Environment:
     """The environment of an engine on this machine, as far as it is known before the engine runs."""
     from flopwise.analyses.timing.engines import early_facts
-    from flopwise.analyses.timing.environment import environment
+    from flopwise.analyses.timing.machine import environment
 
     return environment(early_facts(engine, options))
 

@@ -211,7 +211,7 @@ def _beside(model: str) -> Iterator[str]:
             parts = () if net is None else (net,)
         else:  # an ONNX model may have any name
             from flopwise.formats.onnx.file.walk import read_skeleton
-            from flopwise.writers.onnx import external
+            from flopwise.writers.onnx import write
 
-            parts = external.files(read_skeleton(source))
+            parts = write.files(read_skeleton(source))
     yield from (os.path.join(folder, part) for part in parts)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flopwise.analyses.zoo.published.builders import build
-from flopwise.analyses.zoo.published.figures import Figure, Source, Way, agrees, sources
+from flopwise.analyses.zoo.published.figures import Figure, Source, Way, agrees, build, sources
 from flopwise.api.profile import profile
 from flopwise.errors import FlopwiseError, InputError
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from flopwise._arguments import Arguments, checked
 from flopwise.analyses.sparsity.asking import Order, SparsityQuery, sparsity_query
-from flopwise.analyses.sparsity.model import sparsity_of, sparsity_of_stored
-from flopwise.analyses.sparsity.result import Sparsity
+from flopwise.analyses.sparsity.model import Sparsity, sparsity_of, sparsity_of_stored
 from flopwise.api import printable
 from flopwise.errors import InputError, ModelError, UntrustedError
 from flopwise.formats.sources.location import is_callable, shown

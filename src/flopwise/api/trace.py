@@ -13,10 +13,10 @@ from flopwise.analyses.timing import machine
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.timing.whatif import tries_of
 from flopwise.analyses.traces.assembly import trace_of
+from flopwise.analyses.traces.floors import on_device
 from flopwise.analyses.traces.format import Format, format_of
 from flopwise.analyses.traces.scan import Scan
 from flopwise.analyses.traces.trace import Recording, Trace
-from flopwise.analyses.traces.whatif import on_device
 from flopwise.api import printable
 from flopwise.api.profile import given_profile, of_pytorch, profile
 from flopwise.errors import InputError
@@ -93,7 +93,7 @@ def trace(
 
         recording = with_floors(recording, chosen, counted)
     if split is not None:
-        from flopwise.analyses.traces.split import split_by_macs
+        from flopwise.analyses.traces.assembly import split_by_macs
 
         recording = split_by_macs(recording)
     name = "" if counted is None else counted.graph.name or counted.graph.source

@@ -43,8 +43,8 @@ def build(
         output: the folder of the data set, or a URL of any file system that fsspec knows (``s3://bucket/zoo``), which
             every worker must reach.
         jobs: worker processes; of a cluster at an address, as many as it has.
-        engine: "processes" of this machine, "ray" or "dask".
-        address: of a cluster of Ray or Dask; None starts one on this machine.
+        engine: "processes" of this machine, or "dask".
+        address: of a cluster of Dask; None starts one on this machine.
         seconds: how long a model may take.
         memory: bytes that a worker may have in use.
         retry: whether models that failed before are tried again.
@@ -99,7 +99,7 @@ def report(folder: str | os.PathLike[str]) -> Report:
     """
     _needs("pyarrow", "a data set")
     _needs("duckdb", "a report")
-    from flopwise.analyses.zoo.overview import overview
+    from flopwise.analyses.zoo.views import overview
     from flopwise.report.commands.zoo import overview_report
 
     return overview_report(overview(folder))

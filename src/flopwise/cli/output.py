@@ -29,7 +29,7 @@ from flopwise.report.formats.format import (
 
 if TYPE_CHECKING:
     from flopwise.report.report import Part, Report
-    from flopwise.report.sheet.values import Look
+    from flopwise.report.sheet.sheet import Look
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -48,7 +48,7 @@ class Output(NamedTuple):
 
         A terminal has a width; colour needs one that is not dumb and a user who does not mind: https://no-color.org.
         """
-        from flopwise.report.sheet.values import Look
+        from flopwise.report.sheet.sheet import Look
 
         if self.path is not None:
             return Look(self.human, self.header)

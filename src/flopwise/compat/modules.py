@@ -47,7 +47,7 @@ def forward_seconds(model: nn.Module, trace: Trace) -> dict[str, float]:
     Raises:
         InputError: the trace has no time in a module of this model.
     """
-    from flopwise.analyses.traces.lines import module_times
+    from flopwise.analyses.traces.comparison import module_times
 
     times = {path: time / 1e9 for path, time in module_times(trace).items()}
     if not any(times.get(path) for path, _ in model.named_modules() if path):

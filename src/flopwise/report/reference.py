@@ -9,11 +9,9 @@ from flopwise.conventions import CONVENTIONS, get
 from flopwise.operators.counts import Counts
 from flopwise.operators.onnx import training
 from flopwise.operators.tables import FAMILIES
-from flopwise.report.formats.table import render_sheet
-from flopwise.report.formats.terminal import paint, wrap
+from flopwise.report.formats.table import paint, render_sheet, wrap
 from flopwise.report.report import Report
-from flopwise.report.sheet.sheet import Head, Line, Sheet
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet
 
 INDENT = "    "
 

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from flopwise.errors import InputError
 from flopwise.report.formats.format import Format, Kind, format_named, formats_of
-from flopwise.report.sheet.sheet import Head, Line, Sheet
-from flopwise.report.sheet.values import Look, Value
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, Value
 
 #: One model's part of a report: a sheet that can be put below others, or what is written already.
 Part: TypeAlias = "Sheet | str | bytes"

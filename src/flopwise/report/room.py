@@ -10,7 +10,7 @@ from flopwise.analyses.llm.serving.serving import capacity, gigabytes
 from flopwise.analyses.llm.training import Room
 from flopwise.errors import InputError
 from flopwise.memory.micro import micro_arena
-from flopwise.report.sheet.values import human
+from flopwise.report.sheet.sheet import human
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device

@@ -10,13 +10,13 @@ import pytest
 
 import flopwise
 from flopwise.analyses.advice.rule import Rule
-from flopwise.analyses.advice.rules import rules
+from flopwise.analyses.advice.rules import RULES
 
 torch = pytest.importorskip("torch")
 F, nn = torch.nn.functional, torch.nn
 
 #: Rules whose code is another network, which test_other_networks.py holds against the counts.
-OTHER_NETWORKS = {rule.name for rule in rules() if rule.code is not None and rule.exactness == "other"}
+OTHER_NETWORKS = {rule.name for rule in RULES if rule.code is not None and rule.exactness == "other"}
 
 
 class Wasteful(nn.Module):  # type: ignore[misc, name-defined]
@@ -147,7 +147,7 @@ CASES: dict[str, Case] = {
 def test_each_code_is_run() -> None:
     """Rules without code ask for nothing that PyTorch has words for: to leave out, to store, to choose sizes."""
     of_cases = {name.partition(" ")[0] for name in CASES} | OTHER_NETWORKS | {"padding-tokens"}
-    assert of_cases == {rule.name for rule in rules() if rule.code is not None}
+    assert of_cases == {rule.name for rule in RULES if rule.code is not None}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -178,7 +178,7 @@ def _called(result: Any, example: Any) -> Any:
 
 def test_batches_without_padding() -> None:
     """Columns that a mask takes out of every sequence change nothing that counts."""
-    (rule,) = (rule for rule in rules() if rule.name == "padding-tokens")
+    (rule,) = (rule for rule in RULES if rule.name == "padding-tokens")
     assert rule.code is not None
     program = Wasteful(_encoder, {"table": TABLE})
     mask = torch.tensor([[1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 0, 0]])

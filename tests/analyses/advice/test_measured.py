@@ -13,7 +13,7 @@ import flopwise
 from flopwise.analyses.advice.advice import suggestions_of
 from flopwise.analyses.advice.edited import Edited
 from flopwise.analyses.advice.measured import pieces
-from flopwise.analyses.advice.rules import rules
+from flopwise.analyses.advice.rules import RULES
 from flopwise.analyses.advice.subject import Subject
 
 ort = pytest.importorskip("onnxruntime")
@@ -25,7 +25,7 @@ FAULTS = {f"{fault.family.name}: {fault.name}": fault for fault in faults()}
 def test_pieces_give_the_same(fault: Fault) -> None:
     model = fault.model()
     subject = Subject(flopwise.profile(model, fold=False))
-    chosen = [rule for rule in rules() if rule.name == fault.rule]
+    chosen = [rule for rule in RULES if rule.name == fault.rule]
     (found,) = suggestions_of(subject, chosen)
     assert found.change is not None
     old, new = pieces(Edited(model, subject), found.change)

@@ -10,7 +10,7 @@ from onnx import TensorProto
 from tests.analyses.advice.planted import Network
 
 import flopwise
-from flopwise.analyses.advice import units
+from flopwise.analyses.advice import subject
 from flopwise.analyses.advice.advice import Suggestion
 from flopwise.analyses.advice.rule import Rule
 from flopwise.analyses.timing.machine import Facts
@@ -118,7 +118,7 @@ def test_where_memory_binds(rule: str) -> None:
 @pytest.mark.parametrize(("flag", "padded"), [("avx512f", 80), ("sse2", 72)])
 def test_padding_of_channels(flag: str, padded: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensor cores of 4 floats compute 9 channels as 12; level all 65 in blocks of 16, without AVX-512 of 8."""
-    monkeypatch.setattr(units, "facts", lambda: Facts(flags=(flag,)))
+    monkeypatch.setattr(subject, "facts", lambda: Facts(flags=(flag,)))
     (found,) = _about("channel-unit", flopwise.advise(conv(256, 9, (11, 11), 64, 1), device="h100"))
     assert found.saved.macs == 4096 * 121 * 256 * (12 - 8)
     path = tmp_path / "model.onnx"

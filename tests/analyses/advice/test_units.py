@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flopwise.analyses.advice.units import blocks
+from flopwise.analyses.advice.subject import blocks
 from flopwise.analyses.timing.catalog import find
 
 #: Device -> full multiprocessors, of the white papers on Volta, Turing, Ampere (GA100 and GA102), Hopper and Ada.

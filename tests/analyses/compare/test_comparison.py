@@ -10,13 +10,12 @@ from tests.analyses.compare.variants import NUMBERED, network
 from tests.cli.conftest import EXAMPLES
 
 import flopwise
-from flopwise.analyses.compare.comparison import difference, percent
-from flopwise.analyses.compare.conditions import broken, conditions
+from flopwise.analyses.compare.comparison import broken, conditions, difference, percent
 from flopwise.errors import InputError
 from flopwise.graph import Graph
 from flopwise.report.commands.compare import comparison_report
 from flopwise.report.report import as_text
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look
 
 SHAPE = {"x": (1, 3, 16, 16)}
 

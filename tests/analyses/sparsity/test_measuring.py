@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from flopwise.analyses.sparsity import measuring
 from flopwise.analyses.sparsity.asking import sparsity_query
 from flopwise.analyses.sparsity.measuring import Measured, Weight, measure
-from flopwise.analyses.sparsity.result import total
+from flopwise.analyses.sparsity.model import total
 from flopwise.analyses.sparsity.views import PLAIN, View, ZeroPoint, as_stored, conv_transpose, stacked, transposed
 from flopwise.errors import ModelError
 

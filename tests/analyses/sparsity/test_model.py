@@ -14,7 +14,7 @@ import flopwise
 from flopwise.errors import InputError, ModelError
 from flopwise.report.commands.sparsity import sparsity_report
 from flopwise.report.report import as_text
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look
 
 
 def node(op: str, inputs: str, output: str = "y", **attributes: Any) -> Any:

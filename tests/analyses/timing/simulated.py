@@ -18,7 +18,7 @@ from typing import Any
 
 from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.engines import Options, Task, UnsupportedError
-from flopwise.analyses.timing.environment import digest
+from flopwise.analyses.timing.machine import digest
 from flopwise.analyses.timing.sampling import Clock
 
 #: The name that a session asks for it by, and what it says of itself.

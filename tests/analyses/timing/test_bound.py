@@ -16,9 +16,8 @@ from tests.language_models import PUBLISHED, written
 import flopwise
 from flopwise.analyses.timing.bound import Bound, physical_bound
 from flopwise.analyses.timing.catalog import devices, find
-from flopwise.analyses.timing.device import Cache, Device, Peak
+from flopwise.analyses.timing.device import Cache, Device, Peak, roofline
 from flopwise.analyses.timing.quantities import must_move
-from flopwise.analyses.timing.roofline import roofline
 from flopwise.errors import InputError
 from flopwise.graph import Graph, Node, Program, Tensor
 

@@ -13,8 +13,7 @@ import pytest
 from tests.cases import each
 
 from flopwise.analyses.timing import catalog, machine
-from flopwise.analyses.timing.device import LEVELS, Device, arithmetic, holders
-from flopwise.analyses.timing.roofline import fastest
+from flopwise.analyses.timing.device import LEVELS, Device, arithmetic, fastest, holders
 from flopwise.errors import InputError
 from flopwise.graph.dtypes import BITS
 

@@ -12,9 +12,9 @@ from tests.analyses.timing.test_bound import SLOW
 from flopwise.analyses.timing.benchmark import Executed
 from flopwise.analyses.timing.bound import Bound, physical_bound
 from flopwise.analyses.timing.engine import with_engine
-from flopwise.analyses.timing.environment import Environment
+from flopwise.analyses.timing.machine import Environment
 from flopwise.analyses.timing.store import Record, Whole
-from flopwise.report.commands.bound.report import bound_report, content
+from flopwise.report.commands.bound import bound_report, content
 from flopwise.report.report import as_text
 
 NODES = (

@@ -16,9 +16,8 @@ from tests.language_models import written
 import flopwise
 from flopwise.analyses.timing.bound import physical_bound
 from flopwise.analyses.timing.catalog import find
-from flopwise.analyses.timing.device import arithmetic
+from flopwise.analyses.timing.device import arithmetic, roofline
 from flopwise.analyses.timing.quantities import products
-from flopwise.analyses.timing.roofline import roofline
 from flopwise.conventions import get as get_convention
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.profiles.count import profile_graph

@@ -11,8 +11,7 @@ from tests.cli.conftest import Run, run
 
 from flopwise.analyses.timing import peaks
 from flopwise.analyses.timing.device import Cache
-from flopwise.analyses.timing.environment import environment
-from flopwise.analyses.timing.machine import this_cpu
+from flopwise.analyses.timing.machine import environment, this_cpu
 
 __all__ = ["run"]  # a fixture
 

@@ -11,10 +11,8 @@ import pytest
 
 from flopwise.analyses.timing.benchmark import Executed, Measurement, Session
 from flopwise.analyses.timing.device import Peak
-from flopwise.analyses.timing.environment import Environment, canonical, environment
-from flopwise.analyses.timing.exchange import export, take
-from flopwise.analyses.timing.machine import Facts
-from flopwise.analyses.timing.store import VARIABLE, Store, default_path
+from flopwise.analyses.timing.machine import Environment, Facts, canonical, environment
+from flopwise.analyses.timing.store import VARIABLE, Store, default_path, export, take
 from flopwise.errors import InputError
 
 ENGINE = {"name": "simulated", "version": "1", "level": "all", "threads": 1}

@@ -9,8 +9,8 @@ from tests.analyses.advice.planted import Network
 
 import flopwise
 from flopwise.analyses.timing.catalog import find
-from flopwise.analyses.timing.tiles import Product, padding_share, product_of, wave_share
-from flopwise.report.commands.bound.report import bound_report
+from flopwise.analyses.timing.quantities import Product, padding_share, product_of, wave_share
+from flopwise.report.commands.bound import bound_report
 from flopwise.report.report import as_text
 
 A100 = find("a100-sxm-80gb")

@@ -26,7 +26,7 @@ from flopwise.analyses.timing.turns import Way, in_turns
 from flopwise.analyses.timing.whatif import trials, tries_of, what_ifs
 from flopwise.api import tries
 from flopwise.api.tries import BLOCKS, channels_last, resized
-from flopwise.report.commands.bound.report import bound_report
+from flopwise.report.commands.bound import bound_report
 from flopwise.report.report import as_text
 
 NODES = (

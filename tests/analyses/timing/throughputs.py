@@ -12,7 +12,7 @@ from tests.language_models import PUBLISHED, written
 
 import flopwise
 from flopwise.analyses.timing.catalog import find
-from flopwise.analyses.timing.roofline import roofline
+from flopwise.analyses.timing.device import roofline
 
 RECORDED_FILE = Path(__file__).parents[2] / "recorded" / "measured.json"
 RECORDED = json.loads(RECORDED_FILE.read_text())

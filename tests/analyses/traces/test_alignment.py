@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from functools import cache
 
-from flopwise.analyses.traces import alignment
-from flopwise.analyses.traces.alignment import aligned, in_order
+from flopwise.analyses import executed
+from flopwise.analyses.executed import aligned, in_order
 
 
 def _best(worths: list[list[int]]) -> int:
@@ -34,7 +34,7 @@ def test_no_other_pairs_in_order_gain_more() -> None:
 
 
 def test_far_from_the_diagonal_nothing_is_looked_at_and_nothing_breaks() -> None:
-    long = alignment.BAND * 3
+    long = executed.BAND * 3
     same = list(range(long))
     assert aligned(lambda i, j: int(same[i] == same[j]), long, long) == same
     assert aligned(lambda i, j: 0, 3, 0) == [None] * 3

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 import flopwise
-from flopwise.analyses.traces.assembly import trace_of
+from flopwise.analyses.traces.assembly import split_by_macs, trace_of
 from flopwise.analyses.traces.land import Landing, Place, Step, Work, land
-from flopwise.analyses.traces.split import split_by_macs
 from flopwise.analyses.traces.trace import Layer, Matched, Recording
-from flopwise.report.commands.trace.report import trace_report
+from flopwise.report.commands.trace import trace_report
 from flopwise.report.report import as_text
 
 LAYERS = tuple(Layer(f"layer{n}", "Conv", 10 * n, 4 * n, 20 * n) for n in range(5))

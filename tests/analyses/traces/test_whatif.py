@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import flopwise
-from flopwise.analyses.traces.whatif import what_ifs
-from flopwise.report.commands.trace.report import trace_report
+from flopwise.analyses.traces.floors import what_ifs
+from flopwise.report.commands.trace import trace_report
 from flopwise.report.report import as_text
 
 RECORDED = Path(__file__).parents[4] / "shared" / "traces"

@@ -11,7 +11,7 @@ import pytest
 from tests.analyses.weights.arrays import arrays, expected
 
 from flopwise.analyses.weights import engine
-from flopwise.analyses.weights.ranges import Ruler
+from flopwise.analyses.weights.portable import Ruler
 from flopwise.analyses.weights.weights import measured, weights_of_arrays
 from flopwise.formats.weights.tensor import ArrayElements, StoredTensors
 from flopwise.graph.stored import StoredTensor

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,9 +23,8 @@ from flopwise.analyses.zoo.engines import ENGINES
 MODELS = 40
 
 
-def needs(engine: str) -> None:
-    package = {"dask": "distributed"}.get(engine, engine)
-    pytest.importorskip(package, reason=f"pip install 'flopwise[zoo,{engine}]'")
+def needs_dask() -> None:
+    pytest.importorskip("distributed", reason="pip install 'flopwise[zoo,dask]'")
 
 
 @pytest.fixture(scope="module")
@@ -52,27 +49,22 @@ def reference(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.upstream
-@pytest.mark.parametrize("engine", ["ray", "dask"])
-def test_a_cluster_gives_the_same_rows(models: Path, reference: Path, tmp_path: Path, engine: str) -> None:
+def test_a_cluster_gives_the_same_rows(models: Path, reference: Path, tmp_path: Path) -> None:
     """Two processes of the cluster write into the data set by a URL, and one of them is killed on the way."""
-    needs(engine)
-    folder, address = f"dir::file://{tmp_path}/zoo", None
-    killed: list[int] = []
-    cluster: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
-    if engine == "dask":  # by itself it starts none that could be killed
-        from distributed import LocalCluster
+    needs_dask()
+    from distributed import LocalCluster
 
-        cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50)
+    folder = f"dir::file://{tmp_path}/zoo"
+    killed: list[int] = []
 
     def kill_one(step: str) -> None:
-        if " of " in step and not killed and int(step.split()[0]) >= 10 and (busy := _workers_of(engine)):
+        if " of " in step and not killed and int(step.split()[0]) >= 10 and (busy := _workers_of()):
             killed.append(busy[0])  # between two models, none may be at work for a moment
             os.kill(killed[0], signal.SIGKILL)
 
-    with cluster:
-        if engine == "dask":
-            address = cluster.scheduler_address  # type: ignore[attr-defined]
-        built = zoo.build(str(models), output=folder, jobs=2, engine=engine, address=address, progress=kill_one)
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:
+        address = cluster.scheduler_address
+        built = zoo.build(str(models), output=folder, jobs=2, engine="dask", address=address, progress=kill_one)
     assert killed
     assert (built.models, len(built.failures)) == (MODELS, 1)
     assert same(folder, reference)
@@ -80,7 +72,7 @@ def test_a_cluster_gives_the_same_rows(models: Path, reference: Path, tmp_path: 
 
 def test_dask_by_itself_is_threads_of_this_process(models: Path, reference: Path, tmp_path: Path) -> None:
     """An interrupt ends them and what they supervise; nothing is left on the path or of the processes."""
-    needs("dask")
+    needs_dask()
     import psutil
 
     def interrupt(step: str) -> None:
@@ -97,7 +89,7 @@ def test_dask_by_itself_is_threads_of_this_process(models: Path, reference: Path
     assert same(tmp_path / "zoo", reference)
 
 
-def _workers_of(engine: str) -> list[int]:
+def _workers_of() -> list[int]:
     """The processes of the cluster below this one that have supervised a model."""
     import psutil
 
@@ -107,7 +99,7 @@ def _workers_of(engine: str) -> list[int]:
 
 
 def test_a_cluster_at_an_address(models: Path, tmp_path: Path) -> None:
-    needs("dask")
+    needs_dask()
     from distributed import LocalCluster
 
     with LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
@@ -118,23 +110,19 @@ def test_a_cluster_at_an_address(models: Path, tmp_path: Path) -> None:
 
 def test_engines_that_are_not_there(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = str(models / "1.onnx")
-    with pytest.raises(InputError, match="no engine 'spark'; engines: processes, ray, dask"):
+    with pytest.raises(InputError, match="no engine 'spark'; engines: processes, dask"):
         zoo.build(source, output=tmp_path / "zoo", engine="spark")
     with pytest.raises(InputError, match="an address is for a cluster"):
         zoo.build(source, output=tmp_path / "zoo", address="tcp://127.0.0.1:1")
-    for engine, package in (("ray", "ray"), ("dask", "distributed")):
-        monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(InputError, match=rf"needs {package}: pip install 'flopwise\[zoo,{engine}\]'"):
-            zoo.build(source, output=tmp_path / "zoo", engine=engine)
-    assert set(ENGINES) == {"processes", "ray", "dask"}
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InputError, match=r"needs distributed: pip install 'flopwise\[zoo,dask\]'"):
+        zoo.build(source, output=tmp_path / "zoo", engine="dask")
+    assert set(ENGINES) == {"processes", "dask"}
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "127.0.0.1:9", "[::1]:9", "127.0.0.1:99999"])
-@pytest.mark.parametrize("engine", ["ray", "dask"])
-def test_nobody_at_an_address(
-    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, address: str
-) -> None:
-    needs(engine)
+def test_nobody_at_an_address(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    needs_dask()
     monkeypatch.setattr(engines, "PATIENCE", 1.0)
-    with pytest.raises(InputError, match=re.escape(f"{engine} at {address}: cannot be reached")):
-        zoo.build(str(models / "1.onnx"), output=tmp_path / "zoo", engine=engine, address=address)
+    with pytest.raises(InputError, match=re.escape(f"dask at {address}: cannot be reached")):
+        zoo.build(str(models / "1.onnx"), output=tmp_path / "zoo", engine="dask", address=address)

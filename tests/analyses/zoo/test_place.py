@@ -17,7 +17,7 @@ pytest.importorskip("pyarrow")
 from tests.analyses.zoo.made import made_zoo
 
 from flopwise import InputError, zoo
-from flopwise.analyses.zoo import files
+from flopwise.analyses.zoo import place
 from flopwise.analyses.zoo import place as place_module
 from flopwise.analyses.zoo.dataset import Dataset
 from flopwise.analyses.zoo.place import MARKER, Place, alone
@@ -210,7 +210,7 @@ def test_a_link_that_comes_between_two_calls_leads_nowhere(
 
 def test_without_names_in_open_folders_a_build_does_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on Windows."""
-    monkeypatch.setattr(files, "_RELATIVE", False)
+    monkeypatch.setattr(place, "_RELATIVE", False)
     made_zoo(tmp_path / "zoo", random.Random(1), models=3)
     made_zoo(tmp_path / "zoo", random.Random(2), models=4)
     assert zoo.query(tmp_path / "zoo", "SELECT count(*) FROM models")[1] == [(4,)]
@@ -266,7 +266,7 @@ def test_behind_a_url_it_is_the_same(remote: Path, name: str, tmp_path: Path, mo
     """With a file system of fsspec that knows links; others have none."""
     behind_urls(monkeypatch)
     folder, path, victim = f"file://{tmp_path}/zoo", tmp_path / "zoo" / name, tmp_path / "victim"
-    assert not isinstance(Place(folder).files, files.LocalFiles)
+    assert not isinstance(Place(folder).files, place.LocalFiles)
     shutil.copytree(remote, tmp_path / "zoo")
     victim.mkdir()
     (victim / "file").write_text("mine")
@@ -284,5 +284,5 @@ def test_behind_a_url_it_is_the_same(remote: Path, name: str, tmp_path: Path, mo
 
 def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
-        files.LocalFiles(str(tmp_path)).write("parts/file", "text, not bytes")  # type: ignore[arg-type]
+        place.LocalFiles(str(tmp_path)).write("parts/file", "text, not bytes")  # type: ignore[arg-type]
     assert [*(tmp_path / "parts").iterdir()] == []

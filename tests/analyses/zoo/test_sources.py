@@ -10,9 +10,8 @@ import pytest
 
 from flopwise import InputError, ModelError, zoo
 from flopwise.analyses.zoo.build import WHOLE, content_hash
-from flopwise.analyses.zoo.catalogues import year_of
 from flopwise.analyses.zoo.entry import Entry
-from flopwise.analyses.zoo.sources import entries, with_own_names
+from flopwise.analyses.zoo.sources import entries, with_own_names, year_of
 from flopwise.cli import main
 from flopwise.formats.sources.location import is_callable
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from flopwise.analyses.zoo.supervise import StoppedError, Supervisor
+from flopwise.analyses.zoo.engines import StoppedError, Supervisor
 
 WORK = "tests.analyses.zoo.jobs:work"
 

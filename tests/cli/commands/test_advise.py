@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.docs.blocks import ROOT
 
-from flopwise.analyses.advice.rules import rules
+from flopwise.analyses.advice.rules import RULES
 
 MODEL = str(ROOT / "examples" / "tiny_resnet.onnx")
 
@@ -57,7 +57,7 @@ def test_threads_are_of_a_cpu(run: Run) -> None:
 
 def test_rules_are_listed(run: Run) -> None:
     out = run("advise", "--rules").out
-    assert all(rule.name in out and rule.source in out for rule in rules())
+    assert all(rule.name in out and rule.source in out for rule in RULES)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Run
 
-from flopwise.analyses.zoo.published import builders
+from flopwise.analyses.zoo.published import figures
 from flopwise.analyses.zoo.published import figures as data
 
 
@@ -70,7 +70,7 @@ class TestCheck:
         def build(*args: Any) -> Any:
             return torch.nn.Linear(224, 1, device="meta"), (1, 3, 224, 224)
 
-        monkeypatch.setitem(builders.BUILDERS, "torchvision", build)
+        monkeypatch.setitem(figures.BUILDERS, "torchvision", build)
         code, _, err = run("zoo", "published", "--source", "thop", "--model", "squeezenet1_1", "--check")
         assert code == 1
         assert "thop: squeezenet1_1: recorded 1235496 (params binary), now 225 (not reproduced)" in err
@@ -81,7 +81,7 @@ class TestCheck:
         def build(*args: Any) -> Any:
             raise ImportError("No module named 'nothing'")
 
-        monkeypatch.setitem(builders.BUILDERS, "nothing", build)
+        monkeypatch.setitem(figures.BUILDERS, "nothing", build)
         monkeypatch.setattr(data, "figures", lambda *args: [figure])
         code, _, err = run("zoo", "published", "--model", figure.model, "--check")
         assert code == 2

@@ -9,9 +9,9 @@ import pytest
 import flopwise
 from flopwise.report.commands.compare import comparison_report
 from flopwise.report.commands.differences import difference_report
-from flopwise.report.formats.terminal import cells
+from flopwise.report.formats.table import cells
 from flopwise.report.report import as_text
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look
 
 RESNET = Path(__file__).parents[3] / "examples" / "tiny_resnet.onnx"
 

@@ -14,7 +14,7 @@ import flopwise
 from flopwise.report.commands.formula import formula_report, values_report
 from flopwise.report.formats.format import formats_of
 from flopwise.report.report import as_text
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look
 
 GOLDEN = Path(__file__).parent / "golden_formulas"
 FORMATS = [format.name for format in formats_of(("sheet", "content")) if not format.binary]

@@ -15,7 +15,7 @@ from flopwise.errors import InputError
 from flopwise.profiles.profile import Profile
 from flopwise.report.commands.flops import classes_of, classes_report, formula
 from flopwise.report.report import as_text
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look
 
 #: A table with every kind of column.
 EVERYTHING = Table(

@@ -11,9 +11,9 @@ import pytest
 from flopwise.analyses.weights.result import Histogram
 from flopwise.analyses.weights.weights import weights_of_arrays
 from flopwise.report.commands.weights import bars, weights_report
-from flopwise.report.formats.terminal import cells
+from flopwise.report.formats.table import cells
 from flopwise.report.report import as_text
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from flopwise.analyses.weights.weights import weights_of_arrays
 pytest.importorskip("matplotlib")
 
 from flopwise.errors import InputError
-from flopwise.report.commands.weights_figures import draw
+from flopwise.report.commands.weights import draw
 
 HARD = {
     "huge": np.array([1e308, -1e308, 3e307, 0.0]),

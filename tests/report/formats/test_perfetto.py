@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import flopwise
-from flopwise.report.commands.trace.report import trace_report
+from flopwise.report.commands.trace import trace_report
 from flopwise.report.report import as_text
 
 pytest.importorskip("torch")

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from flopwise.errors import printable
 from flopwise.report.formats import table
-from flopwise.report.formats.terminal import aligned, cells, pad, shorten, widest, wrap
-from flopwise.report.sheet.sheet import Sheet
-from flopwise.report.sheet.values import Look
+from flopwise.report.formats.table import aligned, cells, pad, shorten, widest, wrap
+from flopwise.report.sheet.sheet import Look, Sheet
 
 PRINTABLE = st.text().map(printable)
 

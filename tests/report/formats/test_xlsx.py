@@ -15,8 +15,7 @@ from tests.cli.conftest import EXAMPLES
 
 from flopwise.cli import main
 from flopwise.report.formats.csv import render_sheet as csv_text
-from flopwise.report.sheet.sheet import Head, Line, Sheet
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet
 
 pytest.importorskip("xlsxwriter")
 

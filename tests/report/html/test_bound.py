@@ -14,7 +14,7 @@ from tests.cli.conftest import Run, run
 from tests.report.html.browser import Page, data_of
 
 import flopwise
-from flopwise.report.commands.bound.report import bound_report
+from flopwise.report.commands.bound import bound_report
 from flopwise.report.html.bound import page_data, waterfall
 from flopwise.report.report import as_text
 
@@ -31,7 +31,7 @@ def test_the_roof_of_memory_ends_under_that_of_arithmetic(peak: float | None) ->
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
-    from flopwise.report.commands.bound.figure import Dot, draw_roofline
+    from flopwise.report.commands.bound import Dot, draw_roofline
 
     roofs = [{"unit": "B/s", "value": 4.0, "kind": "measured", "label": "memory"}]
     roofs += [] if peak is None else [{"unit": "FLOP/s", "value": peak, "kind": "stated", "label": "peak"}]

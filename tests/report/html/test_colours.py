@@ -8,7 +8,7 @@ import re
 import pytest
 
 from flopwise.report.html.page import asset
-from flopwise.report.structure.kinds import KINDS
+from flopwise.report.structure import KINDS
 
 np = pytest.importorskip("numpy")
 

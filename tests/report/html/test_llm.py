@@ -17,7 +17,7 @@ import flopwise
 from flopwise.analyses.llm.runs import lengths
 from flopwise.report.commands.llm.report import llm_report
 from flopwise.report.report import as_text
-from flopwise.report.sheet.values import duration
+from flopwise.report.sheet.sheet import duration
 
 __all__ = ["run"]  # a fixture
 

@@ -20,7 +20,7 @@ from flopwise.conventions import CONVENTIONS
 from flopwise.graph import Body, Graph, Module, Node, Tensor
 from flopwise.report.commands.profile import render
 from flopwise.report.html.model import EXACT, page_data
-from flopwise.report.structure.modules import MOST, Group, groups
+from flopwise.report.structure import MOST, Group, groups
 
 HOSTILE = '</script><img src=x onerror="document.title=1">'
 

@@ -9,10 +9,9 @@ from tests.report.html.browser import Page, data_of
 import flopwise
 from flopwise.report.commands.memory import memory_of, memory_report
 from flopwise.report.commands.weights import weights_report
-from flopwise.report.html.sheet import render_sheets
+from flopwise.report.html.page import render_sheets
 from flopwise.report.report import as_text
-from flopwise.report.sheet.sheet import Head, Line, Sheet
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet
 
 RESNET = "examples/tiny_resnet.onnx"
 

@@ -11,11 +11,10 @@ import pytest
 from tests.report.html.browser import Page, data_of
 
 import flopwise
-from flopwise.analyses.traces.assembly import trace_of
-from flopwise.analyses.traces.critical import critical_path
+from flopwise.analyses.traces.assembly import critical_path, trace_of
 from flopwise.analyses.traces.land import Place, Step, Work, land
 from flopwise.analyses.traces.trace import Layer, Matched, Moment, Recording, Trace
-from flopwise.report.commands.trace.report import trace_report
+from flopwise.report.commands.trace import trace_report
 from flopwise.report.html import trace as pages
 from flopwise.report.report import as_text
 

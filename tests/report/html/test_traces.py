@@ -15,8 +15,8 @@ from flopwise.analyses.traces.assembly import trace_of
 from flopwise.analyses.traces.comparison import TraceComparison, grouped
 from flopwise.analyses.traces.land import Place, Step, Work, land
 from flopwise.analyses.traces.trace import Layer, Matched, Recording
-from flopwise.report.commands.trace.comparison import trace_comparison_report
-from flopwise.report.html.traces import waterfall
+from flopwise.report.commands.trace import trace_comparison_report
+from flopwise.report.html.trace import waterfall
 from flopwise.report.report import as_text
 
 

@@ -17,12 +17,12 @@ from tests.report.html.browser import Page, data_of
 from flopwise import zoo
 from flopwise.analyses.zoo.dataset import Dataset
 from flopwise.analyses.zoo.entry import Entry
-from flopwise.analyses.zoo.overview import front, overview
 from flopwise.analyses.zoo.records import model_row
+from flopwise.analyses.zoo.views import front, overview
 from flopwise.cli import main
 from flopwise.report.html.zoo import render_zoo
 from flopwise.report.report import as_text
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look
 
 NAME = "</script><script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
 

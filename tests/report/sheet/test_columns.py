@@ -10,7 +10,7 @@ import flopwise
 from flopwise.errors import InputError
 from flopwise.graph import Node
 from flopwise.report.sheet.columns import COLUMNS, Item, cell, defaults, select
-from flopwise.report.sheet.values import AtLeast
+from flopwise.report.sheet.sheet import AtLeast
 from flopwise.report.sheet.zeros import KEYS
 
 

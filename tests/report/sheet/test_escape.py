@@ -20,9 +20,8 @@ from flopwise.graph import Graph, Node, Tensor
 from flopwise.profiles.count import profile_graph
 from flopwise.report.commands.compare import comparison_report
 from flopwise.report.commands.flops import classes_report
-from flopwise.report.commands.layers import layers_report
 from flopwise.report.commands.profile import profile_report, render
-from flopwise.report.commands.shapes import shapes_report
+from flopwise.report.commands.shapes import layers_report, shapes_report
 from flopwise.report.formats import latex, markdown
 from flopwise.report.formats.csv import inert
 from flopwise.report.formats.dot import quote

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flopwise.report.sheet.sheet import Field, Head, Line, Sheet
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Field, Head, Line, Look, Sheet
 
 WORDS: list[Field[str]] = [
     Field(Head("name", "word", "text"), lambda word: word, total="Total"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flopwise.errors import printable
-from flopwise.report.sheet.values import (
+from flopwise.report.sheet.sheet import (
     AtLeast,
     Kind,
     Look,

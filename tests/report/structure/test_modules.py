@@ -11,7 +11,7 @@ from tests.report.html.test_page import chain, tensor
 import flopwise
 from flopwise.graph import Graph, Node
 from flopwise.report.html.model import page_data
-from flopwise.report.structure.modules import OFTEN
+from flopwise.report.structure import OFTEN
 
 
 def repeats(graph: Graph) -> list[tuple[str, str, int]]:

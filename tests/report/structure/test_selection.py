@@ -11,8 +11,7 @@ from tests.report.html.models import transformer
 
 import flopwise
 from flopwise.report.commands.profile import render
-from flopwise.report.structure.folded import folded
-from flopwise.report.structure.selection import selected
+from flopwise.report.structure import folded, selected
 
 
 @pytest.fixture(scope="module")

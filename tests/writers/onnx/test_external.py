@@ -20,7 +20,7 @@ from flopwise.formats.onnx.read import resolve_onnx
 from flopwise.formats.sources.source import StreamSource
 from flopwise.formats.sources.wire import BYTES, VARINT, message, number_field, varint
 from flopwise.writers.onnx.plan import plan
-from flopwise.writers.onnx.rewrite import Rewrite
+from flopwise.writers.onnx.write import Rewrite
 
 DATA = "weights/m.data"
 
@@ -90,7 +90,7 @@ def test_a_model_that_fails_takes_its_copies_away(old: Path, new: Path, monkeypa
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("flopwise.writers.onnx.rewrite.Pieces.write", full)
+    monkeypatch.setattr("flopwise.writers.onnx.write.Pieces.write", full)
     with pytest.raises(InputError, match=r"n\.onnx: cannot be written \(No space left on device\)"):
         flopwise.write_shapes(old, new, copy_data=True)
     assert not [p for p in new.parent.rglob("*") if p.is_file()]

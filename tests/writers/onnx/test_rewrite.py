@@ -7,7 +7,7 @@ import pytest
 from flopwise.errors import ModelError
 from flopwise.formats.sources.source import BytesSource, Source
 from flopwise.formats.sources.wire import Window
-from flopwise.writers.onnx.rewrite import CHUNK, Pieces
+from flopwise.writers.onnx.write import CHUNK, Pieces
 
 
 class Zeros(Source):

@@ -8,7 +8,7 @@ from onnx import TypeProto, helper
 
 from flopwise.formats.onnx.file.model import MapType, OptionalType, SequenceType, SparseType, TensorType, Type
 from flopwise.formats.sources.wire import message, number_field
-from flopwise.writers.onnx.types import encoded, entry, opened, retyped, with_type
+from flopwise.writers.onnx.plan import encoded, entry, opened, retyped, with_type
 
 TENSOR = helper.make_tensor_type_proto(1, [1, "n", None])
 TYPES = [

@@ -294,7 +294,7 @@ def test_a_source_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
     def fail(*arguments: object) -> None:
         raise ModelError("changed while it was read")
 
-    monkeypatch.setattr("flopwise.writers.onnx.rewrite.Pieces.write", fail)
+    monkeypatch.setattr("flopwise.writers.onnx.write.Pieces.write", fail)
     with pytest.raises(ModelError, match="changed"):
         flopwise.write_shapes(conv_net(), path)
     assert path.read_bytes() == b"old"

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Literal
 from flopwise._results import Json, Printed
 from flopwise.analyses.advice.figures import Figures, Place, of_nodes, of_profile, total
 from flopwise.analyses.advice.rule import Change, Exactness, Rule
-from flopwise.analyses.advice.runs.rule import Run, RunRule
-from flopwise.analyses.advice.runs.table import RUN_RULES
+from flopwise.analyses.advice.runs import RUN_RULES, Run, RunRule
 from flopwise.analyses.advice.subject import Subject
 from flopwise.formats.sources.text import JsonObject
 from flopwise.graph import Node
 
 if TYPE_CHECKING:
-    from flopwise.analyses.timing.roofline import Roof
+    from flopwise.analyses.timing.device import Roof
     from flopwise.profiles.profile import Profile
 
 #: The share of a model's time (without a device: of its multiply-adds or its bytes) that advice saves at least, and

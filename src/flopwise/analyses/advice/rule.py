@@ -13,7 +13,7 @@ from flopwise.graph import Node
 
 if TYPE_CHECKING:
     from flopwise.analyses.advice.subject import Subject
-    from flopwise.analyses.timing.roofline import Roof
+    from flopwise.analyses.timing.device import Roof
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")

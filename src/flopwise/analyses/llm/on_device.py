@@ -11,7 +11,7 @@ from flopwise._results import Json, fields
 from flopwise.analyses.llm.serving.serving import Floors, Serving
 from flopwise.analyses.llm.stages.stage import Stage
 from flopwise.analyses.llm.step import Step
-from flopwise.analyses.timing.roofline import Roofline, assumptions, roofline
+from flopwise.analyses.timing.device import Roofline, assumptions, roofline
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device

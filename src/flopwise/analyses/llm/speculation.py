@@ -16,7 +16,7 @@ from flopwise.analyses.llm.serving.memory import Cache, Memory
 from flopwise.analyses.llm.serving.serving import Floors
 from flopwise.analyses.llm.serving.split import Divisible
 from flopwise.analyses.llm.step import CountedCall, Step
-from flopwise.analyses.timing.roofline import roofline
+from flopwise.analyses.timing.device import roofline
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:

@@ -9,19 +9,270 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
 from flopwise.analyses.sparsity.asking import Block, Pattern, SparsityQuery
-from flopwise.analyses.sparsity.bands import groups_held, zero_blocks
-from flopwise.analyses.sparsity.search import FoundBlock, Part, Search, halvings, part
 from flopwise.analyses.sparsity.views import View, ZeroPoint, zero_flags
 from flopwise.errors import ModelError
 from flopwise.graph.stored import Array, Stored
+
+# Counting in a band of lines of a matrix: zero blocks, N:M groups, lines of zeros.
+#
+# A band is an array of 0 and 1 (uint8), 1 where an element is zero; its first axis runs along the stream.
+
+
+#: Length of a group -> the unsigned integer that holds it, one byte for each element.
+_WORDS = {2: numpy.uint16, 4: numpy.uint32, 8: numpy.uint64}
+
+#: Longer groups are summed along an axis of their own, shorter ones slice by slice.
+_SLICES = 32
+
+
+class Zero(NamedTuple):
+    """Zero blocks of a band, and the elements in them."""
+
+    blocks: int
+    elements: int
+
+
+def zero_blocks(band: Array, high: int, wide: int) -> Zero:
+    """The blocks of ``high`` lines × ``wide`` elements that are zero; blocks at the edges have what is there."""
+    flags = together(together(band, high, 0), wide, 1)
+    whole_lines, whole_columns = band.shape[0] // high, band.shape[1] // wide
+    below, beside = band.shape[0] % high, band.shape[1] % wide
+    inside = int(numpy.count_nonzero(flags[:whole_lines, :whole_columns]))
+    right = int(numpy.count_nonzero(flags[:whole_lines, whole_columns:])) if beside else 0
+    bottom = int(numpy.count_nonzero(flags[whole_lines:, :whole_columns])) if below else 0
+    corner = int(numpy.count_nonzero(flags[whole_lines:, whole_columns:])) if below and beside else 0
+    elements = inside * high * wide + right * high * beside + bottom * below * wide + corner * below * beside
+    return Zero(inside + right + bottom + corner, elements)
+
+
+def together(band: Array, size: int, axis: int) -> Array:
+    """1 where all of ``size`` neighbours along an axis are 1; the last group may be smaller."""
+    if size == 1:
+        return band
+    groups_inside, remainder = divmod(band.shape[axis], size)
+    if not groups_inside:
+        return band.min(axis=axis, keepdims=True) if remainder else band
+    if axis == 0:
+        groups = band[: groups_inside * size].reshape(groups_inside, size, band.shape[1])
+        both = groups[:, 0] & groups[:, 1]
+        for i in range(2, size):
+            both &= groups[:, i]
+    else:
+        both = _in_lines(band[:, : groups_inside * size], size)
+    if not remainder:
+        return both
+    last = band[groups_inside * size :] if axis == 0 else band[:, groups_inside * size :]
+    return numpy.concatenate([both, last.min(axis=axis, keepdims=True)], axis=axis)
+
+
+def _in_lines(band: Array, size: int) -> Any:
+    """1 where all of a group in a line are 1; the lines hold whole groups."""
+    word = _WORDS.get(size)
+    if word is not None and band.flags.c_contiguous:
+        ones = numpy.frombuffer(bytes([1] * size), word)[0]
+        return (band.view(word) == ones).view(numpy.uint8)
+    groups = band.reshape(band.shape[0], -1, size)
+    if size > _SLICES:
+        return groups.min(axis=2)
+    both = groups[:, :, 0] & groups[:, :, 1]
+    for i in range(2, size):
+        both &= groups[:, :, i]
+    return both
+
+
+def groups_held(band: Array, nonzero: int, size: int, axis: int) -> int:
+    """The number of groups of ``size`` neighbours along an axis with at most ``nonzero`` elements other than zero.
+
+    A smaller group at the end holds under the same condition.
+    """
+    groups_inside, remainder = divmod(band.shape[axis], size)
+    holding = 0
+    if groups_inside:
+        inside = band[: groups_inside * size] if axis == 0 else band[:, : groups_inside * size]
+        holding = int(numpy.count_nonzero(_sums(inside, size, axis) >= size - nonzero))
+    if remainder:
+        last = band[groups_inside * size :] if axis == 0 else band[:, groups_inside * size :]
+        holding += int(numpy.count_nonzero(last.sum(axis=axis, dtype=numpy.int64) >= remainder - nonzero))
+    return holding
+
+
+def _sums(band: Array, size: int, axis: int) -> Any:
+    """The number of ones in each group."""
+    word = _WORDS.get(size)
+    if axis == 1 and word is not None and band.flags.c_contiguous:
+        ones = numpy.frombuffer(bytes([1] * size), word)[0]
+        return (band.view(word) * ones) >> word(8 * (size - 1))  # the highest byte of the product is the sum of all
+    groups = band.reshape(-1, size, band.shape[1]) if axis == 0 else band.reshape(band.shape[0], -1, size)
+    if size > _SLICES:
+        return groups.sum(axis=axis + 1, dtype=numpy.int64)
+    slices = numpy.moveaxis(groups, axis + 1, 0)
+    total = slices[0].copy()
+    for part in slices[1:]:
+        total += part
+    return total
+
+
+# The search for blocks: how far zeros come in rows, columns or squares of 2, 4, 8 ... along a tensor's first two axes.
+#
+# The rule and its thresholds are those of onnx-tool 1.0.1 (``onnx_tool/tensor.py``, ``search_sparse_blocksize``): a
+# size is taken while the share of zero blocks stays above the share of zeros less a tolerance. Kernel positions stay
+# apart, sizes divide the axis, and a square is tried last. Counts of all sizes come from one pass: blocks of a size are
+# pairs of blocks of half the size.
+
+
+class FoundBlock(NamedTuple):
+    """The block that the search ends with: extents along the axes as they are stored, and the share of zero blocks."""
+
+    first: int
+    second: int
+    ratio: float
+
+
+class Part(NamedTuple):
+    """The share of a band: zero blocks by size (position i: 2ⁱ⁺¹), and its lines for the sizes that reach beyond it."""
+
+    columns: list[int]
+    rows: list[int]
+    squares: list[int]
+    rows_left: Any
+    squares_left: Any
+
+
+def halvings(number: int) -> int:
+    """The exponent of 2 in a number; 0 for 0."""
+    return (number & -number).bit_length() - 1 if number else 0
+
+
+def part(band: Array, view: View, inside: int) -> Part:
+    """The zero blocks of a band of units as they are stored.
+
+    Args:
+        band: 0 and 1 (uint8) for each element, 1 for a zero: (units, elements of a unit).
+        view: the tensor's.
+        inside: sizes along the first axis up to 2 to the power of this stay within bands.
+    """
+    deep = halvings(view.second)
+
+    def columns_joined(flags: Array, level: int) -> Array:
+        return _pair_columns(flags, view.second >> level, view.inner)
+
+    columns, _ = _halved(band, deep, columns_joined)
+    rows, lines = _halved(band, inside, lambda flags, level: together(flags, 2, 0))
+    both = min(inside, deep)
+    squares, square = _halved(band, both, lambda flags, level: columns_joined(together(flags, 2, 0), level))
+    return Part(columns, rows, squares, lines, square)
+
+
+def _halved(band: Array, levels: int, join: Callable[[Any, int], Any]) -> tuple[list[int], object]:
+    """Zero blocks of each size, until none are left, and the flags of the largest; None where there are none."""
+    counts: list[int] = []
+    for level in range(levels):
+        band = join(band, level)
+        counts.append(int(numpy.count_nonzero(band)))
+        if not counts[-1]:
+            return counts, None
+    return counts, band if band.any() else None
+
+
+def _pair_columns(band: Array, second: int, inner: int) -> Array:
+    """1 where both of two neighbours along the second axis are 1: (lines, second · inner) -> (lines, half of it)."""
+    if inner == 1:
+        return together(band, 2, 1)
+    pairs = band.reshape(band.shape[0], second // 2, 2, inner)
+    return (pairs[:, :, 0] & pairs[:, :, 1]).reshape(band.shape[0], -1)
+
+
+class Search:
+    """The counts of all sizes, from parts in the order of storage."""
+
+    def __init__(self, view: View, inside: int) -> None:
+        self._view = view
+        self._inside = inside
+        across, along = halvings(view.units), halvings(view.second)
+        self._columns = [0] * along
+        self._rows = _Stack(across, inside, view, squares=False)
+        self._squares = _Stack(min(across, along), min(inside, along), view, squares=True)
+
+    def add(self, part: Part | None, units: int) -> None:
+        """Take in the part of the next ``units`` units; None: they hold no zero."""
+        part = part or Part([], [], [], None, None)
+        for level, count in enumerate(part.columns):
+            self._columns[level] += count
+        self._rows.add(part.rows, part.rows_left, units >> self._rows.inside)
+        self._squares.add(part.squares, part.squares_left, units >> self._squares.inside)
+
+    def result(self, elements: int, zeros: int, tolerance: float) -> FoundBlock:
+        """The block to report: the largest that holds along an axis, or the square of both."""
+        ratio = zeros / elements
+        least = ratio - tolerance
+        along = [count * 2 ** (i + 1) / elements for i, count in enumerate(self._columns)]
+        across = [count * 2 ** (i + 1) / elements for i, count in enumerate(self._rows.counts)]
+        wide, high = _run(along, least), _run(across, least)
+        if wide == high and wide:
+            square = self._squares.counts[wide - 1] * 4**wide / elements
+            if square > least:
+                return FoundBlock(2**wide, 2**wide, square)
+        best = FoundBlock(1, 1, ratio)
+        if wide > high or (wide == high and wide and along[wide - 1] >= across[high - 1]):
+            best = FoundBlock(1, 2**wide, along[wide - 1])
+        elif high:
+            best = FoundBlock(2**high, 1, across[high - 1])
+        return best
+
+
+def _run(ratios: list[float], least: float) -> int:
+    """The number of sizes in a row, from the smallest, whose ratio is above the least."""
+    return next((i for i, ratio in enumerate(ratios) if not ratio > least), len(ratios))
+
+
+class _Stack:
+    """Adds pairs of lines up to pairs of pairs, as a binary counter carries; at most one line of each size waits."""
+
+    def __init__(self, levels: int, inside: int, view: View, squares: bool) -> None:
+        self.counts = [0] * levels
+        self.inside = min(inside, levels)
+        self._view = view
+        self._squares = squares
+        #: For each size: "" when none waits; None for a line without zeros.
+        self._waiting: list[Any] = [""] * (levels + 1)
+
+    def add(self, counts: Sequence[int], lines: Array, how_many: int) -> None:
+        for level, count in enumerate(counts):
+            self.counts[level] += count
+        if self.inside == len(self.counts):
+            return
+        for i in range(how_many):
+            self._carry(None if lines is None else lines[i : i + 1])
+
+    def _carry(self, line: Any) -> None:
+        """Join a line of blocks with the one that waits for it, size by size, as a binary counter carries."""
+        level = self.inside
+        while level < len(self.counts):
+            if isinstance(self._waiting[level], str):
+                self._waiting[level] = line
+                return
+            line, self._waiting[level] = self._both(self._waiting[level], line, level), ""
+            if line is not None:
+                self.counts[level] += int(numpy.count_nonzero(line))
+            level += 1
+
+    def _both(self, one: object, other: Any, level: int) -> object:
+        """The zero blocks of twice the size that two neighbouring lines make; None where there are none."""
+        if one is None or other is None:
+            return None
+        both = one & other
+        if self._squares:
+            both = _pair_columns(both, self._view.second >> level, self._view.inner)
+        return both if both.any() else None
+
 
 #: Elements of a band: the flags of one fit into a core's cache.
 BAND = 1 << 19

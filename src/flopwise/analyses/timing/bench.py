@@ -9,12 +9,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flopwise.analyses.executed import ExecutedNode, match
 from flopwise.analyses.timing import worker
 from flopwise.analyses.timing.benchmark import Executed, Measurement, Session
 from flopwise.analyses.timing.engines import Options
-from flopwise.analyses.timing.environment import digest, environment
+from flopwise.analyses.timing.machine import digest, environment
 from flopwise.analyses.timing.quantities import works
-from flopwise.analyses.traces.executed.matching import ExecutedNode, match
 from flopwise.conventions import get
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Graph

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from flopwise._results import Printed
 from flopwise.analyses.needed.needed import needed
 from flopwise.analyses.timing.benchmark import Status as Measured
-from flopwise.analyses.timing.device import Device, Peak
+from flopwise.analyses.timing.device import Device, Peak, Roof, assumptions, fastest, roofline
 from flopwise.analyses.timing.quantities import (
     WINOGRAD,
     Movement,
@@ -21,7 +21,6 @@ from flopwise.analyses.timing.quantities import (
     stored_types,
     works,
 )
-from flopwise.analyses.timing.roofline import Roof, assumptions, fastest, roofline
 from flopwise.errors import counted
 from flopwise.formats.sources.text import JsonObject
 from flopwise.graph.dtypes import is_float

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from flopwise.analyses.timing.device import LEVELS, Peak
-from flopwise.analyses.timing.environment import Environment, digest, environment
+from flopwise.analyses.timing.machine import Environment, digest, environment
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.engines.onnxruntime import Runtime
@@ -160,7 +160,7 @@ def _empty_run() -> float | None:
     runtime = _runtime()
     if runtime is None:
         return None
-    from flopwise.analyses.timing.engines.onnxruntime_nodes import empty_model
+    from flopwise.analyses.timing.engines.onnxruntime import empty_model
 
     model, feeds = empty_model(1, 1)
     return _best(runtime.task(runtime.session(model), feeds).run, 0.05)

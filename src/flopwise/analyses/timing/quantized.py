@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flopwise.analyses.timing.engines import Options
-from flopwise.analyses.timing.tiles import Product, product_of
+from flopwise.analyses.timing.quantities import Product, product_of
 from flopwise.analyses.timing.turns import Way, in_turns
 from flopwise.errors import InputError
 from flopwise.graph import STORED
@@ -32,7 +32,7 @@ def quantized(path: str, output: str) -> str:
     """
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    from flopwise.analyses.timing.engines.onnxruntime_nodes import one_line
+    from flopwise.analyses.timing.engines.onnxruntime import one_line
 
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)

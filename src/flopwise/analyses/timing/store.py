@@ -6,6 +6,7 @@ A bound takes the least time over all sessions of one environment: a floor can o
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sqlite3
 import sys
@@ -13,13 +14,63 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from flopwise._results import Json
 from flopwise.analyses.timing.benchmark import Executed, Session
 from flopwise.analyses.timing.device import Peak
-from flopwise.analyses.timing.environment import Environment, canonical
-from flopwise.analyses.timing.stored import PoisonedError, environment_of, nodes_of, notes_of
+from flopwise.analyses.timing.machine import Environment, canonical, digest
 from flopwise.errors import InputError
+
+# The values of texts in a store. Anybody may have written into it: each is checked before it is believed.
+
+
+class PoisonedError(ValueError):
+    """A text is none that flopwise writes; the message names its column and says why."""
+
+
+def environment_of(text: str) -> Environment:
+    """The environment of ``environment.facts``.
+
+    Raises:
+        PoisonedError: it is none.
+    """
+    facts = _decoded("environment.facts", text)
+    if not (isinstance(facts, Mapping) and all(isinstance(facts.get(part), Mapping) for part in ("machine", "engine"))):
+        raise PoisonedError("environment.facts: names no machine and engine")
+    return Environment(facts)
+
+
+def nodes_of(text: str) -> tuple[Executed, ...]:
+    """The executed nodes of ``program.nodes``.
+
+    Raises:
+        PoisonedError: they are none.
+    """
+    try:
+        return tuple(map(Executed.from_dict, _decoded("program.nodes", text)))
+    except TypeError as error:
+        raise PoisonedError(f"program.nodes: {error}") from error
+
+
+def notes_of(text: str) -> tuple[str, ...]:
+    """The notes of ``program.notes``.
+
+    Raises:
+        PoisonedError: they are none.
+    """
+    notes = _decoded("program.notes", text)
+    if not (isinstance(notes, list) and all(isinstance(note, str) for note in notes)):
+        raise PoisonedError("program.notes: is no list of texts")
+    return tuple(notes)
+
+
+def _decoded(column: str, text: Any) -> Any:
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise PoisonedError(f"{column}: is no JSON, {type(error).__name__}") from error
+
 
 #: The variable that names another file.
 VARIABLE = "FLOPWISE_STORE"
@@ -319,3 +370,91 @@ def _why(error: Exception) -> str:
     if "unable to open" in text:
         return "cannot be opened"
     return f"the store cannot be used ({text})"
+
+
+# Measurements from one store to another: every row as a plain value, and refused where its facts are not its own.
+
+
+#: Column -> value.
+Row: TypeAlias = dict[str, Any]
+
+#: Tables in the order in which an export writes and an import reads them.
+_ORDER = ("environment", "benchmark", "session", "measurement", "whole", "program")
+
+
+def export(store: Store) -> list[Row]:
+    """Every row of every table as a plain value, with its table under "table"."""
+    rows = []
+    with store.guarded():
+        for table in _ORDER:
+            cursor = store.database.execute(f"SELECT * FROM {table}")
+            names = [column[0] for column in cursor.description]
+            rows += [{"table": table, **dict(zip(names, row, strict=True))} for row in cursor]
+    return rows
+
+
+def take(store: Store, rows: Iterable[Row]) -> int:
+    """Add exported rows; how many sessions were new.
+
+    Raises:
+        InputError: an environment does not match its digest, a row is damaged, or the store is locked.
+    """
+    tables: dict[str, list[Row]] = {table: [] for table in _ORDER}
+    for row in rows:
+        if row.get("table") not in tables:
+            raise InputError(f"no table is named {row.get('table')!r}")
+        tables[row["table"]].append({k: v for k, v in row.items() if k != "table"})
+    try:
+        environments = _checked_environments(tables["environment"])
+        if any(row["environment"] not in environments for row in tables["session"]):
+            raise InputError("a session belongs to an environment that the file does not contain")
+        for row in tables["program"]:
+            nodes_of(row["nodes"])
+            notes_of(row["notes"])
+        with store.guarded(), store.database:
+            return _insert(store, tables, environments)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"a row is damaged: {type(error).__name__} {error}") from error
+
+
+def _checked_environments(rows: Sequence[Row]) -> set[object]:
+    """The identities of environments.
+
+    Raises:
+        InputError: the facts of one are not its own.
+    """
+    for row in rows:
+        if _digest_of(row.get("facts")) != row.get("id"):
+            raise InputError(f"the environment {str(row.get('id'))[:12]} does not match its digest")
+        environment_of(row["facts"])
+    return {row["id"] for row in rows}
+
+
+def _insert(store: Store, tables: Mapping[str, Iterable[Row]], environments: set[object]) -> int:
+    """Add the rows that the store lacks; the number of sessions among them."""
+    for table in ("environment", "benchmark"):
+        for row in tables[table]:
+            store.insert(table, row, "OR IGNORE")
+    sessions = [row for row in tables["session"] if not _has(store, row)]
+    numbers = {row["id"]: store.insert("session", {**row, "id": None}) for row in sessions}
+    for table in ("measurement", "whole"):
+        for row in tables[table]:
+            if row["session"] in numbers:
+                store.insert(table, {**row, "session": numbers[row["session"]]})
+    for row in tables["program"]:
+        if row["environment"] in environments:
+            store.insert("program", row, "OR IGNORE")
+    return len(numbers)
+
+
+def _has(store: Store, row: Row) -> bool:
+    same = "SELECT 1 FROM session WHERE environment = ? AND started = ? AND seconds IS ? AND noise IS ?"
+    values = (row["environment"], row["started"], row["seconds"], row["noise"])
+    return store.database.execute(same, values).fetchone() is not None
+
+
+def _digest_of(facts: Any) -> str | None:
+    try:
+        return digest(json.loads(facts))
+    except (TypeError, ValueError, RecursionError):
+        return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from flopwise.analyses.traces.land import Landing, Place
 from flopwise.analyses.traces.trace import (
@@ -19,6 +21,79 @@ from flopwise.analyses.traces.trace import (
     Trace,
 )
 from flopwise.errors import InputError, ModelError, did_you_mean
+
+# The time of segments divided among their layers: an estimate, where a trace knows their sum alone.
+
+
+def split_by_macs(recording: Recording) -> Recording:
+    """The recording with each segment's time divided in proportion to multiply-adds, in whole nanoseconds.
+
+    A segment without multiply-adds stays whole. Its kernels are counted on the layer with the most.
+
+    Raises:
+        InputError: no segment has any.
+    """
+    places = {p for landing in recording.landings for p in landing.times if len(p.layers) > 1}
+    weights = {p: w for p in places if any(w := [recording.layers[n].macs or 0 for n in p.layers])}
+    if not weights:
+        raise InputError("no segment has multiply-adds, so there is no time to split: leave split out")
+    landings = tuple(_split(landing, weights) for landing in recording.landings)
+    estimates = frozenset(Place((n,), p.phase) for p in weights for n in p.layers)
+    return replace(recording, landings=landings, estimates=estimates)
+
+
+def _split(landing: Landing, weights: Mapping[Place, Sequence[int]]) -> Landing:
+    times: Counter[Place] = Counter()
+    launches: Counter[Place] = Counter()
+    kernels: Counter[tuple[Place, str]] = Counter()
+    for place, time in landing.times.items():
+        times.update(_shares(place, time, weights))
+    for place, number in landing.launches.items():
+        shares = weights.get(place)
+        most = place if shares is None else Place((place.layers[shares.index(max(shares))],), place.phase)
+        launches[most] += number
+    for (place, name), time in landing.kernels.items():
+        for part, share in _shares(place, time, weights).items():
+            kernels[part, name] += share
+    return replace(landing, times=dict(times), launches=dict(launches), kernels=dict(kernels))
+
+
+def _shares(place: Place, time: int, weights: Mapping[Place, Sequence[int]]) -> dict[Place, int]:
+    """The time of a segment by layer; what rounding leaves is the last one's that has any."""
+    if place not in weights:
+        return {place: time}
+    shares = weights[place]
+    total, before, passed = sum(shares), 0, 0
+    parts: dict[Place, int] = {}
+    for number, share in zip(place.layers, shares, strict=True):
+        passed += share
+        until = time * passed // total
+        parts[Place((number,), place.phase)] = until - before
+        before = until
+    return parts
+
+
+# The critical path of a step, as far as the times of its events alone tell it.
+
+
+def critical_path(timeline: Sequence[Moment]) -> list[int]:
+    """The positions of the events on the critical path, in the order of time.
+
+    Traces name no dependencies. The path goes back from the event that ends last, each time to the one that ended last
+    before the event began, on whatever lane; what lies between two events of the path is waiting.
+
+    >>> lanes = [("a", 0, 10), ("b", 2, 12), ("a", 10, 20), ("b", 13, 15)]
+    >>> critical_path([Moment("", "", "", lane, start, end, None) for lane, start, end in lanes])
+    [0, 2]
+    """
+    order = sorted(range(len(timeline)), key=lambda place: (timeline[place].end_ns, timeline[place].start_ns))
+    ends = [timeline[place].end_ns for place in order]
+    path: list[int] = []
+    at = len(order) - 1
+    while at >= 0:
+        path.append(order[at])
+        at = min(bisect_right(ends, timeline[order[at]].start_ns), at) - 1
+    return path[::-1]
 
 
 def trace_of(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from flopwise._results import Json
-from flopwise.analyses.traces.executed.matching import ExecutedNode, match, mismatch
+from flopwise.analyses.executed import ExecutedNode, match, mismatch
 from flopwise.analyses.traces.land import Landing, Landings, Place, Span, Step, Work
 from flopwise.analyses.traces.scan import Scan, nanoseconds
 from flopwise.analyses.traces.trace import Layer, Matched, Recording, layers_of

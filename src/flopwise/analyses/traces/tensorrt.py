@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flopwise._results import Json
-from flopwise.analyses.traces.executed.matching import ExecutedNode, match, mismatch
+from flopwise.analyses.executed import ExecutedNode, match, mismatch
 from flopwise.analyses.traces.land import Landing, Place
 from flopwise.analyses.traces.onnxruntime import LEAST, matched_of
 from flopwise.analyses.traces.scan import Scan, nanoseconds

@@ -13,8 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import numba
 import numpy as np
 
-from flopwise.analyses.weights.moments import Moments
-from flopwise.analyses.weights.ranges import Ruler
+from flopwise.analyses.weights.portable import Moments, Ruler
 from flopwise.graph.stored import Array
 
 #: An array of numpy's, or one of its numbers; inside what is compiled, both are of numba's own types.

@@ -18,8 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from flopwise.analyses.weights.moments import Moments, merge
-from flopwise.analyses.weights.ranges import Ruler
+from flopwise.analyses.weights.portable import Moments, Ruler, merge
 from flopwise.graph.stored import Array, Stored
 
 T = TypeVar("T")

@@ -5,11 +5,173 @@ Each pass writes into memory that is there already: what numpy would allocate fo
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 
-from flopwise.analyses.weights.moments import Moments, merge
-from flopwise.analyses.weights.ranges import Ruler
-from flopwise.graph.stored import Array
+from flopwise.graph.stored import Array, DType
+
+# The edges of a histogram's bins, and the bin of an element.
+
+
+#: Float type -> bound of the relative rounding error of a place in units of bins.
+_ROUNDING = {"f": 5e-7, "d": 1e-15}  # by the code of the type: its name takes a microsecond
+
+#: A bin must be at least this many units in the last place of its edges wide for a place to be computed.
+_WIDE = 1 << 20
+
+
+class Ruler:
+    """Bins of equal width from the least to the greatest element.
+
+    The edges are those of ``numpy.histogram`` on float64: bin k holds what is at least edge k and less than edge k + 1;
+    the last bin holds the greatest element too. Where all elements are equal the edges lie half a unit on both sides.
+    """
+
+    def __init__(self, low: float, high: float, bins: int) -> None:
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        self.low, self.high, self.bins = low, high, bins
+        # halves, because the range of float64 is wider than float64
+        self.edges: Array = (
+            np.linspace(low, high, bins + 1)
+            if np.isfinite(high - low)
+            else np.clip(np.linspace(low / 2, high / 2, bins + 1) * 2, low, high)
+        )
+
+    def place(self, x: Array) -> Array:
+        """The bin of each element of a finite array, by search: the definition."""
+        places = np.searchsorted(self.edges, x.astype(np.float64, copy=False), side="right") - 1
+        np.maximum(places, 0, out=places)
+        return np.minimum(places, self.bins - 1, out=places)
+
+    @functools.cached_property
+    def wide(self) -> bool:
+        """True where bins are wide enough for a place to be computed instead of searched for."""
+        step = (self.high - self.low) / self.bins
+        with np.errstate(over="ignore"):  # what follows the greatest number is infinite
+            place = _WIDE * np.spacing(max(abs(self.low), abs(self.high)))
+        return bool(np.isfinite(self.high - self.low) and step > place and self.bins <= 1 << 16)
+
+    def fits(self, dtype: DType) -> bool:
+        """True where the places of elements of this type can be computed."""
+        if not self.wide:
+            return False
+        if dtype.char == "d":
+            return self.high - self.low > 1e-290
+        return 1e-30 < self.high - self.low < 1e38 and self.bins <= 1 << 12
+
+    def fast(self, dtype: DType) -> tuple[Array, Any, object, Any]:
+        """Edges, least element, bins per unit, and how near an edge a computed place is unsure, in this type.
+
+        An element of the type is at or above an edge exactly if it is at or above the edge rounded upward to the type.
+        The last edge is infinite.
+        """
+        steps = self.edges.astype(dtype)
+        rounded_down = steps.astype(np.float64) < self.edges
+        steps = np.where(rounded_down, np.nextafter(steps, dtype.type(np.inf)), steps).astype(dtype)
+        steps[-1] = np.inf
+        scale = self.bins / (self.high - self.low)
+        slack = self.bins * _ROUNDING[dtype.char] + 1e-6
+        return np.append(steps, dtype.type(np.inf)), dtype.type(self.low), dtype.type(scale), dtype.type(slack)
+
+
+# Statistics of a part of the elements, merged exactly enough to be those of the whole.
+
+
+#: Attributes that are in the unit of the elements.
+_LINEAR = ("low", "high", "total", "lost", "magnitude", "centre", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Counts and sums over some elements.
+
+    Minimum, maximum and sums are over the finite ones; NaN and infinities are counted apart.
+    """
+
+    #: Finite elements, NaN, infinities of both signs, and zeros of both signs.
+    count: int = 0
+    nan: int = 0
+    infinite: int = 0
+    zeros: int = 0
+    low: float = math.inf
+    high: float = -math.inf
+    #: The sum, in two parts: what the first lost by rounding is in the second.
+    total: float = 0.0
+    lost: float = 0.0
+    #: Sum of magnitudes.
+    magnitude: float = 0.0
+    #: Sum of squared deviations from the mean.
+    squares: float = 0.0
+    #: A number near the mean and the mean less it: together they say where the mean is more finely than one number.
+    centre: float = 0.0
+    offset: float = 0.0
+
+    @property
+    def length(self) -> int:
+        """All elements."""
+        return self.count + self.nan + self.infinite
+
+    @property
+    def mean(self) -> float:
+        """Mean of the finite elements; 0 when there are none."""
+        return (self.total + self.lost) / self.count if self.count else 0.0
+
+    def times(self, factor: float) -> Moments:
+        """The moments of the elements times ``factor``, a positive power of two."""
+        if factor == 1.0:
+            return self
+        scaled = {name: getattr(self, name) * factor for name in _LINEAR}
+        return replace(self, squares=self.squares * factor * factor, **scaled)
+
+
+def merge(parts: Iterable[Moments]) -> Moments:
+    """The moments of all parts together.
+
+    Sums are rounded once; squared deviations are merged by Chan, Golub and LeVeque, "Updating formulae and a pairwise
+    algorithm for computing sample variances" (1979), about the mean of all.
+    """
+    every = list(parts)
+    if len(every) == 1 and every[0].count and not every[0].lost:
+        return every[0]
+    some = [part for part in every if part.count]
+    nan, infinite = sum(part.nan for part in every), sum(part.infinite for part in every)
+    if not some:
+        return Moments(nan=nan, infinite=infinite)
+    count = sum(part.count for part in some)
+    centre = some[0].centre
+    offsets = [(part.centre - centre) + part.offset for part in some]
+    offset = _sum(part.count * away for part, away in zip(some, offsets, strict=True)) / count
+    between = [part.count * (away - offset) * (away - offset) for part, away in zip(some, offsets, strict=True)]
+    return Moments(
+        count,
+        nan,
+        infinite,
+        sum(part.zeros for part in some),
+        min(part.low for part in some),
+        max(part.high for part in some),
+        _sum(x for part in some for x in (part.total, part.lost)),
+        0.0,
+        _sum(part.magnitude for part in some),
+        _sum([*(part.squares for part in some), *between]),
+        centre,
+        offset,
+    )
+
+
+def _sum(values: Iterable[float]) -> float:
+    """The sum, rounded once; infinite when it is too large."""
+    every = list(values)
+    try:
+        return math.fsum(every)
+    except (OverflowError, ValueError):
+        return sum(every)
+
 
 NAME = f"numpy {np.__version__}"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flopwise._results import Json, Printed, fields
-from flopwise.analyses.weights.moments import Moments
+from flopwise.analyses.weights.portable import Moments
 
 #: Key of a percentile -> share of the elements that are no greater.
 PERCENTILES = {"p1": 0.01, "p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}

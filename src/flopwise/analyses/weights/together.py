@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from flopwise.analyses.weights import engine
-from flopwise.analyses.weights.moments import Moments
+from flopwise.analyses.weights.portable import Moments
 from flopwise.analyses.weights.result import Histogram
 from flopwise.graph.stored import Array
 

@@ -19,7 +19,7 @@ from flopwise.graph.names import FreshNames
 
 if TYPE_CHECKING:
     from flopwise.analyses.weights.engine import Engine, Scanned
-    from flopwise.analyses.weights.moments import Moments
+    from flopwise.analyses.weights.portable import Moments
     from flopwise.formats.weights.tensor import StoredTensors
     from flopwise.graph import StoredTensor
 
@@ -185,8 +185,7 @@ def _measure_small(chosen: dict[str, list[StoredTensor]], bins: int) -> dict[str
 
 def _measure(engine: Engine, name: str, group: Sequence[StoredTensor], bins: int) -> _Measured:
     from flopwise.analyses.weights.engine import KEPT
-    from flopwise.analyses.weights.moments import merge
-    from flopwise.analyses.weights.ranges import Ruler
+    from flopwise.analyses.weights.portable import Ruler, merge
 
     scans: list[Scanned] = []
     room = KEPT if bins else 0
@@ -242,7 +241,7 @@ def _figures(unscaled: Moments, moments: Moments) -> dict[str, Any]:
 
 def _total(measurements: Sequence[_Measured]) -> Entry:
     """All entries together."""
-    from flopwise.analyses.weights.moments import merge
+    from flopwise.analyses.weights.portable import merge
 
     entries = [entry for entry, _, _ in measurements]
     unscaled = merge(moment for _, moment, _ in measurements)

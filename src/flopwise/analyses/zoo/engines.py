@@ -1,4 +1,4 @@
-"""Who runs the workers: processes of this machine, or a cluster of Ray or Dask.
+"""Who runs the workers: processes of this machine, or a cluster of Dask.
 
 Whatever the engine, a model is profiled in a process of its own, which writes its rows itself; only what became of it
 comes back.
@@ -8,22 +8,134 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import re
+import signal
 import socket
 import sys
 import tempfile
 import threading
+import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from flopwise.analyses.zoo import profiling
+from flopwise._child import Child, EndedError, LargeError, LateError, LostError, StoppedError
+from flopwise.analyses.zoo import profiling, worker
 from flopwise.analyses.zoo.profiling import Job
-from flopwise.analyses.zoo.supervise import Supervisor
 from flopwise.errors import InputError
+
+# One job at a time in a process of its own, which may hang, grow or die: it costs one result, and no other job.
+
+#: Seconds that a process has to start; a machine may be busy.
+_START = 300.0
+
+#: A process that holds more than this share of its memory after a job is replaced before the next.
+_FULL = 0.75
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a job."""
+
+    #: What the worker returned; None where it failed.
+    value: Any
+    #: Why there is no value; "" where there is one.
+    error: str
+    seconds: float
+    #: Whether another process might do better: this one died, grew, or stumbled over what nobody foresaw.
+    again: bool = False
+
+
+class Supervisor:
+    """Does jobs in a process, which it starts, watches, ends and replaces.
+
+    Args:
+        work: what is done, as ``module:function``; it takes and returns what JSON can say.
+        seconds: how long a job may take.
+        memory: bytes that the process may have in use.
+        stop: when it is set, jobs end with ``StoppedError``.
+    """
+
+    def __init__(
+        self, work: str, seconds: float = 600.0, memory: int = 1 << 30, stop: threading.Event | None = None
+    ) -> None:
+        self.work, self.seconds, self.memory = work, seconds, memory
+        self.stop = stop or threading.Event()
+        self._process: Child | None = None
+
+    def do(self, job: object) -> Outcome:
+        """The outcome of a job. One that fails in a process that did others before is tried again in a new one.
+
+        Raises:
+            StoppedError: it was interrupted.
+        """
+        used = self._process is not None
+        outcome = self._once(job)
+        if outcome.again and used:
+            self.end()
+            outcome = self._once(job)
+        return outcome
+
+    def end(self) -> None:
+        """End the process at once."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.end()
+
+    def _once(self, job: object) -> Outcome:
+        start = time.monotonic()
+        try:
+            process = self._process  # another thread may end it at any time
+            if process is None:
+                process = Child(f"{worker.__name__}:serve", variables={"OMP_NUM_THREADS": "1", **os.environ})
+                self._process = process
+                process.receive(_START, stop=self.stop)
+        except LostError as error:
+            self.end()
+            if isinstance(error, StoppedError):
+                raise
+            return Outcome(None, f"no process could be started: {_reason(error)}", time.monotonic() - start)
+        return self._outcome(process, job)
+
+    def _outcome(self, process: Child, job: object) -> Outcome:
+        """The outcome of a job in a running process."""
+        start, doing = time.monotonic(), ""
+        process.send({"work": self.work, "job": job}, self.seconds)
+        try:
+            while "step" in (reply := process.receive(start + self.seconds - time.monotonic(), self.memory, self.stop)):
+                doing = f" while {reply['step']}"
+        except LostError as error:
+            self.end()
+            if isinstance(error, StoppedError):
+                raise
+            if isinstance(error, LateError):
+                reason = f"took more than {self.seconds:g} s"
+            elif isinstance(error, LargeError):
+                reason = f"took more than {self.memory / 2**30:g} GiB of memory"
+            else:
+                reason = _reason(error)
+            return Outcome(None, reason + doing, time.monotonic() - start, again=not isinstance(error, LateError))
+        took = time.monotonic() - start
+        if process.resident() > _FULL * self.memory:
+            self.end()
+        if "error" in reply:
+            return Outcome(None, reply["error"], took, again=not reply["expected"])
+        return Outcome(reply["value"], "", took)
+
+
+def _reason(error: LostError) -> str:
+    """The reason why a process has ended."""
+    if not isinstance(error, EndedError) or error.code is None:
+        return str(error)
+    if error.code < 0:
+        return f"the process ended ({signal.Signals(-error.code).name})"
+    last = f": {error.words[: worker.LONGEST]}" if error.code and error.words else ""
+    return f"the process ended (exit code {error.code}{last})"
+
 
 #: How often a model is tried whose cluster worker has died under it.
 TRIES = 3
@@ -33,9 +145,6 @@ PATIENCE = 20.0
 
 #: What stands between the address of a cluster and its port.
 _ADDRESS = re.compile(r"(?:[a-z]+://)?\[?(?P<host>[^\[\]/@]+)\]?:(?P<port>\d{1,5})")
-
-#: Memory for the objects of a local Ray: outcomes are small.
-_OBJECTS = 100 << 20
 
 
 @dataclass(frozen=True)
@@ -79,7 +188,7 @@ def run(engine: str, jobs: Jobs, workers: int, limits: Limits, address: str | No
     if engine not in ENGINES:
         raise InputError(f"no engine {engine!r}; engines: {', '.join(ENGINES)}")
     if address is not None and engine == "processes":
-        raise InputError(f"an address is for a cluster ({', '.join(e for e in ENGINES if e != 'processes')})")
+        raise InputError("an address is for a cluster (dask)")
     return ENGINES[engine](jobs, workers, limits, address)
 
 
@@ -158,49 +267,15 @@ def _processes(jobs: Jobs, workers: int, limits: Limits, address: str | None) ->
         _end_all()
 
 
-def _ray(jobs: Jobs, workers: int, limits: Limits, address: str | None) -> Outcomes:
-    """Tasks of Ray, one for a model and a CPU: https://docs.ray.io/en/latest/ray-core/tasks.html."""
-    ray = _imported("ray", "ray")
-    ours = not ray.is_initialized()
-    if ours:
-        local = {"num_cpus": workers, "object_store_memory": _OBJECTS, "include_dashboard": False}
-        with _connect("ray", address), tempfile.TemporaryDirectory(prefix="flopwise-") as empty:
-            ray.init(
-                address=address or "local",
-                log_to_driver=False,
-                logging_level="error",
-                runtime_env={"working_dir": empty},  # without one, its workers import from the current folder
-                **({} if address else local),
-            )
-    try:
-        task = ray.remote(num_cpus=1, max_retries=TRIES - 1)(attempt)
-        waiting, running = iter(jobs), {}
-        width = max(int(ray.cluster_resources().get("CPU", 1)), 1) * 2
-        while True:
-            for job in waiting:
-                running[task.remote(job, limits)] = job
-                if len(running) >= width:
-                    break
-            if not running:
-                return
-            (ready, *_), _ = ray.wait(list(running), num_returns=1)
-            job = running.pop(ready)
-            try:
-                done = ray.get(ready)
-            except ray.exceptions.RayError as error:
-                done = _lost(job, error)
-            yield done
-    finally:
-        if ours:
-            ray.shutdown()
-
-
 def _dask(jobs: Jobs, workers: int, limits: Limits, address: str | None) -> Outcomes:
     """Futures of Dask, one for a model: https://distributed.dask.org/en/stable/client.html."""
-    distributed = _imported("distributed", "dask")
+    try:
+        distributed = import_module("distributed")
+    except ImportError:
+        raise InputError("the engine dask needs distributed: pip install 'flopwise[zoo,dask]'") from None
     with contextlib.ExitStack() as stack:
         build = ""
-        with _connect("dask", address):
+        with _connect(address):
             cluster: object = address or stack.enter_context(_local_dask(distributed, workers))
             client = stack.enter_context(distributed.Client(cluster, timeout=PATIENCE))
         if address is None:
@@ -239,30 +314,21 @@ def _local_dask(distributed: ModuleType, workers: int) -> Iterator[object]:
             _end_all()
 
 
-def _imported(package: str, engine: str) -> ModuleType:
-    try:
-        return import_module(package)
-    except ImportError:
-        raise InputError(f"the engine {engine} needs {package}: pip install 'flopwise[zoo,{engine}]'") from None
-
-
 @contextlib.contextmanager
-def _connect(engine: str, address: str | None) -> Iterator[None]:
-    """Whatever a cluster answers when it is not there becomes one line; Ray by itself would ask for many minutes."""
+def _connect(address: str | None) -> Iterator[None]:
+    """Whatever a cluster answers when it is not there becomes one line."""
     try:
         place = _ADDRESS.fullmatch(address or "")
         if place is not None:
             socket.create_connection((place["host"], int(place["port"])), PATIENCE).close()
         yield
-    # Ray's ConnectionError and Dask's timeouts are among these
-    except (OSError, OverflowError, ValueError, RuntimeError, ImportError) as error:
-        where = f"{engine} at {address}" if address else f"a local cluster of {engine}"
+    except (OSError, OverflowError, ValueError, RuntimeError, ImportError) as error:  # Dask's timeouts are OSErrors
+        where = f"dask at {address}" if address else "a local cluster of dask"
         raise InputError(f"{where}: cannot be reached ({' '.join(str(error).split())[:300]})") from error
 
 
 #: Name of each engine -> what runs jobs on it.
 ENGINES: dict[str, Callable[[Jobs, int, Limits, str | None], Outcomes]] = {
     "processes": _processes,
-    "ray": _ray,
     "dask": _dask,
 }

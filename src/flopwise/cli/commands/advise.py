@@ -18,7 +18,7 @@ from flopwise.errors import InputError
 
 if TYPE_CHECKING:
     from flopwise.analyses.advice.rule import Rule
-    from flopwise.analyses.advice.runs.rule import RunRule
+    from flopwise.analyses.advice.runs import RunRule
     from flopwise.report.report import Report
 
 #: Ending of -o that asks for a model instead of a report.
@@ -62,20 +62,18 @@ def command(
     FILE.onnx: write MODEL with the changes of the same result, if its outputs in onnxruntime stay the same.
     """
     import flopwise
-    from flopwise.report.commands.advise.change import change_report
-    from flopwise.report.commands.advise.report import advise_report
-    from flopwise.report.commands.advise.rules import rules_report
+    from flopwise.report.commands.advise import advise_report, change_report, rules_report
 
     own = own_rules(settings["rule"])
     if rules:
-        from flopwise.analyses.advice.rules import rules as all_rules
-        from flopwise.analyses.advice.runs.table import RUN_RULES
+        from flopwise.analyses.advice.rules import RULES
+        from flopwise.analyses.advice.runs import RUN_RULES
 
         if model is not None:
             raise InputError("--rules lists the rules and looks at no model: leave MODEL out")
         if output is None:
             raise InputError("--rules writes no model: leave -o out")
-        listed: list[Rule | RunRule] = [*all_rules(), *own, *RUN_RULES]
+        listed: list[Rule | RunRule] = [*RULES, *own, *RUN_RULES]
         output.write(rules_report(listed[: settings["top"]]))
         return 0
     if model is None:

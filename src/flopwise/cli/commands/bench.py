@@ -55,7 +55,7 @@ def command(model: str | None, strict: bool, output: Output, **settings: Any) ->
 def _measure(model: str, output: Output, strict: bool, settings: options.Values) -> int:
     """Measure a model and print its bound; return the exit code, which is 1 only with ``strict``."""
     import flopwise
-    from flopwise.report.commands.bound.report import bound_report
+    from flopwise.report.commands.bound import bound_report
 
     models.refuse_directory(model, "give one model")
     arguments = arguments_of(settings)
@@ -80,8 +80,7 @@ def _import(path: str, store: str | None) -> int:
     """
     import json
 
-    from flopwise.analyses.timing.exchange import take
-    from flopwise.analyses.timing.store import Store
+    from flopwise.analyses.timing.store import Store, take
 
     try:
         if path.lower().endswith(".parquet"):
@@ -117,7 +116,7 @@ def _export(path: str, store: str | None) -> None:
     """
     import json
 
-    from flopwise.analyses.timing.exchange import export
+    from flopwise.analyses.timing.store import export
     from flopwise.api.bound import open_store
 
     records = open_store(store)

@@ -60,8 +60,8 @@ def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
     floor is no bound.
     """
     import flopwise
-    from flopwise.analyses.timing.utilisation import nanoseconds, utilisation
-    from flopwise.report.commands.bound.report import bound_report
+    from flopwise.analyses.timing.whatif import nanoseconds, utilisation
+    from flopwise.report.commands.bound import bound_report
 
     measured = None if settings["measured"] is None else nanoseconds(settings["measured"])
     arguments = arguments_of(settings)
@@ -72,10 +72,10 @@ def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
 
     drawn = None
     if settings["figure"] is not None:
-        from flopwise.report.commands.bound import figure
+        from flopwise.report.commands import bound as drawing
 
         models.refuse_directory(model, "--figure takes one model")
-        drawn = figure.format_of(settings["figure"])
+        drawn = drawing.format_of(settings["figure"])
 
     def work(path: str, step: models.Step, dims: Mapping[str, int]) -> tuple[Report, bool]:
         chosen = {**reading, "dims": dims, "optimization": level, "store": settings["store"], "progress": step}
@@ -89,7 +89,7 @@ def command(model: str, strict: bool, output: Output, **settings: Any) -> int:
             **chosen,
         )
         if drawn is not None:
-            write(figure.figure(bound, drawn), settings["figure"])
+            write(drawing.figure(bound, drawn), settings["figure"])
         shown = {key: settings[key] for key in ("by", "columns", "sort", "top", "workers")}
         what_if = settings["what_if"] or bool(settings["tries"])
         run = None if measured is None else utilisation(bound, measured)

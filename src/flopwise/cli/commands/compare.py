@@ -55,7 +55,7 @@ def command(paths: tuple[str, ...], fail_on: str | None, output: Output, **setti
     With A alone: several conventions (-c flops -c macs), batch sizes (-b 1,8), or input sizes, which | sets apart
     (-i "x:f32:1x3x224x224|1x3x320x320").
     """
-    from flopwise.analyses.compare.conditions import broken, conditions
+    from flopwise.analyses.compare.comparison import broken, conditions
     from flopwise.report.commands.compare import breaks_text, comparison_report
 
     unwanted = conditions(fail_on) if fail_on is not None else []

@@ -21,7 +21,7 @@ def command(model: str, output: Output, **settings: object) -> int:
 
     With -f dot: the graph, for Graphviz.
     """
-    from flopwise.report.commands.layers import layers_report
+    from flopwise.report.commands.shapes import layers_report
 
     settings["convention"] = settings["convention"] or "flops"
     return run(model, settings, layers_report, output)

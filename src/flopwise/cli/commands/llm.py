@@ -31,7 +31,7 @@ _WAYS = ("tp", "pp", "ep", "cp", "dp", "fsdp")
 
 def _seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
     """A time as text in seconds."""
-    from flopwise.analyses.timing.utilisation import nanoseconds
+    from flopwise.analyses.timing.whatif import nanoseconds
 
     return None if value is None else nanoseconds(value) / 1e9
 

@@ -154,10 +154,10 @@ def _traces(model: str | None, files: Sequence[str], settings: options.Values) -
 
 def _show(trace: Trace, strict: bool, output: Output, settings: options.Values) -> int:
     """Show one trace."""
-    from flopwise.report.commands.trace.report import trace_report
+    from flopwise.report.commands.trace import trace_report
 
     if settings["figures"] is not None:
-        from flopwise.report.commands.trace.figures import draw
+        from flopwise.report.commands.trace import draw
 
         draw(trace, settings["figures"], settings["figure_format"])
     shown = {key: settings[key] for key in ("by", "columns", "sort", "top", "depth")}
@@ -170,12 +170,12 @@ def _compare(traces: Sequence[Trace], fail_on: str | None, output: Output, setti
     """Show two traces side by side."""
     import flopwise
     from flopwise.analyses.traces.comparison import breaks
-    from flopwise.report.commands.trace.comparison import breaks_text, trace_comparison_report
+    from flopwise.report.commands.trace import breaks_text, trace_comparison_report
 
     comparison = flopwise.compare_traces(*traces)
     broken = [] if fail_on is None else breaks(comparison, fail_on)
     if settings["figures"] is not None:
-        from flopwise.report.commands.trace.figures import draw_both
+        from flopwise.report.commands.trace import draw_both
 
         draw_both(comparison, settings["figures"], settings["figure_format"])
     output.write(trace_comparison_report(comparison, settings["top"], settings["by"], settings["depth"]))

@@ -91,7 +91,7 @@ def command(
             **arguments,
         )
         if figures is not None:
-            from flopwise.report.commands.weights_figures import draw
+            from flopwise.report.commands.weights import draw
 
             draw(weights, figures, figure_format, step)
         if bins_json is not None:

@@ -37,12 +37,12 @@ def command() -> None:
 @option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Worker processes.")
 @option(
     "--engine",
-    type=Choice(["processes", "ray", "dask"]),
+    type=Choice(["processes", "dask"]),
     default="processes",
     show_default=True,
     help="What runs the workers.",
 )
-@option("--address", metavar="URL", help="A running Ray or Dask cluster; default: start one on this machine.")
+@option("--address", metavar="URL", help="A running Dask cluster; default: start one on this machine.")
 @option("--time", "seconds", type=float, default=600, show_default=True, help="Seconds for each model.")
 @option("--memory", default="1 GiB", show_default=True, metavar="BYTES", help="Memory of each worker.")
 @options.sizes_of_many

@@ -10,8 +10,7 @@ from flopwise.report.commands.memory import content, totals
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import cell, select
 from flopwise.report.sheet.listing import about
-from flopwise.report.sheet.sheet import Head, Line, Sheet
-from flopwise.report.sheet.values import Kind, Look, Value
+from flopwise.report.sheet.sheet import Head, Kind, Line, Look, Sheet, Value
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

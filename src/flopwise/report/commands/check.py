@@ -9,8 +9,7 @@ from flopwise._results import Json, fields
 from flopwise.analyses.budget.checking import Verdict
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
-from flopwise.report.sheet.sheet import Field, Head, Sheet
-from flopwise.report.sheet.values import Look, Value, bounded
+from flopwise.report.sheet.sheet import Field, Head, Look, Sheet, Value, bounded
 
 
 def verdicts_report(verdicts: Sequence[Verdict]) -> Report:

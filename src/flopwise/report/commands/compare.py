@@ -11,18 +11,15 @@ from flopwise.errors import InputError, counted
 from flopwise.graph.names import layer_kind
 from flopwise.report.commands.differences import cause_sheet
 from flopwise.report.formats.format import Format
-from flopwise.report.formats.table import SPARE
-from flopwise.report.formats.terminal import cells, shorten
+from flopwise.report.formats.table import SPARE, cells, shorten
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import TITLES, count_title
 from flopwise.report.sheet.listing import about, model_name
-from flopwise.report.sheet.sheet import Head, Line, Mark, Sheet
-from flopwise.report.sheet.values import Kind, Look, Value, bounded
+from flopwise.report.sheet.sheet import Head, Kind, Line, Look, Mark, Sheet, Value, bounded
 from flopwise.rows import Row
 
 if TYPE_CHECKING:
-    from flopwise.analyses.compare.comparison import Comparison, Group
-    from flopwise.analyses.compare.conditions import Break
+    from flopwise.analyses.compare.comparison import Break, Comparison, Group
 
 #: What a report shows; "all" is one table for each.
 PARTS = ("total", "op", "layer")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from flopwise._results import Json, fields
 from flopwise.report.report import Report
-from flopwise.report.sheet.sheet import Field, Head, Sheet
-from flopwise.report.sheet.values import Look, Value, human
+from flopwise.report.sheet.sheet import Field, Head, Look, Sheet, Value, human
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device, Peak

@@ -13,8 +13,20 @@ from flopwise.report.formats.json import parts_of
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import count_title
 from flopwise.report.sheet.listing import about
-from flopwise.report.sheet.sheet import Field, Figure, Head, Line, Sheet, data_sheet, figure
-from flopwise.report.sheet.values import AtLeast, Look, Value, bounded, human
+from flopwise.report.sheet.sheet import (
+    AtLeast,
+    Field,
+    Figure,
+    Head,
+    Line,
+    Look,
+    Sheet,
+    Value,
+    bounded,
+    data_sheet,
+    figure,
+    human,
+)
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

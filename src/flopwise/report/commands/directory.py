@@ -11,8 +11,7 @@ from flopwise.errors import InputError, counted
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import Column, cell, select
-from flopwise.report.sheet.sheet import Head, Line, Sheet, gaps_of, is_gap
-from flopwise.report.sheet.values import Look, Value, total_of
+from flopwise.report.sheet.sheet import Head, Line, Look, Sheet, Value, gaps_of, is_gap, total_of
 
 if TYPE_CHECKING:
     from flopwise.conventions import Convention

@@ -14,8 +14,7 @@ from flopwise.report.commands import tool_table
 from flopwise.report.commands.tool_table import named
 from flopwise.report.report import Report
 from flopwise.report.sheet.listing import about
-from flopwise.report.sheet.sheet import Head, Line, Sheet
-from flopwise.report.sheet.values import AtLeast, Look, Value
+from flopwise.report.sheet.sheet import AtLeast, Head, Line, Look, Sheet, Value
 from flopwise.rows import Row, Sum
 
 if TYPE_CHECKING:

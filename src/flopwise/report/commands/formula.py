@@ -16,13 +16,12 @@ from flopwise.operators.counts import CLASSES
 from flopwise.report.drawings import STYLE, as_bytes, styled
 from flopwise.report.formats import latex, markdown, table
 from flopwise.report.formats.format import Format
-from flopwise.report.formats.terminal import pad, wrap
+from flopwise.report.formats.table import pad, wrap
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import TITLES as OF_WHOLE
 from flopwise.report.sheet.columns import count_title
 from flopwise.report.sheet.listing import name_of
-from flopwise.report.sheet.sheet import Figure, Head, Line, Mark, Sheet, is_gap
-from flopwise.report.sheet.values import Look, Value
+from flopwise.report.sheet.sheet import Figure, Head, Line, Look, Mark, Sheet, Value, is_gap
 from flopwise.writers.atomic import write
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from flopwise.report.formats.json import parts_of, render_content
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import COLUMNS, cell, shapes_of
 from flopwise.report.sheet.listing import about
-from flopwise.report.sheet.sheet import Field, Head, Sheet, figure
-from flopwise.report.sheet.values import Look, Value, bounded
+from flopwise.report.sheet.sheet import Field, Head, Look, Sheet, Value, bounded, figure
 
 if TYPE_CHECKING:
     from flopwise.analyses.llm.training import Room

@@ -11,8 +11,7 @@ from flopwise.report.report import Report, as_text
 from flopwise.report.sheet import Audience
 from flopwise.report.sheet.columns import COLUMNS, cell
 from flopwise.report.sheet.listing import Choice, listing
-from flopwise.report.sheet.sheet import Sheet
-from flopwise.report.sheet.values import Look, Value
+from flopwise.report.sheet.sheet import Look, Sheet, Value
 from flopwise.rows import TRAINED, Sum
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from flopwise._results import Json, fields
 from flopwise.analyses.zoo.published.figures import PREFIXES, Figure, Way, scaled, sources
 from flopwise.report.report import Report
-from flopwise.report.sheet.sheet import Field, Head, Sheet, data_sheet
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Field, Head, Look, Sheet, data_sheet
 
 if TYPE_CHECKING:
     from flopwise.report.formats.format import Format

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from flopwise._results import Json
+from flopwise._results import Json, fields
 from flopwise.errors import counted
 from flopwise.graph import STORED, Tensor
-from flopwise.graph.names import layer_names
+from flopwise.graph.names import layer_kind, layer_names
 from flopwise.report.formats.json import parts_of, plain_shape
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import shapes_of
 from flopwise.report.sheet.listing import about
-from flopwise.report.sheet.sheet import Field, Head, Sheet
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Field, Head, Look, Shapes, Sheet
+from flopwise.rows import Row
 
 if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+if TYPE_CHECKING:
+    from flopwise.graph import Tensor
     from flopwise.profiles.profile import Profile
 
 
@@ -102,3 +105,63 @@ def _tensor(entry: _Entry) -> Json:
         **({"bound": True} if tensor.bound else {}),
         **({} if tensor.items is None else {"items": [plain_shape(t) for t in tensor.items]}),
     }
+
+
+# The layers with what goes in and comes out of each: names and shapes.
+
+
+def layers_report(profile: Profile) -> Report:
+    """Each layer's name and operator, and the names and shapes of its inputs (weights too) and outputs."""
+    return Report(
+        lambda format, look: [_layers_sheet(profile, look, format.data)],
+        lambda: _layers_content(profile),
+        {"layers": (profile,)},
+    )
+
+
+def _layers_sheet(profile: Profile, look: Look, data: bool) -> Sheet:
+    between = "; " if data else ", "
+
+    def names(tensors: Sequence[Tensor]) -> str:
+        return between.join(t.name for t in tensors)
+
+    def shapes(tensors: Sequence[Tensor]) -> Shapes:
+        return tuple(t.shape for t in tensors)
+
+    def kind(row: Row) -> str:
+        return row.type if data or row.type != row.node.op else layer_kind(row.node, profile.graph)
+
+    columns: tuple[Field[Row], ...] = (
+        Field(Head("name", "layer", "text", 0), lambda r: r.name),
+        Field(Head("op", "op", "text", 1), kind),
+        Field(Head("input_names", "inputs", "text", 7), lambda r: names(r.node.known_inputs)),
+        Field(Head("output_names", "outputs", "text", 6), lambda r: names(r.node.known_outputs)),
+        Field(Head("input_shapes", "input shapes", "shapes", 3), lambda r: shapes(r.node.known_inputs)),
+        Field(Head("output_shapes", "output shapes", "shapes", 2), lambda r: shapes(r.node.known_outputs)),
+    )
+    return Sheet.of(
+        columns,
+        profile.rows,
+        about=about(profile, look, counted=False),
+        notes=look.texts(profile.graph.warnings),
+    )
+
+
+def _layers_content(profile: Profile) -> Json:
+    layers = [
+        {
+            "name": row.name,
+            "op": row.node.op,
+            **({} if row.type == row.node.op else {"type": row.type}),
+            "origin": row.node.origin,
+            "scope": row.node.module,
+            "inputs": [_layer_tensor(t) for t in row.node.known_inputs],
+            "outputs": [_layer_tensor(t) for t in row.node.known_outputs],
+        }
+        for row in profile.rows
+    ]
+    return {"schema": "flopwise.layers/1", **parts_of(profile, "model inputs"), "layers": layers}
+
+
+def _layer_tensor(tensor: Tensor) -> Json:
+    return {**fields(tensor, "name dtype kind"), "shape": plain_shape(tensor)}

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from flopwise.analyses.sparsity.measuring import Measured
-from flopwise.analyses.sparsity.result import Effective, Layer, Sparsity
+from flopwise.analyses.sparsity.model import Effective, Layer, Sparsity
 from flopwise.errors import InputError, counted
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
 from flopwise.report.sheet.listing import name_of
-from flopwise.report.sheet.sheet import Field, Figure, Head, Sheet, figure
-from flopwise.report.sheet.values import Look, bounded, by_size, percent
+from flopwise.report.sheet.sheet import Field, Figure, Head, Look, Sheet, bounded, by_size, figure, percent
 
 #: The title of blocks: rows are outputs, columns are what an output sums over, as in --block.
 BLOCK = "block (out x in)"

@@ -14,8 +14,7 @@ from flopwise.report.formats import latex
 from flopwise.report.formats.latex import escape
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import COLUMNS, cell, count_title
-from flopwise.report.sheet.sheet import Head, Line, Sheet, data_sheet, gaps_of
-from flopwise.report.sheet.values import PREFIXES, AtLeast, Look, Value, exact
+from flopwise.report.sheet.sheet import PREFIXES, AtLeast, Head, Line, Look, Sheet, Value, data_sheet, exact, gaps_of
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

@@ -10,8 +10,7 @@ from flopwise.conventions.convention import Column, Convention, Table
 from flopwise.errors import FlopwiseError
 from flopwise.report.formats.format import Format
 from flopwise.report.sheet.listing import about
-from flopwise.report.sheet.sheet import Figure, Head, Line, Sheet
-from flopwise.report.sheet.values import AtLeast, Kind, Look, Value, total_of
+from flopwise.report.sheet.sheet import AtLeast, Figure, Head, Kind, Line, Look, Sheet, Value, total_of
 from flopwise.rows import Row
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.report.formats.json import plain_value
 from flopwise.report.report import Report
-from flopwise.report.sheet.sheet import Figure, Head, Line, Sheet
-from flopwise.report.sheet.values import Kind, Value, human
+from flopwise.report.sheet.sheet import Figure, Head, Kind, Line, Sheet, Value, human
 
 if TYPE_CHECKING:
-    from flopwise.analyses.zoo.overview import Overview
+    from flopwise.analyses.zoo.views import Overview
 
 
 def query_report(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Report:

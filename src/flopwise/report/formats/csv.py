@@ -6,8 +6,7 @@ import csv
 import io
 import re
 
-from flopwise.report.sheet.sheet import Sheet
-from flopwise.report.sheet.values import Look, Value
+from flopwise.report.sheet.sheet import Look, Sheet, Value
 
 #: What a spreadsheet would take for the beginning of a formula: https://owasp.org/www-community/attacks/CSV_Injection.
 #: Some take full-width and small forms of these for the same, and look past spaces and quotes.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flopwise.graph import STORED, Node
 from flopwise.report.sheet.listing import model_name
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flopwise._results import Json
 from flopwise.graph import Tensor
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from flopwise.report.sheet.sheet import Sheet, is_gap
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look, Sheet, is_gap
 
 _SPECIAL = {
     **{c: f"\\{c}" for c in "{}_#&%$"},

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from flopwise.report.sheet.sheet import Sheet
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look, Sheet
 
 #: What Markdown would read as markup anywhere, and an underscore that could start or end an emphasis.
 _MARKUP = re.compile(r"[\\`*|<>\[\]~&$]|(?<![^\W_])_|_(?![^\W_])")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise.profiles.arrow import arrow, as_parquet, parquet, printable, stacked
 from flopwise.report.formats.csv import plain
-from flopwise.report.sheet.sheet import Head, Sheet
-from flopwise.report.sheet.values import Look, Value
+from flopwise.report.sheet.sheet import Head, Look, Sheet, Value
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

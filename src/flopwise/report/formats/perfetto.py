@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flopwise._results import Json
 from flopwise.errors import InputError
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look
 
 if TYPE_CHECKING:
     from flopwise.analyses.traces.trace import Moment, Trace

@@ -21,7 +21,7 @@ from flopwise.report.sheet.listing import (
     sorting,
     sum_of,
 )
-from flopwise.report.sheet.values import Look, exact
+from flopwise.report.sheet.sheet import Look, exact
 from flopwise.rows import Row, Sum
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import Any
 
 from flopwise.errors import InputError
 from flopwise.report.formats.csv import inert, plain
-from flopwise.report.sheet.sheet import Sheet
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look, Sheet
 
 #: Spreadsheets keep numbers as floats of 64 bits: an integer beyond this loses digits, and is written as text.
 EXACT = 2**53

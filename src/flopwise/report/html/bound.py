@@ -11,8 +11,7 @@ from flopwise.report.html.page import Layout, page
 if TYPE_CHECKING:
     from flopwise.analyses.timing.bound import Bound
     from flopwise.analyses.timing.device import Peak
-    from flopwise.report.sheet.sheet import Sheet
-    from flopwise.report.sheet.values import Look
+    from flopwise.report.sheet.sheet import Look, Sheet
 
 LAYOUT = Layout(
     folder="bound",

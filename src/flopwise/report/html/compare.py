@@ -11,8 +11,7 @@ from flopwise.analyses.quantities import FIGURES
 from flopwise.graph import Shape
 from flopwise.report.html.model import Index, convention_data, number, port, text
 from flopwise.report.html.page import Layout, page
-from flopwise.report.sheet.sheet import is_gap
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Look, is_gap
 from flopwise.rows import Row, Sum
 
 if TYPE_CHECKING:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from flopwise._results import Json
 from flopwise.analyses.llm.on_device import floors_of
 from flopwise.report.html.page import Layout, page
-from flopwise.report.sheet.values import duration, human
+from flopwise.report.sheet.sheet import duration, human
 
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
     from flopwise.analyses.llm.on_device import OnDevice
     from flopwise.analyses.llm.serving.serving import Serving
-    from flopwise.report.sheet.sheet import Sheet
-    from flopwise.report.sheet.values import Look, Value
+    from flopwise.report.sheet.sheet import Look, Sheet, Value
 
 LAYOUT = Layout(
     folder="llm",

@@ -3,28 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flopwise._results import Json
-from flopwise.errors import counted
+from flopwise.conventions import CONVENTIONS
+from flopwise.errors import FlopwiseError, counted
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.graph.construction import no_search_for_garbage
 from flopwise.graph.names import layer_names
 from flopwise.memory.liveness import Buffer, liveness
-from flopwise.report.html.page import Layout, page
-from flopwise.report.html.ridges import ridges
-from flopwise.report.html.views import views
+from flopwise.report import structure
+from flopwise.report.html.page import Layout, page, ridges
 from flopwise.report.sheet.columns import COLUMNS, cell
 from flopwise.report.sheet.listing import Choice, model_name
-from flopwise.report.sheet.sheet import is_gap
-from flopwise.report.sheet.values import AtLeast, Look
-from flopwise.report.structure import wiring
-from flopwise.report.structure.kinds import KINDS, kinds_of
-from flopwise.report.structure.modules import Group, Layers, groups
+from flopwise.report.sheet.sheet import AtLeast, Look, is_gap
+from flopwise.report.structure import KINDS, Group, Layers, groups, kinds_of
 from flopwise.rows import Row
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
+
+# The same graph in every convention that counts it.
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """Profiles of one graph by the name of their convention, and why other conventions are left out."""
+
+    profiles: dict[str, Profile]
+    refused: dict[str, str]
+    #: Of a training step, by convention: the backward pass of each node by its identity. A convention that says nothing
+    #: of a backward pass is not in it.
+    backward: dict[str, dict[int, int | None]]
+
+
+def views(profile: Profile) -> Views:
+    """The profile and its graph in every other convention that refuses no operator which flopwise itself can count."""
+    from flopwise.profiles.count import Canonical, profile_graph
+
+    first = profile.convention.name
+    counted = {first: profile}
+    refused: dict[str, str] = {}
+    shared: dict[int, Canonical] = {}
+    trained = profile.training is not None
+    symbols = any(not isinstance(dim, int) for tensor in profile.graph.inputs for dim in tensor.shape or ())
+    for name in CONVENTIONS:
+        if name == first:
+            continue
+        if symbols and not CONVENTIONS[name].plain:
+            refused[name] = "its rules need numbers, and this model has open dimensions"
+            continue
+        whole = CONVENTIONS[name].whole
+        if whole is not None and not whole.programs and (reasons := list(whole.remarks(profile.graph))):
+            refused[name] = reasons[0]  # a formula of language models, and this is none that it is for
+            continue
+        try:
+            other = profile_graph(
+                profile.graph, CONVENTIONS[name], profile.rules, profile.folding, trained, shared=shared
+            )
+        except FlopwiseError as error:
+            refused[name] = str(error)
+            continue
+        lost = sorted({r.node.op for r in other.rows if r.count is None and r.counts is not None})
+        if lost:
+            refused[name] = f"cannot count {', '.join(lost[:4])}{' and others' if len(lost) > 4 else ''}"
+        else:
+            counted[name] = other
+    order = [name for name in CONVENTIONS if name in counted]
+    seen = {name: counted[name] for name in dict.fromkeys([*order, first])}
+    backward = {name: own for name, view in seen.items() if trained and (own := _backward(view, profile)) is not None}
+    return Views(seen, refused, backward)
+
+
+def _backward(view: Profile, profile: Profile) -> dict[int, int | None] | None:
+    """The backward pass of each node in the convention of a view; None when the convention defines none."""
+    convention = view.convention
+    if convention.plain:
+        canonical = {id(row.node): row.backward_counts for row in reversed(profile.rows)}
+        return {key: None if counts is None else counts.dot(convention.weights) for key, counts in canonical.items()}
+    if convention.backward is None:
+        return None
+    if view.training is None:
+        from flopwise.analyses.training.step import train
+
+        view = train(view)
+    return {id(row.node): row.backward for row in reversed(view.rows)}
+
 
 LAYOUT = Layout(
     folder="model",
@@ -78,9 +143,9 @@ def page_data(profile: Profile) -> Json:
     rows = list({id(row.node): row for row in reversed(profile.rows)}.values())[::-1]
     nodes = [row.node for row in rows]
     names = _names(profile, nodes)
-    edges = wiring.edges(profile.graph, nodes)
-    makers = wiring.makers(edges, len(nodes))
-    alike = Layers([wiring.likeness(node, row) for node, row in zip(nodes, rows, strict=True)], makers)
+    edges = structure.edges(profile.graph, nodes)
+    makers = structure.makers(edges, len(nodes))
+    alike = Layers([structure.likeness(node, row) for node, row in zip(nodes, rows, strict=True)], makers)
     modules, owners = groups(
         text(profile.graph.name or "model"), [node.scope for node in nodes], [node.op for node in nodes], names, alike
     )

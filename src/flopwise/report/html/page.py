@@ -17,12 +17,22 @@ import hashlib
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from flopwise._results import Json
+from flopwise._results import Json, fields
 from flopwise._version import __version__
+from flopwise.analyses.timing.catalog import devices
+from flopwise.analyses.timing.device import arithmetic, fastest
+
+if TYPE_CHECKING:
+    from flopwise.report.sheet.sheet import Line, Look, Sheet
+if TYPE_CHECKING:
+    from flopwise._results import Json
+    from flopwise.graph import Graph
 
 #: What could end the script element that holds the JSON, or start a comment in it.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
@@ -115,3 +125,64 @@ def _policy(layout: Layout) -> str:
     )
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; script-src {hashes}"
     return f"{policy} {layout.sources}".rstrip() + layout.allows
+
+
+# A report of tables as one HTML page: they sort and filter; figures and notes stand above and below them.
+
+
+LAYOUT = Layout(
+    folder="sheet",
+    sections={"summary": "Summary", "tables": "Tables"},
+    scripts="tables",
+    styles=("bound/page.css", "sheet/page.css"),
+)
+
+
+def render_sheets(sheets: Sequence[Sheet], look: Look) -> str:
+    """The page of a report's sheets, one below the other."""
+    look = look._replace(width=None)
+    about = next((sheet.about for sheet in sheets if sheet.about), ("report",))
+    data = {"title": about[0], "sheets": [_sheet(sheet, look) for sheet in sheets]}
+    return page(LAYOUT, f"{about[0]} – flopwise", data)
+
+
+def _sheet(sheet: Sheet, look: Look) -> Json:
+    """A sheet as texts; numbers stand at the right."""
+
+    def cells(line: Line) -> list[str]:
+        return sheet.texts(line, look)
+
+    return {
+        **fields(sheet, "verdict about summary"),
+        "heads": [[head.title, head.right, head.prose] for head in sheet.heads],
+        "lines": [[cells(line), line.mark, len(line.indent)] for line in sheet.lines],
+        "total": cells(sheet.total) if sheet.total else None,
+        "notes": sheet.notes,
+    }
+
+
+# Devices to choose on a chart of arithmetic intensity: peak arithmetic and memory bandwidth of each.
+
+
+def ridges(graph: Graph) -> Json:
+    """The element type of most weight bytes, and the devices that compute it: name, FLOP/s, bytes/s, type used."""
+    dtype = weight_type(graph)
+    return {"dtype": dtype, "devices": [list(device) for device in _ridges(dtype)]}
+
+
+def weight_type(graph: Graph) -> str:
+    """The element type that most bytes of the weights have; without weights that of an input; else float32."""
+    nbytes: Counter[str] = Counter()
+    for tensor in {id(t): t for node in graph.nodes for t in node.known_inputs if t.kind == "weight"}.values():
+        nbytes[tensor.dtype or "float32"] += tensor.nbytes or 0
+    inputs = [t.dtype for t in graph.inputs if t.dtype and "float" in t.dtype]
+    return nbytes.most_common(1)[0][0] if nbytes else inputs[0] if inputs else "float32"
+
+
+@functools.cache
+def _ridges(dtype: str) -> tuple[tuple[str, float, float, str], ...]:
+    """Name, FLOP/s, bytes/s and type of arithmetic of each device that has a figure of both."""
+    pairs = [(d, fastest(d, arithmetic((dtype,))), d.bandwidth("dram", None, True)) for d in devices()]
+    return tuple(
+        (d.name, peak.value, memory.value, peak.dtype or dtype) for d, peak, memory in pairs if peak and memory
+    )

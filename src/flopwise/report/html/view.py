@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flopwise._results import Json
-from flopwise.report.html import bound, compare, llm, model, sheet, trace, traces
+from flopwise.report.html import bound, compare, llm, model, trace
+from flopwise.report.html import page as tables
 from flopwise.report.html.page import Layout, page
 
 #: The page of ``flopwise view``.
@@ -18,7 +19,7 @@ LOCAL = Layout(
     sections={"view": "Results"},
     scripts="local link files options tabs start",
     styles=("view/page.css",),
-    frames=tuple(each.LAYOUT for each in (bound, compare, llm, model, sheet, trace, traces)),
+    frames=(*(each.LAYOUT for each in (bound, compare, llm, model, tables, trace)), trace.COMPARISON_LAYOUT),
     allows="; connect-src 'self'",
     promise="Files stay on this machine: the page speaks with flopwise on its loopback address alone.",
 )

@@ -10,8 +10,8 @@ from flopwise.report.html.model import EXACT
 from flopwise.report.html.page import Layout, page
 
 if TYPE_CHECKING:
-    from flopwise.analyses.zoo.overview import Overview, Table
-    from flopwise.report.sheet.values import Look
+    from flopwise.analyses.zoo.views import Overview, Table
+    from flopwise.report.sheet.sheet import Look
 
 LAYOUT = Layout(
     folder="zoo",

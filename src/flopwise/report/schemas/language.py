@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flopwise.report.schemas.notation import By, Kind, Maybe, Member, Open
-from flopwise.report.schemas.parts import NOTES
+from flopwise.report.schemas.notation import NOTES, By, Kind, Maybe, Member, Open
 
 _WORK: dict[str, Member] = {
     "macs": ("integer", "multiply-accumulates"),

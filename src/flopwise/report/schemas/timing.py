@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flopwise.report.schemas.notation import By, Kind, Maybe, Member, Open
-from flopwise.report.schemas.parts import MODEL, NOTES, WHAT_IF
+from flopwise.report.schemas.notation import MODEL, NOTES, WHAT_IF, By, Kind, Maybe, Member, Open
 
 _DEVICE: Kind = {
     "id": ("text", "the name that --device takes"),

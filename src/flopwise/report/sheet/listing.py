@@ -23,8 +23,7 @@ from flopwise.report.sheet.columns import (
     order,
     select,
 )
-from flopwise.report.sheet.sheet import Figure, Line, Mark, Sheet, figure
-from flopwise.report.sheet.values import Look, bounded, human
+from flopwise.report.sheet.sheet import Figure, Line, Look, Mark, Sheet, bounded, figure, human
 from flopwise.rows import Row, Sum, add_up
 
 if TYPE_CHECKING:
@@ -64,14 +63,14 @@ class Choice(NamedTuple):
         """
         if not self.only:
             return profile
-        from flopwise.report.structure.selection import selected
+        from flopwise.report.structure import selected
 
         return replace(profile, rows=selected(profile, self.only))
 
     def groups_of(self, part: Profile) -> Sequence[tuple[Sum, int]]:
         """The groups of a part's layers, each with how often what is below it comes."""
         if self.fold:
-            from flopwise.report.structure.folded import folded
+            from flopwise.report.structure import folded
 
             return folded(part.graph, part.rows, self.depth)
         groups = part.by(self.by, self.depth)

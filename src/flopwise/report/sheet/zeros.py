@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from flopwise.rows import Row, Sum
 
 if TYPE_CHECKING:
-    from flopwise.analyses.sparsity.result import Layer, Sparsity
+    from flopwise.analyses.sparsity.model import Layer, Sparsity
     from flopwise.profiles.profile import Profile
 
 Item: TypeAlias = "Row | Sum"

@@ -19,7 +19,7 @@ from flopwise.report.formats import json
 from flopwise.report.formats.csv import SHAPES
 from flopwise.report.html.model import EXACT
 from flopwise.report.sheet.columns import COLUMNS, cell, count_title
-from flopwise.report.sheet.values import AtLeast, Value
+from flopwise.report.sheet.sheet import AtLeast, Value
 from flopwise.rows import Row, Sum
 
 if TYPE_CHECKING:

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flopwise.report.commands.compare import comparison_report
-from flopwise.report.commands.trace.comparison import trace_comparison_report
-from flopwise.report.commands.trace.report import trace_report
+from flopwise.report.commands.trace import trace_comparison_report, trace_report
 from flopwise.report.formats.format import FORMATS
 from flopwise.report.sheet.listing import Choice, listing
-from flopwise.report.sheet.sheet import Figure, Sheet, is_gap
-from flopwise.report.sheet.values import Look
+from flopwise.report.sheet.sheet import Figure, Look, Sheet, is_gap
 
 if TYPE_CHECKING:
     from flopwise.analyses.compare.comparison import Comparison

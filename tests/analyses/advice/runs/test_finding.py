@@ -13,7 +13,7 @@ from tests.docs.blocks import ROOT
 
 import flopwise
 from flopwise.analyses.advice.advice import suggestions_of_run
-from flopwise.analyses.advice.runs.rule import Run
+from flopwise.analyses.advice.runs import Run
 from flopwise.analyses.timing import catalog
 from flopwise.analyses.traces.trace import Matched, Moment, TimedRow, Trace
 

@@ -10,11 +10,9 @@ import pytest
 
 import flopwise
 from flopwise.analyses.traces.kineto import names
-from flopwise.analyses.traces.kineto.fused import Text, is_layout, listed, parts, text_of
-from flopwise.analyses.traces.kineto.gradients import Gradients
-from flopwise.analyses.traces.kineto.model import Model
+from flopwise.analyses.traces.kineto.model import Gradients, Model
+from flopwise.analyses.traces.kineto.names import Text, Token, is_layout, listed, parts, text_of, tokens_of
 from flopwise.analyses.traces.kineto.records import Arguments, Operator
-from flopwise.analyses.traces.kineto.tokens import Token, tokens_of
 
 torch = pytest.importorskip("torch")
 

@@ -6,8 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from flopwise.analyses.traces.kineto.counts import Work, work_of
-from flopwise.analyses.traces.kineto.records import Arguments
+from flopwise.analyses.traces.kineto.records import Arguments, Work, work_of
 
 
 def test_sizes_that_were_not_recorded_are_unknown() -> None:

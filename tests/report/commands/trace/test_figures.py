@@ -10,7 +10,7 @@ from tests.cli.conftest import Run, run
 from tests.report.html.test_trace import made
 
 import flopwise
-from flopwise.report.commands.trace.figures import draw, draw_both
+from flopwise.report.commands.trace import draw, draw_both
 
 pytest.importorskip("matplotlib")
 

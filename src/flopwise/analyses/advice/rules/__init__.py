@@ -1,45 +1,35 @@
-"""The rules of advice, a file each: the table is read from top to bottom.
-
-A rule's file holds its ``RULE``. The user's own rules are given beside these.
-"""
+"""The rules of advice: the table is read from top to bottom. The user's own rules are given beside these."""
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from flopwise.analyses.advice.rule import Rule
+from flopwise.analyses.advice.rules import networks, operators, work
 
-#: The files of the rules, in the order in which they are listed.
-NAMES = (
-    "same.dead_work",
-    "same.repeated_work",
-    "same.constant_work",
-    "same.recomputed_rows",
-    "same.cast_pairs",
-    "same.quantized_moves",
-    "same.layout",
-    "same.normalization",
-    "same.batch_norm",
-    "same.one_hot",
-    "same.upsampling",
-    "same.all_logits",
-    "same.unrolled",
-    "same.masked_attention",
-    "same.oversized_gather",
-    "same.padding_tokens",
-    "other.two_kernels",
-    "other.asymmetric_kernels",
-    "other.separable",
-    "other.reduction",
-    "other.global_pooling",
-    "other.equal_channels",
-    "other.groups",
-    "other.element_wise",
-    "other.channel_unit",
-    "other.waves",
+RULES: tuple[Rule, ...] = (
+    work.DEAD_WORK,
+    work.REPEATED_WORK,
+    work.CONSTANT_WORK,
+    work.RECOMPUTED_ROWS,
+    work.CAST_PAIRS,
+    work.QUANTIZED_MOVES,
+    work.LAYOUT,
+    operators.NORMALIZATION,
+    operators.BATCH_NORM,
+    operators.ONE_HOT,
+    operators.UPSAMPLING,
+    operators.ALL_LOGITS,
+    work.UNROLLED,
+    operators.MASKED_ATTENTION,
+    operators.OVERSIZED_GATHER,
+    operators.PADDING_TOKENS,
+    networks.TWO_KERNELS,
+    networks.ASYMMETRIC_KERNELS,
+    networks.SEPARABLE,
+    networks.REDUCTION,
+    networks.GLOBAL_POOLING,
+    networks.EQUAL_CHANNELS,
+    networks.GROUPS,
+    networks.ELEMENT_WISE,
+    networks.CHANNEL_UNIT,
+    networks.WHOLE_WAVES,
 )
-
-
-def rules() -> tuple[Rule, ...]:
-    """All rules, in the order of the table."""
-    return tuple(import_module(f"{__name__}.{name}").RULE for name in NAMES)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from flopwise._results import Json, Printed, fields
 from flopwise.analyses.llm.serving.log import NO_YEAR, Log, Work
-from flopwise.analyses.timing.roofline import Roof, roofline
+from flopwise.analyses.timing.device import Roof, roofline
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:

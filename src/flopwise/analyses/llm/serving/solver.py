@@ -13,7 +13,7 @@ from flopwise.analyses.llm.serving.memory import Memory
 from flopwise.analyses.llm.serving.serving import Engine, Floors, Serving, longest_context, usable
 from flopwise.analyses.llm.serving.split import Divisible, Load, Stage, seconds
 from flopwise.analyses.llm.speculation import with_draft
-from flopwise.analyses.timing.roofline import roofline
+from flopwise.analyses.timing.device import roofline
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:

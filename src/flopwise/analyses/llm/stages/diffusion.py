@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from flopwise._results import Json, Printed, fields
 from flopwise.analyses.llm.serving.serving import capacity, gigabytes, rate, usable
 from flopwise.analyses.llm.stages.stage import Stage, largest_workspace
-from flopwise.analyses.timing.device import Device
-from flopwise.analyses.timing.roofline import assumptions
+from flopwise.analyses.timing.device import Device, assumptions
 
 
 @dataclass(frozen=True)

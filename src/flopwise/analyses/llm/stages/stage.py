@@ -10,8 +10,7 @@ from fractions import Fraction
 from flopwise._results import Json, fields
 from flopwise.analyses.llm.serving.memory import EngineStep
 from flopwise.analyses.llm.step import CountedCall, Step
-from flopwise.analyses.timing.device import Device
-from flopwise.analyses.timing.roofline import Roofline, roofline
+from flopwise.analyses.timing.device import Device, Roofline, roofline
 from flopwise.profiles.profile import Profile
 
 

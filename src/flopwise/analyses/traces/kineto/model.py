@@ -2,18 +2,168 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import NamedTuple
+import math
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple, NoReturn
 
-from flopwise.analyses.traces.kineto import fused, names
-from flopwise.analyses.traces.kineto.counts import ENCODERS, work_of
-from flopwise.analyses.traces.kineto.gradients import Gradients
-from flopwise.analyses.traces.kineto.records import LABEL, Operator
-from flopwise.analyses.traces.kineto.tokens import Token, align, pairs_by_name, siblings, token, tokens_of
+from flopwise.analyses.executed import in_order
+from flopwise.analyses.traces.kineto import names
+from flopwise.analyses.traces.kineto.names import Token, align, pairs_by_name, siblings, token, tokens_of
+from flopwise.analyses.traces.kineto.records import DTYPES, ENCODERS, LABEL, Operator, Work, work_of
 from flopwise.analyses.traces.land import Place
-from flopwise.analyses.traces.trace import FORWARD, layers_of
+from flopwise.analyses.traces.trace import BACKWARD, FORWARD, Layer, layers_of
+from flopwise.errors import ModelError
 from flopwise.profiles.profile import Profile
+from flopwise.rows import Row
+
+# The operators of a trace without a model: one with its shapes is a layer of its own.
+
+
+class Listed:
+    """Without a model: an operator with its shapes is a layer of its own."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, object], int] = {}
+        self._works: list[Work] = []
+        self._names: list[tuple[str, str]] = []
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The operators that were seen so far, with the work of one call."""
+        return tuple(
+            Layer(name, op, work.flops, work.bytes, None, work.macs, uncounted=work.product and work.macs is None)
+            for (name, op), work in zip(self._names, self._works, strict=True)
+        )
+
+    def places(self, operators: Sequence[Operator], trains: bool, views: bool = True) -> dict[Operator, Place]:
+        """The places of the operators of a forward pass."""
+        return {operator: self._place(operator, trains) for operator in operators}
+
+    def has_products_of(self, kernels: Sequence[Operator], called: Sequence[Operator]) -> bool:
+        """True: each kernel is a layer of its own."""
+        return True
+
+    def gradients(self, operators: Sequence[Operator]) -> dict[Operator, Place]:
+        """The places of the operators of a compiled backward pass."""
+        places = {operator: self._place(operator, trains=True) for operator in operators}
+        return {operator: place._replace(phase=BACKWARD) for operator, place in places.items() if place.layers}
+
+    def _place(self, operator: Operator, trains: bool) -> Place:
+        if not names.is_unit(operator.name) and operator.context != names.GRAPHS:
+            name = names.remainder_of(operator.name)
+            if name not in (names.UNMATCHED, names.LAYOUT, names.COMPILED):
+                return Place(name=name)
+        key = (operator.name, operator.arguments)
+        number = self._numbers.setdefault(key, len(self._numbers))
+        if number == len(self._works):
+            shapes = " ".join("x".join(map(str, shape or ())) for shape in operator.arguments.tensors)
+            self._works.append(work_of(*key))
+            bare = names.bare(operator.name) if operator.context == names.GRAPHS else operator.base
+            self._names.append((f"{bare} {shapes}".strip(), operator.name))
+        return Place((number,), FORWARD)
+
+
+# The backward pass of compiled code, whose operators have no sequence numbers: on the rows whose gradients they are.
+#
+# The two gradients of a matrix product contract what the product leaves, and leave what it contracts; that of a
+# convolution, and of an attention, takes the operands themselves. Rows come in the reverse of their order. What a
+# compiler fused between two such products stands for rows between them, by its name.
+
+
+#: Operators of matrix products -> the position of the left factor.
+_FACTORS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}
+
+
+class Gradients:
+    """The rows of a model by the shapes that their gradients have."""
+
+    def __init__(self, profile: Profile, tokens: Sequence[Token], nodes: Mapping[str, str]) -> None:
+        self._tokens, self._nodes = tokens, nodes
+        self._rows: defaultdict[Hashable, list[int]] = defaultdict(list)
+        for place in reversed(range(len(tokens))):
+            if tokens[place].product:
+                for key in _keys_of_row(profile.rows[place]):
+                    self._rows[key].append(place)
+
+    def places(self, operators: Sequence[Operator]) -> dict[Operator, Place]:
+        """The places of operators of a compiled backward pass, in the order of execution; of some, none is known."""
+        left = {key: deque(rows) for key, rows in self._rows.items()}
+        rows: dict[Operator, int] = {}
+        for each in operators:
+            own = left.get(_key_of(each))
+            if own:
+                rows[each] = own.popleft()
+        places = {operator: Place((row,), BACKWARD) for operator, row in rows.items()}
+        # The gradient of a weight may come whenever nobody waits for it: those in order bound what is between them.
+        kept = list(rows)
+        ranks = [place - len(kept) * rows[operator] for place, operator in enumerate(kept)]
+        bounds = {kept[place]: rows[kept[place]] for place in (in_order(ranks) if ranks else ())}
+        between: list[Operator] = []
+        after = len(self._tokens)
+        for operator in [*operators, None]:
+            if operator is not None and operator not in bounds:
+                between += [] if operator in rows else [operator]
+                continue
+            before = -1 if operator is None else bounds[operator]
+            places.update(self._between(between, range(after - 1, before, -1)))
+            between, after = [], before
+        return places
+
+    def _between(self, operators: Sequence[Operator], rows: range) -> Iterator[tuple[Operator, Place]]:
+        """The places of what a compiler fused, from rows in the reverse of their order."""
+        texts = {o: text for o in operators if (text := names.text_of_gradient(o, self._nodes))}
+        own = [row for row in rows if not self._tokens[row].product]
+        parts = names.parts(list(texts.values()), [self._tokens[row] for row in own])
+        for operator, part in zip(texts, parts, strict=True):
+            if part:
+                yield operator, Place(tuple(sorted(own[place] for place in part)), BACKWARD)
+
+
+def _keys_of_row(row: Row) -> Iterator[Hashable]:
+    """The shapes of the gradients of a row that computes a product."""
+    shapes = [tensor.dims for tensor in row.node.known_inputs]
+    if row.node.op in ("Gemm", "MatMul") and row.macs and len(shapes) > 1:
+        inner = int(shapes[0][-1])
+        batch = math.prod(map(int, shapes[0][:-2])) if len(shapes[1]) > 2 else 1
+        outer = math.prod(map(int, shapes[0][:-1])) // batch
+        other = row.macs // (batch * outer * inner)
+        yield _product(batch, other, outer, inner)
+        yield _product(batch, outer, other, inner)
+    elif len(shapes) > 1:
+        yield _operands(row.node.op == "Attention", shapes[0], shapes[1])
+        if row.node.op == "Attention" and shapes[0][:-2] == shapes[1][:-2]:
+            yield from _decomposed(*(tuple(map(int, shape)) for shape in shapes[:2]))
+
+
+def _decomposed(query: Sequence[int], key: Sequence[int]) -> Iterator[Hashable]:
+    """The same of an attention with dropout, which a compiler takes apart: of weights, queries, keys and values."""
+    batch, width = math.prod(query[:-2]), query[-1]
+    yield _product(batch, width, query[-2], key[-2])
+    yield _product(batch, key[-2], query[-2], width)
+    yield _product(batch, query[-2], key[-2], width)
+    yield _product(batch, query[-2], key[-2], width)
+
+
+def _product(batch: int, contracted: int, one: int, other: int) -> Hashable:
+    return batch, contracted, *sorted((one, other))
+
+
+def _operands(attends: bool, one: Sequence[int], other: Sequence[int]) -> Hashable:
+    """The key of a convolution or an attention by its operands; keys of fewer heads may come repeated."""
+    return attends, one, (*other[-2:],) if attends else other
+
+
+def _key_of(operator: Operator) -> Hashable:
+    """The same of an operator; None for one that computes no product."""
+    shapes, place = operator.arguments.shapes, _FACTORS.get(operator.base)
+    if place is not None and len(shapes) > place + 1 and len(shapes[place]) > 1 and len(shapes[place + 1]) > 1:
+        left, right = shapes[place], shapes[place + 1]
+        return _product(math.prod(left[:-2]), left[-1], left[-2], right[-1])
+    if operator.base.endswith("_backward") and len(shapes) > 2:
+        return _operands("attention" in operator.base, shapes[1], shapes[2])
+    return None
 
 
 def token_of(operator: Operator, modules: Container[str] = ()) -> Token:
@@ -84,7 +234,7 @@ class Model:
         places: dict[Operator, Place] = {}
         left: list[int] = []
         before: list[Operator] = []
-        compiled = any((text := fused.text_of(o, self._nodes)) and text.listed for o in operators)
+        compiled = any((text := names.text_of(o, self._nodes)) and text.listed for o in operators)
         for gap, rows, operator, own in self._stretches(operators, views):
             if operator is not None and gap and _counts_batches(gap[-1], self.tokens[own[0]]):
                 places[gap.pop()] = Place(own, FORWARD)
@@ -165,7 +315,7 @@ class Model:
         """
         places = {o: Place(name=_remainder(o, loss)) for o in operators}
         encoders = [o for o in operators if o.base in ENCODERS]
-        texts = {o: text for o in operators if (text := fused.text_of(o, self._nodes))}
+        texts = {o: text for o in operators if (text := names.text_of(o, self._nodes))}
         if any(o.label for o in encoders):
             places.update(self._labelled(encoders, rows))
         elif any(text.listed for text in texts.values()) or (texts and not self._multiply_alike(operators, rows)):
@@ -194,20 +344,20 @@ class Model:
         return zip(operators, segments if len(segments) > 1 else segments * len(operators), strict=True)
 
     def _compiled(
-        self, kernels: Mapping[Operator, fused.Text], rows: tuple[int, ...], left: list[int]
+        self, kernels: Mapping[Operator, names.Text], rows: tuple[int, ...], left: list[int]
     ) -> Iterator[tuple[Operator, Place]]:
         """The places of kernels that are made of rows, by the words in their names."""
-        parts = fused.parts(list(kernels.values()), [self.tokens[row] for row in rows])
+        parts = names.parts(list(kernels.values()), [self.tokens[row] for row in rows])
         for (kernel, text), part in zip(kernels.items(), parts, strict=True):
             if part:
                 own = [rows[place] for place in part]
                 late = self._put_off(text, own, left) if text.listed else set()
                 left[:] = [row for row in left if row not in late]
                 yield kernel, Place((*sorted(late), *own), FORWARD)
-            elif fused.is_layout(text):
+            elif names.is_layout(text):
                 yield kernel, Place(name=names.LAYOUT)
 
-    def _put_off(self, text: fused.Text, own: Sequence[int], left: Sequence[int]) -> set[int]:
+    def _put_off(self, text: names.Text, own: Sequence[int], left: Sequence[int]) -> set[int]:
         """Rows of before that a kernel takes the results of, if its name tells of them: no event stands for them yet.
 
         A compiler puts off work until behind the next product, such as an activation until it is multiplied.
@@ -220,7 +370,7 @@ class Model:
                     late.add(maker)
                     takers.append(maker)
         computed = [row for row in late if names.computes(f"aten::{self.tokens[row].name}")]
-        return late if all(fused.tells_of(text, self.tokens[row]) for row in computed) else set()
+        return late if all(names.tells_of(text, self.tokens[row]) for row in computed) else set()
 
     def _decomposed(self, before: list[Operator], rows: tuple[int, ...]) -> Iterator[tuple[Operator, Place]]:
         """The places of the products that a compiler made of rows, such as the two of an attention, and of its softmax.
@@ -235,8 +385,8 @@ class Model:
         parts: list[Operator] = []
         for o in reversed(before if own else ()):
             macs = work_of(o.name, o.arguments).macs or 0
-            text = fused.text_of(o, self._nodes)
-            if macs or (text and text.listed and any(fused.tells_of(text, self.tokens[row]) for row in own)):
+            text = names.text_of(o, self._nodes)
+            if macs or (text and text.listed and any(names.tells_of(text, self.tokens[row]) for row in own)):
                 parts.append(o)
             left -= macs
             if left <= 0:
@@ -266,3 +416,167 @@ def _counts_batches(operator: Operator, row: Token) -> bool:
 def _remainder(operator: Operator, loss: bool) -> str:
     name = operator.context or names.remainder_of(operator.name)
     return names.LOSS if loss and name in (names.UNMATCHED, names.LAYOUT) else name
+
+
+# The products of a trace, which tell whether it is one of a model: how much of their time is on rows.
+
+
+#: Products by which the sizes of a trace of other inputs are told.
+FIRST = 10_000
+
+
+class Products:
+    """The products of a trace: the share of their time that is on rows, and the element type of most of it."""
+
+    def __init__(self, model: Model | Listed) -> None:
+        self._model = model
+        #: Time of products that are on a row, and of those that are on none.
+        self._times: Counter[bool] = Counter()
+        self._numbers: Counter[bool] = Counter()
+        self._dtypes: Counter[str] = Counter()
+        #: Time of products of CUDA graphs that may be any row's.
+        self.untold = 0
+        #: The first of them.
+        self.first: list[Operator] = []
+
+    def add(
+        self, times: Mapping[Operator, int], places: Mapping[Operator, Place], called: Iterable[Operator] = ()
+    ) -> None:
+        """Add those of a step.
+
+        Args:
+            times: of its operators, in nanoseconds.
+            places: of its operators.
+            called: the operators of its threads. The last product that another calls has the type of what is computed,
+                which under autocast is not that of what the other is given.
+        """
+        last = {o.unit: o for o in called if o.unit is not None and work_of(o.name, o.arguments).product}
+        for operator, time in times.items():
+            place = places.get(operator)
+            if place is not None and place.name == names.GRAPHS and names.product_of(operator.name):
+                self.untold += time
+            if place is None or not self._has(operator, place):
+                continue
+            self._times[bool(place.layers)] += time
+            self._numbers[bool(place.layers)] += 1
+            types = last.get(operator, operator).arguments.types
+            self._dtypes[next((DTYPES[kind] for kind in types if kind in DTYPES), "")] += time
+            if len(self.first) < FIRST:
+                self.first.append(operator)
+
+    def _has(self, operator: Operator, place: Place) -> bool:
+        """True for an operator that computes products: by its own shapes, or by those of its row."""
+        if operator.arguments.tensors or place.phase != FORWARD:
+            return place.phase == FORWARD and token_of(operator).product
+        return any(self._model.layers[number].macs for number in place.layers)
+
+    @property
+    def share(self) -> float | None:
+        """The share of their time that is on rows; None where there is none."""
+        total = self._times.total() + self.untold
+        return self._times[True] / total if total else None
+
+    @property
+    def confirm(self) -> bool:
+        """True if they are the model's: at least half of those that are told, and of their time, is on rows."""
+        told = self._times.total()
+        return told > 0 and 2 * self._times[True] >= told and self._numbers[True] >= self._numbers[False]
+
+    @property
+    def dtype(self) -> str:
+        """The element type that most of their time was spent on; "" where no type was recorded."""
+        return self._dtypes.most_common(1)[0][0] if self._dtypes else ""
+
+
+# Why a trace is not one of a model: other shapes, or another model.
+
+
+def refuse_other_model(
+    name: str, operators: Sequence[Operator], model: Model, profile: Profile | None, share: float | None
+) -> NoReturn:
+    """Raise ModelError for a trace whose products are not the model's.
+
+    Args:
+        name: the file.
+        operators: the products of the trace.
+        model: the rows.
+        profile: the model.
+        share: how much of the products' time was matched.
+    """
+    seen = [token_of(o) for o in operators]
+    products = [row for row in model.tokens if row.product]
+    pairs = align(seen[: 2 * len(products)], products, shapes=False)
+    ratios: Counter[Fraction | None] = Counter()
+    sizes = ""
+    for one, place in zip(seen, pairs, strict=False):
+        if place is not None:
+            ratio, texts = _ratio(one.shapes, products[place].shapes)
+            ratios[ratio] += 1
+            sizes = sizes or texts
+    ratio, often = max(ratios.items(), key=lambda item: item[1], default=(None, 0))
+    batch = _batch(profile)
+    if ratio and ratio != 1 and often >= 0.8 * len(products) and batch and (batch * ratio).denominator == 1:
+        raise ModelError(f"{name}: the trace's batch is {batch * ratio}, the model's {batch}: -b {batch * ratio}")
+    if sizes and sum(ratios.values()) >= 0.8 * len(products):
+        raise ModelError(f"{name}: the trace is of other input sizes: {sizes}; give them with -i")
+    text = "none" if not share else f"{100 * share:.1f} %"
+    raise ModelError(
+        f"{name}: the trace is of another model: {text} of its matmul and convolution time matches "
+        f"{profile.graph.name if profile else 'the model'}"
+    )
+
+
+def _ratio(
+    seen: Sequence[tuple[int, ...] | None], row: Sequence[tuple[int, ...] | None]
+) -> tuple[Fraction | None, str]:
+    """The factor by which the first axis of the data is longer in a trace, else None; the sizes in words."""
+    one, other = (tuple(shapes[0] or ()) for shapes in (seen, row)) if seen and row else ((), ())
+    if sorted(map(_key, seen[1:])) != sorted(map(_key, row[1:])):
+        return None, ""
+    rank = max(len(one), len(other))
+    long, short = ((1,) * (rank - len(shape)) + shape for shape in (one, other))
+    text = "" if long == short else f"{'x'.join(map(str, long))} where the model has {'x'.join(map(str, short))}"
+    if not rank or long[1:] != short[1:] or not short[0]:
+        return None, text
+    return Fraction(long[0], short[0]), text
+
+
+def _batch(profile: Profile | None) -> int | None:
+    first = next((t.shape for t in profile.graph.inputs if t.shape), None) if profile else None
+    return first[0] if first and isinstance(first[0], int) else None
+
+
+def _key(shape: tuple[int, ...] | None) -> tuple[int, ...]:
+    return shape or ()
+
+
+#: A model of which a part this large was passed over between layers that ran is another one.
+_PASSED = 0.25
+
+#: What is in the path of modules of which a program runs only those that its data choose.
+_CHOSEN = "expert"
+
+
+def refuse_passed_rows(name: str, model: Model, seen: Collection[int], profile: Profile) -> None:
+    """Raise ModelError where a large part of a model has no time between its first and its last product, which have.
+
+    Where only a part of a model ran, one of these is missing; what ran around a part is a smaller model of such layers.
+
+    Args:
+        name: the file.
+        model: the rows.
+        seen: those that have time.
+        profile: the model.
+    """
+    products = [place for place, layer in enumerate(model.layers) if layer.macs]
+    if not products or not {products[0], products[-1]} <= set(seen):
+        return
+    passed = [place for place in products if place not in seen and _CHOSEN not in model.layers[place].module]
+    macs = sum(layer.macs or 0 for layer in model.layers)
+    share = sum(model.layers[place].macs or 0 for place in passed) / max(1, macs)
+    if share >= _PASSED:
+        first, last = (model.layers[place].name for place in (passed[0], passed[-1]))
+        raise ModelError(
+            f"{name}: the trace is of another model: {first} to {last} of {profile.graph.name}, between layers that "
+            f"ran, have no time: {share:.1%} of the MACs"
+        )

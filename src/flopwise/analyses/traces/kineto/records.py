@@ -1,14 +1,113 @@
-"""The events of a Kineto trace that say where time went, in one form whatever the version that wrote them."""
+"""Events of a Kineto trace that say where time went, in one form for all versions, and the operators' operations."""
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
 from array import array
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
-from flopwise.analyses.traces.kineto.selection import MARK, Numbers, Selection
+from flopwise.errors import FlopwiseError
+from flopwise.formats.torch.lower.node import Lowered
+from flopwise.formats.torch.lower.operators import LOWERINGS, lower
+from flopwise.graph import Node, Tensor
+from flopwise.memory.traffic import traffic
+from flopwise.operators.counts import FLOPS
+from flopwise.operators.shapes.calls import RULES, Of
+from flopwise.operators.size import UnresolvedError, is_certain
+from flopwise.operators.tables import count, row
+from flopwise.sizes.run import WRONG
+from flopwise.sizes.site import shapes_of
+
+#: What begins the names of the profiler's marks of steps; "#" and the number of the step follow.
+MARK = "ProfilerStep"
+
+
+class _Mark(NamedTuple):
+    number: int
+    start: int
+    end: int
+
+
+class Selection:
+    """The steps that are kept: those whose numbers are multiples of a power of two."""
+
+    def __init__(self) -> None:
+        #: One of so many steps is kept.
+        self.stride = 1
+        self._marks: list[_Mark] = []
+        self._starts, self._ends = array("q"), array("q")
+
+    def add(self, name: str, start: int, end: int) -> None:
+        """Record the mark of a step."""
+        number = name.rpartition("#")[2]
+        if number.isdecimal():
+            self._marks.append(_Mark(int(number), start, end))
+
+    def keeps(self, name: str) -> bool:
+        """True for a step that is kept, by the name of its mark."""
+        return self.stride == 1 or self._is_kept(int(name.rpartition("#")[2]))
+
+    def coarsen(self) -> bool:
+        """Keep half as many steps; False where fewer than three would be left."""
+        self.stride *= 2
+        if len({mark.number for mark in self._marks if self._is_kept(mark.number)}) < 3:
+            self.stride //= 2
+            return False
+        return True
+
+    def bound(self) -> None:
+        """Find the spans of time in which only steps that are not kept are open."""
+        kept, dropped = 0, 0
+        begin: int | None = None
+        self._starts, self._ends = array("q"), array("q")
+        for instant, change, keeps in sorted(
+            (instant, change, self._is_kept(mark.number))
+            for mark in self._marks
+            for instant, change in ((mark.start, 1), (mark.end, -1))
+        ):
+            kept, dropped = kept + keeps * change, dropped + (not keeps) * change
+            if dropped and not kept and begin is None:
+                begin = instant
+            elif begin is not None and (kept or not dropped):
+                self._starts.append(begin)
+                self._ends.append(instant)
+                begin = None
+
+    def dropped(self, start: int, end: int) -> int:
+        """The position of the span of dropped steps that an event lies in; -1 for one to keep."""
+        place = bisect_right(self._starts, start) - 1
+        return place if place >= 0 and end <= self._ends[place] else -1
+
+    def _is_kept(self, number: int) -> bool:
+        return number % self.stride == 0
+
+
+class Numbers:
+    """A set of whole numbers, as bits in pages: the driver numbers its calls in a row."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, bytearray] = {}
+
+    def add(self, number: int) -> None:
+        """Record a number."""
+        page = self._pages.get(number >> 12)
+        if page is None:
+            page = self._pages[number >> 12] = bytearray(512)
+        page[number >> 3 & 511] |= 1 << (number & 7)
+
+    def __contains__(self, number: int) -> bool:
+        page = self._pages.get(number >> 12)
+        return page is not None and bool(page[number >> 3 & 511] >> (number & 7) & 1)
+
+
+# The events of a Kineto trace that say where time went, in one form whatever the version that wrote them.
+
 
 #: A shape as the profiler saw it; None where it says none.
 Extents: TypeAlias = "tuple[int, ...] | None"
@@ -219,3 +318,169 @@ class Records:
                 self._dropped.add(correlation)
                 del self.launches[correlation]
                 self._old -= 1
+
+
+# The operations of one operator of a trace, from the shapes that the profiler wrote beside it.
+
+
+#: Element types as C++ names them -> ours.
+DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "c10::Half": "float16",
+    "c10::BFloat16": "bfloat16",
+    "c10::Float8_e4m3fn": "float8e4m3fn",
+    "c10::Float8_e5m2": "float8e5m2",
+    "long int": "int64",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "bool": "bool",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
+}
+
+#: Operators whose attributes beside the tensors change nothing that is counted, so that old traces, which have no
+#: values, are enough.
+_BY_TENSORS = frozenset(("Gemm", "MatMul"))
+
+#: Operators that compute products, and whose recorded arguments may be too few to count them.
+_PRODUCTS = frozenset(("conv1d", "conv2d", "conv3d", "convolution", "mkldnn_rnn_layer", "_cudnn_rnn", "miopen_rnn"))
+
+#: Arguments of an operator that compiled code calls with the place of its result behind them.
+_BEFORE_RESULT = {"mm": 2, "bmm": 2, "addmm": 5, "baddbmm": 5}
+
+#: Fused kernels of whole attentions and encoder layers, whose weights are their matrices.
+ENCODERS = frozenset(("_native_multi_head_attention", "_transformer_encoder_layer_fwd"))
+
+
+class Work(NamedTuple):
+    """The work of one call of an operator; None where the record does not say it."""
+
+    #: The operator in ONNX's vocabulary; "" where its arguments are not known.
+    op: str = ""
+    macs: int | None = None
+    flops: int | None = None
+    #: Read and written.
+    bytes: int | None = None
+    #: Whether it computes products, however many.
+    product: bool = False
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def work_of(name: str, arguments: Arguments) -> Work:
+    """The operations of a call.
+
+    Args:
+        name: the operator with its namespace ("aten::conv2d").
+        arguments: as they were recorded.
+    """
+    space, _, bare = name.rpartition("::")
+    base = bare.rstrip("_")
+    if base in ENCODERS:
+        macs = _encoder(arguments)
+        return Work(base, macs, product=macs is not None)
+    args = _arguments(arguments)[: _BEFORE_RESULT.get(base)]
+    try:
+        given, named = _bound(LOWERINGS.get(base), args)
+        lowered, _ = lower(f"{space}.{bare}", tuple(given), named, ())
+        node = Node(
+            lowered.op, name, lowered.inputs, _outputs(base, args, lowered), lowered.attrs, origin=f"aten.{bare}"
+        )
+        counts = count(node)
+        moved = traffic(node)
+    except (*WRONG, FlopwiseError, UnresolvedError):  # such as of a grouped convolution, whose groups are not recorded
+        return Work(product=base in _PRODUCTS)
+    product = counts is not None and counts.mac > 0
+    if not arguments.values and lowered.attrs and lowered.op not in _BY_TENSORS:  # strides and axes are not known
+        return Work(lowered.op, product=product)
+    total = None if moved.read is None or moved.written is None else moved.read + moved.written
+    if total is not None and not is_certain(total):
+        total = None  # not every size was recorded
+    if counts is None:
+        return Work(lowered.op, bytes=total)
+    return Work(lowered.op, counts.mac, counts.dot(FLOPS), total, product)
+
+
+def _encoder(arguments: Arguments) -> int | None:
+    """Multiply-adds of a fused attention or encoder layer on B sequences of N elements that are E wide.
+
+    B N × the elements of its matrices + 2 B N² E, the scores and the sums that they weigh.
+    """
+    tensors = [shape for shape in arguments.tensors if shape]
+    if not tensors or len(tensors[0]) != 3:
+        return None
+    batch, length, width = tensors[0]
+    matrices = sum(shape[0] * shape[1] for shape in tensors if len(shape) == 2)
+    return batch * length * matrices + 2 * batch * length * length * width
+
+
+def _arguments(arguments: Arguments) -> tuple[object, ...]:
+    """The arguments as tensors, numbers and lists of them; without values, up to the last tensor."""
+    args = [_argument(arguments, place, shape) for place, shape in enumerate(arguments.shapes)]
+    while args and not arguments.values and args[-1] is None:
+        args.pop()
+    return tuple(args)
+
+
+def _bound(function: Callable[..., object] | None, args: Sequence[object]) -> tuple[Sequence[object], dict[str, Any]]:
+    """Arguments in the order of an operator's schema as a function takes them: the last ones perhaps by name."""
+    if function is None:
+        return args, {}
+    positions, names = _parameters(function)
+    return args[:positions], dict(zip(names, args[positions:] if positions is not None else (), strict=False))
+
+
+@functools.cache
+def _parameters(function: Callable[..., object]) -> tuple[int | None, tuple[str, ...]]:
+    """The number of arguments that a function takes by position (None: all), and the names of the others."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return None, ()
+    by_name = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters), by_name
+
+
+def _argument(arguments: Arguments, place: int, shape: Any) -> object:
+    kind = arguments.types[place] if place < len(arguments.types) else ""
+    text = arguments.values[place] if place < len(arguments.values) else ""
+    dtype = DTYPES.get(kind, "float32")
+    if shape and isinstance(shape[0], tuple):
+        return [Tensor(f"#{place}.{number}", each, dtype) for number, each in enumerate(shape)]
+    if shape or kind in DTYPES:
+        return Tensor(f"#{place}", shape, dtype)
+    try:
+        return ast.literal_eval(text) if text else None
+    except (SyntaxError, ValueError):
+        return text
+
+
+def _outputs(base: str, args: tuple[Any, ...], lowered: Lowered) -> tuple[Tensor, ...]:
+    """The first result, by the rule for the call, else by that for the operator.
+
+    Raises:
+        UnresolvedError: there is no such rule.
+    """
+    tensors = [t for t in lowered.inputs if t is not None]
+    rule = RULES.get(base)
+    if rule is not None:
+        given, named = _bound(rule, [_taken(value) for value in args])
+        made: Sequence[Any] = rule(*given, **named)
+    else:
+        shape = row(lowered.op).shape
+        if shape is None:
+            raise UnresolvedError
+        inputs = [None if t is None else t.dims for t in lowered.inputs]
+        made = shapes_of(shape, lowered.op, lowered.attrs, inputs, 1)
+    if not made or made[0] is None:
+        raise UnresolvedError
+    return (Tensor("", tuple(made[0]), tensors[0].dtype if tensors else "float32"),)
+
+
+def _taken(value: object) -> object:
+    """An argument as the rules for calls take it."""
+    if isinstance(value, list):
+        return [_taken(each) for each in value]
+    return Of(value.dims, value.dtype == "bool") if isinstance(value, Tensor) else value

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from flopwise.report.report import Report
-from flopwise.report.sheet.sheet import Field, Figure, Head, Sheet, figure
-from flopwise.report.sheet.values import Look, duration
+from flopwise.report.sheet.sheet import Field, Figure, Head, Look, Sheet, duration, figure
 
 if TYPE_CHECKING:
     from flopwise.analyses.llm.stages.diffusion import Diffusion

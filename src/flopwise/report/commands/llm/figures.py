@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flopwise.report.drawings import write_all
-from flopwise.report.formats.terminal import shorten
-from flopwise.report.sheet.values import Look, human
+from flopwise.report.formats.table import shorten
+from flopwise.report.sheet.sheet import Look, human
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,8 +13,7 @@ from flopwise.errors import counted
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
 from flopwise.report.room import verdict_on
-from flopwise.report.sheet.sheet import Field, Figure, Head, Line, Sheet, figure
-from flopwise.report.sheet.values import Look, duration, human
+from flopwise.report.sheet.sheet import Field, Figure, Head, Line, Look, Sheet, duration, figure, human
 
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from flopwise.analyses.llm.stages.stage import Stage
     from flopwise.analyses.llm.step import Step
     from flopwise.analyses.llm.training import Room, TrainingStep
-    from flopwise.report.sheet.values import Value
+    from flopwise.report.sheet.sheet import Value
 if TYPE_CHECKING:
     from flopwise.analyses.llm.inference import Inference
     from flopwise.analyses.llm.serving.serving import Floors, Serving

@@ -1,1 +1,0 @@
-"""Changes that make another network, which is to be trained again."""

@@ -1,1 +1,0 @@
-"""Changes after which the result is the same, up to rounding."""

@@ -1,1 +1,0 @@
-"""Reports of advice: the changes with their savings, and the rules."""

@@ -1,1 +1,0 @@
-"""The least time of a model on a device, layer by layer: as tables, as JSON, and as a figure."""

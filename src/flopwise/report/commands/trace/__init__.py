@@ -1,1 +1,0 @@
-"""A recorded trace, and two of them side by side: as tables, and as figures."""
