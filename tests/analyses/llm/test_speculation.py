@@ -80,6 +80,10 @@ def test_devices_share_a_model_and_its_draft(tmp_path: Path) -> None:
     assert result.serving.floors is not None
     assert alone.floors.decode_seconds is not None
     assert result.serving.floors.decode_seconds is not None
+    assert result.speculation is not None
+    assert result.speculation.round_seconds == pytest.approx(
+        result.serving.floors.decode_seconds * result.speculation.tokens_per_round
+    )
     assert alone.floors.decode_seconds / 2 < result.serving.floors.decode_seconds < alone.floors.decode_seconds
     assert {str(one.split) for one in flopwise.llm(model, **{**request, "tp": None}, draft=draft).splits} == {
         "tp 2",

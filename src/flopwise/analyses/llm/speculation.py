@@ -57,7 +57,7 @@ class Speculation:
     draft_weight_bytes: int
     #: Bytes of the draft's cache after the last token.
     draft_cache_bytes: int
-    #: The least time of a round on a device; None where none was named.
+    #: The least time of a round on the device, or on those of the best split; None where none was named.
     round_seconds: float | None = None
 
     @property

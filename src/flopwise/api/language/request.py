@@ -320,7 +320,10 @@ def _placed(
         assumed = _assumed(best.split, result.batch), _repeated(result.divisible, best.split.tp)
         encoders = ["times of splits are those without the encoders of images and sound"] if result.media else []
         notes = (*notes, *assumptions_of_links(device), *itertools.chain(*assumed), *encoders)
-    return replace(plain, serving=best, splits=splits, notes=notes)
+    rounds = plain.speculation
+    if rounds is not None and splits and best.floors is not None and best.floors.decode_seconds:
+        rounds = replace(rounds, round_seconds=best.floors.decode_seconds * rounds.tokens_per_round)
+    return replace(plain, serving=best, splits=splits, notes=notes, speculation=rounds)
 
 
 def _assumed(split: Split, batch: int) -> Iterator[str]:
