@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,3 +132,47 @@ def test_the_kernel_of_attention_decides_what_is_kept() -> None:
         assert any(f"attention kernel: {kernel or 'flash'} in 2 rows" in note for note in profile.notes)
     assert kept_by[None] == kept_by["flash"] == kept_by["efficient"] == 41_480_192
     assert kept_by["math"] > kept_by["flash"] + layers * scores * 4 - 2 * 4 * 1024 * 1024
+
+
+_TEXT = {"vocab_size": 320, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, **_HEADS}
+_EXPERTS = {"num_local_experts": 8, "num_experts_per_tok": 2}
+_NARROW = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+_LATENT = {"q_lora_rank": 32, "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16}
+_ROUTED = {"n_routed_experts": 8, "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1, "num_key_value_heads": 4}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("kind", "config", "more"),
+    [
+        ("llama", {}, ""),
+        ("qwen3", {"head_dim": 16}, ""),
+        ("mistral", {"sliding_window": None}, ""),
+        ("granite", {}, ""),
+        ("mixtral", _EXPERTS, ""),
+        ("qwen3_moe", {"head_dim": 16, **_NARROW}, ""),
+        ("phi3", {"pad_token_id": 0}, "attention's result, which it lays out anew"),
+        ("gpt_neox", {"num_key_value_heads": 4}, "attention's result, which it lays out anew"),
+        ("cohere", {}, "each step of its norms"),
+        ("olmo2", {}, "results of its norms in single precision"),
+        ("gemma2", {"head_dim": 16}, "scores of attention"),
+        ("gpt_oss", {"head_dim": 16, **_EXPERTS}, "scores of attention"),
+        ("deepseek_v3", {**_LATENT, **_ROUTED, **_NARROW}, "keys of all heads, and the router's steps"),
+    ],
+)
+def test_a_configuration_steps_as_its_module(kind: str, config: dict[str, Any], more: str, tmp_path: Path) -> None:
+    """The module keeps more where its program is written operator by operator."""
+    transformers = pytest.importorskip("transformers")
+    made = transformers.AutoConfig.for_model(kind, **{**_TEXT, **config})
+    with torch.device("meta"):
+        module = transformers.AutoModelForCausalLM.from_config(made).to(torch.bfloat16)
+    settings = {**made.to_dict(), "architectures": [type(module).__name__], "dtype": "bfloat16"}
+    (tmp_path / "config.json").write_text(json.dumps(settings, default=str))
+    inputs = {"input_ids": (2, 64)}
+    ours, theirs = (flopwise.profile(model, inputs, train=True) for model in (tmp_path, module))
+    for figure in ("macs", "backward_macs"):
+        assert ours.total(figure) == pytest.approx(theirs.total(figure), rel=1e-4)
+    assert ours.training is not None
+    assert theirs.training is not None
+    ratio = ours.training.saved_bytes / theirs.training.saved_bytes
+    assert (0.4 < ratio < 0.97) if more else (0.97 < ratio < 1.03)

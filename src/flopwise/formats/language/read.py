@@ -346,8 +346,8 @@ def read_configuration(model: Any, inputs: Any, batch_size: Any, options: TorchO
         lora = lora_of(options.lora)
         paths = layers_of(lora, decoder.name, linear_layers(weights_of(decoder)), ["lm_head"])
         learning, notes = Learning(loss=labels, rank=lora.rank, adapted=frozenset(paths)), (beside(paths), *notes)
-    elif labels:
-        learning = Learning()
+    elif labels or options.grad:
+        learning = Learning(loss=labels)
     graph = call_of(decoder, batch, new, past, encoded, learning)
     if decoder.longest is not None and past + new > decoder.longest:
         more = f"{past + new:,} tokens are more than the {decoder.longest:,} that the model was made for"
