@@ -447,21 +447,27 @@ _LEAVES = (*_STORES, "YIELD", "SEND", "JUMP_BACKWARD", "JUMP_ABSOLUTE")
 @functools.lru_cache(1024)
 def only_warns(code: CodeType, place: int) -> bool:
     """True if a function does nothing after a place in its code but say something or raise, and returns None."""
-    calls, called, before = 0, 0, None
+    calls, names = 0, list[object]()
+    before, chain = None, False  # whether what is called is an attribute of what was loaded: ``warnings.warn``
     for step in dis.get_instructions(code):
+        name = step.opname
         if step.offset > place:
-            name = step.opname
             if name.startswith(_LEAVES) or (name == "RETURN_CONST" and step.argval is not None):
                 return False
             if name == "RETURN_VALUE" and not (before and before.opname == "LOAD_CONST" and before.argval is None):
                 return False
             calls += name.startswith("CALL") and not name.startswith("CALL_INTRINSIC")
             if name == "LOAD_METHOD" or "NULL" in step.argrepr:
-                if step.argval not in _PLAIN:
-                    return False
-                called += 1
+                names.append(step.argval)
+                chain = name != "LOAD_METHOD"
+            elif name == "PUSH_NULL" and before is not None:  # behind what is called, since Python 3.13
+                names.append(before.argval)
+            elif chain and name == "LOAD_ATTR":
+                names[-1] = step.argval
+            else:
+                chain = False
         before = step
-    return calls <= called
+    return calls <= len(names) and _PLAIN.issuperset(names)
 
 
 class Sizes(Protocol):
