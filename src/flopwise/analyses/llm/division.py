@@ -27,6 +27,7 @@ from itertools import pairwise
 from flopwise.errors import InputError, counted
 from flopwise.graph import Node, Share, Tensor
 from flopwise.operators.folding import constant
+from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
 
@@ -162,7 +163,7 @@ class Division:
             self._rows[id(row)] = part if along or inside == 1 else inside
             if along:
                 self._results.update((t.name, part) for t in node.known_outputs)
-            elif way.kind == "rows" or "picks" in effects_of(node):
+            elif way.kind == "rows" or "picks" in row_of(node.op).effects:
                 self.reduced.add(id(row))
         if tp > 1 and not stated:
             raise InputError("tp: nothing is known of how engines divide this model")
@@ -210,13 +211,6 @@ class Division:
         shares = {share for way in ways if way is not None for share in way.shares if share.units}
         most = math.gcd(*(share.units for share in shares if not share.repeated))
         return those_that_do(n for n in range(2, most + 1) if all(self._divides(n, share) for share in shares))
-
-
-def effects_of(node: Node) -> Iterable[str]:
-    """The effects of an operator, such as "picks" of one that looks up rows."""
-    from flopwise.operators.tables import row
-
-    return row(node.op).effects
 
 
 def those_that_do(numbers: Iterable[int]) -> str:
