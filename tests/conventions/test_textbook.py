@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from tests.conventions.nodes import Shapes, node, total
 
 import flopwise
+from flopwise.graph import Invocation
 
 PAGE = Path(__file__).parents[3] / "shared" / "pages" / "flops_model.txt"
 
@@ -32,7 +34,6 @@ ROWS: list[tuple[str, Shapes, Shapes, dict[str, Any], int | None]] = [
     ("Sigmoid", [X], [X], {}, 4 * N),
     ("MaxPool", [X], [(2, 8, 3, 3)], {"kernel_shape": [2, 2]}, 144),
     ("AveragePool", [X], [(2, 8, 3, 3)], {"kernel_shape": [2, 2]}, 144 * 5),
-    ("AveragePool", [X], [(2, 8, 3, 3)], {"kernel_shape": [2, 2], "args": {"kernel_size": 2}}, 144 * 3),
     ("GlobalAveragePool", [X], [(2, 8, 1, 1)], {}, 0),
     ("BatchNormalization", [X, (8,), (8,), (8,), (8,)], [X], {}, 4 * N),
     ("Softmax", [(2, 10)], [(2, 10)], {}, 2 * 29),
@@ -47,6 +48,12 @@ ROWS: list[tuple[str, Shapes, Shapes, dict[str, Any], int | None]] = [
 @pytest.mark.parametrize(("op", "inputs", "outputs", "attrs", "count"), ROWS)
 def test_rows(op: str, inputs: Shapes, outputs: Shapes, attrs: dict[str, Any], count: int | None) -> None:
     assert total("textbook", node(op, inputs, outputs, attrs)) == count
+
+
+def test_a_window_that_a_program_gives_as_one_number() -> None:
+    pool = node("AveragePool", [X], [(2, 8, 3, 3)], {"kernel_shape": [2, 2]})
+    called = replace(pool, invocation=Invocation(arguments={"kernel_size": 2}))
+    assert total("textbook", called) == 144 * 3
 
 
 def _pooled_window(layer: Any) -> int:

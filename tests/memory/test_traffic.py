@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flopwise.graph import Graph, Node, Shape, Tensor
+from flopwise.graph import Graph, Invocation, Node, Shape, Tensor
 from flopwise.memory.traffic import may_overwrite, traffic
 
 X = Tensor("x", (4, 6), "float32", "input")
@@ -86,7 +86,8 @@ def test_a_branch_writes_what_the_if_hands_on() -> None:
     ],
 )
 def test_a_subscript_of_slices_is_a_view(index: object, moved: int) -> None:
-    made = Node("Slice", "", (X,), (Tensor("y", (4, 6), "float32"),), {"args": {"arg1": index}}, origin="aten.getitem")
+    called = Invocation(arguments={"arg1": index})
+    made = Node("Slice", "", (X,), (Tensor("y", (4, 6), "float32"),), origin="aten.getitem", invocation=called)
     assert traffic(made) == (moved, moved)
 
 

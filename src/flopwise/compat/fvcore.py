@@ -326,7 +326,7 @@ def _values_of(node: Node, kind: str) -> tuple[list[Value], list[Value]]:
     """Inputs in the order of the operator's schema, and outputs."""
     import torch
 
-    arguments = dict(node.attrs.get("args", {}))
+    arguments = dict(node.arguments)
     outputs = [Value(tensor) for tensor in node.outputs]
     if kind == "aten::_convolution":
         names = ("stride", "padding", "dilation")

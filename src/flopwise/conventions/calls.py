@@ -253,7 +253,7 @@ def functions(node: Node) -> list[str]:
 
 def of_program(node: Node) -> bool:
     """True for a call in a PyTorch program; the operators of a file may say that they come from one."""
-    return "args" in node.attrs
+    return node.invocation.arguments is not None
 
 
 # Operators of files as the modules and functions of PyTorch that they would be.

@@ -14,7 +14,6 @@ attention count nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, cast
 
 from flopwise.conventions.calls import Layer, columns, parameters, places, ranked, trained
@@ -49,7 +48,7 @@ def _product(node: Node) -> Counts:
 
 def _sum_of_product(node: Node) -> Counts:
     """numel(A) × columns of B MACs, and one FLOP for each element of what is added."""
-    args = node.attrs.get("args") or {}
+    args = node.arguments
     added = node.input(2) if node.has_input(2) else args.get("input")
     return _product(node) + Counts(add=0 if added is None else added.numel)
 
@@ -61,7 +60,7 @@ def _convolution(node: Node) -> Counts:
     """
     x, weight, y = node.input(0).dims, node.input(1).dims, node.output().dims
     spread = list(y[2:])
-    args: Mapping[str, Any] = node.attrs.get("args") or {}
+    args = node.arguments
     if args.get("padding") == "same":
         dilations: Any = node.attrs.get("dilations") or [1] * len(spread)
         spread = [n - d * (k - 1) % 2 for n, d, k in zip(spread, dilations, weight[2:], strict=True)]

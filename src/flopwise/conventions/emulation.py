@@ -267,7 +267,7 @@ def from_the_left(node: Node) -> int:
 
 def scales(node: Node) -> tuple[float, ...] | list[float] | None:
     """The scale of each axis of an upsampling; a list where one number was given; None where a size was."""
-    args = node.attrs.get("args") or {}
+    args = node.arguments
     if args.get("output_size") is not None:
         return None
     return next(

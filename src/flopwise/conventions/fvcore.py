@@ -206,10 +206,10 @@ def kind(node: Node) -> str:
     if of_program(node) and space != "aten":
         return f"{space}::{name}"
     if of_program(node) and name == "setitem_":
-        return _assignment(*list(node.attrs["args"].values())[1:])
+        return _assignment(*list(node.arguments.values())[1:])
     if of_program(node):
         traced = f"aten::{_TRACED.get(name, name)}"
-        named = traced == "aten::_convolution" and isinstance(node.attrs.get("args", {}).get("padding"), str)
+        named = traced == "aten::_convolution" and isinstance(node.arguments.get("padding"), str)
         return "aten::_convolution_mode" if named else traced
     if node.op in ("Resize", "Upsample") and len(node.output().dims) == 4:
         modes = {"nearest": "aten::upsample_nearest2d", "linear": "aten::upsample_bilinear2d"}
@@ -266,7 +266,7 @@ def traced(graph: Graph) -> list[bool]:
 
 def _members(node: Node) -> Iterator[str]:
     """Names of the tensors among the arguments of a call, which may be more than the operator's inputs."""
-    waiting = list(node.attrs.get("args", {}).values()) if of_program(node) else []
+    waiting = list(node.arguments.values()) if of_program(node) else []
     while waiting:
         thing = waiting.pop()
         if isinstance(thing, Tensor):

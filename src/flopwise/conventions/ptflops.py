@@ -152,7 +152,7 @@ def _product(node: Node) -> int:
 
 def _sum_of_product(node: Node) -> int:
     """The same, + the elements of what is added unless ``beta`` is 0."""
-    args = node.attrs.get("args") or {}
+    args = node.arguments
     added = args.get("input") if args.get("beta", 1) else None
     return _product(node) + (added.numel if added is not None else 0)
 

@@ -29,7 +29,6 @@ element. Other operators that multiply and accumulate are unknown rather than fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from flopwise.conventions.convention import Convention, per_input
@@ -112,8 +111,7 @@ def conv(node: Node, counts: Counts | None) -> Counts:
 
 def average_pool(node: Node, counts: Counts | None) -> Counts:
     """numel(Y) × (prod(kernel) + 1); where a program gives the kernel as one number, that number + 1."""
-    arguments: Mapping[str, Any] = node.attrs.get("args") or {}
-    size = arguments.get("kernel_size")
+    size = node.arguments.get("kernel_size")
     window = size if isinstance(size, int) else product(required(node, "kernel_shape"))
     return Counts(add=window, div=1) * node.output().numel
 

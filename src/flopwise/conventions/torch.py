@@ -93,7 +93,7 @@ def _attention(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
 
 def _flash(node: Node) -> bool:
     """True if attention on a CPU runs in one kernel: four dimensions, heads that fit, one width, and no dropout."""
-    args = node.attrs.get("args", {})
+    args = node.arguments
     query, key, value = (args.get(name) for name in ("query", "key", "value"))
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
         return True
@@ -122,7 +122,7 @@ def _recurrent(node: Node, mac: int, fused: bool) -> tuple[Kernel, ...]:
     if fused and lstm and not packed and each in (2, 4) and x.dtype in ("float32", "bfloat16"):
         return ()
     tokens = product(x.dims[:-1])
-    turned = not packed and bool(node.attrs["args"].get("arg8", False)) and 1 not in x.dims[:2]
+    turned = not packed and bool(node.arguments.get("arg8", False)) and 1 not in x.dims[:2]
     kernels: list[Kernel] = []
     for layer in range(layers):
         first = 1 + layer * each

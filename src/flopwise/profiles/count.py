@@ -350,7 +350,7 @@ def _kind(node: Node, shapes: dict[int, object]) -> Any:
     """
     if node.fault:
         return None
-    parts: list[Any] = [node.op, id(getattr(node.attrs, "shared", node.attrs)), node.version]
+    parts: list[Any] = [node.op, id(node.attrs), node.version]
     for tensors in (node.inputs, node.outputs):
         for tensor in tensors:
             if tensor is None:

@@ -201,7 +201,7 @@ def _number(value: object) -> int | None:
 
 def _attributes(node: Node) -> str:
     """The attributes that decide what the operator computes, as JSON with sorted keys."""
-    own = {key: value for key, value in node.attrs.items() if key != "args"} or node.arguments
+    own = node.attrs or node.arguments
     text = json.dumps(_plain(own), sort_keys=True)
     if len(text) <= LONGEST:
         return text

@@ -18,7 +18,7 @@ from flopwise.formats.executorch.file import Items, Jump, Kernel, Members, Metho
 from flopwise.formats.sources.location import naming
 from flopwise.formats.sources.open import open_source
 from flopwise.formats.sources.source import Source
-from flopwise.formats.torch.lower.node import Attributes, Lowered, tensors
+from flopwise.formats.torch.lower.node import Lowered, tensors
 from flopwise.formats.torch.lower.operators import LOWERINGS, Call, lower
 from flopwise.formats.weights.storage import SourceStorage
 from flopwise.formats.weights.tensor import in_storage
@@ -347,9 +347,8 @@ class Reading:
         sizes = [math.prod(v.shape) if isinstance(v := self.method.values[n], Value) else 1 for n in outputs]
         if sizes and sizes[0]:  # statistics that an inference does not make have no elements
             outputs = [number for number, size in zip(outputs, sizes, strict=True) if size]
-        attributes = Attributes(lowered.attrs, call)
         invocation = Invocation(arguments=call.named)
-        self.add(lowered._replace(attrs=attributes), base, outputs, kernel.name, within, invocation)
+        self.add(lowered, base, outputs, kernel.name, within, invocation)
 
     def compute(self, name: str, given: list[int], outputs: list[int]) -> None:
         """Follow a size, if it is one of a tensor whose sizes are fixed."""

@@ -133,7 +133,11 @@ def settle(
         inputs = _unasked(model, names, sizes, source)
     texts = [inputs] if isinstance(inputs, str) else inputs
     if isinstance(texts, (list, tuple)) and texts and all(isinstance(text, str) for text in texts):
-        args, kwargs = _from_texts(texts, names, making)
+        spelt = [making.text(text, names, position) for position, text in enumerate(texts)]
+        args, kwargs = tuple([value for name, value in spelt if name is None]), {n: v for n, v in spelt if n}
+        # Named arguments are positional ones where they are the first: some tools and hooks see no others.
+        first = list(itertools.takewhile(kwargs.__contains__, names[len(args) :]))
+        args = (*args, *[kwargs.pop(name) for name in first])
     else:
         positional, named = call_of(inputs)
         places = [position_name(names, i) for i in range(len(positional))]
@@ -181,19 +185,6 @@ def _image(source: str, model: nn.Module) -> tuple[int, ...] | None:
     return stated_image(source, model)
 
 
-def _from_texts(texts: Sequence[str], names: Sequence[str], making: Making) -> tuple[Args, Kwargs]:
-    """Positional and named arguments that texts describe."""
-    args: list[object] = []
-    kwargs: Kwargs = {}
-    for position, text in enumerate(texts):
-        name, value = making.text(text, names, position)
-        if name is None:
-            args.append(value)
-        else:
-            kwargs[name] = value
-    return _positional(names, tuple(args), kwargs)
-
-
 def call_of(inputs: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
     """The arguments by position and by name that inputs stand for: a sequence, a mapping or a pair of them; else the
     only one.
@@ -216,12 +207,6 @@ def call_of(inputs: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
             "anything over as it is"
         )
     return (inputs,), {}
-
-
-def _positional(names: Sequence[str], args: tuple[object, ...], kwargs: Kwargs) -> tuple[Args, Kwargs]:
-    """Named arguments as positional ones where they are the first: some tools and hooks see no others."""
-    first = list(itertools.takewhile(kwargs.__contains__, names[len(args) :]))
-    return (*args, *map(kwargs.get, first)), {name: value for name, value in kwargs.items() if name not in first}
 
 
 def _missing(model: nn.Module) -> str:

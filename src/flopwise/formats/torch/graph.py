@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flopwise.formats.torch.lower import operators
-from flopwise.formats.torch.lower.node import Attributes, tensors
+from flopwise.formats.torch.lower.node import tensors
 from flopwise.formats.torch.lower.operators import UNSEEN_OPERATOR
 from flopwise.formats.torch.record.names import OUT
 from flopwise.formats.torch.record.recorder import UNSEEN, Event
@@ -43,7 +43,7 @@ def nodes_of(events: Sequence[Event]) -> tuple[Node, ...]:
                 name,
                 low.inputs,
                 event.outputs,
-                Attributes(_attributes(event, low.attrs, equal), call),
+                _attributes(event, low.attrs, equal),
                 event.scope,
                 event.plan.name,
                 0,

@@ -172,7 +172,9 @@ def looked_up(model: str) -> Any:
             return maker_of(where, name)
     thing: Any = module
     for part in name.split("."):
-        if not _has(model, thing, part):
+        with model_errors(model, "it was imported"), silent():  # asking for it may import more
+            known = bool(repaired(lambda: hasattr(thing, part)))  # noqa: B023 - called at once
+        if not known:
             from difflib import get_close_matches
 
             near = get_close_matches(part, [n for n in dir(thing) if not n.startswith("_")], n=3)
@@ -185,7 +187,11 @@ def looked_up(model: str) -> Any:
 def _module(model: str, where: str) -> object:
     """A module by its name; the current folder is only looked into for what is nowhere else."""
     top, here = where.partition(".")[0], os.getcwd()
-    in_folder = not _is_importable(top) and PathFinder.find_spec(top, [here]) is not None
+    try:
+        importable = top in sys.modules or importlib.util.find_spec(top) is not None
+    except (ImportError, ValueError):
+        importable = False
+    in_folder = not importable and PathFinder.find_spec(top, [here]) is not None
     with model_errors(model, "it was imported"), silent(), _beside(here) if in_folder else contextlib.nullcontext():
         try:
             return repaired(lambda: importlib.import_module(where))
@@ -194,14 +200,6 @@ def _module(model: str, where: str) -> object:
                 name = model.rpartition(":")[2]
                 raise ModelError(f"{model}: no module {error.name!r}; did you mean {near}:{name}?") from error
             raise
-
-
-def _is_importable(top: str) -> bool:
-    """True if Python finds a package or module of this name without the current folder's help."""
-    try:
-        return top in sys.modules or importlib.util.find_spec(top) is not None
-    except (ImportError, ValueError):
-        return False
 
 
 def _nearest(where: str, missing: str, here: str) -> str:
@@ -217,12 +215,6 @@ def _nearest(where: str, missing: str, here: str) -> str:
         return ""
     near = get_close_matches(last, [module.name for module in pkgutil.iter_modules(places)], 1)
     return f"{home}.{near[0]}".lstrip(".") + where[len(missing) :] if near else ""
-
-
-def _has(model: str, thing: object, part: str) -> bool:
-    """True if an object has an attribute; asking for it may import more."""
-    with model_errors(model, "it was imported"), silent():
-        return bool(repaired(lambda: hasattr(thing, part)))
 
 
 def _file(path: str) -> object:

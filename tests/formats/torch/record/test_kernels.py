@@ -92,7 +92,7 @@ def test_a_launch_is_a_row(kernel: Any, asks: bool, train: bool) -> None:
 @pytest.mark.usefixtures("triton")
 def test_a_rule_counts_a_kernel_by_its_arguments() -> None:
     def rule(node: Any) -> flopwise.Counts:
-        return flopwise.Counts(mul=node.attrs["args"]["arg2"], add=node.attrs["args"]["block"])
+        return flopwise.Counts(mul=node.arguments["arg2"], add=node.arguments["block"])
 
     profile = flopwise.profile(Launches(Kernel(_double)), (4, 16), rules={"triton::_double": rule})
     assert profile.exact

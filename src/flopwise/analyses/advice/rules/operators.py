@@ -349,7 +349,7 @@ def upsampling(subject: Subject) -> Iterator[Change]:
         shape = (*end.dims[:2], *source.dims[2:])
         small = Tensor(f"{end.name}.small", shape, end.dtype)
         inputs = (source, *product.inputs[1:])
-        attributes = _of_extents(product.attrs)
+        attributes = dict(product.attrs)
         first = Node(product.op, product.name, inputs, (small,), attributes, version=product.version)
         resized, values = _resized(node, end)
         second = Node(node.op, node.name, (small, *resized), (end,), node.attrs, version=node.version)
@@ -376,10 +376,6 @@ def _resized(node: Node, end: Tensor) -> tuple[tuple[Tensor | None, ...], Callab
         return {sizes.name: np.array(end.dims, np.int64)}
 
     return (*rest[:2], sizes), values
-
-
-def _of_extents(attributes: Any) -> dict[str, object]:
-    return {key: value for key, value in attributes.items() if key != "args"}
 
 
 def _is_pointwise(node: Node) -> bool:

@@ -87,7 +87,7 @@ def _writes(node: Node) -> bool:
 def _key(node: Node, same: dict[str, str]) -> Hashable:
     inputs = tuple(None if t is None else same.get(t.name, t.name) for t in node.inputs)
     outputs = tuple(None if t is None else (t.shape, t.dtype) for t in node.outputs)
-    attributes = sorted((key, repr(value)) for key, value in node.attrs.items() if key != "args")
+    attributes = sorted((key, repr(value)) for key, value in node.attrs.items())
     plain = sorted((key, repr(v)) for key, v in node.arguments.items() if not _holds_tensors(v))
     return node.op, node.origin, inputs, outputs, repr(attributes), repr(plain)
 

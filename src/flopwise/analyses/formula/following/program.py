@@ -313,15 +313,12 @@ def expressed(
         return thing
 
     def node(old: Node) -> Node:
-        attrs = old.attrs
-        if isinstance(attrs.get("args"), Mapping):  # what a call was called with
-            attrs = {**attrs, "args": {name: arguments(thing) for name, thing in attrs["args"].items()}}
         invocation = old.invocation
         if invocation.arguments is not None:
             named = {name: arguments(thing) for name, thing in invocation.arguments.items()}
             invocation = invocation._replace(arguments=named)
         inputs, outputs = tuple(map(tensor, old.inputs)), tuple(map(tensor, old.outputs))
-        return replace(old, inputs=inputs, outputs=outputs, attrs=attrs, invocation=invocation)
+        return replace(old, inputs=inputs, outputs=outputs, invocation=invocation)
 
     program = graph.program
     calls = [c._replace(inputs=arguments(c.inputs), outputs=arguments(c.outputs)) for c in program.calls]

@@ -1,9 +1,9 @@
-"""An operator in ONNX's vocabulary, as the lowerings hand it over, and its attributes in a graph."""
+"""An operator in ONNX's vocabulary, as the lowerings hand it over, and what they are written with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from flopwise.graph import Tensor
 
@@ -73,46 +73,3 @@ def repeated(value: Any, count: int) -> list[int]:
         return [value] * count
     values = [int(v) for v in value]
     return values * count if len(values) == 1 else values
-
-
-class Arguments(Protocol):
-    """The arguments of a call."""
-
-    @property
-    def named(self) -> dict[str, object]:
-        """Every argument by name."""
-
-
-class Attributes(Mapping[str, Any]):
-    """The attributes of an operator, and under "args" the call as it was; made when somebody asks.
-
-    Operators with equal attributes have the same ``shared``; ``call`` has the arguments of the call in ``named``.
-    """
-
-    __slots__ = ("call", "shared")
-
-    def __init__(self, attrs: Mapping[str, object], call: Arguments) -> None:
-        self.shared = attrs
-        self.call = call
-
-    def get(self, name: str, default: object = None) -> Any:
-        """The attribute, or the default; short, because every rule asks."""
-        if name in self.shared:
-            return self.shared[name]
-        return self.call.named if name == "args" else default
-
-    def __getitem__(self, name: str) -> object:
-        if name in self.shared:
-            return self.shared[name]
-        if name == "args":
-            return self.call.named
-        raise KeyError(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.shared or name == "args"
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((*self.shared, "args"))
-
-    def __len__(self) -> int:
-        return len(self.shared) + 1
