@@ -25,7 +25,7 @@ REASONS = {
     "analyses/advice/rules/work.py": "what programs take a step out of a sequence with: a pattern to look for",
     "sizes/loops.py": "what runs the bodies of control flow, which no rule of a row can do",
     "sizes/turns.py": "how bodies count and compare, which no rule of a row can see",
-    "formats/torch/lower/names.py": "what PyTorch's modules consist of",
+    "formats/torch/lower/operators.py": "what PyTorch's modules consist of",
     "formats/caffe/movement.py": "Caffe's layers and the operators that they become: the reader's own table",
 }
 

@@ -10,8 +10,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import flopwise  # noqa: E402
-from flopwise.formats.torch.lower.names import SEVERAL, all_names, counted_as, several  # noqa: E402
-from flopwise.formats.torch.lower.operators import LOWERINGS  # noqa: E402
+from flopwise.formats.torch.lower.operators import (  # noqa: E402
+    LOWERINGS,
+    SEVERAL,
+    all_names,
+    counted_as,
+    several,
+)
 from flopwise.graph.names import LAYERS  # noqa: E402
 from flopwise.operators.tables import NOT_RULED, OPERATORS  # noqa: E402
 

@@ -167,26 +167,22 @@ def flash(query: Tensor, key: Tensor, value: Tensor, *settings: object, **option
     )
 
 
-def _flash_forward(
-    query: Tensor, key: Tensor, value: Tensor, first_q: object, first_k: object, *settings: Any, **options: Any
-) -> Lowered:
-    """The kernel itself, of (batch, length, heads, width); with the borders of sequences its pairs are not known."""
-    if first_q is not None or first_k is not None:
-        return Lowered("aten::_flash_attention_forward", tensors(query, key, value))
-    causal = settings[3] if len(settings) > 3 else options.get("is_causal", False)
-    query, key, value = map(_heads_first, (query, key, value))
-    return attention(query, key, value, is_causal=bool(causal), kernel="flash")
+def _forward(kernel: str) -> Lowering:
+    """The kernel itself, of (batch, length, heads, width); with the borders of sequences its pairs are not known.
 
+    The efficient one takes what is added to the scores, and a type of its mask, of which 1 and 2 are causal.
+    """
 
-def _efficient_forward(
-    query: Tensor, key: Tensor, value: Tensor, bias: Any, first_q: object, first_k: object, *settings: Any, **more: Any
-) -> Lowered:
-    """As ``_flash_forward``, with what is added to the scores; a mask type of 1 or 2 is causal."""
-    if first_q is not None or first_k is not None:
-        return Lowered("aten::_efficient_attention_forward", tensors(query, key, value))
-    causal = settings[3] if len(settings) > 3 else more.get("custom_mask_type", 0)
-    query, key, value = map(_heads_first, (query, key, value))
-    return attention(query, key, value, bias, is_causal=bool(causal), kernel="efficient")
+    def lowered(query: Tensor, key: Tensor, value: Tensor, *settings: Any, **options: Any) -> Lowered:
+        bias, settings = (settings[0], settings[1:]) if kernel == "efficient" else (None, settings)
+        if settings[0] is not None or settings[1] is not None:
+            return Lowered(f"aten::_{kernel}_attention_forward", tensors(query, key, value))
+        flag = options.get("is_causal", options.get("custom_mask_type", 0))
+        causal = settings[5] if len(settings) > 5 else flag
+        query, key, value = map(_heads_first, (query, key, value))
+        return attention(query, key, value, bias, is_causal=bool(causal), kernel=kernel)
+
+    return lowered
 
 
 def _heads_first(tensor: Tensor) -> Tensor:
@@ -282,8 +278,8 @@ LINEAR: dict[str, Lowering] = {
     "conv_transpose1d": _transposed,
     "convolution": convolution,
     "conv_tbc": lambda input, weight, bias, pad=0: Lowered("aten::conv_tbc", (input, weight, bias)),
-    "_flash_attention_forward": _flash_forward,
-    "_efficient_attention_forward": _efficient_forward,
+    "_flash_attention_forward": _forward("flash"),
+    "_efficient_attention_forward": _forward("efficient"),
     # Vectors on the left are rows; ONNX's MatMul has the same rule.
     "matmul": lambda input, other: Lowered("MatMul", (input, other)),
     "__rmatmul__": lambda input, other: Lowered("MatMul", (other, input)),

@@ -18,8 +18,7 @@ from torch import nn
 
 from flopwise.errors import InputError
 from flopwise.formats.sources.text import JsonObject
-from flopwise.formats.torch.arguments import STATES, argument_name
-from flopwise.formats.torch.configured import configured
+from flopwise.formats.torch.arguments import STATES, argument_name, configured
 from flopwise.formats.torch.containers import copied, tensors_inside
 from flopwise.formats.torch.kinds import Kwargs, Model
 from flopwise.formats.torch.read import result_of
