@@ -182,33 +182,33 @@ _LOOK_UP = "looks each element up in a table"
 
 OPERATORS: dict[str, Operator] = {
     "ai.onnx.ml::LinearClassifier": by(
-        linear_classifier, shape="standard:classes", dtype=shape.dtypes("standard:class_types")
+        linear_classifier, shape="products:classes", dtype=shape.dtypes("products:class_types")
     ),
-    "ai.onnx.ml::LinearRegressor": by(linear_regressor, types="standard:linear"),
+    "ai.onnx.ml::LinearRegressor": by(linear_regressor, types="products:linear"),
     "ai.onnx.ml::SVMClassifier": by(
-        svm_classifier, "bound", shape="standard:classes", dtype=shape.dtypes("standard:class_types")
+        svm_classifier, "bound", shape="products:classes", dtype=shape.dtypes("products:class_types")
     ),
-    "ai.onnx.ml::SVMRegressor": by(svm_regressor, types="standard:support_vectors"),
-    "ai.onnx.ml::Normalizer": by(normalizer, types="standard:floats"),
-    "ai.onnx.ml::Scaler": by(scaler, types="standard:floats"),
+    "ai.onnx.ml::SVMRegressor": by(svm_regressor, types="products:support_vectors"),
+    "ai.onnx.ml::Normalizer": by(normalizer, types="products:floats"),
+    "ai.onnx.ml::Scaler": by(scaler, types="products:floats"),
     "ai.onnx.ml::Binarizer": each("x > threshold", cmp=1, shape=shape.alike),
     "ai.onnx.ml::Imputer": each("x or another value, by x being the one to be replaced", cmp=1, shape=shape.alike),
-    "ai.onnx.ml::CategoryMapper": nothing(_LOOK_UP, shape=shape.alike, dtype=shape.dtypes("standard:mapped_type")),
-    "ai.onnx.ml::LabelEncoder": nothing(_LOOK_UP, shape=shape.alike, dtype=shape.dtypes("standard:label_type")),
+    "ai.onnx.ml::CategoryMapper": nothing(_LOOK_UP, shape=shape.alike, dtype=shape.dtypes("products:mapped_type")),
+    "ai.onnx.ml::LabelEncoder": nothing(_LOOK_UP, shape=shape.alike, dtype=shape.dtypes("products:label_type")),
     "ai.onnx.ml::OneHotEncoder": nothing(
-        "writes a one at the place of each category and zeros elsewhere", shape="standard:encoded", dtype="float32"
+        "writes a one at the place of each category and zeros elsewhere", shape="products:encoded", dtype="float32"
     ),
     "ai.onnx.ml::DictVectorizer": nothing(
-        "copies the values of a map to the places of their keys", shape="standard:vocabulary"
+        "copies the values of a map to the places of their keys", shape="products:vocabulary"
     ),
     "ai.onnx.ml::CastMap": nothing(
         "copies the values of a map in the order of their keys",
-        shape="standard:map_values",
-        dtype=shape.dtypes("standard:map_type"),
+        shape="products:map_values",
+        dtype=shape.dtypes("products:map_type"),
     ),
     "ai.onnx.ml::ZipMap": nothing("hands the same elements on as a map", shape="sequences:scores"),
     "ai.onnx.ml::ArrayFeatureExtractor": nothing("copies the elements that indices pick", shape="picking:features"),
-    "ai.onnx.ml::FeatureVectorizer": nothing("copies elements to other places", types="standard:side_by_side"),
+    "ai.onnx.ml::FeatureVectorizer": nothing("copies elements to other places", types="products:side_by_side"),
 }
 
 
@@ -359,9 +359,9 @@ def _depths(node: Node, inner: Sequence[Sequence[int]], tests: Sequence[int] | N
 
 
 TREES: dict[str, Operator] = {
-    "ai.onnx.ml::TreeEnsemble": by(tree_ensemble, "bound", shape="standard:samples"),
-    "ai.onnx.ml::TreeEnsembleClassifier": by(tree_ensemble_classifier, "bound", types="standard:tree_classes"),
-    "ai.onnx.ml::TreeEnsembleRegressor": by(tree_ensemble_regressor, "bound", types="standard:trees"),
+    "ai.onnx.ml::TreeEnsemble": by(tree_ensemble, "bound", shape="products:samples"),
+    "ai.onnx.ml::TreeEnsembleClassifier": by(tree_ensemble_classifier, "bound", types="products:tree_classes"),
+    "ai.onnx.ml::TreeEnsembleRegressor": by(tree_ensemble_regressor, "bound", types="products:trees"),
 }
 
 

@@ -111,11 +111,11 @@ def _optimized(node: Node, each: int) -> int:
 
 
 OPTIMIZERS: dict[str, Operator] = {
-    "ai.onnx.preview.training::Adagrad": by(adagrad, shape="standard:updated", dtype=2),
-    "ai.onnx.preview.training::Adam": by(adam, shape="standard:updated", dtype=2),
-    "ai.onnx.preview.training::Momentum": by(momentum, shape="standard:updated", dtype=2),
+    "ai.onnx.preview.training::Adagrad": by(adagrad, shape="products:updated", dtype=2),
+    "ai.onnx.preview.training::Adam": by(adam, shape="products:updated", dtype=2),
+    "ai.onnx.preview.training::Momentum": by(momentum, shape="products:updated", dtype=2),
     "ai.onnx.preview.training::Gradient": unknown(
-        "runs the backward pass of the part of the model between the tensors that it names", types="standard:gradients"
+        "runs the backward pass of the part of the model between the tensors that it names", types="products:gradients"
     ),
 }
 
@@ -221,7 +221,7 @@ EARLY: dict[str, Operator] = {
     "ScaledTanh": each("α tanh(βx)", mul=2, tanh=1, shape=shape.alike, in_place=True),
     "ParametricSoftplus": each("α log(exp(βx) + 1)", mul=2, exp=1, add=1, log=1, shape=shape.alike, in_place=True),
     "ImageScaler": by(image_scaler, shape=shape.alike),
-    "FC": by(fully_connected, types="standard:fully_connected"),
+    "FC": by(fully_connected, types="products:fully_connected"),
     "GRUUnit": each(
         "h × z + tanh(c) × (1 − z), z = sigmoid(update); the reset gate is applied before",
         SIGMOID,
@@ -230,10 +230,10 @@ EARLY: dict[str, Operator] = {
         mul=2,
         shape=shape.alike,
     ),
-    "ConstantFill": nothing(_FILL, types="standard:constant_filled"),
-    "GivenTensorFill": nothing(_FILL, types="standard:filled"),
-    "Crop": nothing(_PICK, types="standard:cropped", effects=PICKS),
-    "DynamicSlice": nothing(_PICK, types="standard:sliced", effects=PICKS),
+    "ConstantFill": nothing(_FILL, types="products:constant_filled"),
+    "GivenTensorFill": nothing(_FILL, types="products:filled"),
+    "Crop": nothing(_PICK, types="products:cropped", effects=PICKS),
+    "DynamicSlice": nothing(_PICK, types="products:sliced", effects=PICKS),
     "LoopIndexTensor": nothing(_PICK, effects=PICKS),
     "ATen": unknown("stands for any operator of PyTorch's ATen library, and ONNX never specified them"),
 }

@@ -77,7 +77,7 @@ POSITIONS: dict[str, Operator] = {
     "com.microsoft::RotaryEmbedding": by(rotary_embedding, shape=shape.alike),
     "com.microsoft::MRotaryEmbedding": by(rotary_embedding, shape=shape.alike),
     "com.microsoft::RMSNormRotary": by(
-        normalized_rotary, inputs=inputs(*(DATA,) * 5, SETTING), types="pointwise:norm_rotary"
+        normalized_rotary, inputs=inputs(*(DATA,) * 5, SETTING), types="products:norm_rotary"
     ),
     "com.microsoft::GemmaRotaryEmbedding": by(gemma_rotary_embedding, types="movement:rotated"),
     "com.microsoft::GatedRelativePositionBias": by(gated_relative_position_bias, types="movement:gated_bias"),
@@ -356,37 +356,37 @@ def ordered_attention(node: Node) -> Counts:
 
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::Attention": by(
-        attention, inputs=inputs(FACTOR, FACTOR), needed=needed_attention, types="attention:attention"
+        attention, inputs=inputs(FACTOR, FACTOR), needed=needed_attention, types="language:attention"
     ),
     "com.microsoft::DecoderMaskedSelfAttention": row_of(
         attention,
         "at most as Attention for one new token; with past_present_share_buffer T is the length of the buffer",
         "bound",
         inputs=inputs(FACTOR, FACTOR),
-        types="attention:attention",
+        types="language:attention",
     ),
     "com.microsoft::QAttention": by(
         quantized_attention,
         inputs=inputs(FACTOR, FACTOR, DATA, scale(0), scale(1), DATA, zero_point(0), zero_point(1)),
-        types="attention:quantized_attention",
+        types="language:quantized_attention",
     ),
     "com.microsoft::PackedAttention": by(
-        packed_attention, "bound", inputs=inputs(FACTOR, FACTOR), types="attention:packed_projected"
+        packed_attention, "bound", inputs=inputs(FACTOR, FACTOR), types="language:packed_projected"
     ),
     "com.microsoft::PackedMultiHeadAttention": by(
-        packed_multi_head_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR), types="attention:packed_heads"
+        packed_multi_head_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR), types="language:packed_heads"
     ),
     "com.microsoft::MultiHeadAttention": by(
         multi_head_attention,
         inputs=inputs(FACTOR, FACTOR, FACTOR),
         needed=needed_multi_head_attention,
-        types="attention:multi_head_attention",
+        types="language:multi_head_attention",
     ),
     "com.microsoft::DecoderMaskedMultiHeadAttention": by(
         decoder_masked_attention,
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR),
-        types="attention:decoder_masked_attention",
+        types="language:decoder_masked_attention",
     ),
     "com.microsoft::DecoderAttention": by(decoder_attention, "bound", shape=shape.alike),
     "com.microsoft::LongformerAttention": by(
@@ -586,32 +586,30 @@ CACHE: dict[str, Operator] = {
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 9, SCALE, SCALE),
         needed=needed_grouped_attention,
-        types="attention:grouped",
+        types="language:grouped",
     ),
     "com.microsoft::SparseAttention": by(
-        sparse_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR), types="attention:in_place"
+        sparse_attention, "bound", inputs=inputs(FACTOR, FACTOR, FACTOR), types="language:in_place"
     ),
     "com.microsoft::PagedAttention": by(
         paged_attention,
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 11, SCALE, SCALE),
-        types="attention:in_place",
+        types="language:in_place",
     ),
     "com.microsoft::SparsePagedAttention": by(
         sparse_paged_attention,
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 16, SCALE, SCALE),
-        types="attention:in_place",
+        types="language:in_place",
     ),
     "com.microsoft::DynamicSparseAttention": by(
         dynamic_sparse_attention,
         "bound",
         inputs=inputs(FACTOR, FACTOR, FACTOR, *(DATA,) * 15, SCALE, SCALE),
-        types="attention:dynamic_sparse",
+        types="language:dynamic_sparse",
     ),
-    "com.microsoft::SparseAttentionIndexer": unknown(_INDEXER, types="attention:indices"),
-    "com.microsoft::PackedSparseAttentionIndexer": unknown(_INDEXER, types="attention:indices"),
-    "com.microsoft::PackedSparseAttentionIndexerMerge": by(
-        merged_selections, "bound", types="attention:merged_indices"
-    ),
+    "com.microsoft::SparseAttentionIndexer": unknown(_INDEXER, types="language:indices"),
+    "com.microsoft::PackedSparseAttentionIndexer": unknown(_INDEXER, types="language:indices"),
+    "com.microsoft::PackedSparseAttentionIndexerMerge": by(merged_selections, "bound", types="language:merged_indices"),
 }

@@ -274,9 +274,9 @@ def mix_by_rank(node: Node) -> Counts:
 
 STREAMS: dict[str, Operator] = {
     "com.microsoft::BranchwiseRMSNorm": by(branchwise_rms_normalization, shape=shape.alike),
-    "com.microsoft::HyperConnectionPreMix": by(mix_before, types="state:mixed"),
+    "com.microsoft::HyperConnectionPreMix": by(mix_before, types="language:mixed"),
     "com.microsoft::HyperConnectionPostMix": by(mix_after, shape=shape.alike),
     "com.microsoft::HyperConnectionLowRankMix": by(
-        mix_by_rank, inputs=inputs(FACTOR, DATA, *[factor("right")] * 3), types="state:mixed_by_rank"
+        mix_by_rank, inputs=inputs(FACTOR, DATA, *[factor("right")] * 3), types="language:mixed_by_rank"
     ),
 }

@@ -52,19 +52,19 @@ _BLOCKED: dict[str, Operator] = {
         "numel(Y) × prod(W.shape[1:]) mac, numel(Y) add when B is given, numel(Y) add when Sum is given, and the "
         "activation for each element of Y; channels that fill a block up count",
         inputs=inputs(DATA, WEIGHT, WEIGHT),
-        types="layouts:blocked_conv",
+        types="movement:blocked_conv",
     ),
     **{
         name: counted_as(spatial.POOLING[name], shape=shape.twin(name))
         for name in ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
     },
-    "Upsample": counted_as(spatial.RESIZE["Upsample"], inputs=inputs(DATA, SETTING), types="layouts:enlarged"),
-    "ReorderInput": nothing(_LAYOUT, types="layouts:into_blocks"),
-    "ReorderOutput": nothing(_LAYOUT, types="layouts:out_of_blocks"),
+    "Upsample": counted_as(spatial.RESIZE["Upsample"], inputs=inputs(DATA, SETTING), types="movement:enlarged"),
+    "ReorderInput": nothing(_LAYOUT, types="movement:into_blocks"),
+    "ReorderOutput": nothing(_LAYOUT, types="movement:out_of_blocks"),
 }
 
 _LAST: dict[str, Operator] = {
-    "Conv": counted_as(linear.OPERATORS["Conv"], inputs=inputs(DATA, WEIGHT, WEIGHT), types="layouts:conv"),
+    "Conv": counted_as(linear.OPERATORS["Conv"], inputs=inputs(DATA, WEIGHT, WEIGHT), types="movement:conv"),
     "ConvTranspose": counted_as(linear.OPERATORS["ConvTranspose"], inputs=inputs(DATA, WEIGHT, WEIGHT)),
     "QLinearConv": counted_as(
         quantized.OPERATORS["QLinearConv"],
@@ -78,12 +78,12 @@ _LAST: dict[str, Operator] = {
         microsoft_quantized.OPERATORS["com.microsoft::QLinearAveragePool"],
         inputs=inputs(DATA, scale(0), zero_point(0), SCALE, ZERO_POINT),
     ),
-    "AveragePool": counted_as(spatial.POOLING["AveragePool"], types="layouts:average_pool"),
-    "GlobalAveragePool": counted_as(spatial.POOLING["GlobalAveragePool"], types="layouts:global_average_pool"),
-    "GlobalLpPool": counted_as(spatial.POOLING["GlobalLpPool"], types="layouts:global_lp_pool"),
-    "GlobalMaxPool": counted_as(spatial.POOLING["GlobalMaxPool"], types="layouts:global_max_pool"),
-    "LpPool": counted_as(spatial.POOLING["LpPool"], types="layouts:lp_pool"),
-    "MaxPool": counted_as(spatial.POOLING["MaxPool"], types="layouts:max_pool"),
+    "AveragePool": counted_as(spatial.POOLING["AveragePool"], types="movement:average_pool"),
+    "GlobalAveragePool": counted_as(spatial.POOLING["GlobalAveragePool"], types="movement:global_average_pool"),
+    "GlobalLpPool": counted_as(spatial.POOLING["GlobalLpPool"], types="movement:global_lp_pool"),
+    "GlobalMaxPool": counted_as(spatial.POOLING["GlobalMaxPool"], types="movement:global_max_pool"),
+    "LpPool": counted_as(spatial.POOLING["LpPool"], types="movement:lp_pool"),
+    "MaxPool": counted_as(spatial.POOLING["MaxPool"], types="movement:max_pool"),
     "BatchNormalization": counted_as(
         reduction.NORMALIZATION["BatchNormalization"], inputs=inputs(DATA, WEIGHT, WEIGHT, STATISTIC, STATISTIC)
     ),

@@ -205,9 +205,9 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::FusedConv": by(
         fused_conv, inputs=inputs(FACTOR, factor("conv")), shape=shape.twin("Conv", (0, 1), shape.ACTIVATION)
     ),
-    "com.microsoft::NhwcFusedConv": by(fused_conv, inputs=inputs(FACTOR, factor("conv")), types="layouts:conv"),
+    "com.microsoft::NhwcFusedConv": by(fused_conv, inputs=inputs(FACTOR, factor("conv")), types="movement:conv"),
     "com.microsoft::NhwcConv": counted_as(
-        linear.OPERATORS["Conv"], inputs=inputs(FACTOR, FACTOR), types="layouts:conv"
+        linear.OPERATORS["Conv"], inputs=inputs(FACTOR, FACTOR), types="movement:conv"
     ),
     "com.microsoft::ConvTransposeWithDynamicPads": by(
         padded_conv_transpose, inputs=inputs(FACTOR, FACTOR), types="products:transposed"

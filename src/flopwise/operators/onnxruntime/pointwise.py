@@ -112,20 +112,20 @@ def finite(node: Node) -> Counts:
 
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::BiasAdd": each("bias and skip", add=2, shape=shape.alike, in_place=True),
-    "com.microsoft::BiasDropout": by(bias_dropout, types="pointwise:with_flags"),
-    "com.microsoft::BitmaskBiasDropout": by(bias_dropout, types="pointwise:with_bits"),
-    "com.microsoft::BitmaskDropout": nothing("passes its input on at inference", types="pointwise:with_bits"),
+    "com.microsoft::BiasDropout": by(bias_dropout, types="products:with_flags"),
+    "com.microsoft::BitmaskBiasDropout": by(bias_dropout, types="products:with_bits"),
+    "com.microsoft::BitmaskDropout": nothing("passes its input on at inference", types="products:with_bits"),
     "com.microsoft::BiasGelu": each("Gelu of a sum", add=2, div=1, erf=1, mul=2, shape=shape.alike, in_place=True),
-    "com.microsoft::BiasSplitGelu": by(split_gelu, types="pointwise:halved"),
+    "com.microsoft::BiasSplitGelu": by(split_gelu, types="products:halved"),
     "com.microsoft::Gelu": counted_as(pointwise.OPERATORS["Gelu"], shape=shape.alike, in_place=True),
     "com.microsoft::FastGelu": by(fast_gelu, shape=shape.alike, in_place=True),
     "com.microsoft::QuickGelu": by(quick_gelu, shape=shape.alike, in_place=True),
     "com.microsoft::GatedAdd": by(gated_add, shape=shape.alike),
-    "com.microsoft::SwiGLU": by(clamped_swiglu, types="pointwise:gated"),
+    "com.microsoft::SwiGLU": by(clamped_swiglu, types="products:gated"),
     "com.microsoft::ScaledSiLU": by(scaled_silu, shape=shape.alike, in_place=True),
     "com.microsoft::ComplexMul": by(complex_product, shape=shape.alike),
     "com.microsoft::ComplexMulConj": by(complex_product, shape=shape.alike),
-    "com.microsoft::IsAllFinite": by(finite, types="pointwise:scalar"),
+    "com.microsoft::IsAllFinite": by(finite, types="products:scalar"),
 }
 
 
@@ -215,15 +215,15 @@ NORMALIZATION: dict[str, Operator] = {
     "com.microsoft::SimplifiedLayerNormalization": counted_as(
         reduction.NORMALIZATION["RMSNormalization"], shape=shape.alike
     ),
-    "com.microsoft::SkipLayerNormalization": by(skip_layer_normalization, types="pointwise:skip_norm"),
-    "com.microsoft::SkipSimplifiedLayerNormalization": by(skip_rms_normalization, types="pointwise:skip_norm"),
-    "com.microsoft::EmbedLayerNormalization": by(embed_layer_normalization, types="pointwise:embedded"),
+    "com.microsoft::SkipLayerNormalization": by(skip_layer_normalization, types="products:skip_norm"),
+    "com.microsoft::SkipSimplifiedLayerNormalization": by(skip_rms_normalization, types="products:skip_norm"),
+    "com.microsoft::EmbedLayerNormalization": by(embed_layer_normalization, types="products:embedded"),
     "com.microsoft::QEmbedLayerNormalization": by(
         quantized_embed_layer_normalization,
         inputs=inputs(
             *(DATA,) * 8, SCALE, SCALE, SCALE, SCALE, SCALE, ZERO_POINT, ZERO_POINT, ZERO_POINT, ZERO_POINT, ZERO_POINT
         ),
-        types="pointwise:embedded",
+        types="products:embedded",
     ),
     "com.microsoft::GroupNorm": by(group_normalization, shape=shape.alike),
     "com.microsoft::SkipGroupNorm": by(skip_group_normalization, shape=shape.both_alike),

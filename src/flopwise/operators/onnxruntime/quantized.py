@@ -255,15 +255,15 @@ OPERATORS: dict[str, Operator] = {
         quantized.quantize,
         inputs=inputs(DATA, SCALE, ZERO_POINT),
         effects=frozenset({"quantizes"}),
-        types="pointwise:quantized",
+        types="products:quantized",
     ),
     "com.microsoft::DequantizeLinear": by(
         quantized.dequantize,
         inputs=inputs(WIDE_BIAS, scale(0), zero_point(0)),
         effects=frozenset({"dequantizes"}),
-        types="pointwise:dequantized",
+        types="products:dequantized",
     ),
-    "com.microsoft::QLinearConv": by(quantized.qlinear_conv, inputs=QLINEAR_CONV, types="layouts:qlinear_conv"),
+    "com.microsoft::QLinearConv": by(quantized.qlinear_conv, inputs=QLINEAR_CONV, types="movement:qlinear_conv"),
     "com.microsoft::QLinearAdd": _between("Add", pointwise.OPERATORS, _TWO, shape=shape.twin("Add", (0, 3))),
     "com.microsoft::QLinearMul": _between("Mul", pointwise.OPERATORS, _TWO, shape=shape.twin("Mul", (0, 3))),
     "com.microsoft::QLinearWhere": by(
@@ -279,9 +279,9 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::QLinearLeakyRelu": _between("LeakyRelu", pointwise.OPERATORS, _ONE, shape=shape.alike),
     "com.microsoft::QLinearSigmoid": _between("Sigmoid", pointwise.OPERATORS, _ONE, shape=shape.alike),
     "com.microsoft::QLinearSoftmax": _between("Softmax", reduction.NORMALIZATION, _ONE, shape=shape.alike),
-    "com.microsoft::QLinearAveragePool": _between("AveragePool", spatial.POOLING, _ONE, types="layouts:average_pool"),
+    "com.microsoft::QLinearAveragePool": _between("AveragePool", spatial.POOLING, _ONE, types="movement:average_pool"),
     "com.microsoft::QLinearGlobalAveragePool": _between(
-        "GlobalAveragePool", spatial.POOLING, _ONE, types="layouts:global_average_pool"
+        "GlobalAveragePool", spatial.POOLING, _ONE, types="movement:global_average_pool"
     ),
     "com.microsoft::QLinearReduceMean": _between(
         "ReduceMean", reduction.OPERATORS, _ONE, shape=shape.twin("ReduceMean")
@@ -317,7 +317,7 @@ OPERATORS: dict[str, Operator] = {
         inputs=inputs(
             Input(factor=True, inside="uint8"), FACTOR, FACTOR, *(DATA,) * 5, SCALE, ZERO_POINT, SCALE, ZERO_POINT
         ),
-        types="state:lstm",
+        types="language:lstm",
     ),
     "com.microsoft::GatherBlockQuantized": by(
         gather_blocks,
@@ -340,10 +340,10 @@ OPERATORS: dict[str, Operator] = {
     "com.microsoft::QOrderedLayerNormalization": by(
         ordered_layer_normalization, inputs=inputs(DATA, SCALE, DATA, DATA, SCALE), shape=shape.alike
     ),
-    "com.microsoft::QuantizeWithOrder": by(quantized.quantize, inputs=inputs(DATA, SCALE), types="pointwise:to_int8"),
+    "com.microsoft::QuantizeWithOrder": by(quantized.quantize, inputs=inputs(DATA, SCALE), types="products:to_int8"),
     "com.microsoft::DequantizeWithOrder": by(
-        quantized.dequantize, inputs=inputs(DATA, SCALE), types="pointwise:typed_by_attribute"
+        quantized.dequantize, inputs=inputs(DATA, SCALE), types="products:typed_by_attribute"
     ),
-    "com.microsoft::QuantizeBFP": nothing("converts to " + _BFP, types="pointwise:blocks"),
-    "com.microsoft::DequantizeBFP": nothing("converts from " + _BFP, types="pointwise:from_blocks"),
+    "com.microsoft::QuantizeBFP": nothing("converts to " + _BFP, types="products:blocks"),
+    "com.microsoft::DequantizeBFP": nothing("converts from " + _BFP, types="products:from_blocks"),
 }

@@ -101,7 +101,7 @@ def inverse(node: Node) -> Counts:
 
 OPERATORS: dict[str, Operator] = {
     "com.microsoft::MaxpoolWithMask": counted_as(spatial.POOLING["MaxPool"], shape=shape.twin("MaxPool")),
-    "com.microsoft::NhwcMaxPool": counted_as(spatial.POOLING["MaxPool"], types="layouts:max_pool"),
+    "com.microsoft::NhwcMaxPool": counted_as(spatial.POOLING["MaxPool"], types="movement:max_pool"),
     "com.microsoft::GridSample": counted_as(
         spatial.RESIZE["GridSample"], shape=shape.twin("GridSample", (0, 1), ("mode",))
     ),
@@ -214,20 +214,22 @@ def word_convolution(node: Node) -> Counts:
 _SEARCHES = "holds whole models and runs them until the data say stop, at most max_length times"
 
 TOKENS: dict[str, Operator] = {
-    "com.microsoft::MurmurHash3": by(murmur_hash, types="tokens:murmur_hash"),
-    "com.microsoft::NGramHashMapping": by(ngram_hashes, types="tokens:hashes"),
-    "com.microsoft::VarlenNGramHashMapping": by(packed_ngram_hashes, types="tokens:hashes"),
-    "com.microsoft::NGramRepeatBlock": by(repeated_ngrams, "bound", types="tokens:repeated"),
-    "com.microsoft::BifurcationDetector": by(bifurcation, "bound", types="tokens:bifurcation"),
-    "com.microsoft::SpeculativePrefixCommit": by(accepted_prefix, "bound", types="tokens:committed"),
-    "com.microsoft::WordConvEmbedding": by(word_convolution, "bound", types="tokens:words"),
-    "com.microsoft::Unique": counted_as(movement.OPERATORS["Unique"], types="tokens:unique"),
-    "com.microsoft::Tokenizer": nothing("works on the characters of strings, not on numbers", types="tokens:tokenized"),
+    "com.microsoft::MurmurHash3": by(murmur_hash, types="language:murmur_hash"),
+    "com.microsoft::NGramHashMapping": by(ngram_hashes, types="language:hashes"),
+    "com.microsoft::VarlenNGramHashMapping": by(packed_ngram_hashes, types="language:hashes"),
+    "com.microsoft::NGramRepeatBlock": by(repeated_ngrams, "bound", types="language:repeated"),
+    "com.microsoft::BifurcationDetector": by(bifurcation, "bound", types="language:bifurcation"),
+    "com.microsoft::SpeculativePrefixCommit": by(accepted_prefix, "bound", types="language:committed"),
+    "com.microsoft::WordConvEmbedding": by(word_convolution, "bound", types="language:words"),
+    "com.microsoft::Unique": counted_as(movement.OPERATORS["Unique"], types="language:unique"),
+    "com.microsoft::Tokenizer": nothing(
+        "works on the characters of strings, not on numbers", types="language:tokenized"
+    ),
     # Searches for the best words: containers whose models are not operators of the graph around them.
-    "com.microsoft::BeamSearch": unknown(_SEARCHES, types="tokens:beams"),
-    "com.microsoft::WhisperBeamSearch": unknown(_SEARCHES, types="tokens:beams"),
-    "com.microsoft::GreedySearch": unknown(_SEARCHES, types="tokens:sequences"),
-    "com.microsoft::Sampling": unknown(_SEARCHES, types="tokens:sequences"),
+    "com.microsoft::BeamSearch": unknown(_SEARCHES, types="language:beams"),
+    "com.microsoft::WhisperBeamSearch": unknown(_SEARCHES, types="language:beams"),
+    "com.microsoft::GreedySearch": unknown(_SEARCHES, types="language:sequences"),
+    "com.microsoft::Sampling": unknown(_SEARCHES, types="language:sequences"),
 }
 
 
@@ -374,29 +376,31 @@ def attended_lstm(node: Node) -> Counts:
 
 
 STATE: dict[str, Operator] = {
-    "com.microsoft::AttnLSTM": by(attended_lstm, types="state:lstm"),
+    "com.microsoft::AttnLSTM": by(attended_lstm, types="language:lstm"),
     "com.microsoft::CausalConvWithState": by(
-        causal_convolution, inputs=inputs(FACTOR, FACTOR), types="state:causal_convolution"
+        causal_convolution, inputs=inputs(FACTOR, FACTOR), types="language:causal_convolution"
     ),
-    "com.microsoft::VarlenCausalConvWithState": by(packed_causal_convolution, types="state:packed_causal_convolution"),
+    "com.microsoft::VarlenCausalConvWithState": by(
+        packed_causal_convolution, types="language:packed_causal_convolution"
+    ),
     "com.microsoft::LinearAttention": by(
-        attention.linear_attention, inputs=inputs(FACTOR, FACTOR, FACTOR), types="state:linear_attention"
+        attention.linear_attention, inputs=inputs(FACTOR, FACTOR, FACTOR), types="language:linear_attention"
     ),
-    "com.microsoft::LinearAttentionGate": by(linear_attention_gate, types="state:gates"),
-    "com.microsoft::GatedDeltaNet": by(gated_delta_net, types="state:gated_delta_net"),
+    "com.microsoft::LinearAttentionGate": by(linear_attention_gate, types="language:gates"),
+    "com.microsoft::GatedDeltaNet": by(gated_delta_net, types="language:gated_delta_net"),
     "com.microsoft::GatedRMSNorm": by(gated_rms_normalization, shape=shape.alike),
     "com.microsoft::Mamba2Verify": by(
-        mamba, inputs=inputs(FACTOR, STATE, STATE, FACTOR, *(DATA,) * 5, SETTING), types="state:mamba"
+        mamba, inputs=inputs(FACTOR, STATE, STATE, FACTOR, *(DATA,) * 5, SETTING), types="language:mamba"
     ),
     "com.microsoft::ConvStateReplay": nothing(
         "copies elements of a state and of what was captured after it",
         inputs=inputs(STATE, DATA, DATA, SETTING),
-        types="state:written",
+        types="language:written",
     ),
     "com.microsoft::GatedDeltaNetStateReplay": unknown(
         "repeats as many updates of a state as its metadata say, which are data, as is the size of the state",
         inputs=inputs(STATE, DATA, DATA, SETTING),
-        types="state:written",
+        types="language:written",
     ),
     "com.microsoft::EngramGate": by(engram_gate, shape=shape.both_alike),
 }
