@@ -49,7 +49,7 @@ HOMES: Mapping[str, str] = {
     "com.microsoft, attention": "onnxruntime.attention",
     "com.microsoft, attention over a cache": "onnxruntime.attention:CACHE",
     "com.microsoft, positions": "onnxruntime.attention:POSITIONS",
-    "com.microsoft, recurrent state": "onnxruntime.signals:STATE",
+    "com.microsoft, recurrent state": "onnxruntime.signals:RECURRENT_STATE",
     "com.microsoft, residual streams": "onnxruntime.experts:STREAMS",
     "com.microsoft, quantized": "onnxruntime.quantized",
     "com.microsoft, tokens": "onnxruntime.signals:TOKENS",

@@ -271,14 +271,14 @@ class Program:
                     f"{stored.name[:60]!r} takes {count} bytes, but {place[1] - place[0]} are there"
                 )
             if small:
-                return replace(stored, payload=self._spec.bytes(place))
+                return replace(stored, payload=self._spec.content(place))
             return replace(stored, lies=(Place(RAW, *place),))
         if place[1] - place[0] > _MOST_INLINE or BITS[stored.dtype] < 8:
             raise self._spec.damaged(
                 f"{stored.name[:60]!r} has {place[1] - place[0]} bytes of numbers among its operations"
             )
         width = BITS[stored.dtype] // 8
-        numbers = varints(self._spec.bytes(place))
+        numbers = varints(self._spec.content(place))
         data = b"".join([(signed(one) & (1 << 8 * width) - 1).to_bytes(width, "little") for one in numbers])
         if len(data) != count:
             raise self._spec.damaged(f"{stored.name[:60]!r} takes {count} bytes, but {len(data)} are there")

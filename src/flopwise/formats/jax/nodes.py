@@ -156,7 +156,7 @@ class Nodes:
         part: str,
         arguments: Sequence[Tensor | None],
         place: Place,
-        trips: Trips,
+        trips: int | None,
         branch: bool = False,
     ) -> _Run:
         """Run a body of the node that was added last at its place; what is not handed over is its own."""

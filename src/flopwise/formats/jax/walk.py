@@ -85,7 +85,8 @@ class Walk(Nodes):
             if len(inner.takes) == len(taken):
                 return inner.run(taken, place)
         operation = Operation(name, params, taken, [var.aval for var in eqn.outvars], place, f"lax.{name}")
-        return _CONTROL.get(name, Nodes.add)(self, operation)
+        adding = _CONTROL.get(name)
+        return self.add(operation) if adding is None else adding(self, operation)
 
     def _inner(self, program: Any) -> Inner:
         jaxpr, consts = _opened(program)

@@ -115,7 +115,7 @@ class Messages:
         """The error for a file that does not hold together."""
         return damaged(self.name, why, self._what)
 
-    def bytes(self, place: Place) -> bytes:
+    def content(self, place: Place) -> bytes:
         """The bytes at a place."""
         return self._window.bytes(*place)
 

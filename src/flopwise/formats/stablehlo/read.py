@@ -16,7 +16,7 @@ from flopwise._limits import native_seconds
 from flopwise._results import Json
 from flopwise.errors import InputError, ModelError
 from flopwise.formats.jax.kinds import KINDS
-from flopwise.formats.jax.walk import tensor_of
+from flopwise.formats.jax.nodes import tensor_of
 from flopwise.formats.sources.location import naming
 from flopwise.formats.sources.open import open_source
 from flopwise.formats.sources.source import BytesSource, FileSource, Source

@@ -375,7 +375,7 @@ def attended_lstm(node: Node) -> Counts:
     return plain + (once * steps + Counts(mac=memory.numel * attended)) * extent(node, w, 0)
 
 
-STATE: dict[str, Operator] = {
+RECURRENT_STATE: dict[str, Operator] = {
     "com.microsoft::AttnLSTM": by(attended_lstm, types="language:lstm"),
     "com.microsoft::CausalConvWithState": by(
         causal_convolution, inputs=inputs(FACTOR, FACTOR), types="language:causal_convolution"
