@@ -215,8 +215,8 @@ def examples(folder: Path) -> Iterator[Job]:
 def light(folder: Path) -> Iterator[Job]:
     import onnx.backend.test
 
+    from flopwise.formats.kit.inputs import declared
     from flopwise.formats.onnx.read import opened_onnx
-    from flopwise.formats.onnx.signature import declared
 
     for path in sorted((Path(onnx.backend.test.__file__).parent / "data" / "light").glob("*.onnx")):
         names = [(i.name, i.dims) for i in declared(opened_onnx(path).model.graph) if i.dims and len(i.dims) == 4]

@@ -25,7 +25,7 @@ FILE = """
 import json, sys, time
 import flopwise, flopwise.api.formula, flopwise.formats.onnx.read
 from flopwise.formats.onnx.read import opened_onnx
-from flopwise.formats.onnx.signature import declared
+from flopwise.formats.kit.inputs import declared
 flopwise.profile("examples/tiny_resnet.onnx")
 inputs = declared(opened_onnx(sys.argv[1]).model.graph)
 names = dict.fromkeys(d for i in inputs for d in i.dims or () if isinstance(d, str))

@@ -40,7 +40,7 @@ def _file(data: bytes, name: str) -> Iterator[str]:
 
 
 def _onnx_walk(data: bytes) -> None:
-    from flopwise.formats.onnx.file.walk import read_skeleton
+    from flopwise.formats.onnx.walk import read_skeleton
     from flopwise.formats.sources.source import BytesSource
 
     with contextlib.suppress(FlopwiseError):
@@ -117,14 +117,14 @@ def _tflite_damaged(data: bytes) -> None:
 
 def _openvino_damaged(data: bytes) -> None:
     """The same of an OpenVINO model."""
-    from flopwise.readers.as_onnx import OPENVINO
+    from flopwise.formats.programs import OPENVINO
 
     _at_two_batches(OPENVINO, data)
 
 
 def _coreml_damaged(data: bytes) -> None:
     """The same of a Core ML program."""
-    from flopwise.readers.as_onnx import COREML
+    from flopwise.formats.programs import COREML
 
     _at_two_batches(COREML, data)
 

@@ -19,7 +19,7 @@ from flopwise.errors import InputError
 from flopwise.operators.tables import ROWS
 
 if TYPE_CHECKING:
-    from flopwise.nowhere import Unloaded  # type: ignore[import-not-found] # a class that nobody can have an object of
+    from flopwise.nowhere import Unloaded
 
 
 @checked

@@ -13,7 +13,7 @@ import numpy
 from tests.onnx_suite import cases
 
 from flopwise.errors import FlopwiseError
-from flopwise.formats.onnx.file.literal import elements as stored_elements
+from flopwise.formats.kit.tensors import elements as stored_elements
 from flopwise.formats.onnx.read import resolve_onnx
 from flopwise.operators.operator import Operator
 from flopwise.operators.tables import row

@@ -16,7 +16,7 @@ from flopwise.analyses.formula.derivation.derive import derive
 from flopwise.analyses.formula.derivation.first import unknown_loops
 from flopwise.analyses.formula.dim import dim
 from flopwise.analyses.formula.extras.lengths import FEW, Lengths
-from flopwise.analyses.formula.following.files import File, sized
+from flopwise.analyses.formula.following.files import File
 from flopwise.analyses.formula.following.followed import Followed
 from flopwise.analyses.formula.following.program import followed
 from flopwise.analyses.formula.formula import Formula
@@ -31,21 +31,20 @@ from flopwise.api import printable
 from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.formats.programs import OPENERS
 from flopwise.formats.sources.location import is_callable, shown
 from flopwise.graph import Graph
 from flopwise.graph.typed import in_type, retyped
 from flopwise.operators.own import Rules, own_rows, using
-from flopwise.readers.as_onnx import OPENERS
 from flopwise.readers.format import Format
 from flopwise.readers.formats import format_of
-from flopwise.readers.inputs import Declared, InputSpec, Value, input_specs
+from flopwise.readers.inputs import Declared, InputSpec, Value
 from flopwise.readers.options import (
     CaffeOptions,
     JaxOptions,
     Keywords,
     OnnxOptions,
     Options,
-    TfliteOptions,
     TorchOptions,
     options_of,
 )
@@ -53,7 +52,7 @@ from flopwise.readers.options import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from flopwise.formats.onnx.read import Resolved
+    from flopwise.formats.kit.read import Resolved
 
 
 @checked
@@ -138,8 +137,6 @@ def _subject(request: _Request, format: Format, options: Options | None, keyword
         subject = _net(request, own := options_of(CaffeOptions, options, keywords))
     elif format.options is JaxOptions:
         subject = _function(request, own := options_of(JaxOptions, options, keywords))
-    elif format.options is TfliteOptions:
-        subject = _subgraphs(request, own := options_of(TfliteOptions, options, keywords), format.name)
     else:
         kind = format.options if issubclass(format.options, OnnxOptions) else OnnxOptions
         subject = _file(request, own := options_of(kind, options, keywords))
@@ -238,9 +235,9 @@ def _configured(request: _Request, options: TorchOptions) -> Subject:
 
 
 def _file(request: _Request, options: OnnxOptions) -> Subject:
-    """An ONNX, OpenVINO or Core ML model, which is read once for each point."""
-    from flopwise.formats.onnx.read import resolved_at
-    from flopwise.formats.onnx.signature import declared, has_loops
+    """A file of a program, which is read once for each point."""
+    from flopwise.formats.kit.inputs import declared, has_loops
+    from flopwise.formats.kit.read import resolved_at
 
     request.progress("reading the inputs")
     if options.past is not None or options.new is not None:
@@ -295,40 +292,6 @@ def _net(request: _Request, options: CaffeOptions) -> Subject:
         return Followed(graph_at(own.point), graph, guards)
 
     return Subject(opened.symbols, graph_at, follow, opened.hints, opened.shapes, runs=True)
-
-
-def _subgraphs(request: _Request, options: TfliteOptions, format: str) -> Subject:
-    """A TensorFlow Lite model or a TensorFlow graph, whose sizes the engine works out as expressions."""
-    request.progress("reading the inputs")
-    stated, reading = _subgraph_readers(request.model, format)
-    declared = [Declared(*one) for one in stated]
-    specs = None if request.inputs is None else input_specs(request.inputs, [one.name for one in declared])
-    opened = request.opened(declared, specs)
-    if not opened.symbols:
-        raise InputError(closed_model(declared))
-
-    def graph_at(point: Point) -> Graph:
-        return reading(request.model, opened.at(point), options=options)
-
-    def follow(own: Request) -> Followed:
-        guards = Guards()
-        specs = [InputSpec(name, tuple(sizes), None) for name, sizes in own.sizes.items()]
-        with recording(guards):
-            graph = reading(request.model, specs, options=options, passes=lambda kind: sized(kind, guards))
-        return Followed(graph_at(own.point), graph, guards)
-
-    return Subject(opened.symbols, graph_at, follow, opened.hints, opened.shapes)
-
-
-def _subgraph_readers(model: Any, format: str) -> tuple[list[tuple[str, str, Any]], Callable[..., Graph]]:
-    """The inputs of a model as its file states them, and what reads it."""
-    if format == "tensorflow":
-        from flopwise.formats.tensorflow.read import inputs_of, read_tensorflow
-
-        return inputs_of(model), read_tensorflow
-    from flopwise.formats.tflite import read
-
-    return read.inputs_of(model), read.read_tflite
 
 
 def _function(request: _Request, options: JaxOptions) -> Subject:
@@ -499,8 +462,8 @@ def _by_lengths(
 
 def _exported_steps(request: _Request, options: OnnxOptions) -> Subject:
     """The same of an exported language model, whose state is among its inputs."""
-    from flopwise.formats.onnx.read import resolved_at
-    from flopwise.formats.onnx.signature import declared
+    from flopwise.formats.kit.inputs import declared
+    from flopwise.formats.kit.read import resolved_at
 
     lengths, model = request.lengths(options), OPENERS[type(options)](request.model, options)
 

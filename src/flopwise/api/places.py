@@ -210,7 +210,7 @@ def _beside(model: str) -> Iterator[str]:
             net = net_of_solver(source) if name.lower().endswith(".prototxt") else None
             parts = () if net is None else (net,)
         else:  # an ONNX model may have any name
-            from flopwise.formats.onnx.file.walk import read_skeleton
+            from flopwise.formats.onnx.walk import read_skeleton
             from flopwise.writers.onnx import write
 
             parts = write.files(read_skeleton(source))

@@ -9,7 +9,8 @@ from flopwise import conventions
 from flopwise._arguments import checked
 from flopwise.api import places
 from flopwise.errors import InputError
-from flopwise.formats.onnx.read import graph_of, resolve_onnx
+from flopwise.formats.kit.read import graph_of
+from flopwise.formats.onnx.read import resolve_onnx
 from flopwise.operators.own import Rules, own_rows, using
 from flopwise.profiles.count import profile_graph
 from flopwise.readers.formats import format_of

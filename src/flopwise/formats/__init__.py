@@ -1,1 +1,1 @@
-"""Model formats, a folder for each, and what they share."""
+"""Model formats that are read without the library that writes them; a folder for each."""

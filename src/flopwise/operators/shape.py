@@ -21,6 +21,19 @@ Element: TypeAlias = Any
 Elements: TypeAlias = "Sequence[tuple[Element, ...] | None]"
 
 
+class FromInput(NamedTuple):
+    """The value of an attribute that is an input in the file: its one element, or all of them."""
+
+    place: int
+    many: bool = False
+
+    def of(self, elements: Sequence[Element] | None) -> Any:
+        """The value, from the elements of the input; None where these are not known."""
+        if elements is None or any(type(one) is not int for one in elements) or not (elements or self.many):
+            return None
+        return list(elements) if self.many else elements[0]
+
+
 class Call(Protocol):
     """One application of an operator, and what is known about its inputs.
 

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flopwise import _extensions
 from flopwise.errors import ModelError, OtherFormatError
 from flopwise.formats.caffe.format import CAFFE
-from flopwise.formats.onnx.format import ONNX
+from flopwise.formats.programs import COREML, ONNX, OPENVINO, TENSORFLOW, TFLITE
 from flopwise.formats.sources.location import is_callable, naming
 from flopwise.formats.torch.format import TORCH
 from flopwise.formats.weights import formats as weights
 from flopwise.graph import Graph
-from flopwise.readers.as_onnx import COREML, OPENVINO
 from flopwise.readers.format import Format, ends_in
 from flopwise.readers.options import (
     ExecutorchOptions,
     JaxOptions,
     StablehloOptions,
-    TfliteOptions,
     TorchOptions,
     options_of,
 )
@@ -185,77 +183,6 @@ KERAS = Format(
 )
 
 
-def _is_tflite(model: object) -> bool:
-    """True where a model is one by its name, or by the identifier behind its first four bytes."""
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        return bytes(model[4:8]) == b"TFL3"
-    if not isinstance(model, (str, os.PathLike)) or ends_in(model, TFLITE.endings):
-        return ends_in(model, TFLITE.endings)
-    return _head(model, 8)[4:] == b"TFL3"
-
-
-def _read_tflite(*arguments: Any) -> Graph:
-    from flopwise.formats.tflite.read import read_tflite
-
-    return read_tflite(*arguments)
-
-
-#: Stands here for the same reason.
-TFLITE = Format(
-    "tflite",
-    "TensorFlow Lite models (.tflite)",
-    _read_tflite,
-    endings=(".tflite", ".lite", ".task"),
-    matches=_is_tflite,
-    takes=("inputs", "batch_size"),
-    options=TfliteOptions,
-    in_directories=(".tflite",),
-    formulas=True,
-)
-
-
-def _is_tensorflow(model: object) -> bool:
-    """True for a ``.pb`` file that begins with a node, a ``saved_model.pb``, and the directory of one."""
-    if not isinstance(model, (str, os.PathLike)):
-        return False
-    path = os.fsdecode(model)
-    if not path.lower().endswith(".pb"):
-        return os.path.isfile(os.path.join(path, _SAVED_MODEL))
-    # field 1 of a GraphDef, where an ONNX model has a number
-    return os.path.basename(path) == _SAVED_MODEL or _head(path, 1) in (b"\n", b"")
-
-
-def _read_tensorflow(*arguments: Any) -> Graph:
-    from flopwise.formats.tensorflow.read import read_tensorflow
-
-    return read_tensorflow(*arguments)
-
-
-def _stored_in_tensorflow(
-    model: str | os.PathLike[str], inputs: Any, dims: Any, batch_size: Any, options: TfliteOptions
-) -> StoredTensors:
-    from flopwise.formats.tensorflow.read import stored_in_tensorflow
-
-    return stored_in_tensorflow(model, inputs, batch_size, options)
-
-
-#: The file of a SavedModel's directory.
-_SAVED_MODEL = "saved_model.pb"
-
-#: Stands here for the same reason.
-TENSORFLOW = Format(
-    "tensorflow",
-    "TensorFlow graphs (.pb, SavedModel)",
-    _read_tensorflow,
-    endings=(".pb",),
-    matches=_is_tensorflow,
-    takes=("inputs", "batch_size"),
-    options=TfliteOptions,
-    stored=_stored_in_tensorflow,
-    in_directories=(_SAVED_MODEL,),
-    formulas=True,
-)
-
 #: Every format of flopwise's own. The first that matches reads a model; the weights of a directory are sought in this
 #: order.
 FORMATS: tuple[Format, ...] = (
@@ -356,7 +283,7 @@ def open_stored(
 
 def is_one_model(folder: str) -> bool:
     """True for a directory that is a model in several files, whose weights belong to its graph."""
-    return _is_tensorflow(folder) or COREML.match(folder)
+    return TENSORFLOW.match(folder) or COREML.match(folder)
 
 
 def _walk(folder: str) -> Iterator[tuple[str, list[str]]]:

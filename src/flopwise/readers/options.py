@@ -67,6 +67,20 @@ class CoremlOptions(OnnxOptions):
 
 
 @dataclass(frozen=True)
+class TfliteOptions(OnnxOptions):
+    """Options of TensorFlow Lite models, which are read as ONNX models are."""
+
+    models: ClassVar[str] = "TensorFlow Lite models"
+
+
+@dataclass(frozen=True)
+class TensorflowOptions(OnnxOptions):
+    """Options of TensorFlow graphs, which are read as ONNX models are."""
+
+    models: ClassVar[str] = "TensorFlow graphs"
+
+
+@dataclass(frozen=True)
 class TorchOptions(Options):
     """Options of PyTorch models."""
 
@@ -100,16 +114,6 @@ class TorchOptions(Options):
                 f"the types of a PyTorch module decide what its training keeps: give a module of {self.element_type} "
                 "(model.to(dtype)) in place of --dtype (element_type=)"
             )
-
-
-@dataclass(frozen=True)
-class TfliteOptions(Options):
-    """Options of TensorFlow Lite models."""
-
-    models: ClassVar[str] = "TensorFlow Lite models"
-
-    #: How often loops run, by name, where the model does not say.
-    trips: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,7 @@ _KINDS: tuple[type[Options], ...] = (
     TorchOptions,
     CaffeOptions,
     TfliteOptions,
+    TensorflowOptions,
     OpenvinoOptions,
     CoremlOptions,
     JaxOptions,

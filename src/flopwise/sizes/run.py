@@ -185,7 +185,7 @@ class Pass:
             return Results((NOTHING,) * site.outputs)
         shapes, fault, failure = _by_rule(known.shape, site)
         try:
-            dtypes = _dtypes(known.dtype, site) if shapes or not isinstance(known.shape, Typed) else []
+            dtypes = dtypes_of(known.dtype, site) if shapes or not isinstance(known.shape, Typed) else []
         except UnresolvedError as error:
             dtypes, shapes, failure = [], (), failure or str(error)
         facts = []
@@ -284,7 +284,7 @@ def _is_small(shape: Sequence[int]) -> bool:
     return all(type(n) is int for n in shape) and bulk(shape) <= LARGEST_VALUE
 
 
-def _dtypes(rule: Dtypes, site: Site) -> list[str | None]:
+def dtypes_of(rule: Dtypes, site: Site) -> list[str | None]:
     """The element types of the results in order, the last one that of all that follow."""
     if type(rule) is int:
         return [site.dtype_or_none(rule)]

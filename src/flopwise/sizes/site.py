@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from flopwise.graph import Attrs
 from flopwise.graph.dtypes import BITS, DTYPES
-from flopwise.operators.shape import Call, Element, ShapeRule
+from flopwise.graph.graph import Order
+from flopwise.operators.shape import Call, Element, FromInput, ShapeRule
 from flopwise.operators.size import Dims, Most, UnresolvedError, require, written
 from flopwise.operators.tables import row
 from flopwise.sizes.facts import ABSENT, LARGEST_RANK, LARGEST_VALUE, NOTHING, Fact, Facts, Kind
@@ -35,6 +37,9 @@ _ALONE: Any = Surroundings(None, {}, ())  # type: ignore[arg-type] # whoever ask
 
 class Site(Call):
     """An operator with what flows in."""
+
+    #: Attributes that are inputs in the file: what looks one up, also where it is only known in part.
+    late: Mapping[str, Callable[[bool], Any]] = {}
 
     def __init__(
         self,
@@ -125,10 +130,12 @@ class Site(Call):
         return _integer(elements[0])
 
     def attr(self, name: str, default: object = None) -> Any:
+        if name in self.late:
+            return self.late[name](False)
         return self.attributes.get(name, default)
 
     def attribute(self, name: str, default: object) -> Any:
-        value = self.attributes.get(name, default)
+        value = self.attr(name, default)
         if isinstance(default, list) and isinstance(value, tuple):
             return list(value)
         if not isinstance(value, type(default)):
@@ -136,13 +143,13 @@ class Site(Call):
         return value
 
     def settings(self, name: str, place: int) -> list[int] | None:
-        named = self.attributes.get(name)
+        named = self.attr(name)
         if named is not None:
             return list(named) if isinstance(named, (list, tuple)) else [named]
         return self.wholes(place) if self.has(place) else None
 
     def settings_or_open(self, name: str, place: int) -> list[int | None] | None:
-        named = self.attributes.get(name)
+        named = self.late[name](True) if name in self.late else self.attributes.get(name)
         if named is not None:
             return list(named) if isinstance(named, (list, tuple)) else [named]
         if not self.has(place):
@@ -226,6 +233,43 @@ class Site(Call):
         asked = Site(op, attributes, tuple(given), 1, _NEWEST, self.facts, self.constant_of, self.surroundings)
         shape = rule(asked)[0]
         return shape.shape if isinstance(shape, Fact) else shape
+
+    def asked(
+        self,
+        rule: Callable[..., Any],
+        seats: Sequence[tuple[int, Order]],
+        *more: object,
+        settings: Mapping[str, FromInput] = {},
+    ) -> Any:
+        """The answer of a rule that sees the inputs in other places, or their axes in another order.
+
+        Args:
+            rule: the rule.
+            seats: for each input that it sees, its place among those here, -1 for none, and the order of its axes.
+            more: further arguments of the rule.
+            settings: attributes that are inputs here.
+        """
+        given = tuple([ABSENT if seat < 0 else self._in_order(self.given[seat], order) for seat, order in seats])
+        around = self.surroundings
+        inner = Site(self.op, self.attributes, given, self.outputs, self.version, self.facts, self.constant_of, around)
+        if settings:
+            inner.late = {name: partial(self._late, one) for name, one in settings.items()}
+        try:
+            return rule(inner, *more)
+        finally:
+            self.steered.update([seats[place][0] for place in inner.steered if place < len(seats)])
+            self.looked_around |= inner.looked_around
+
+    def _late(self, one: FromInput, open_too: bool) -> Any:
+        """The value of an attribute that is an input; None for a number that is not known, where that will do."""
+        values: list[Any] = (self.settings_or_open("", one.place) or []) if open_too else self.wholes(one.place)
+        return values if one.many else values[0]
+
+    def _in_order(self, fact: Fact, order: Order) -> Fact:
+        """A fact with its axes in another order; itself where it has other axes."""
+        if order is None or fact.shape is None or len(fact.shape) != len(order):
+            return fact
+        return self.facts.tensor(fact.dtype, tuple([fact.shape[axis] for axis in order]))
 
     def others(self, op: str) -> Iterator[Site]:
         self.looked_around = True

@@ -13,7 +13,7 @@ from tests.cli.conftest import Run
 from tests.sparse_models import conv, in_blocks, matmul, model, node_of, scattered
 
 import flopwise
-from flopwise.formats.onnx.file import weights as onnx_weights
+from flopwise.formats.kit import tensors as onnx_weights
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from flopwise.formats.coreml.decode import SCHEMA
+from flopwise.formats.programs import COREML
 from flopwise.formats.sources.wire import message, number_field, varint
 from flopwise.graph import Graph
-from flopwise.readers.as_onnx import COREML
 
 
 def read(data: bytes, inputs: Mapping[str, Any] | None = None) -> Graph:

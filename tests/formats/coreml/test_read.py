@@ -24,7 +24,7 @@ from tests.formats.coreml.by_hand import (
 
 import flopwise
 from flopwise.formats.coreml.decode import OTHERS, SCHEMA
-from flopwise.formats.coreml.program import DTYPES
+from flopwise.formats.coreml.read import DTYPES
 
 #: Kinds of fields of protobuf's own, by their number in a descriptor, and what the schema calls them.
 _NUMBERS = {3: "int", 4: "int", 5: "int", 8: "int", 13: "int", 14: "int"}

@@ -14,10 +14,10 @@ from tests.readers.models import array, conv_net, ints, model, node, shapes, val
 from flopwise.api.profile import profile
 from flopwise.api.read import read
 from flopwise.errors import InputError
-from flopwise.formats.onnx import inputs as onnx_inputs
-from flopwise.formats.onnx.file.decode import decoded
-from flopwise.formats.onnx.file.memory import MessageSource
-from flopwise.formats.onnx.file.walk import read_skeleton
+from flopwise.formats.kit import inputs as onnx_inputs
+from flopwise.formats.onnx.decode import decoded
+from flopwise.formats.onnx.memory import MessageSource
+from flopwise.formats.onnx.walk import read_skeleton
 from flopwise.graph import Graph
 from flopwise.operators.counts import Counts
 from flopwise.sizes.facts import Facts

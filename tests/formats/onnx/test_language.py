@@ -13,7 +13,7 @@ from tests.cli.conftest import Run, run
 from tests.language_models import LLAMA, written
 
 import flopwise
-from flopwise.formats.onnx.language import states, step_specs
+from flopwise.formats.kit.language import states, step_specs
 from flopwise.readers.inputs import Declared
 
 __all__ = ["run"]  # a fixture

@@ -18,7 +18,8 @@ from tests.work import calls_at_most
 from flopwise.api.profile import profile
 from flopwise.api.read import read
 from flopwise.errors import ModelError
-from flopwise.formats.onnx.read import graph_of, resolve_onnx
+from flopwise.formats.kit.read import graph_of
+from flopwise.formats.onnx.read import resolve_onnx
 from flopwise.graph import Graph
 
 

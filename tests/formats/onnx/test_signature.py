@@ -8,8 +8,9 @@ from onnx import TensorProto, helper
 
 import flopwise
 from flopwise.errors import ModelError
-from flopwise.formats.onnx.read import graph_of, opened_onnx, resolved_at
-from flopwise.formats.onnx.signature import declared, has_loops
+from flopwise.formats.kit.inputs import declared, has_loops
+from flopwise.formats.kit.read import graph_of, resolved_at
+from flopwise.formats.onnx.read import opened_onnx
 from flopwise.readers.inputs import Declared
 
 

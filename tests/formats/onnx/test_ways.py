@@ -17,7 +17,7 @@ from tests.readers.models import fields, with_groups
 
 import flopwise
 from flopwise.errors import FlopwiseError
-from flopwise.formats.onnx.file import tensors, walk
+from flopwise.formats.onnx import tensors, walk
 from flopwise.profiles import count
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -15,7 +15,7 @@ from tests.readers.models import LIGHT
 
 import flopwise
 from flopwise.formats.openvino.decode import read_net
-from flopwise.formats.openvino.lower.table import CONTROL_FLOW, TABLE
+from flopwise.formats.openvino.table import CONTROL_FLOW, TABLE
 from flopwise.formats.sources.open import open_source
 from flopwise.operators.tables import ROWS
 

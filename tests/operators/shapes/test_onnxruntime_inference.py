@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from flopwise.api.profile import profile
-from flopwise.formats.onnx.file.skeleton import CODES
+from flopwise.formats.kit.tensors import CODES
 
 runtime = pytest.importorskip("onnxruntime", minversion="1.31")  # older ones have fewer of the operators
 

@@ -15,8 +15,8 @@ from tests.writers.onnx.writing import checked, shapes
 
 import flopwise
 from flopwise.errors import InputError
-from flopwise.formats.onnx.file.walk import read_skeleton
 from flopwise.formats.onnx.read import resolve_onnx
+from flopwise.formats.onnx.walk import read_skeleton
 from flopwise.formats.sources.source import StreamSource
 from flopwise.formats.sources.wire import BYTES, VARINT, message, number_field, varint
 from flopwise.writers.onnx.plan import plan

@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import TypeProto, helper
 
-from flopwise.formats.onnx.file.model import MapType, OptionalType, SequenceType, SparseType, TensorType, Type
+from flopwise.formats.kit.program import MapType, OptionalType, SequenceType, SparseType, TensorType, Type
 from flopwise.formats.sources.wire import message, number_field
 from flopwise.writers.onnx.plan import encoded, entry, opened, retyped, with_type
 

@@ -121,10 +121,10 @@ def counted(nodes: list[Executed], saved: Path, profile: Profile) -> list[Execut
     """The executed nodes with flopwise's own count and the rows behind each, where the engine saved its graph."""
     if not saved.exists():
         return nodes
-    from flopwise.formats.onnx.file.decode import decoded
-    from flopwise.formats.onnx.file.memory import opened
-    from flopwise.formats.onnx.file.walk import read_skeleton
+    from flopwise.formats.onnx.decode import decoded
+    from flopwise.formats.onnx.memory import opened
     from flopwise.formats.onnx.read import read_onnx
+    from flopwise.formats.onnx.walk import read_skeleton
 
     shapes = {t.name: t.shape for t in profile.graph.inputs if t.shape is not None}
     try:

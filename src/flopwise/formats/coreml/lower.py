@@ -1,16 +1,85 @@
-"""The operations of MIL programs: what each is in the house. All others have rows of their own, or none.
-
-https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html
-"""
+"""The operations of MIL programs as operators of the house."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-from flopwise.formats.coreml.lowered import Lowered, Operation, Rule
-from flopwise.formats.openvino.lower.table import four_axes
+from flopwise.formats.kit.lowering import Lowered
+from flopwise.formats.openvino.table import four_axes
 from flopwise.graph import Layout, Shape
 from flopwise.operators import shape
+from flopwise.operators.shape import Element
+
+#: A stated extent; None where it is open.
+Extents = tuple["int | None", ...]
+
+
+class Typed(NamedTuple):
+    """The type of a value: element type and extents, None where the file states none."""
+
+    dtype: str | None
+    dims: Extents | None
+
+
+class Operation(NamedTuple):
+    """An operation."""
+
+    type: str
+    #: Parameter -> the names of the values that are bound to it.
+    bound: Mapping[str, tuple[str, ...]]
+    #: The elements of a constant by its name; None for what is none, or large.
+    elements: Callable[[str], tuple[Element, ...] | None]
+    #: The types of values.
+    types: Mapping[str, Typed]
+    #: The types of its results.
+    results: tuple[Typed, ...]
+
+    def has(self, parameter: str) -> bool:
+        """True if a parameter is given."""
+        return parameter in self.bound
+
+    def shape(self, parameter: str) -> Extents:
+        """The stated extents of a parameter; () where none are stated."""
+        names = self.bound.get(parameter)
+        return self.types[names[0]].dims or () if names and names[0] in self.types else ()
+
+    def constant(self, parameter: str) -> tuple[Element, ...] | None:
+        """The elements of a constant parameter."""
+        names = self.bound.get(parameter, ())
+        return self.elements(names[0]) if len(names) == 1 else None
+
+    def list(self, parameter: str, default: tuple[Element, ...] = ()) -> tuple[Element, ...]:
+        """The elements of a parameter that has to be constant.
+
+        Raises:
+            ValueError: it is not.
+        """
+        if parameter not in self.bound:
+            return default
+        elements = self.constant(parameter)
+        if elements is None:
+            raise ValueError(f"{parameter} is no constant")
+        return elements
+
+    def one(self, parameter: str, default: Element) -> Element:
+        """The one element of a parameter that has to be constant.
+
+        Raises:
+            ValueError: it is not, or of another type than the default.
+        """
+        elements = self.list(parameter, (default,))
+        kinds = (int, float) if type(default) is float else (type(default),)
+        if len(elements) != 1 or type(elements[0]) not in kinds:
+            raise ValueError(f"{parameter} is {elements!r:.40}")
+        return elements[0]
+
+
+#: How an operation is lowered.
+Rule = Callable[[Operation], Lowered]
+
+
+# The operations of MIL programs: what each is in the house. All others have rows of their own, or none.
 
 #: The domain of rows of its own.
 DOMAIN = "coreml"
@@ -300,7 +369,7 @@ def _suppress(o: Operation) -> Lowered:
     if o.has("score_threshold"):
         return _own(o, "", ("boxes", "scores"), **attrs)
     turned = ((0, 2, 1), (0, 2, 1))  # since iOS 17 the boxes lie along the last axis
-    return _own(o, "", ("boxes", "scores"), **attrs, last=1)._replace(layout=Layout(turned, turned))
+    return _own(o, "coreml:suppressed", ("boxes", "scores"), **attrs, last=1)._replace(layout=Layout(turned, turned))
 
 
 def _order(o: Operation) -> Lowered:

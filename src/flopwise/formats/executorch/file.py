@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from flopwise.errors import damaged
-from flopwise.formats.sources.flatbuffer import FlatBuffer
+from flopwise.formats.sources.flatbuffer import Extent, FlatBuffer
 from flopwise.formats.sources.schema import Message, schema
 from flopwise.formats.sources.source import Source
-from flopwise.readers.subgraphs.tensors import Extent
 
 #: What stands at the second four bytes of a program, and of the header behind it.
 IDENTIFIER, _HEADER = b"ET12", b"eh00"

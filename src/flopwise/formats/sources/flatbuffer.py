@@ -9,7 +9,7 @@ https://flatbuffers.dev/internals/
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from flopwise._limits import spend
 from flopwise.errors import ModelError, damaged
@@ -24,6 +24,13 @@ _PAGE = 1 << 16
 
 #: How often the bytes of a file may be read on average; each is named once in a file that a converter wrote.
 _OFTEN = 16
+
+
+class Extent(NamedTuple):
+    """Bytes of the file, from one place to another."""
+
+    start: int
+    end: int
 
 
 class FlatBuffer:

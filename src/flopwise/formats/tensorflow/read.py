@@ -1,333 +1,414 @@
-"""A TensorFlow graph -> Graph: decoded by place, calls inlined, shapes by the one engine."""
+"""A TensorFlow graph, with the functions that it runs, opened as a program."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from flopwise.errors import InputError, ModelError
-from flopwise.formats.sources.location import naming
+from flopwise.errors import ModelError, damaged
+from flopwise.formats.kit.flows import branches, loop
+from flopwise.formats.kit.lowering import Application, Lowered
+from flopwise.formats.kit.nodes import Nodes, modules_of
+from flopwise.formats.kit.program import Graph, Model, TensorType, Value, named
+from flopwise.formats.kit.program import Node as Operation
+from flopwise.formats.kit.read import Dialect, Opened, in_one_line, opened_as
+from flopwise.formats.kit.tensors import RAW, Place, Stored, elements, packed
 from flopwise.formats.sources.open import open_source
-from flopwise.formats.tensorflow.checkpoint import Checkpoint, checkpoint_of, opened
-from flopwise.formats.tensorflow.file import Constant, read_file
-from flopwise.formats.tensorflow.inline import Flat, Inliner
-from flopwise.formats.tensorflow.program import INPUTS, VARIABLES, Programs, finished
-from flopwise.formats.weights.graphs import stored_in_graph
-from flopwise.formats.weights.storage import SourceStorage
-from flopwise.formats.weights.tensor import StoredTensors, in_storage
-from flopwise.graph import Graph, Kind, StoredTensor, Tensor
+from flopwise.formats.sources.source import Source
+from flopwise.formats.tensorflow.checkpoint import Checkpoint, checkpoint_of, unnumbered
+from flopwise.formats.tensorflow.file import Constant, File, Function, Node, read_file
+from flopwise.formats.tensorflow.inline import FLOWS as FUNCTIONS
+from flopwise.formats.tensorflow.inline import Flat, Inliner, attribute, known_result
+from flopwise.formats.tensorflow.table import lower
+from flopwise.graph import Kind
 from flopwise.graph.dtypes import BITS
-from flopwise.readers.inputs import InputSpec, input_specs
-from flopwise.readers.limits import refuse_huge, refuse_unknown_loops
-from flopwise.readers.options import TfliteOptions
-from flopwise.readers.subgraphs import tensors as stored_tensors
-from flopwise.readers.subgraphs.build import Builder
-from flopwise.readers.subgraphs.flows import FLOWS
-from flopwise.readers.subgraphs.lowered import Lowered
-from flopwise.readers.subgraphs.program import Graph as Subgraph
-from flopwise.readers.subgraphs.program import LayoutPass
-from flopwise.readers.subgraphs.program import Node as Operation
-from flopwise.sizes.facts import Fact, Facts
-from flopwise.sizes.scope import Scope
+from flopwise.graph.names import FreshNames, primed
+from flopwise.operators.shape import Element
+from flopwise.readers.options import Options
 
-#: Passes in which settings are learned from others.
-_ROUNDS = 6
+#: Operators that are inputs and variables, not work.
+INPUTS, VARIABLES = ("Placeholder", "_Arg"), ("VarHandleOp", "VariableV2", "Variable")
 
+#: The dimension of inputs that is the batch, where the file leaves it open.
+BATCH = "batch"
 
-def read_tensorflow(
-    model: object,
-    inputs: object = None,
-    dims: Mapping[str, int] | None = None,
-    batch_size: int | None = None,
-    progress: Callable[[str], None] = lambda step: None,
-    options: TfliteOptions = TfliteOptions(),  # noqa: B008 - it cannot be changed
-    passes: Callable[[type[LayoutPass]], type[LayoutPass]] = lambda kind: kind,
-) -> Graph:
-    """The graph of a frozen graph (``.pb``) or of a SavedModel's signature for serving.
+_BOOLEAN = frozenset(
+    {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr", "LogicalNot",
+     "Any", "All", "IsNan", "IsInf"}
+)  # fmt: skip
 
-    Args:
-        model: a path of a ``.pb`` file, or a directory with a ``saved_model.pb``.
-        inputs: shapes of inputs by name.
-        dims: its dimensions have no names; any that is given is refused.
-        batch_size: first dimension of all inputs whose first dimension is open.
-        progress: called with the name of each step.
-        options: how often loops run.
-        passes: makes of the class of the pass over a graph another one, for sizes of another kind.
+#: Calls around everything, which say nothing of a layer.
+_CALLS = re.compile(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+")
 
-    Raises:
-        ModelError: the file cannot be read.
-        InputError: a shape is missing or does not fit.
-    """
-    path = os.fspath(model)  # type: ignore[call-overload] # a path, as was asked
-    graph, missing = _read(path, inputs, batch_size, progress, options, passes(_Pass))
-    if missing:
-        return replace(graph, warnings=(*graph.warnings, f"elements of variables cannot be read: {missing}"))
-    return graph
+#: Attributes that say the element type of results, the first that a node has.
+_TYPES = ("dtype", "DstT", "out_type", "output_type", "Tparams", "element_dtype", "Tidx", "T")
+
+#: Results of one node, functions in functions, and elements of a constant that are looked at, at most.
+_RESULTS, _DEPTH, _FEW = 10_000, 16, 8192
 
 
-def stored_in_tensorflow(
-    model: str | os.PathLike[str], inputs: object, batch_size: int | None, options: TfliteOptions
-) -> StoredTensors:
-    """The stored tensors of a graph; no element is read yet.
-
-    Raises:
-        ModelError: the file cannot be read, or the elements of its variables cannot.
-    """
-    graph, missing = _read(os.fspath(model), inputs, batch_size, lambda step: None, options, _Pass)
-    if any(tensor.role in ("weight", "buffer") and not tensor.nbytes for tensor in graph.weights.values()):
-        why = "the elements of its variables are not beside it (variables/variables.index)"
-        raise ModelError(missing or f"{graph.source}: {why}")
-    return stored_in_graph(graph)
+_NO_CHECKPOINT = "the elements of its variables are not beside it (variables/variables.index)"
 
 
-def inputs_of(model: str | os.PathLike[str]) -> list[tuple[str, str, tuple[int | None, ...]]]:
-    """Name, element type and shape of the inputs, as the file states them; None for an extent that it leaves open.
-
-    Raises:
-        ModelError: the file cannot be read.
-    """
-    path = os.fspath(model)
-    with _programs(path) as programs:
-        return _Reading(programs, {}, None, _Pass).inputs()
+class _Typed(NamedTuple):
+    dtype: str | None
+    shape: tuple[int, ...] = ()
 
 
-def _read(
-    path: str,
-    inputs: object,
-    batch_size: int | None,
-    progress: Callable[[str], None],
-    options: TfliteOptions,
-    kind: type[LayoutPass],
-) -> tuple[Graph, str]:
-    """The graph, and why the elements of its variables cannot be read; "" where they can, or there are none."""
-    progress("reading the model")
-    with _programs(path) as programs:
-        progress("resolving shapes")
-        folder = path if os.path.isdir(path) else os.path.dirname(path)
-        checkpoint, missing = _checkpoint(folder) if programs.file.signatures else (None, "")
-        reading = _Reading(programs, dict(options.trips or {}), checkpoint, kind)
-        return reading.graph(inputs, batch_size), missing
+class _Options(dict[str, Any]):
+    """The attributes of a node; one that the file leaves out, as it does with defaults, is 0."""
+
+    def __missing__(self, name: str) -> int:
+        return 0
 
 
-@contextlib.contextmanager
-def _programs(path: str) -> Iterator[Programs]:
-    """The programs of a file, which is open in the block; errors name it."""
-    saved = os.path.isdir(path)
-    source = open_source(os.path.join(path, "saved_model.pb") if saved else path)
-    try:
-        with naming(path):
-            yield Programs(path, source, read_file(source, saved or os.path.basename(path) == "saved_model.pb"))
-    finally:
-        source.close()
+class Maker:
+    """The program of one file."""
 
+    def __init__(
+        self, source: Source, name: str, file: File, checkpoint: Checkpoint | str, inputs: Mapping[str, str]
+    ) -> None:
+        """
+        Args:
+            source: the file.
+            name: what to call it in a message.
+            file: what it holds.
+            checkpoint: the elements of its variables, or why they cannot be read; "" where there is none.
+            inputs: tensors that are inputs, "node:index", with the names that users know.
+        """
+        self.source, self.name, self.file, self.checkpoint, self.inputs = source, name, file, checkpoint, inputs
+        self.stored: dict[str, Stored] = {}
+        self.kinds: dict[str, Kind] = {}
+        self._inliner = Inliner(file, name)
+        self._nodes, self._fresh = Nodes(), FreshNames(form=primed)
+        self._variables: dict[str, str] = {}
+        self._depth = 0
 
-def _checkpoint(folder: str) -> tuple[Checkpoint | None, str]:
-    """The checkpoint beside a graph, or why its elements cannot be read: what a network costs does not need them."""
-    try:
-        return checkpoint_of(folder), ""
-    except ModelError as error:
-        return None, str(error)
+    @functools.cached_property
+    def frozen(self) -> bool:
+        """True where the file has no variables, so that its weights are constants."""
+        bodies = [self.file.nodes, *(body.nodes for body in self.file.functions.values())]
+        return not any(node.op in VARIABLES for nodes in bodies for node in nodes)
 
-
-class _Pass(LayoutPass):
-    """As there, where the file does not state the types of all results."""
-
-    def _typed(self, fact: Fact, dtype: str | None) -> Fact:
-        return fact if dtype is None else super()._typed(fact, dtype)
-
-
-class _Builder(Builder):
-    """As there, with stored tensors of each name."""
-
-    def __init__(self, storage: SourceStorage, kinds: Mapping[int, Kind], checkpoint: Checkpoint | None) -> None:
-        super().__init__(storage)
-        self._kinds, self._made, self._checkpoint = kinds, dict[int, Tensor](), checkpoint
-        self._files: dict[int, SourceStorage] = {}
-
-    def stored(self, name: str, tensor: stored_tensors.Tensor, kind: Kind) -> Tensor:
-        known = self._made.get(id(tensor))
-        if known is None:
-            kind = self._kinds.get(id(tensor), kind)
-            fresh = self.names.fresh(name)
-            known = self._made[id(tensor)] = Tensor(fresh, tensor.shape, tensor.dtype, kind)
-            self.weights[fresh] = self._elements(fresh, tensor, kind)
-        return known
-
-    def lowered(self, node: Operation, scope: Scope) -> Lowered:
-        return finished(node, scope)
-
-    def _elements(self, name: str, tensor: stored_tensors.Tensor, kind: str) -> StoredTensor:
-        """A stored tensor; one without bytes where the file and the checkpoint do not hold what its shape says."""
-        place, storage = tensor.data, self.storage
-        variable = self._checkpoint and self._checkpoint.find(tensor.name)
-        if variable and (variable.dtype, variable.shape) == (tensor.dtype, tensor.shape):
-            place, storage = stored_tensors.Extent(variable.start, variable.end), self._file(variable.shard)
-        bits = BITS.get(tensor.dtype)
-        if place is None or not bits or (place.end - place.start) * 8 != math.prod(tensor.shape) * bits:
-            return StoredTensor(name, tensor.shape, tensor.dtype, 0, role=kind)
-        return in_storage(name, tensor.shape, tensor.dtype, storage, (place,), role=kind)
-
-    def _file(self, number: int) -> SourceStorage:
-        """A data file of the checkpoint."""
-        assert self._checkpoint is not None
-        opening = functools.partial(opened, self._checkpoint.files[number], self._checkpoint.folder)
-        return self._files.setdefault(number, SourceStorage(opening))
-
-
-@dataclass
-class _Reading:
-    """One file on its way to a graph."""
-
-    programs: Programs
-    trips: dict[str, int]
-    checkpoint: Checkpoint | None
-    kind: type[LayoutPass]
-
-    def nodes(self) -> tuple[Flat, Inliner, list[str]]:
-        """The nodes of the main graph with calls inlined, and the names of its results."""
-        file = self.programs.file
-        inliner, signature = Inliner(file, self.programs.path), self.signature()
-        ends = list(signature[1].values()) if signature else []
-        flat = inliner.main(ends)
-        if any(node.op in ("Enter", "NextIteration") for node in file.nodes):
+    def main(self, ends: Sequence[str]) -> Graph:
+        """The main graph, with the stored tensors of all; its results are these, or what nothing reads."""
+        flat = self._inliner.main(ends)
+        if any(node.op in ("Enter", "NextIteration") for node in self.file.nodes):
             raise ModelError(
                 "has loops of TensorFlow 1 (Enter, NextIteration), which are not followed; give the SavedModel, or "
                 "freeze with lower_control_flow=False"
             )
-        return flat, inliner, [flat.found(end if ":" in end else f"{end}:0") for end in ends] or _unread(flat)
+        results = [flat.found(end if ":" in end else f"{end}:0") for end in ends] or _unread(flat)
+        return self._graph(flat, results, "", {}, self.inputs)
 
-    def inputs(self) -> list[tuple[str, str, tuple[int | None, ...]]]:
-        """The inputs as the file states them."""
-        main, stated = self.programs.program(*self.nodes(), top=True), self.programs.stated
-        shapes = {name: (stated.get(key), main.tensors[key].dtype) for name, key in self.names(main).items()}
-        return [
-            (name, dtype, tuple([None if size == -1 else size for size in shape or ()]))
-            for name, (shape, dtype) in shapes.items()
-        ]
+    def _graph(
+        self, flat: Flat, results: Sequence[str], above: str, outside: Mapping[str, str], inputs: Mapping[str, str]
+    ) -> Graph:
+        """Nodes as a graph.
 
-    def graph(self, inputs: object, batch_size: int | None) -> Graph:
-        """The graph at some sizes."""
-        programs, path = self.programs, self.programs.path
-        flat, inliner, outputs = self.nodes()
-        facts = Facts()
-        for _ in range(_ROUNDS):
-            main = programs.program(flat, inliner, outputs, top=True)
-            scope, one = self.sizes(main, facts, inputs, batch_size)
-            if not self.follow(main, scope):
-                break
-        if (inputs is not None or batch_size is not None) and (fault := next(iter(scope.impossible(main)), "")):
-            raise InputError(f"the input shapes are impossible: {fault}")
-        for key in main.tensors:
-            refuse_huge(key, scope.tensors[key].extents)
-        builder = _Builder(SourceStorage(programs.source.later()), programs.kinds, self.checkpoint)
-        tensor_of = builder.main(main, scope)
-        refuse_unknown_loops(self.trips, one.met)
-        sides = [[tensor_of(name.name) for name in side] for side in (main.inputs, main.outputs)]
-        return Graph(
-            name=os.path.splitext(os.path.basename(path.rstrip("/\\")))[0],
-            format="tensorflow",
-            source=path,
-            inputs=tuple([tensor for tensor in sides[0] if tensor is not None]),
-            outputs=tuple([tensor for tensor in sides[1] if tensor is not None]),
-            nodes=tuple(builder.nodes),
-            weights=builder.weights,
-            warnings=tuple(dict.fromkeys([*scope.warnings, *self.notes()])),
+        Args:
+            flat: the nodes.
+            results: of the graph, "node:index".
+            above: what the names of its stored tensors begin with.
+            outside: its inputs that are the same in all runs, with the names that they have outside.
+            inputs: names of inputs.
+        """
+        used: dict[str, int] = {}
+        for key in (*(key for node in flat.nodes for key in node.inputs), *results):
+            name, _, place = key.rpartition(":")
+            if not place.isdecimal():
+                raise ModelError(f"{self.name}: {key[:80]!r} is read, which is the name of no tensor")
+            used[name] = max(used.get(name, 0), int(place))
+        scope = _Scope(self, above, dict(outside))
+        own_inputs = {f"{node.name}:0" for node in flat.nodes if node.op in INPUTS}
+        for key, name in inputs.items():
+            if key in own_inputs:
+                scope.add(key, name)
+        starts, nodes = list[Value](), list[Operation]()
+        for node in flat.nodes:
+            key = f"{node.name}:0"
+            if node.op in INPUTS:
+                own = scope.own.get(key) or scope.add(key, node.name)
+                starts.append(Value(own, _type(node), {}))
+            elif node.op in VARIABLES:
+                scope.names[key] = self._variable(node, scope)
+            elif node.op == "Const":
+                scope.names[key] = self._constant(node, scope)
+            elif node.op not in ("NoOp", "Assert"):
+                nodes.append(self._node(node, used.get(node.name, 0) + 1, scope))
+        ends = [Value(scope.own.get(key) or scope.name(key), None, {}) for key in results]
+        return Graph(above, nodes, starts, ends, {} if above else self.stored)
+
+    def _variable(self, node: Node, scope: _Scope) -> str:
+        sizes = attribute(node, "shape", ())
+        if any(size < 0 for size in sizes):
+            raise ModelError(f"{self.name}: variable {node.name[:80]!r} has an open size")
+        dtype, name = attribute(node, "dtype", "float32"), attribute(node, "shared_name", "") or node.name
+        known = self._variables.get(name)
+        if known is None:
+            known = self._variables[name] = self._fresh.fresh(name)
+            floating = dtype.startswith(("float", "bfloat"))
+            trained = self.file.trained.get(name, self.file.trained.get(unnumbered(name), True))
+            self.kinds[known] = ("weight" if trained else "buffer") if floating else "constant"
+            self.stored[known] = self._beside(known, name, dtype, sizes)
+        return known
+
+    def _beside(self, known: str, name: str, dtype: str, sizes: tuple[int, ...]) -> Stored:
+        """A variable, whose elements lie in the checkpoint."""
+        one = None if isinstance(self.checkpoint, str) else self.checkpoint.find(name)
+        if isinstance(self.checkpoint, str) or not one or (one.dtype, one.shape) != (dtype, sizes):
+            why = self.checkpoint if isinstance(self.checkpoint, str) else ""
+            return Stored(known, sizes, dtype, unpack=functools.partial(_missing, why or _NO_CHECKPOINT))
+        location = os.path.relpath(self.checkpoint.files[one.shard], self.checkpoint.folder).replace(os.sep, "/")
+        place = {"location": location, "offset": str(one.start), "length": str(one.end - one.start)}
+        return Stored(known, sizes, dtype, (), place)
+
+    def _constant(self, node: Node, scope: _Scope) -> str:
+        one = node.attrs.get("value")
+        if not isinstance(one, Constant):
+            raise ModelError(f"{self.name}: constant {node.name[:80]!r} has no value")
+        name = self._fresh.fresh(f"{scope.above}{_CALLS.sub('', node.name)}")
+        trained = one.dtype.startswith(("float", "bfloat")) and math.prod(one.shape) > 1
+        self.kinds[name] = "weight" if trained and self.frozen else "constant"
+        places = (Place(RAW, *one.place),) if one.place else ()
+        payload = self._payload(one)
+        unpack = None
+        if not places and payload and BITS.get(one.dtype):
+            unpack = functools.partial(_written_out, one.dtype, one.shape, payload)
+        self.stored[name] = Stored(name, one.shape, one.dtype or "string", places, payload=payload, unpack=unpack)
+        return name
+
+    def _payload(self, constant: Constant) -> bytes:
+        """The elements of a small constant as raw data, however they are written; b"" where they are not at hand."""
+        count = math.prod(constant.shape)
+        if count > _FEW or not BITS.get(constant.dtype):
+            return b""
+        if constant.place is not None:
+            start, end = constant.place
+            return self.source.read(start, end - start) if (end - start) * 8 == count * BITS[constant.dtype] else b""
+        values = constant.elements or (0,)
+        if len(values) > count:
+            return b""
+        return packed(constant.dtype, (*values, *([values[-1]] * (count - len(values)))))
+
+    def _node(self, node: Node, results: int, scope: _Scope) -> Operation:
+        """An operator, with the functions that it runs."""
+        name = _CALLS.sub("", node.name)
+        taken = [scope.name(key) for key in node.inputs]
+        node_name = scope.node_names.fresh(name) if name else ""
+        bodies = self._bodies(node, taken, f"{scope.above}{node_name}/")
+        if node.op in ("Split", "SplitV", "Unpack"):
+            results = max(results, min(attribute(node, "num_split", 0) or attribute(node, "num", 0), _RESULTS))
+        elif bodies:
+            results = max(results, *(len(bodies[part].outputs) for part in bodies if part != "cond"))
+        elif node.op == "TopKV2":
+            results = 2
+        elif results > _RESULTS:
+            raise ModelError(f"{self.name}: result {results - 1:,} of node {node.name[:80]!r} is read")
+        dtypes = [_dtype(node, place) for place in range(results)]
+        keys = [f"{node.name}:{place}" for place in range(results)]
+        outputs = [scope.add(key, f"{name}:{place}" if place else name) for place, key in enumerate(keys)]
+        if bodies:
+            op, flow = ("If", branches) if "then_branch" in bodies else ("Loop", loop)
+            return self._nodes.node(node.op, node_name, Lowered(op), taken, outputs, dtypes, (), flow, bodies)
+        inputs = tuple([self._typed(one) for one in taken])
+        given = Application(
+            node.op, _Options(node.attrs), inputs, (_Typed(dtypes[0]),), lambda at: self._held(taken[at])
         )
+        try:
+            lowered = lower(given)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            why = " ".join(str(error).split())[:100]
+            what = f"attributes of node {node.name[:80]!r} make no sense: {why}"
+            raise damaged(self.name, what, "TensorFlow graph") from None
+        return self._nodes.node(node.op, node_name, lowered, taken, outputs, dtypes)
 
-    def sizes(
-        self,
-        main: Subgraph,
-        facts: Facts,
-        inputs: object,
-        batch_size: int | None,
-    ) -> tuple[Scope, LayoutPass]:
-        """The facts about all tensors, and the pass that found them."""
-        names = self.names(main)
-        scope, one = Scope(), self.kind({}, self.programs.elements, self.trips, facts, FLOWS)
-        specs = {spec.name: spec for spec in input_specs(inputs, list(names))}
-        for name, key in names.items():
-            shape = self.input(name, self.programs.stated.get(key), specs.get(name), batch_size)
-            scope.tensors[key] = facts.tensor(main.tensors[key].dtype, shape)
-        for start in main.inputs:
-            scope.tensors.setdefault(start.name, facts.tensor(main.tensors[start.name].dtype, None))
-        for key, stored in main.initializers.items():
-            scope.tensors[key] = one.constant(stored)
-        one.run(main, scope, None)
-        return scope, one
+    def _typed(self, name: str) -> _Typed:
+        stored = self.stored.get(name)
+        return _Typed(None) if stored is None else _Typed(stored.dtype, stored.dims)
 
-    def names(self, main: Subgraph) -> dict[str, str]:
-        """The inputs by the names that users know, with their names in the program."""
-        names = {start.name.rpartition(":")[0]: start.name for start in main.inputs}
-        signature = self.signature()
-        if not signature:
-            return names
-        return {name: text for name, text in signature[0].items() if text in names.values()} or names
+    def _held(self, name: str) -> tuple[Element, ...] | None:
+        stored = self.stored.get(name)
+        return None if stored is None else elements(stored)
 
-    def follow(self, main: Subgraph, scope: Scope) -> bool:
-        """Learn the elements of settings of operators that could not be lowered without; True if there are new ones."""
-        followed = self.programs.followed
-        before = len(followed)
-        for node in main.nodes:
-            if node.lowered.op.startswith("tensorflow::"):
-                for key in node.given:
-                    fact = scope.tensors.get(key)
-                    values = None if fact is None else fact.elements
-                    if values is not None and fact is not None and all(type(value) is int for value in values):
-                        followed[key] = Constant("int32", fact.extents or (), None, tuple(values))
-        return len(followed) > before
+    def _bodies(self, node: Node, taken: Sequence[str], above: str) -> dict[str, Graph]:
+        """The graphs of the functions that a node of control flow runs."""
+        if node.op not in FUNCTIONS:
+            return {}
+        self._depth += 1
+        if self._depth > _DEPTH:
+            raise ModelError(f"{self.name}: functions run each other without end")
+        parts: dict[str, tuple[Flat, list[str], list[str]]] = {}
+        for name, part in FUNCTIONS[node.op]:
+            function = node.attrs.get(name)
+            if not isinstance(function, Function):
+                raise ModelError(f"{self.name}: node {node.name[:80]!r} names no function {name!r}")
+            flat, body = self._inliner.body(function.name)
+            starts = [f"{argument}:0" for argument in body.arguments]
+            known = dict(zip(body.arguments, starts, strict=True))
+            parts[part] = flat, starts, [flat.found(known_result(body, end, "", known)) for end in body.outputs]
+        if "body" in parts:  # a loop hands on what it is given where its body returns that
+            _, starts, ends = parts["body"]
+            same = [start == end for start, end in zip(starts, ends, strict=False)]
+            given = [name if stays else "" for name, stays in zip(taken, same, strict=False)]
+        else:
+            given = list(taken[1:])
+        graphs = {}
+        for part, (flat, starts, ends) in parts.items():
+            outside = {start: name for start, name in zip(starts, given, strict=False) if name}
+            graphs[part] = self._graph(flat, ends, f"{above}{part}/", outside, {})
+        self._depth -= 1
+        return graphs
 
-    def notes(self) -> list[str]:
-        if not self.programs.frozen or "weight" not in self.programs.kinds.values():
-            return []
-        return ["a frozen graph does not say which of its constants are statistics: all count as parameters"]
 
-    def signature(self) -> tuple[dict[str, str], dict[str, str]] | None:
-        """The signature that is counted: that for serving, else the first with results that are tensors."""
-        usable = {
-            name: sides
-            for name, sides in self.programs.file.signatures.items()
-            if sides[1] and not name.startswith("__")
-        }
-        return usable.get("serving_default") or next(iter(usable.values()), None)
+class _Scope:
+    """The names of the tensors of one graph, by "node:index"."""
 
-    def input(
-        self, name: str, stated: tuple[int, ...] | None, spec: InputSpec | None, batch_size: int | None
-    ) -> tuple[int, ...]:
-        """The shape of an input: as the user chose it, else as the file has it; a first size that is open is 1."""
-        if spec is not None:
-            if not all(isinstance(size, int) for size in spec.shape):
-                raise InputError(f"dimensions of TensorFlow graphs are numbers; the shape of {name!r} has symbols")
-            shape = cast("list[int]", [*spec.shape])
-            if stated is not None and (
-                len(stated) != len(shape) or any(own not in (-1, size) for own, size in zip(stated, shape, strict=True))
-            ):
-                raise InputError(f"input {name!r} is {_text(stated)} (?: any size), not {_text(shape)}")
-            return tuple(shape)
-        if stated is None:
-            raise InputError(f"the shape of input {name!r} is open; give -i {name}:SHAPE")
-        shape = list(stated)
-        if shape and shape[0] == -1:
-            shape[0] = 1 if batch_size is None else batch_size
-        elif batch_size is not None and shape and shape[0] != batch_size:
-            raise InputError(f"the batch of input {name!r} is fixed at {shape[0]}")
-        if -1 in shape:
-            raise InputError(f"sizes of input {name!r} are open ({_text(stated)}); give -i {name}:SHAPE")
-        return tuple(shape)
+    def __init__(self, maker: Maker, above: str, outside: dict[str, str]) -> None:
+        """
+        Args:
+            maker: of the program.
+            above: what the names of its stored tensors begin with.
+            outside: its inputs that are the same in all runs, with the names that they have outside.
+        """
+        self.above, self.names, self.own = above, outside, dict[str, str]()
+        self._maker = maker
+        self._fresh = FreshNames((*outside.values(), *maker.stored), primed) if above else maker._fresh
+        self.node_names = FreshNames(form=primed)
+
+    def add(self, key: str, name: str) -> str:
+        """Name a tensor of the graph itself."""
+        self.own[key] = own = self._fresh.fresh(name)
+        if self.above:
+            self._maker._fresh.add(own)
+        self.names.setdefault(key, own)
+        return own
+
+    def name(self, key: str) -> str:
+        """The name of a tensor that an operator takes.
+
+        Raises:
+            ModelError: there is no such tensor.
+        """
+        if key not in self.names:
+            raise ModelError(f"{self._maker.name}: {key[:80]!r} is read, and nothing makes it")
+        return self.names[key]
+
+
+def _type(node: Node) -> TensorType:
+    """The type of an input; its first size is the batch where it is open."""
+    dtype, shape = attribute(node, "dtype", "float32"), node.attrs.get("shape")
+    if shape is None:
+        return TensorType(dtype, None)
+    return TensorType(
+        dtype, tuple([None if size == -1 and at else BATCH if size == -1 else size for at, size in enumerate(shape)])
+    )
+
+
+def _missing(why: str, storage: object) -> Any:
+    raise ModelError(why)
+
+
+def _written_out(dtype: str, shape: tuple[int, ...], payload: bytes, storage: object) -> Any:
+    """The elements of a constant that are written one by one, or once for all."""
+    import numpy
+
+    from flopwise.formats.weights.tensor import encoding
+
+    one = encoding(dtype)
+    assert one is not None
+    return one.decode(numpy.frombuffer(payload, numpy.uint8)).reshape(shape)
 
 
 def _unread(flat: Flat) -> list[str]:
     """The results of nodes that nothing reads."""
-    read = {key for node in flat.nodes for key in node.inputs}
+    read = {key.rpartition(":")[0] for node in flat.nodes for key in node.inputs}
     quiet = (*INPUTS, *VARIABLES, "Const", "NoOp", "Assert")
-    names = [f"{node.name}:0" for node in flat.nodes if node.op not in quiet and f"{node.name}:0" not in read]
-    ends = {name.rpartition(":")[0] for name in (key for key in read)}
-    return [name for name in names if name.rpartition(":")[0] not in ends]
+    return [f"{node.name}:0" for node in flat.nodes if node.op not in quiet and node.name not in read]
 
 
-def _text(shape: Sequence[int]) -> str:
-    return "x".join("?" if size == -1 else str(size) for size in shape)
+def _dtype(node: Node, place: int) -> str | None:
+    """The element type of a result; None where the node does not say, or it is no tensor of numbers."""
+    dtype = _stated_dtype(node, place)
+    return None if dtype in ("resource", "variant") else dtype
+
+
+def _stated_dtype(node: Node, place: int) -> str | None:
+    if node.op in _BOOLEAN:
+        return "bool"
+    if node.op in FUNCTIONS:
+        types: list[str] = attribute(node, "T", []) or attribute(node, "Tout", [])
+        return types[place] if place < len(types) else None
+    if node.op == "TopKV2" and place == 1:
+        return "int32"
+    if node.op == "Where":
+        return "int64"
+    if node.op in ("Shape", "Size", "Rank"):
+        return str(node.attrs.get("out_type") or "int32")
+    if node.op in ("ArgMax", "ArgMin"):
+        return str(node.attrs.get("output_type") or "int64")
+    return next(
+        (node.attrs[name] for name in _TYPES if isinstance(node.attrs.get(name), str) and node.attrs[name]), None
+    )
+
+
+_DIALECT = Dialect("tensorflow", modules_of, states=False, nested=True, assume={BATCH: 1})
+
+
+def opened_tensorflow(
+    model: str | os.PathLike[str], options: Options | None = None, progress: Callable[[str], None] = lambda step: None
+) -> Opened:
+    """A frozen graph (``.pb``), or the signature for serving of a SavedModel, before any size is chosen.
+
+    Args:
+        model: a path of a ``.pb`` file, or a directory with a ``saved_model.pb``.
+        options: are asked for nothing.
+        progress: called with the name of each step before it starts.
+
+    Raises:
+        ModelError: the file cannot be read.
+    """
+    progress("reading the model")
+    path = os.fspath(model)
+    saved = os.path.isdir(path)
+    with in_one_line(path):
+        source = open_source(os.path.join(path, "saved_model.pb") if saved else path)
+        try:
+            return _opened(source, path, saved or os.path.basename(path) == "saved_model.pb")
+        finally:
+            source.close()
+
+
+def _opened(source: Source, path: str, saved: bool) -> Opened:
+    file = read_file(source, saved)
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    checkpoint = _checkpoint(folder) if file.signatures else ""
+    signature = _signature(file)
+    inputs = {key: name for name, key in signature[0].items()} if signature else {}
+    maker = Maker(source, path, file, checkpoint, inputs)
+    graph = named(maker.main(list(signature[1].values()) if signature else []))
+    warnings = (
+        [f"elements of variables cannot be read: {checkpoint}"] if checkpoint and isinstance(checkpoint, str) else []
+    )
+    if maker.frozen and "weight" in maker.kinds.values():
+        warnings.append("a frozen graph does not say which of its constants are statistics: all count as parameters")
+    opsets = {"": 21, "tflite": 1, "tensorflow": 1}
+    return opened_as(Model(9, opsets, {}, graph), path, source, _DIALECT, warnings, [], kinds=maker.kinds)
+
+
+def _checkpoint(folder: str) -> Checkpoint | str:
+    """The checkpoint beside a graph, or why its elements cannot be read: what a network costs does not need them."""
+    try:
+        return checkpoint_of(folder) or ""
+    except ModelError as error:
+        return str(error)
+
+
+def _signature(file: File) -> tuple[dict[str, str], dict[str, str]] | None:
+    """The signature that is counted: that for serving, else the first with results that are tensors."""
+    usable = {name: sides for name, sides in file.signatures.items() if sides[1] and not name.startswith("__")}
+    return usable.get("serving_default") or next(iter(usable.values()), None)

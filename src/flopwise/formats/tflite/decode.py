@@ -5,13 +5,15 @@ The names are those of tensorflow/compiler/mlir/lite/schema/schema.fbs, version 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from flopwise.formats.sources.flatbuffer import FlatBuffer
+from flopwise.errors import ModelError
+from flopwise.formats.sources.flatbuffer import Extent, FlatBuffer
 from flopwise.formats.sources.schema import Message, schema
 from flopwise.formats.sources.source import Source
-from flopwise.readers.subgraphs.tensors import Extent, Level, Operator, Quantization, Sparsity, Tensor
+from flopwise.formats.weights.storage import SourceStorage
 
 #: What stands at the second four bytes of a model.
 IDENTIFIER = b"TFL3"
@@ -149,6 +151,71 @@ _DEFAULTS = {
 }
 
 
+class Quantization(NamedTuple):
+    """Scales and zero points by which a tensor stands for real numbers: scale × (element − zero point)."""
+
+    #: Where the scales lie, how many there are (one, or one for each index along ``axis``), and the first of them.
+    scales: Extent
+    number: int
+    scale: float
+    #: Zero points; where they lie.
+    zero_points: tuple[int, ...]
+    zeros: Extent
+    axis: int
+
+    @property
+    def shifted(self) -> bool:
+        """True where a zero point is not 0."""
+        return any(self.zero_points)
+
+
+class Level(NamedTuple):
+    """One level of a sparse tensor: a dense axis, or one of which the indices are listed."""
+
+    #: The extent of a dense axis; -1 where the indices are listed.
+    size: int
+    segments: tuple[int, ...] = ()
+    indices: tuple[int, ...] = ()
+
+
+class Sparsity(NamedTuple):
+    """The order in which a sparse tensor is stored: axes first, then those of blocks."""
+
+    order: tuple[int, ...]
+    #: The axes that blocks are cut from.
+    blocks: tuple[int, ...]
+    levels: tuple[Level, ...]
+
+
+class Tensor(NamedTuple):
+    """A tensor of a subgraph."""
+
+    name: str
+    shape: tuple[int, ...]
+    #: The same with -1 for each extent that a caller chooses, or the data decide.
+    signature: tuple[int, ...]
+    dtype: str
+    #: Where its elements lie; None for a tensor without any in the file.
+    data: Extent | None
+    quantization: Quantization | None
+    #: Whether it keeps its elements from one call to the next.
+    variable: bool
+    sparsity: Sparsity | None
+
+
+class Operator(NamedTuple):
+    """One operator of a subgraph."""
+
+    #: The builtin operator's name, or CUSTOM.
+    op: str
+    #: The name of a custom operator.
+    custom: str
+    #: Positions in the subgraph's tensors; -1 for one that is left out.
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Mapping[str, Any]
+
+
 class Subgraph(NamedTuple):
     """One graph: that of the model, or of a control flow."""
 
@@ -281,3 +348,75 @@ class _Reader:
         if op == "BUCKETIZE":  # how many they are
             options = {"boundaries": options["boundaries"][1]}
         return Operator(op, custom if op == CUSTOM else "", table["inputs"], table["outputs"], options)
+
+
+# The elements of sparse tensors with their zeros.
+
+
+def dense(what: str, tensor: Tensor, storage: SourceStorage) -> Any:
+    """The elements of a sparse tensor with its zeros.
+
+    Raises:
+        ModelError: its levels make no sense.
+    """
+    import numpy
+
+    assert tensor.data is not None
+    assert tensor.sparsity is not None
+    dtype = numpy.dtype("<u2" if tensor.dtype == "bfloat16" else tensor.dtype)
+    data = numpy.frombuffer(storage.read(*tensor.data), dtype)
+    try:
+        places = _places(tensor.shape, tensor.sparsity, data.size)
+    except (IndexError, ValueError) as error:
+        raise ModelError(f"{what}: makes no sense ({error})") from error
+    dense = numpy.zeros(math.prod(tensor.shape), dtype)
+    dense[places] = data[: places.size]
+    return dense.reshape(tensor.shape)
+
+
+def _places(shape: tuple[int, ...], sparsity: Sparsity, stored: int) -> Any:
+    """Where each stored element lies in the dense tensor, in row-major order.
+
+    tensorflow/lite/kernels/internal/utils/sparsity_format_converter.cc
+
+    Raises:
+        ValueError: levels, orders and shapes do not go together.
+    """
+    import numpy
+
+    order, blocks, levels = sparsity
+    rank = len(shape)
+    if sorted(order) != list(range(rank + len(blocks))) or len(levels) != len(order):
+        raise ValueError("its axes are in no order")
+    positions = numpy.zeros(1, numpy.int64)
+    indices: list[Any] = []
+    for level in levels:
+        if level.size >= 0:
+            parents = numpy.repeat(numpy.arange(positions.size), level.size)
+            steps = numpy.tile(numpy.arange(level.size), positions.size)
+            children = positions[parents] * level.size + steps
+        else:
+            segments, listed = numpy.array(level.segments, numpy.int64), numpy.array(level.indices, numpy.int64)
+            counts = segments[positions + 1] - segments[positions]
+            if counts.min(initial=0) < 0 or counts.sum() > listed.size:
+                raise ValueError("its segments overlap")
+            parents = numpy.repeat(numpy.arange(positions.size), counts)
+            starts = numpy.repeat(segments[positions] - numpy.cumsum(counts) + counts, counts)
+            children = starts + numpy.arange(parents.size)
+            steps = listed[children]
+        if parents.size > stored:
+            raise ValueError("its levels have more elements than are stored")
+        indices = [*(one[parents] for one in indices), steps]
+        positions = children
+    by_axis = dict(zip(order, indices, strict=True))
+    sizes = dict(zip(order, (level.size for level in levels), strict=True))
+    places = numpy.zeros(positions.size, numpy.int64)
+    for axis, extent in enumerate(shape):
+        index = by_axis[axis]
+        for place, block in enumerate(blocks):
+            if block == axis:
+                index = index * sizes[rank + place] + by_axis[rank + place]
+        if index.size and not 0 <= int(index.min()) <= int(index.max()) < extent:
+            raise ValueError("an index lies outside")
+        places = places * extent + index
+    return places

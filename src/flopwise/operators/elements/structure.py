@@ -51,6 +51,8 @@ def has_element(call: Call, shapes: Sequence[Dims]) -> Elements:
 
 def gathered(call: Call, shapes: Sequence[Dims]) -> Elements:
     """The elements that the indices name along an axis; where one is not known, all that it may name are not."""
+    if call.attr("batch_dims", 0):
+        raise UnresolvedError
     x, data = call.shape(0), call.elements(0)
     axis = axis_of(call.attr("axis", 0), len(x))
     inner, extent = product(x[axis + 1 :]), x[axis]

@@ -87,25 +87,3 @@ def reversed_(call: Call, shapes: Sequence[Dims]) -> Elements:
 def common_shape(call: Call, shapes: Sequence[Dims]) -> Elements:
     """The extents that two shapes are broadcast to."""
     return [broadcast(tuple(call.wholes(0)), tuple(call.wholes(1)))]
-
-
-def split(call: Call, shapes: Sequence[Dims]) -> Elements:
-    """The elements of each part along the axis that the first input says."""
-    return _parts(call, shapes, 1, 0)
-
-
-def split_by_sizes(call: Call, shapes: Sequence[Dims]) -> Elements:
-    """The elements of each part along the axis that the third input says."""
-    return _parts(call, shapes, 0, 2)
-
-
-def _parts(call: Call, shapes: Sequence[Dims], data: int, axis: int) -> Elements:
-    x, elements = call.shape(data), call.elements(data)
-    place = axis_of(call.wholes(axis)[0], len(x))
-    parts_, start = [], 0
-    for shape in shapes:
-        ranges = [range(n) for n in x]
-        ranges[place] = range(start, start + shape[place])
-        start += shape[place]
-        parts_.append(tuple([elements[one] for one in picked(x, ranges)]))
-    return parts_

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from flopwise.operators.shape import Call, Types
 from flopwise.operators.shapes.picking import suppression
@@ -106,17 +105,6 @@ def sequence(call: Call) -> Types:
 def cell(call: Call) -> Types:
     """B × H for each state."""
     return [(call.shape(0)[0], call.shape(2)[-1])] * 2
-
-
-def variadic_split(call: Call) -> Types:
-    """Parts along an axis of the lengths in the second input; -1 is what is left."""
-    x, lengths = call.shape(0), call.settings_or_open("", 1) or ()
-    axis = axis_of(call.attr("axis"), len(x))
-    sizes: list[Any] = [OPEN if n is None else n for n in lengths]
-    for place, size in enumerate(sizes):
-        if type(size) is int and size == -1:
-            sizes[place] = x[axis] - sum(other for i, other in enumerate(sizes) if i != place)
-    return [(*x[:axis], size, *x[axis + 1 :]) for size in sizes]
 
 
 def gather_nd(call: Call) -> Types:

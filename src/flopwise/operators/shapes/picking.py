@@ -125,13 +125,13 @@ def _settings(call: Call, name: str, place: int) -> list[int | None] | None:
 
 
 def gather(call: Call) -> Types:
-    """Gather: x with ``axis`` replaced by the whole shape of the indices.
+    """Gather: x with ``axis`` replaced by the whole shape of the indices, without the axes of a batch that both have.
 
-    https://onnx.ai/onnx/operators/onnx__Gather.html
+    https://onnx.ai/onnx/operators/onnx__Gather.html; ``batch_dims`` is TensorFlow's and OpenVINO's.
     """
-    x, indices = call.shape(0), call.shape(1)
+    x, indices, batch = call.shape(0), call.shape(1), call.attr("batch_dims", 0)
     axis = axis_of(call.attr("axis", 0), len(x))
-    return [(*x[:axis], *indices, *x[axis + 1 :])]
+    return [(*x[:axis], *indices[batch + len(indices) if batch < 0 else batch :], *x[axis + 1 :])]
 
 
 def like_second(call: Call) -> Types:

@@ -204,6 +204,9 @@ def split(call: Call) -> Types:
         sizes = call.settings_or_open("split", 1)
     except UnresolvedError:
         sizes = [None] * count
+    if sizes is not None and None not in sizes:  # -1 takes what is left (TensorFlow Lite, OpenVINO)
+        rest: Any = extent - sum([size or 0 for size in sizes if size != -1])
+        sizes = [rest if type(size) is int and size == -1 else size for size in sizes]
     if sizes is None:
         sizes = _equal_parts(call, extent, count)
     elif len(sizes) != count:

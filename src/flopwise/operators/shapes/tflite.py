@@ -13,8 +13,10 @@ from flopwise.operators.size import (
     MisfitError,
     Most,
     axis_of,
+    is_certain,
     larger,
     product,
+    require,
     written,
 )
 from flopwise.operators.slices import axis_slices
@@ -116,47 +118,23 @@ def named(place: int) -> Any:
 filled, scattered, from_sparse = named(0), named(2), named(1)
 
 
+def transposed(call: Call) -> Types:
+    """The shape that the first input says, of as many images as the third has."""
+    (result,), x = filled(call), call.shape(2)
+    if result and x and is_certain(result[0]) and is_certain(x[0]):
+        require(result[0] - x[0], "==")
+        if int(result[0]) != int(x[0]):
+            raise MisfitError(f"a result of {result[0]} images from {x[0]}")
+    return [result]
+
+
 def _open(extents: Iterable[int | None]) -> Dims:
     return tuple([OPEN if n is None else n for n in extents])
-
-
-def gathered(call: Call) -> Types:
-    """The indices in place of an axis; the first axes are common."""
-    x, indices = call.shape(0), call.shape(1)
-    batch = call.attr("batch_dims", 0)
-    batch = batch + len(indices) if batch < 0 else batch
-    axis = axis_of(call.attr("axis", 0), len(x))
-    return [(*x[:axis], *indices[batch:], *x[axis + 1 :])]
-
-
-def split(call: Call) -> Types:
-    """Equal parts along the axis that the first input says."""
-    x = call.shape(1)
-    (axis,) = call.wholes(0)
-    place = axis_of(axis, len(x))
-    return [(*x[:place], x[place] // max(call.outputs, 1), *x[place + 1 :])] * call.outputs
-
-
-def split_by_sizes(call: Call) -> Types:
-    """Parts of given sizes along an axis; -1 takes the rest."""
-    x, sizes = call.shape(0), call.wholes(1)
-    (axis,) = call.wholes(2)
-    place = axis_of(axis, len(x))
-    rest = x[place] - sum(size for size in sizes if size >= 0)
-    return [(*x[:place], rest if size < 0 else size, *x[place + 1 :]) for size in sizes]
 
 
 def scalar(call: Call) -> Types:
     """One number."""
     return [()]
-
-
-def chosen(call: Call) -> Types:
-    """Without the axis that the second input says."""
-    x = call.shape(0)
-    (axis,) = call.wholes(1)
-    place = axis_of(axis, len(x))
-    return [(*x[:place], *x[place + 1 :])]
 
 
 def one_hot(call: Call) -> Types:

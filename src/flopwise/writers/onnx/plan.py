@@ -11,9 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from flopwise.formats.onnx.file.decode import decoded
-from flopwise.formats.onnx.file.literal import elements
-from flopwise.formats.onnx.file.model import (
+from flopwise.formats.kit.program import (
     Dim,
     Graph,
     MapType,
@@ -24,12 +22,13 @@ from flopwise.formats.onnx.file.model import (
     SparseType,
     TensorType,
     Type,
+    tensor_type,
 )
-from flopwise.formats.onnx.file.model import Value as Declared
-from flopwise.formats.onnx.file.skeleton import CODES
-from flopwise.formats.onnx.normalize.sorting import needs
-from flopwise.formats.onnx.read import Resolved
-from flopwise.formats.onnx.types import tensor_type
+from flopwise.formats.kit.program import Value as Declared
+from flopwise.formats.kit.read import Resolved
+from flopwise.formats.kit.tensors import CODES, elements
+from flopwise.formats.onnx.decode import decoded
+from flopwise.formats.onnx.normalize import needs
 from flopwise.formats.sources.wire import BYTES, VARINT, fields, message, number_field
 from flopwise.operators.size import OPEN, Most
 from flopwise.sizes.control import run

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flopwise.errors import InputError, ModelError, counted
-from flopwise.formats.onnx.file.decode import Decoder
-from flopwise.formats.onnx.file.memory import is_message
-from flopwise.formats.onnx.file.model import TensorType
-from flopwise.formats.onnx.file.skeleton import CODES, RAW, Skeleton, Stored, kept
-from flopwise.formats.onnx.file.stripped import MARK
-from flopwise.formats.onnx.file.tensors import Tensor, TensorWalk
-from flopwise.formats.onnx.file.weights import external_bytes
-from flopwise.formats.onnx.read import Resolved
+from flopwise.formats.kit.program import TensorType
+from flopwise.formats.kit.read import Resolved
+from flopwise.formats.kit.tensors import CODES, RAW, Skeleton, Stored, external_bytes, kept
+from flopwise.formats.onnx.decode import MARK, Decoder
+from flopwise.formats.onnx.memory import is_message
+from flopwise.formats.onnx.tensors import Tensor, TensorWalk
 from flopwise.formats.sources.source import Source
 from flopwise.formats.sources.wire import BYTES, VARINT, Field, message, number_field, varint
 from flopwise.profiles.profile import Profile

@@ -18,8 +18,9 @@ from flopwise.analyses.formula.subject import Request
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import symbol
 from flopwise.errors import FlopwiseError
-from flopwise.formats.onnx.read import Resolved, opened_onnx, resolved_at
-from flopwise.formats.onnx.signature import declared
+from flopwise.formats.kit.inputs import declared
+from flopwise.formats.kit.read import Resolved, resolved_at
+from flopwise.formats.onnx.read import opened_onnx
 from flopwise.operators.size import OPEN, Most, broadcast, larger, product, same, smaller
 from flopwise.sizes.facts import Facts
 

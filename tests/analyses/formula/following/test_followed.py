@@ -21,7 +21,8 @@ from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.subject import Request
 from flopwise.analyses.formula.terms.evaluation import value
 from flopwise.analyses.formula.terms.polynomial import symbol
-from flopwise.formats.onnx.read import Resolved, opened_onnx, resolved_at
+from flopwise.formats.kit.read import Resolved, resolved_at
+from flopwise.formats.onnx.read import opened_onnx
 from flopwise.graph import Graph
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile

@@ -7,8 +7,8 @@ import pytest
 from tests.readers.models import model, node
 
 from flopwise.api.read import read
-from flopwise.formats.onnx.build.scope import scope_of
-from flopwise.formats.onnx.file.model import Attributes, Node, Operation
+from flopwise.formats.kit.build import scope_of
+from flopwise.formats.kit.program import Attributes, Node, Operation
 from flopwise.graph import Module
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flopwise.formats.onnx.file.model import Node, Operation
-from flopwise.formats.onnx.file.roles import uses
+from flopwise.formats.kit.program import Node, Operation
+from flopwise.formats.kit.stored import uses
 
 
 def test_uses_do_not_pile_up() -> None:

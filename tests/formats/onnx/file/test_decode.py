@@ -19,9 +19,7 @@ from tests.onnx_suite.cases import made
 from tests.readers.models import LIGHT, fields, number
 
 from flopwise.errors import ModelError
-from flopwise.formats.onnx.file.decode import decoded
-from flopwise.formats.onnx.file.literal import elements
-from flopwise.formats.onnx.file.model import (
+from flopwise.formats.kit.program import (
     Attributes,
     Graph,
     MapType,
@@ -34,8 +32,9 @@ from flopwise.formats.onnx.file.model import (
     TensorType,
     Type,
 )
-from flopwise.formats.onnx.file.skeleton import Stored
-from flopwise.formats.onnx.file.walk import read_skeleton
+from flopwise.formats.kit.tensors import Stored, elements
+from flopwise.formats.onnx.decode import decoded
+from flopwise.formats.onnx.walk import read_skeleton
 from flopwise.formats.sources.source import BytesSource
 from flopwise.graph.dtypes import DTYPES
 

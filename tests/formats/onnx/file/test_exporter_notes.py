@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flopwise.formats.onnx.file.model import Graph, Value, Values
-from flopwise.formats.onnx.file.stored import FOLDED_FROM, KIND, SIGNATURE, notes
+from flopwise.formats.kit.program import Graph, Value, Values
+from flopwise.formats.kit.stored import FOLDED_FROM, KIND, SIGNATURE, notes
 
 SIGNED = """\
 # inputs

@@ -13,10 +13,10 @@ from tests.readers.models import LIGHT, array, conv_net, model, node, value, wei
 
 from flopwise.api.read import read
 from flopwise.errors import ModelError
-from flopwise.formats.onnx.file import memory
-from flopwise.formats.onnx.file.memory import MessageSource
-from flopwise.formats.onnx.file.skeleton import Skeleton
-from flopwise.formats.onnx.file.walk import read_skeleton
+from flopwise.formats.kit.tensors import Skeleton
+from flopwise.formats.onnx import memory
+from flopwise.formats.onnx.memory import MessageSource
+from flopwise.formats.onnx.walk import read_skeleton
 from flopwise.formats.sources.source import BytesSource
 
 

@@ -8,8 +8,8 @@ import onnx
 import pytest
 from tests.readers.models import node
 
-from flopwise.formats.onnx.file.model import Node, Operation
-from flopwise.formats.onnx.file.roles import kind_of, kind_of_constant, kind_of_filled, uses
+from flopwise.formats.kit.program import Node, Operation
+from flopwise.formats.kit.stored import kind_of, kind_of_constant, kind_of_filled, uses
 from flopwise.operators.inputs import Input
 from flopwise.operators.tables import row
 

@@ -9,7 +9,7 @@ from tests.readers.models import array, fields, ints, kinds, model, node, value
 
 from flopwise.api.read import read
 from flopwise.errors import ModelError
-from flopwise.formats.onnx.file.stripped import MARK
+from flopwise.formats.onnx.decode import MARK
 
 
 def hollow(name: str, *dims: int, marked: bool = True) -> onnx.NodeProto:

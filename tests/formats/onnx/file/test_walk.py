@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 from tests.readers.models import LIGHT, array, conv_net, fields, model, node, number, value, weight
 
 from flopwise.errors import ModelError
-from flopwise.formats.onnx.file import tensors as onnx_tensors
-from flopwise.formats.onnx.file.skeleton import DEEPEST, Skeleton
-from flopwise.formats.onnx.file.walk import METADATA_KEPT, read_skeleton
+from flopwise.formats.kit.tensors import DEEPEST, Skeleton
+from flopwise.formats.onnx import tensors as onnx_tensors
+from flopwise.formats.onnx.walk import METADATA_KEPT, read_skeleton
 from flopwise.formats.sources.source import BytesSource, StreamSource
 from flopwise.formats.sources.wire import FIRST_READ
 

@@ -11,11 +11,11 @@ from onnx import TensorProto, helper, inliner
 from tests.readers.models import array, model, node
 
 from flopwise.errors import ModelError
-from flopwise.formats.onnx.file.decode import decoded
-from flopwise.formats.onnx.file.literal import elements
-from flopwise.formats.onnx.file.model import Graph, Model, Reference
-from flopwise.formats.onnx.file.walk import read_skeleton
-from flopwise.formats.onnx.normalize.functions import inlined
+from flopwise.formats.kit.program import Graph, Model, Reference
+from flopwise.formats.kit.tensors import elements
+from flopwise.formats.onnx.decode import decoded
+from flopwise.formats.onnx.functions import inlined
+from flopwise.formats.onnx.walk import read_skeleton
 from flopwise.formats.sources.source import BytesSource
 
 

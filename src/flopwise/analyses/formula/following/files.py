@@ -19,7 +19,7 @@ from flopwise.sizes.run import Pass, Results
 from flopwise.sizes.scope import Scope
 
 if TYPE_CHECKING:
-    from flopwise.formats.onnx.read import Resolved
+    from flopwise.formats.kit.read import Resolved
 
 
 class SizedPass(Pass):
@@ -95,7 +95,7 @@ class File:
 
     def at(self, point: Point) -> Graph:
         """The graph at a point."""
-        from flopwise.formats.onnx.read import graph_of
+        from flopwise.formats.kit.read import graph_of
 
         try:
             resolved = self._resolve(point)
@@ -107,7 +107,7 @@ class File:
 
     def follow(self, request: Request) -> Followed:
         """The model with sizes that carry expressions."""
-        from flopwise.formats.onnx.read import graph_of, with_sizes
+        from flopwise.formats.kit.read import graph_of, with_sizes
 
         if self._last is None or self._last[0] != request.point:
             self.at(request.point)

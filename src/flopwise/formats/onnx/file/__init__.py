@@ -1,1 +1,0 @@
-"""The bytes of an ONNX file: its graph without the weights, and where the weights lie."""

@@ -1,1 +1,0 @@
-"""Models of every age brought to one form before their shapes are inferred."""

@@ -1,1 +1,0 @@
-"""OpenVINO layers as operators of the tables, with their attributes."""

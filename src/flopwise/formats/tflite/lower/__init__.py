@@ -1,1 +1,0 @@
-"""The builtin operators of TensorFlow Lite as operators of the house."""
