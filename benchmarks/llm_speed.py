@@ -5,12 +5,13 @@
 FOLDER holds published configurations, a folder each. Each line is a process of its own, best of three, with compiled
 bytecode: seconds of the processor (a busy machine changes them little) and the most memory. The limits are those of the
 project: a request of 64 prompts of 32k on a device 0.5 s and 60 MB, a median of 0.4 s; every split among eight devices
-1.5 s. llm-flops and ridgepoint, which know models of their own by name, are asked for Llama-3-8B.
+1.5 s. The peers are asked for Llama-3-8B.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import statistics
 import sys
@@ -19,10 +20,11 @@ from pathlib import Path
 
 TIMES = 3
 
-#: Peers: what they are asked for Llama-3-8B with.
+#: Peers: what they are asked for Llama-3-8B with, which llm-flops and ridgepoint know by name.
 PEERS = {
-    "llm-flops": ["llm-flops", "--model", "llama-3-8b", "--gpu", "H100"],
-    "ridgepoint": ["ridgepoint", "llama-3-8b", "--gpu", "h100"],
+    "llm-flops": "llm-flops estimate meta-llama/Meta-Llama-3-8B --gpu H100 --seq-len 32768 --batch-size 64 --no-hf",
+    "ridgepoint": "ridgepoint fit llama-3-8b --gpu h100-80gb --ctx 32768",
+    "servcalc": "servcalc {folder} --gpu 'H100 80GB' --prompt 32768 --concurrency 64",
 }
 
 
@@ -67,9 +69,10 @@ def main() -> None:
         if one.failed or one.seconds > 0.5 or one.megabytes > 60 or all_splits.seconds > 1.5:
             missed.append(path.name)
     print(f"median {statistics.median(seconds):.2f} s (limit 0.4 s); beyond a limit or refused: {missed or 'none'}")
-    for name, command in PEERS.items():
-        if shutil.which(command[0]):
-            cost = run(command)
+    llama = str(folder.parent / "llama3-8b")
+    for name, words in PEERS.items():
+        if shutil.which(name):
+            cost = run(shlex.split(words.format(folder=shlex.quote(llama))))
             print(f"{name:48} {cost.seconds:5.2f} s {cost.megabytes:4.0f} MB{' (failed)' if cost.failed else ''}")
 
 
