@@ -11,7 +11,6 @@ import copy
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from flopwise._arguments import checked
@@ -153,34 +152,6 @@ def with_extra_repr(model: nn.Module, words: Callable[[nn.Module, str], str]) ->
 Columns: TypeAlias = "Mapping[str, Mapping[str, int | float]]"
 
 
-@dataclass
-class Entries:
-    """The rows of a table by name: the text of each column that has one, and the names right below it."""
-
-    texts: dict[str, dict[str, str]]
-    children: dict[str, list[str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in self.texts:
-            if name:
-                self.children.setdefault(name.rpartition(".")[0], []).append(name)
-
-    def below(self, name: str) -> list[str]:
-        """The names right below one."""
-        return self.children.get(name, [])
-
-    def merged(self, name: str) -> str:
-        """The last of a chain of only children whose texts do not contradict; its texts become those of the chain."""
-        while len(self.below(name)) == 1:
-            child = self.below(name)[0]
-            ours, theirs = self.texts[name], self.texts[child]
-            if ours.keys() != theirs.keys() or any(ours[k] and theirs[k] and ours[k] != theirs[k] for k in ours):
-                break
-            self.texts[child] = {column: ours[column] or theirs[column] for column in ours}
-            name = child
-        return name
-
-
 def by_name(columns: Columns) -> dict[str, dict[str, int | float]]:
     """The same figures: name -> {title: number}."""
     figures: dict[str, dict[str, int | float]] = {}
@@ -216,24 +187,32 @@ def rows(
             texts[name][first] = shapes[name]
         else:
             del texts[name]
-    entries = Entries(texts)
-    root = entries.merged("")
-    return [_line(root or "model", entries.texts[root], columns, 0), *_lines(entries, columns, root, root, 1, depth)]
+    children: dict[str, list[str]] = defaultdict(list)
+    for name in texts:
+        if name:
+            children[name.rpartition(".")[0]].append(name)
 
+    def merged(name: str) -> str:
+        """The last of a chain of only children whose texts do not contradict; its texts become those of the chain."""
+        while len(children[name]) == 1:
+            (child,) = children[name]
+            ours, theirs = texts[name], texts[child]
+            if ours.keys() != theirs.keys() or any(ours[k] and theirs[k] and ours[k] != theirs[k] for k in ours):
+                break
+            texts[child] = {column: ours[column] or theirs[column] for column in ours}
+            name = child
+        return name
 
-def _line(name: str, texts: Mapping[str, str], columns: Columns, indent: int) -> list[str]:
-    space = " " * indent
-    return [space + name, *(space + texts[title] if title in texts else "" for title in columns)]
+    def lines(name: str, level: int) -> Iterator[list[str]]:
+        last, space = merged(name), " " * level
+        shown = last if name == "" or not root else last.removeprefix(f"{root}.")
+        cells = (space + texts[last][title] if title in texts[last] else "" for title in columns)
+        yield [space + (shown or "model"), *cells]
+        for child in children[last] if level < depth else ():
+            yield from lines(child, level + 1)
 
-
-def _lines(entries: Entries, columns: Columns, root: str, above: str, level: int, depth: int) -> Iterator[list[str]]:
-    if level > depth:
-        return
-    for child in entries.below(above):
-        name = entries.merged(child)
-        shown = name.removeprefix(f"{root}.") if root else name
-        yield _line(shown, entries.texts[name], columns, level)
-        yield from _lines(entries, columns, root, name, level + 1, depth)
+    root = merged("")
+    return list(lines("", 0))
 
 
 def pipes(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -261,19 +240,13 @@ def pipes(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 def _numeric(column: Sequence[str]) -> type | None:
     """int or float where each cell that holds something is one; else None."""
-    kind: type | None = int
-    filled = [text for text in column if text]
-    for text in filled:
-        for parse in (int, float):
-            try:
-                parse(text)
-            except ValueError:
-                continue
-            kind = float if parse is float else kind
-            break
-        else:
+    kinds = set()
+    for text in filter(None, column):
+        try:
+            kinds.add(float if float(text) is not None and not text.strip().lstrip("+-").isdecimal() else int)
+        except ValueError:
             return None
-    return kind if filled else None
+    return (float if float in kinds else int) if kinds else None
 
 
 def _at_points(column: Sequence[str]) -> list[str]:

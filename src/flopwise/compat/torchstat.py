@@ -99,22 +99,17 @@ def _unsupported(model: nn.Module, graph: Graph) -> Iterator[str]:
     leaves = {type(module) for module in model.modules() if not list(module.children())}
     places = dict(model.named_modules())
     calls = layers(graph)
-    callees: dict[int | None, list[int]] = {}
-    for position, call in enumerate(graph.program.calls):
-        callees.setdefault(call.caller, []).append(position)
-    for position in _in_order_of_ends(callees, None):
+    lasts = list(range(len(calls)))  # of all calls inside each
+    for position, call in reversed(list(enumerate(graph.program.calls))):
+        if call.caller is not None:
+            lasts[call.caller] = max(lasts[call.caller], lasts[position])
+    for position in sorted(range(len(calls)), key=lambda place: (lasts[place], -place)):
         layer = calls[position]
         if type(places[layer.path]) not in leaves:
             continue
         for title, table in (("MAdd", convention.MADD), ("Flops", convention.FLOPS), ("Memory", convention.MEMORY)):
             if not any(kind in layer.bases for kind, _ in table):
                 yield f"[{title}]: {type(places[layer.path]).__name__} is not supported!"
-
-
-def _in_order_of_ends(callees: Mapping[int | None, Sequence[int]], caller: int | None) -> Iterator[int]:
-    for position in callees.get(caller, ()):
-        yield from _in_order_of_ends(callees, position)
-        yield position
 
 
 def _line(path: str, layer: Layer | None) -> Line:

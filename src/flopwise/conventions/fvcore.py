@@ -275,12 +275,6 @@ def _members(node: Node) -> Iterator[str]:
             waiting.extend(thing)
 
 
-def _computes(node: Node) -> bool:
-    """True where flopwise counts something for a node, or has no rule for it."""
-    counts = attempt(tables.on_elements, node)
-    return counts is None or any(counts)
-
-
 def unsupported(graph: Graph) -> Counter[str]:
     """Operators that the tool neither counts nor ignores -> how many; they count nothing.
 
@@ -289,8 +283,9 @@ def unsupported(graph: Graph) -> Counter[str]:
     times: Counter[str] = Counter()
     functions: set[str] = set()
     for node, in_trace in zip(graph.nodes, traced(graph), strict=True):
-        if not in_trace or (not of_program(node) and not _computes(node)):
-            continue
+        counts = None if of_program(node) else attempt(tables.on_elements, node)
+        if not in_trace or (counts is not None and not any(counts)):
+            continue  # of a file what moves data alone
         function = applied(node)
         if function and function in functions:
             continue

@@ -36,7 +36,7 @@ from flopwise.conventions.emulation import (
     scales,
 )
 from flopwise.conventions.torch import kernels, missed
-from flopwise.graph import Graph, Node
+from flopwise.graph import Node
 from flopwise.operators.counts import Counts
 from flopwise.operators.extents import product
 
@@ -168,10 +168,6 @@ FUNCTIONS: dict[str, Rule] = {
 }
 
 
-def _visits(graph: Graph) -> dict[str, int]:
-    return places(graph, HOOKS)
-
-
 TOOL = Tool(
     name="ptflops",
     title="ptflops",
@@ -180,7 +176,7 @@ TOOL = Tool(
     notes=("ptflops divides what modules cost by the batch, and does not what functions cost",),
     hooks=HOOKS,
     functions=FUNCTIONS,
-    visits=_visits,
+    visits=lambda graph: places(graph, HOOKS),
     per_image=True,
     missing="exact",
 )

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flopwise.conventions.calls import Layer, bare, children, layers, parameters, parent_of
-from flopwise.conventions.emulation import Hook, Tool, convention
+from flopwise.conventions.emulation import Tool, convention
 from flopwise.graph import Graph, Shape, Submodule, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.extents import product
@@ -243,22 +243,12 @@ def _counted(graph: Graph) -> list[Layer]:
     return [layer for layer in layers(graph) if layer.kind != "MultiheadAttention"]
 
 
-def _params(graph: Graph) -> int:
-    return totals(lines(graph))["total_params"] if graph.program.modules else parameters(graph)
-
-
-def _output_bytes(graph: Graph) -> int:
-    return totals(lines(graph))["total_output_bytes"]
-
-
 #: Classes with parameters, of those that a file may have.
 _COSTLY: tuple[str, ...] = (
     *("Conv2d", "ConvTranspose2d", "Linear", "Embedding", "PReLU"),
     *("BatchNorm2d", "InstanceNorm2d", "GroupNorm", "LayerNorm"),
     *("RNN", "GRU", "LSTM"),
 )
-
-_HOOKS: dict[str, Hook] = dict.fromkeys(_COSTLY, _of_call)
 
 CONVENTION = convention(
     Tool(
@@ -267,9 +257,14 @@ CONVENTION = convention(
         summary="torchinfo's mult-adds: parameters of a layer times the rows or positions of its result.",
         source="torchinfo 1.8.0, torchinfo/layer_info.py and model_statistics.py",
         notes=("torchinfo's mult-adds are right for convolutions and for linear layers of two dimensions",),
-        hooks=_HOOKS,
+        hooks=dict.fromkeys(_COSTLY, _of_call),
         every=_of_call,
         calls=_counted,
-        totals={"params": _params, "output_bytes": _output_bytes},
+        totals={
+            "params": lambda graph: (
+                totals(lines(graph))["total_params"] if graph.program.modules else parameters(graph)
+            ),
+            "output_bytes": lambda graph: totals(lines(graph))["total_output_bytes"],
+        },
     )
 )
