@@ -288,7 +288,7 @@ BAD: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_damage(case: str) -> None:
     data, told = BAD[case]
-    with pytest.raises(ModelError, match=f"^m: .*{told}"):
+    with pytest.raises(ModelError, match=told):  # whoever opens the file puts its name before
         skeleton(data)
 
 
