@@ -394,9 +394,12 @@ class SavedStorages:
         """
         storages, stated = self._storages, self._stated
         self.forget()
-        top: Any = torch._C._autograd._top_saved_tensors_default_hooks(True)
-        if top is None or top[0] != self._pack:
-            return None
+        # Without it, before PyTorch 2.7, what a checkpoint keeps in its own way is nothing that the operation keeps.
+        hooks_on_top: Any = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+        if hooks_on_top is not None:
+            top = hooks_on_top(True)
+            if top is None or top[0] != self._pack:
+                return None
         if stated is not None:
             return stated
         return tuple([(self._owner(storage), storage.nbytes()) for storage in storages.values()])
