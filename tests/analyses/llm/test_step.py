@@ -59,7 +59,7 @@ def test_a_step_says_whether_it_is_exact_and_whether_its_macs_are(name: str) -> 
 class Sketched:
     """A language model whose prompt and steps are graphs written by hand."""
 
-    name, source, dtype = "sketch", "hand", "float32"
+    name, source, dtype, weight_type = "sketch", "hand", "float32", "float32"
     longest: int | None = None
     widths: Mapping[str, Fraction] = {}
     types: Mapping[str, str] = {}
