@@ -187,3 +187,23 @@ def test_the_negative_of_what_is_rounded_misses_to_the_other_side() -> None:
     negatives = [-Ratio(Fraction(3, 2), H, 2, side) for side in (0, 1, -1)]
     assert [ratio.identity for ratio in negatives] == [(-H, 2, 0), (-H, 2, -1), (-H, 2, -1)]
     assert all(ratio.number == Fraction(-3, 2) for ratio in negatives)
+
+
+ROUNDINGS: dict[str, Callable[[Any], int]] = {
+    "int": lambda n: int(n**0.5),
+    "floor": lambda n: math.floor(n**0.5),
+    "ceil": lambda n: math.ceil(n**0.5),
+    "round": lambda n: round(n**0.5),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDINGS)
+def test_a_root_rounds_to_its_number_just_where_the_conditions_hold(name: str) -> None:
+    rounded = ROUNDINGS[name]
+    for hint in range(1, 60):
+        guards = Guards()
+        with recording(guards):
+            number = rounded(h(hint))
+        assert number == rounded(hint)
+        holds = {n: all(guard.holds({"H": n}) for guard in guards.reasons) for n in range(1, 90)}
+        assert holds == {n: rounded(n) == number for n in range(1, 90)}

@@ -176,6 +176,8 @@ class Dim(int):
     def __pow__(self, power: Number, modulo: Number = None) -> Number:
         if modulo is None and type(power) is int and power >= 0:
             return dim(int.__pow__(self, power), self.expression**power)
+        if modulo is None and power == 0.5 and int(self) >= 0:
+            return Root(self)
         return int.__pow__(self, power, modulo)
 
     def __floordiv__(self, other: Number) -> Number:
@@ -279,6 +281,47 @@ def _times(product: int, factor: int) -> Term | None:
 def _bounded(other: object) -> bool:
     """True if a size is of a kind that the data decide, which computes the result of both."""
     return getattr(other, "precedence", 0) > Dim.precedence
+
+
+class Root(float):
+    """The square root of a size: a plain number, but where it is rounded conditions say for which sizes it is that.
+
+    >>> from flopwise.analyses.formula.terms.polynomial import symbol
+    >>> int(Root(dim(300, symbol("n"))))
+    17
+    """
+
+    _of: int
+
+    def __new__(cls, size: int) -> Root:
+        root = super().__new__(cls, int(size) ** 0.5)
+        root._of = size
+        return root
+
+    def _whole(self, number: int, least: int, most: int) -> int:
+        require(term(self._of) - least, ">=")
+        require(most - term(self._of), ">=")
+        return number
+
+    def floor(self) -> int:
+        """The root rounded down, k where the size is k² to k² + 2k."""
+        k = math.isqrt(int(self._of))
+        return self._whole(k, k * k, k * k + 2 * k)
+
+    def ceil(self) -> int:
+        """The root rounded up, k where the size is k² - 2k + 2 to k²."""
+        k = -math.floor(-float(self))
+        return self._whole(k, k * k - 2 * k + 2 if k else 0, k * k)
+
+    __int__ = __trunc__ = __floor__ = floor
+    __ceil__ = ceil
+
+    def __round__(self, digits: Number = None) -> Number:
+        """The nearest whole number, k where the size is k² - k + 1 to k² + k."""
+        if digits is not None:
+            return float.__round__(self, digits)
+        k = float.__round__(self)
+        return self._whole(k, k * k - k + 1 if k else 0, k * k + k)
 
 
 def _mixed(size: Dim, other: object, operation: str) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -11,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flopwise.analyses.formula.dim import Dim, dim, require, term
+from flopwise.analyses.formula.dim import Dim, Root, dim, require, term
 from flopwise.analyses.formula.following.followed import Followed
 from flopwise.analyses.formula.following.loops import LEAST, Loops
 from flopwise.analyses.formula.guards import Guards, recording
@@ -104,14 +105,27 @@ class _Turns(Sequence[int]):
 
 @contextlib.contextmanager
 def _watched(program: ProgramSizes, guards: Guards) -> Iterator[None]:
-    """While a program runs: how often it goes through a range over a size is noted down."""
+    """While a program runs: how often it goes through a range over a size, and the roots that it rounds, are noted."""
     token = _FOLLOWED.set((program, guards))
     builtins.range = _Range  # type: ignore[misc, assignment]
+    math.sqrt, math.isqrt = _root, _whole_root
     try:
         yield
     finally:
         builtins.range = _range  # type: ignore[misc]
+        math.sqrt, math.isqrt = _sqrt, _isqrt
         _FOLLOWED.reset(token)
+
+
+_sqrt, _isqrt = math.sqrt, math.isqrt
+
+
+def _root(number: Any) -> float:
+    return Root(number) if type(number) is Dim else _sqrt(number)
+
+
+def _whole_root(number: Any) -> int:
+    return Root(number).floor() if type(number) is Dim else _isqrt(number)
 
 
 class ProgramSizes:
