@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -225,6 +226,53 @@ def test_where_elements_decide_each_new_shape_is_profiled() -> None:
     assert meter.step(batch).how == "profile"
     assert meter.step(batch).flops == expected(model, batch)["flops"]
     assert "each new shape is counted by a profile" in meter.notes[0]
+
+
+class Branching(nn.Module):
+    """A program that asks its input for elements: floats, or token ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.linear = nn.Embedding(9, 8), nn.Linear(8, 8)
+
+    def forward(self, x: Any) -> Any:
+        y = x if x.is_floating_point() else self.embedding(x)
+        asked = x.sum() > 0 if x.is_floating_point() else (x == 7).any()
+        return self.linear(self.linear(y)) if asked else self.linear(y)
+
+
+@pytest.mark.parametrize("batch", [torch.ones(5, 8), torch.full((5, 4), 7)], ids=["floats", "token ids"])
+def test_a_cost_that_hangs_on_elements_is_not_exact(batch: Any) -> None:
+    model = Branching()
+    meter = flopwise.Meter(model, keep=False)
+    for inputs in (batch, torch.zeros_like(batch)):  # which are one to the meter
+        cost = meter.step(inputs)
+        assert (cost.how, cost.exact) == ("profile", False)
+        assert cost.flops == expected(model, batch)["flops"]
+    assert any("batches of one shape count as the first of them" in note for note in meter.notes)
+
+
+class Rooted(nn.Module):
+    """A loop that runs as often as the root of a size says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: Any) -> Any:
+        y = self.linear(x)
+        for _ in range(int(math.sqrt(x.shape[0]))):
+            y = torch.cat([y, x])
+        return self.linear(y)
+
+
+def test_turns_by_the_root_of_a_size_count_as_the_profile_of_each_size() -> None:
+    model = Rooted()
+    meter = flopwise.Meter(model, keep=False)
+    for rows in (9, 300, 323, 324):
+        cost, inputs = meter.step(torch.ones(rows, 8)), torch.ones(rows, 8)
+        assert cost.flops == expected(model, inputs)["flops"]
+        assert cost.exact
 
 
 def test_a_profile_without_a_formula_is_said() -> None:

@@ -141,16 +141,12 @@ class Meter:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop counting; ``cost`` is that of all calls, and not exact where one could not be counted.
-
-        Nor is it where a few weights were frozen or thawed, and a later call saw it.
-        """
+        """Stop counting; ``cost`` is that of all calls, and not exact where one could not be counted."""
         if self._restore is None or self._watch is None:
             return
         self._restore()
         self._restore = None
-        settled = self._settled()
-        if self.cost is not None and not (settled and self._watch.complete):
+        if self.cost is not None and not self._watch.complete:
             self._cost = dataclasses.replace(self.cost, exact=False)
         if not self._watch.calls:
             self._program.remark("no call of the model was seen: give the meter what torch.compile returned, if it did")
@@ -198,10 +194,6 @@ class Meter:
         from flopwise.analyses.meter.rates import autocast_dtype
 
         self._seen_dtype = autocast_dtype(self.model)
-
-    def _settled(self) -> bool:
-        """True if the batches since the last call count with the weights that were trained when they came."""
-        return self._costs.settled()
 
     def _add(self, cost: Cost | None) -> None:
         if cost is not None:

@@ -106,8 +106,7 @@ class Steps:
             torch.cuda.synchronize()
 
     def figures(self) -> dict[str, float]:
-        """The figures of the steps since the last call; none where no whole step was counted, or a step
-        before the last had other weights frozen than were seen.
+        """The figures of the steps since the last call; none where no whole step was counted.
 
         ``flops`` of a step, ``tflops_per_s``, ``mfu``, ``hfu``, ``tokens_per_s`` and ``samples_per_s`` by the wall time
         without evaluation, ``step_s`` and, where the framework tells, how much of it was spent waiting for the next
@@ -122,7 +121,7 @@ class Steps:
         self._open(now)
         if evaluating:
             self._evaluating = now
-        if not (self.meter._settled() and costs and seconds > 0):
+        if not (costs and seconds > 0):
             return {}
         cost = total(costs)
         steps = cost.batches / self.accumulated

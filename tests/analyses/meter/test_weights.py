@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import flopwise  # noqa: E402
-from flopwise.analyses.meter.weights import FIRST, Weights  # noqa: E402
+from flopwise.analyses.meter.program import Program  # noqa: E402
 from flopwise.integrations.steps import Steps  # noqa: E402
 
 LAYERS = 60
@@ -22,8 +22,9 @@ def model_of(layers: int) -> nn.Module:
 
 
 def test_no_weight_counts_as_trained_without_a_backward_pass() -> None:
-    assert all(Weights(model_of(3), train=True).look())
-    assert not any(Weights(model_of(3), train=False).look())
+    for train in (True, False):
+        program = Program(model_of(3), train=train, keeps=False, ignored=(), progress=print)
+        assert [bool(one) for one in program.trained()] == [True] * 3 * train
 
 
 def counted(model: nn.Module, meter: Any, change: Any, batches: int) -> Any:
@@ -61,41 +62,25 @@ def step_of(model: nn.Module) -> int:
     return flops
 
 
-def test_a_long_loop_sees_at_once_that_a_model_is_frozen() -> None:
-    model = model_of(6)
+@pytest.mark.parametrize("frozen", [slice(5), slice(5, 6)], ids=["most", "one"])
+def test_a_long_loop_sees_at_once_what_is_frozen(frozen: slice) -> None:
+    model, batches = model_of(6), 90
     whole = step_of(model)
-    model[:5].requires_grad_(False)
+    model[frozen].requires_grad_(False)
     part = step_of(model)
     model.requires_grad_(True)
     meter = flopwise.Meter(model, torch.ones(3, 4), keep=False)
+    steps = Steps(meter, skipped=0)
+    steps.start()
     with meter:
-        loop(model, FIRST + 20)
-        model[:5].requires_grad_(False)
+        loop(model, batches)
+        assert steps.figures()["flops"] == whole
+        model[frozen].requires_grad_(False)
         loop(model, 1)
+        assert steps.figures()["flops"] == part
         model.requires_grad_(True)
         loop(model, 2)
     assert meter.cost is not None
-    assert (meter.cost.flops, meter.cost.exact) == ((FIRST + 22) * whole + part, True)
+    assert (meter.cost.flops, meter.cost.exact) == ((batches + 2) * whole + part, True)
     assert meter.notes == ()
-
-
-def test_a_long_loop_that_sees_late_what_is_frozen_says_so_and_goes_on() -> None:
-    model = model_of(6)
-    meter = flopwise.Meter(model, torch.ones(3, 4), keep=False)
-    steps = Steps(meter, skipped=0)
-    steps.start()
-    loop(model, FIRST + 1)
-    assert steps.figures()["flops"] == step_of(model)
-    model[5].requires_grad_(False)
-    loop(model, 1)  # which looks at another weight
-    assert steps.figures() == {}
-    assert meter.notes[0].startswith("a few weights were frozen or thawed")
-    loop(model, 3)
-    assert steps.figures()["flops"] == step_of(model)
-    with meter:
-        loop(model, FIRST + 1)
-        model[5].requires_grad_(True)
-        loop(model, 1)
-    assert meter.cost is not None
-    assert not meter.cost.exact
     steps.stop()

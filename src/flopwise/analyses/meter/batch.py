@@ -121,11 +121,6 @@ def said_by(name: str, tensor: Tensor) -> Any:
     return tensor.dim() > 0 and tensor.dtype is not torch.bool and bool((tensor.diff() != 1).any())
 
 
-def plain_mask(name: str, tensor: Tensor) -> Tensor | None:
-    """A mask without holes that is like a mask of this name, which takes no memory; None where it is none."""
-    return torch.ones((), dtype=tensor.dtype).expand(tensor.shape) if "mask" in name else None
-
-
 def saying(name: str, fact: bool, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     """A mask or positions of which ``said_by`` is a given fact."""
     if "mask" in name:

@@ -53,7 +53,8 @@ class Cost:
     #: The size of the first axis of the first input.
     samples: int
     how: How
-    #: False where an operator has no rule, so that the figures are lower bounds.
+    #: False where figures are bounds, because an operator has no rule or the data decide about sizes, and where the
+    #: elements of tensors decide what runs: another batch of these shapes may then cost something else.
     exact: bool = True
     #: How many batches they are.
     batches: int = 1
@@ -122,11 +123,6 @@ def figures_of_profile(profile: Profile) -> dict[str, int]:
     """The figures of a profile."""
     rows = [figures_of(row) for row in profile.rows]
     return {name: sum(row[place] for row in rows) for place, name in enumerate(FIGURES)}
-
-
-def exact_of(profile: Profile) -> bool:
-    """False where a figure of a profile is a lower bound."""
-    return not profile.sum.unknown and not profile.unresolved and (profile.training is None or profile.training.exact)
 
 
 def cost_of(figures: dict[str, int], tokens: int | None, samples: int, how: How, exact: bool) -> Cost:

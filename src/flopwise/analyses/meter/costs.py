@@ -1,38 +1,79 @@
-"""The costs of a model's batches, each counted once: one that is like another before is looked up.
-
-In a loop this runs between the steps, where a processor's caches hold nothing of it: a call of a function costs some
-microseconds there, so that what a known batch takes is few of them.
-"""
+"""The costs of a model's batches: each is counted once, by a formula where one holds, else by a profile."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import Counter as Counts
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from types import NoneType
+from typing import Any
 
-import torch
 from torch import Tensor
 
-from flopwise.analyses.meter.batch import WHOLE, key_of, leaves, named, plain_mask, said_by, steers
-from flopwise.analyses.meter.cost import Cost
-from flopwise.analyses.meter.counting import Counter
+from flopwise.analyses.meter.batch import called_with, counted, key_of, leaves, named, plain, samples_of, tokens_of
+from flopwise.analyses.meter.cost import Cost, How, cost_of
+from flopwise.analyses.meter.form import Form
 from flopwise.analyses.meter.program import Program
-from flopwise.analyses.meter.weights import Turn
 from flopwise.errors import FlopwiseError
 from flopwise.formats.torch.record.tensors import shape_of_input
 
-#: The place of a tensor among the arguments, its name, and how it mostly is where it is a mask: see ``plain_mask``.
-Stating: TypeAlias = tuple[int, str, Tensor | None]
+#: Values of an argument that is a number, or holds some, for which formulas are derived.
+MOST_VALUES = 2
+
+
+@dataclass
+class Counter:
+    """The costs of a model's batches."""
+
+    program: Program
+    #: The weights that are trained, names, types and numbers of axes of the tensors in a batch, and its other arguments
+    #: -> how it is counted.
+    forms: dict[Hashable, Form] = field(default_factory=dict)
+    #: How many forms there are of batches that differ in the numbers among their arguments alone.
+    alike: Counts[Hashable] = field(default_factory=Counts)
+
+    def cost(self, batch: Any) -> Cost:
+        """The cost of a batch.
+
+        Raises:
+            ModelError: the model fails with it.
+            InputError: it is no batch.
+        """
+        call = called_with(batch)
+        arguments = named(*call, self.program.names)
+        tensors = leaves(arguments)
+        first = {id(tensor): name for name, tensor in reversed(tensors.items())}  # labels may be the inputs themselves
+        kinds = tuple([(name, first[id(t)], t.dtype, t.dim(), t.requires_grad) for name, t in tensors.items()])
+        others = [*plain(counted(arguments, self.program.ignored))]
+        key = (self.program.trained(), kinds, *others)
+        how: How = "profile"
+        if key in self.forms or not self._changes(key, others):
+            if key not in self.forms:
+                self.forms[key] = Form(self.program, call)
+            figures, how, exact = self.forms[key].figures(batch, tensors)
+        else:
+            figures, exact = self.program.profiled(batch)
+            exact = exact and not any(form.follows for form in self.forms.values())
+        return cost_of(figures, tokens_of(tensors), samples_of(tensors), how, exact)
+
+    def _changes(self, key: Sequence[Hashable], others: Sequence[tuple[str, Hashable]]) -> bool:
+        """True if batches that differ in the numbers among their arguments alone have formulas enough."""
+        names = [name for name, value in others if not isinstance(value, (bool, str, NoneType))]
+        alike = (*key[:2], *[name if name in names else (name, value) for name, value in others])
+        self.alike[alike] += 1
+        if self.alike[alike] <= MOST_VALUES:
+            return False
+        self.program.remark(
+            f"{', '.join(names)}: other numbers in each batch, of which each is counted by a profile; "
+            f"Meter(ignore={names}) says that they change nothing in the cost"
+        )
+        return True
+
 
 #: Batches of different keys that are remembered, at most.
 REMEMBERED = 1 << 16
-
-#: The remark where a loop has seen late that weights were frozen or thawed.
-LATE = (
-    "a few weights were frozen or thawed, and the batches of a loop that have seen it late have no figures; "
-    "Meter.step looks at all weights each time"
-)
 
 #: The thread that counts a batch, if one does. It runs the model, and those calls are batches of no meter.
 COUNTING: list[int] = []
@@ -46,126 +87,60 @@ class Costs:
 
     def __init__(self, program: Program) -> None:
         self._program, self._counter = program, Counter(program)
-        self._weights = program.weights
-        #: The weights that are trained -> the costs of batches by their keys, which have the shapes and types of their
-        #: tensors, which of them have gradients and are the same, and the other arguments. Where elements of inputs
-        #: state facts, the inputs that do so stand there, and the costs are under the key with these facts.
-        self._known: dict[bytes, dict[Hashable, Cost | list[Stating]]] = {}
-        self._train(self._weights.look())
-        #: The weight that the last batch of a loop has looked at; None where it was all.
-        self._seen: Turn | None = None
-        #: Whether weights may have been frozen or thawed some batches of a loop before that was seen.
-        self._late = False
+        #: The costs, or why there is none, by the weights that are trained and what is known of the arguments.
+        self._known: dict[Hashable, Cost | FlopwiseError] = {}
         #: Seconds that formulas and profiles have taken so far.
         self.seconds = 0.0
-        #: The errors of batches that cannot be counted, by the weights that are trained and their keys.
-        self._failures: dict[tuple[bytes, Hashable], FlopwiseError] = {}
 
-    def of(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, looped: bool = False) -> Cost:
+    def of(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Cost:
         """The cost of a batch with the weights that are trained now.
 
         Args:
             args: the positional arguments of the model.
             kwargs: the named ones.
-            looped: whether it is the next batch of a loop, which looks at one of the weights: see ``settled``.
 
         Raises:
             ModelError: the model fails with it.
             InputError: it holds a nested tensor without a shape.
         """
-        seen = next(self._turns) if looped else None
-        if seen is None or seen[0].requires_grad is not seen[1]:
-            self._look()
-        else:
-            self._seen = seen
-        values = (*args, *kwargs.values())
-        kinds: list[Hashable] = [len(args), *kwargs]
+        arguments = self._key(args, kwargs)
+        cost = self._known.get((self._program.trained(), arguments))
+        return cost if isinstance(cost, Cost) else self._count(arguments, args, kwargs)
+
+    def _key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable:
+        """The arguments as far as costs hang on them: see ``key_of``, and which tensors are one and the same."""
+        places: dict[int, int] = {}
+        parts: list[Hashable] = [len(args), *kwargs]
         try:
-            for place, value in enumerate(values):
-                if type(value) is Tensor:
-                    first = 0
-                    while values[first] is not value:  # labels may be the inputs themselves
-                        first += 1
-                    kinds += (value.shape, value.dtype, value.requires_grad, first)
-                else:
-                    kinds.append(self._other(place, args, kwargs))
+            for name, value in named(args, kwargs, self._program.names):
+                if isinstance(value, Tensor):  # labels may be the inputs themselves
+                    parts.append(places.setdefault(id(value), len(parts)))
+                ignored = isinstance(value, (int, float)) and name in self._program.ignored
+                parts.append(None if ignored else key_of(value, name))
         except RuntimeError:  # a nested tensor without a shape
             for name, tensor in leaves(named(args, kwargs, self._program.names)).items():
                 shape_of_input(name, tensor)
             raise
-        key = tuple(kinds)
-        found = self._now.get(key)
-        if not isinstance(found, Cost):
-            for place, name, plain in found or self._stating(key, args, kwargs):
-                tensor = values[place]
-                as_most = plain is not None and tensor.is_cpu and torch.equal(tensor, plain)
-                kinds.append(False if as_most else said_by(name, tensor))
-            key = tuple(kinds)
-            found = self._now.get(key)
-        return found if isinstance(found, Cost) else self._count(key, args, kwargs)
+        return tuple(parts)
 
-    def _other(self, place: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable:
-        """The part of a key for an argument that is no plain tensor."""
-        name, value = named(args, kwargs, self._program.names)[place]
-        ignored = isinstance(value, (int, float)) and name in self._program.ignored
-        return name, None if ignored else key_of(value, name)
-
-    def _stating(self, key: Hashable, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Stating]:
-        """The tensors of a batch with a new key whose elements state facts."""
-        arguments = enumerate(named(args, kwargs, self._program.names))
-        stating = [
-            (place, name, plain_mask(name, value))
-            for place, (name, value) in arguments
-            if type(value) is Tensor and steers(name) and value.dtype in WHOLE
-        ]
-        if stating:
-            self._now[key] = stating
-        return stating
-
-    def settled(self) -> bool:
-        """True if all batches of a loop since the last call count with the weights that were trained then."""
-        self._look()
-        late, self._late = self._late, False
-        return not late
-
-    def _look(self) -> None:
-        """Look at all weights."""
-        trained = self._weights.look()
-        if trained != self._trained:
-            if self._seen is not None and self._seen[0].requires_grad is self._seen[1]:  # it may be some batches ago
-                self._late = True
-                self._program.remark(LATE)
-            self._train(trained)
-        self._seen = None
-
-    def _train(self, trained: bytes) -> None:
-        """Go on with the costs of batches that train these weights."""
-        self._trained = trained
-        #: Those of the weights that are trained now.
-        self._now = self._known.setdefault(trained, {})
-        self._turns = self._weights.turns(trained)
-
-    def _count(self, key: Hashable, args: Sequence[object], kwargs: Mapping[str, object]) -> Cost:
+    def _count(self, arguments: Hashable, args: Sequence[object], kwargs: Mapping[str, object]) -> Cost:
         """The cost of a batch that is like none before."""
         with _ONE:
-            if self._weights.renew():
-                self._train(self._weights.look())
-            self._look()
-            cost = self._now.get(key)
-            if isinstance(cost, Cost):  # another thread was faster
+            self._program.renew()
+            key = self._program.trained(), arguments
+            cost = self._known.get(key)
+            if isinstance(cost, FlopwiseError):
+                raise cost.with_traceback(None)
+            if cost is not None:  # another thread was faster, or other weights came in
                 return cost
-            if sum(map(len, self._known.values())) + len(self._failures) >= REMEMBERED:
-                self._known, self._failures = {self._trained: {}}, {}
-                self._now = self._known[self._trained]
-            place = self._trained, key
-            if place in self._failures:
-                raise self._failures[place].with_traceback(None)
+            if len(self._known) >= REMEMBERED:
+                self._known = {}
             COUNTING.append(threading.get_ident())
             start = time.perf_counter()
             try:
-                cost = self._now[key] = self._counter.cost(([*args], dict(kwargs)))
+                cost = self._known[key] = self._counter.cost(([*args], dict(kwargs)))
             except FlopwiseError as error:
-                self._failures[place] = error.reworded(str(error))  # without the tensors of its frames
+                self._known[key] = error.reworded(str(error))  # without the tensors of its frames
                 raise
             finally:
                 COUNTING.pop()

@@ -1,10 +1,10 @@
-"""The costs of batches that differ in the sizes of their tensors alone: by a formula where one holds."""
+"""The costs of batches that differ in the sizes of their tensors alone: the sizes that are open, a formula in them."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,18 +17,107 @@ from flopwise.analyses.formula.following.program import followed
 from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.subject import Request, Subject
 from flopwise.analyses.formula.terms.polynomial import Term, symbol
-from flopwise.analyses.meter import kept
-from flopwise.analyses.meter.axes import Axes, Shapes, axes_of
 from flopwise.analyses.meter.batch import BORDERS, NUMBERS, leaves, named, plain, replaced, said_by, saying, steers
 from flopwise.analyses.meter.cost import How
 from flopwise.analyses.meter.program import Program
-from flopwise.analyses.meter.totals import Totals, totals_of
+from flopwise.analyses.meter.totals import Totals, keep, load, structure, totals_of
 from flopwise.errors import FlopwiseError, InputError
 from flopwise.formats.torch.description import position_name
 from flopwise.formats.torch.read import REST, UNTIL_ELEMENTS
 from flopwise.formats.torch.record.tensors import DTYPES
 from flopwise.graph import Graph
 from flopwise.readers.inputs import InputSpec, Value
+
+#: A name of a tensor and the number of an axis.
+Axis = tuple[str, int]
+
+#: Shapes of tensors by name.
+Shapes = Mapping[str, Sequence[int]]
+
+#: Other sizes at which an axis is tried: a model takes them or not.
+_OTHER: tuple[Callable[[int], int], ...] = (lambda n: 2 * n, lambda n: n + 1, lambda n: n // 2)
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The symbol of each open axis, which is called as users know it: notes and errors speak of it."""
+
+    symbols: Mapping[Axis, str]
+    #: One batch: its sizes stand where an axis is not open.
+    example: Shapes
+
+    def point(self, shapes: Shapes) -> dict[str, int] | None:
+        """The size of each symbol in a batch; None where its sizes do not fit."""
+        point: dict[str, int] = {}
+        for name, shape in shapes.items():
+            for axis, size in enumerate(shape):
+                symbol = self.symbols.get((name, axis))
+                if (self.example[name][axis] if symbol is None else point.setdefault(symbol, size)) != size:
+                    return None
+        return point
+
+    def shapes(self, point: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        """The shapes of a batch at a size of each symbol."""
+        return {
+            name: tuple([point[self.symbols[name, i]] if (name, i) in self.symbols else n for i, n in enumerate(shape)])
+            for name, shape in self.example.items()
+        }
+
+
+def axes_of(examples: Sequence[Shapes], takes: Callable[[Shapes], bool]) -> Axes:
+    """The open axes of a model's inputs.
+
+    Axes of one number and one size in all examples have one symbol: the first axis of each input is the batch. Of those
+    that the model does not take alone at other sizes, the ones of one size are tried together.
+
+    Args:
+        examples: the shapes of batches, which differ where sizes change.
+        takes: whether the model takes inputs of these shapes.
+    """
+    sizes: dict[Axis, tuple[int, ...]] = {
+        (name, axis): tuple(shapes[name][axis] for shapes in examples)
+        for name, shape in examples[0].items()
+        for axis in range(len(shape))
+    }
+    sizes = {axis: of for axis, of in sizes.items() if max(of) > 1}
+    groups: dict[tuple[object, ...], list[Axis]] = {}
+    for axis, of in sizes.items():
+        groups.setdefault((axis[1], *of), []).append(axis)
+    open_groups, closed = _tried(groups.values(), examples[-1], takes)
+    together: dict[tuple[object, ...], list[Axis]] = {}
+    for group in closed:
+        together.setdefault(sizes[group[0]], []).extend(group)
+    merged = [group for group in together.values() if group not in closed]
+    open_groups += _tried(merged, examples[-1], takes)[0]
+    symbols: dict[Axis, str] = {}
+    for group in open_groups:
+        name, place = group[0]
+        batch = place == 0 and "batch" not in symbols.values()
+        symbols.update(dict.fromkeys(group, "batch" if batch else f"{name}.shape[{place}]"))
+    return Axes(symbols, examples[-1])
+
+
+def _tried(
+    groups: Iterable[list[Axis]], example: Shapes, takes: Callable[[Shapes], bool]
+) -> tuple[list[list[Axis]], list[list[Axis]]]:
+    """The groups of axes that a model takes at other sizes, and the others."""
+    right: list[list[Axis]] = []
+    wrong: list[list[Axis]] = []
+    for group in groups:
+        name, axis = group[0]
+        sizes = dict.fromkeys(other(example[name][axis]) for other in _OTHER)
+        taken = any(size > 1 and takes(_with(example, group, size)) for size in sizes)
+        (right if taken else wrong).append(group)
+    return right, wrong
+
+
+def _with(example: Shapes, group: Sequence[Axis], size: int) -> Shapes:
+    """The shapes with another size of some axes."""
+    return {
+        name: tuple([size if (name, axis) in group else n for axis, n in enumerate(shape)])
+        for name, shape in example.items()
+    }
+
 
 #: Formulas that are derived for one model, at most: for each set of inputs, for masks with and without holes, for
 #: sizes of 1, which programs treat on their own.
@@ -38,6 +127,11 @@ MOST_FORMULAS = 12
 MOST_EXAMPLES = 4
 
 _PROFILED = "each new shape is counted by a profile"
+
+#: The remark on a program that tells batches of one shape apart.
+OF_ELEMENTS = (
+    "the elements of tensors decide what runs: batches of one shape count as the first of them, and not exactly"
+)
 
 #: What the elements of a batch say beside its shapes, by input.
 Facts = Mapping[str, Any]
@@ -61,6 +155,8 @@ class Form:
         self.ways: dict[Hashable, Totals | None] = {}
         #: The facts of the last batch whose elements were at hand.
         self.facts: Facts = {}
+        #: Whether elements decide what runs; None where that was not looked at.
+        self.follows: bool | None = None
         try:
             stand_in = functools.partial(_stand_in, {})
             args = [replaced(value, position_name(program.names, i), stand_in) for i, value in enumerate(call[0])]
@@ -88,7 +184,20 @@ class Form:
         if found is not None:
             return found[0], "formula", found[1]
         figures, exact = self.program.profiled(batch)
-        return figures, "profile", exact
+        return figures, "profile", exact and not self.follows_elements(shapes)
+
+    def follows_elements(self, shapes: Shapes) -> bool:
+        """True if elements of the tensors of a batch decide what runs, beside the facts that its key has.
+
+        Args:
+            shapes: of a batch; the answer is that of the first one.
+        """
+        if self.follows is None:
+            graph = self.graph_at(shapes)
+            self.follows = self.call is not None and (graph is None or _of_elements(graph))
+        if self.follows:
+            self.program.remark(OF_ELEMENTS)
+        return self.follows
 
     def point(self, shapes: Shapes) -> dict[str, int] | None:
         """The size of each symbol; None where the sizes do not fit what is open."""
@@ -152,7 +261,7 @@ class Form:
         subject = self.subject(way)
         digest = self.digest(subject, way)
         truth, _ = program.profiled(batch)
-        totals = kept.load(digest) if program.keeps else None
+        totals = load(digest) if program.keeps else None
         if totals is not None and _agree(way.figures(totals), truth):
             program.progress("the formula was derived before, and gives the profile of this batch")
             return totals
@@ -166,7 +275,7 @@ class Form:
             program.remark(f"the formula is not what the profile of a batch says: {_PROFILED}")
             return None
         if program.keeps:
-            kept.keep(digest, totals)
+            keep(digest, totals)
         return totals
 
     def derived(self, subject: Subject) -> Totals:
@@ -181,7 +290,8 @@ class Form:
             formula = derive(subject, self.program.counting, self.program.progress)
         finally:
             UNTIL_ELEMENTS.reset(token)
-        if formula.graph.program.guessed or any(row.node.op == REST for row in formula.rows):
+        if _of_elements(formula.graph):
+            self.follows = True
             raise InputError("the elements of tensors decide what runs")
         return totals_of(formula)
 
@@ -191,7 +301,7 @@ class Form:
         arguments = named(*self.call, self.program.names)
         types = [(name, t.dtype, t.requires_grad) for name, t in leaves(arguments).items()]
         shapes = [(name, *map(str, dims)) for name, _, dims in subject.shapes]
-        parts = (kept.structure(self.program.model), self.program.train, types, shapes, [*plain(arguments)], way.key)
+        parts = (structure(self.program.model), self.program.train, types, shapes, [*plain(arguments)], way.key)
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def subject(self, way: Way) -> Subject:
@@ -249,15 +359,20 @@ class Form:
 
     def takes(self, shapes: Shapes) -> bool:
         """True if the model takes inputs of these shapes."""
+        return self.graph_at(shapes) is not None
+
+    def graph_at(self, shapes: Shapes) -> Graph | None:
+        """The graph at inputs of these shapes, until elements decide; None where the model does not take them."""
+        if self.call is None:
+            return None
         row = max((size for shape in shapes.values() for size in shape), default=1)
         token = UNTIL_ELEMENTS.set(True)
         try:
-            self.program.graph(self.inputs(shapes, self.facts, row))
+            return self.program.graph(self.inputs(shapes, self.facts, row))
         except FlopwiseError:
-            return False
+            return None
         finally:
             UNTIL_ELEMENTS.reset(token)
-        return True
 
 
 @dataclass(frozen=True)
@@ -283,6 +398,11 @@ class Way:
         if self.row is None:
             return totals.at(self.free)
         return totals.of_lengths(self.free, self.row, self.lengths)
+
+
+def _of_elements(graph: Graph) -> bool:
+    """True if elements that are not known decide what runs in a graph that was read until there."""
+    return graph.program.guessed or any(node.op == REST for node in graph.nodes)
 
 
 def _agree(figures: Mapping[str, int] | None, truth: Mapping[str, int]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,14 +12,15 @@ from torch import nn
 
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.meter.batch import called_with, replaced
-from flopwise.analyses.meter.cost import exact_of, figures_of_profile
-from flopwise.analyses.meter.weights import Weights
+from flopwise.analyses.meter.cost import figures_of_profile
 from flopwise.conventions import get
 from flopwise.errors import InputError
 from flopwise.formats.torch.arguments import parameters_of
-from flopwise.formats.torch.read import read_torch
+from flopwise.formats.torch.read import REAL, read_torch
 from flopwise.graph import Graph
 from flopwise.readers.inputs import Value
+
+_TRAINED = operator.attrgetter("requires_grad")
 
 
 @dataclass
@@ -44,7 +46,16 @@ class Program:
         self.counting = Counting(get("flops"), train=self.train)
         #: The parameters of ``forward``.
         self.names = parameters_of(self.model)
-        self.weights = Weights(self.model, self.train)
+        self._weights: list[nn.Parameter] = []
+        self.renew()
+
+    def renew(self) -> None:
+        """Take the weights that the model has now."""
+        self._weights = [*self.model.parameters()] if self.train else []
+
+    def trained(self) -> bytes:
+        """A byte for each weight, 1 if it has a gradient; without a backward pass none counts as trained."""
+        return bytes(map(_TRAINED, self._weights))
 
     def graph(self, inputs: Any) -> Graph:
         """The model's graph on some inputs."""
@@ -60,7 +71,8 @@ class Program:
         inputs = [_as_it_is(value) for value in args], {name: _as_it_is(value) for name, value in kwargs.items()}
         with self._recursion():
             profile = self.counting.profile(self.graph(inputs))
-        return figures_of_profile(profile), exact_of(profile)
+        ran = any(note.startswith(REAL) for note in profile.graph.warnings)  # it asked for elements
+        return figures_of_profile(profile), profile.exact and not ran
 
     @contextlib.contextmanager
     def _recursion(self) -> Iterator[None]:

@@ -1,12 +1,20 @@
-"""The figures of a batch as terms in its open sizes, and what is kept of them on disk."""
+"""The figures of a batch as terms in its open sizes, kept on disk under a digest of the model's structure."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import torch
+from torch import nn
+
+from flopwise._version import __version__
 from flopwise.analyses.formula.dim import term
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.extras.source import function
@@ -17,8 +25,10 @@ from flopwise.analyses.formula.terms.evaluation import symbols, value
 from flopwise.analyses.formula.terms.expressions import identifiers
 from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term, add_up
 from flopwise.analyses.meter.cost import FIGURES, figures_of
+from flopwise.analyses.timing.store import default_path
 from flopwise.errors import InputError
 from flopwise.rows import Row
+from flopwise.writers.atomic import write
 
 #: The operator of attention among sequences of many lengths in a row.
 RAGGED = "aten::ragged_attention"
@@ -184,3 +194,50 @@ def _term(content: Any) -> Any:
             for factor, atoms in content
         }
     )
+
+
+# Formulas of batches kept on disk, each under a digest of the model's structure.
+
+
+SCHEMA = "flopwise.meter/1"
+
+
+def structure(model: nn.Module) -> str:
+    """A digest of a module's classes, settings, and shapes and types of its tensors, with the versions in use."""
+    digest = hashlib.sha256(f"{__version__} {torch.__version__}".encode())
+    for line in _lines(model):
+        digest.update(line.encode("utf-8", "replace"))
+    return digest.hexdigest()
+
+
+def _lines(model: nn.Module) -> Iterator[str]:
+    for path, module in model.named_modules():
+        kind = type(module)
+        settings = {k: v for k, v in vars(module).items() if isinstance(v, (bool, int, float, str, type(None)))}
+        yield f"{path} {kind.__module__}.{kind.__qualname__} {module.extra_repr()} {sorted(settings.items())}\n"
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        yield f"{name} {tuple(tensor.shape)} {tensor.dtype} {tensor.device.type} {tensor.requires_grad}\n"
+    config: Any = getattr(model, "config", None)
+    yield json.dumps(config.to_dict(), default=str, sort_keys=True) if hasattr(config, "to_dict") else ""
+
+
+def path_of(digest: str) -> Path:
+    """The file of a formula: beside the stored times of engines, in the user's data folder."""
+    return default_path().parent / "meters" / f"{digest}.json"
+
+
+def load(digest: str) -> Totals | None:
+    """The formula that is kept under a digest; None where there is none, or its file is damaged."""
+    try:
+        content: Mapping[str, Any] = json.loads(path_of(digest).read_text("utf-8"))
+        return Totals.from_dict(content) if content["schema"] == SCHEMA else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def keep(digest: str, totals: Totals) -> None:
+    """Keep a formula; where the folder cannot be written, the next process derives it anew."""
+    path = path_of(digest)
+    with contextlib.suppress(OSError, InputError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(json.dumps({"schema": SCHEMA, **totals.to_dict()}).encode(), path)

@@ -87,8 +87,6 @@ class Watch:
         """
         self._model, self._program, self._of = model, program, costs.of
         self._called, self._batch, self._autocast = called, batch, autocast
-        #: Whether more is to be seen to than the arguments of the next call: ``_counts`` does.
-        self._special = True
         #: Whether the last call outside of a backward pass had gradients.
         self._graded = True
         #: How many calls of the model are inside of each other now, where it calls itself; what ends looking.
@@ -100,16 +98,16 @@ class Watch:
 
     def look(self) -> None:
         """Look at the next call which element type products have."""
-        self._looks = self._special = True
+        self._looks = True
 
     def count(self, module: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Count a call, in a loop with as little code as can be: what a processor's caches have lost takes its time."""
-        if (self._special or COUNTING or not is_grad_enabled() or _backward() >= 0) and not self._counts():
+        """Count a call."""
+        if not self._counts():
             return
         try:
             if self._batch is not None:
                 args, kwargs = called_with(self._batch(args, kwargs))
-            cost = self._of(args, kwargs, looped=True)
+            cost = self._of(args, kwargs)
         except Exception as error:  # the model runs as it would without a meter
             self.complete = False
             self._program.remark(f"not counted: {one_line(error)}")
@@ -136,10 +134,8 @@ class Watch:
         else:
             self._graded = is_grad_enabled()
             if self._program.train and not self._graded:
-                self._special = True
                 self._called(None)
                 return False
-        self._special = self._program.recursive or not self._graded
         if self._looks:
             self._looks = False
             self._autocast()
@@ -149,7 +145,7 @@ class Watch:
         """Leave the calls out that the model makes of itself until this one ends; compiled ones come to no hook."""
         if vars(self._model).get("_compiled_call_impl") is not None:
             return
-        self._depth, self._special = 1, True
+        self._depth = 1
         if self._leave is None:
             self._leave = self._model.register_forward_hook(Hook(self._left), always_call=True).remove
 

@@ -31,6 +31,9 @@ _ONE_AT_A_TIME = threading.RLock()
 #: Whether a program of which elements decide what runs is read until there; else it is run on real tensors.
 UNTIL_ELEMENTS: ContextVar[bool] = ContextVar("until_elements", default=False)
 
+#: How the note begins on a program that asked for elements that meta tensors do not have.
+REAL = "ran on real tensors"
+
 #: What the note on elements says that decide what runs and were made up.
 MADE_UP = "decide what runs and were made up"
 
@@ -179,9 +182,7 @@ class _Reading(NamedTuple):
             except RunError as again:
                 doubt = _doubt(again, arguments)
                 raise ModelError(f"{self.kind}: {again.where}{again.words}{again.place}{doubt}") from again.__cause__
-            self.notes.append(
-                f"ran on real tensors, because on meta tensors: {failed.where}{why}; other values may need other work"
-            )
+            self.notes.append(f"{REAL}, because on meta tensors: {failed.where}{why}; other values may need other work")
         decide = self.deciding(arguments, recorded)
         if decide and UNTIL_ELEMENTS.get():
             return self.graph(arguments._replace(strict=True))
