@@ -213,7 +213,15 @@ def batch_norm(subject: Subject) -> Iterator[Change]:
         weight = Tensor(f"{node.output().name}.weight", kernel.shape, kernel.dtype, "weight")
         bias = Tensor(f"{node.output().name}.bias", node.input(1).shape, node.input(1).dtype, "weight")
         inputs = (product.input(0), weight, bias)
-        after = Node(product.op, product.name, inputs, node.outputs, product.attrs, version=product.version)
+        after = Node(
+            product.op,
+            product.name,
+            inputs,
+            node.outputs,
+            product.attrs,
+            version=product.version,
+            invocation=product.invocation,
+        )
         elements = node.output().numel
         text = f"{elements:,} elements are scaled and shifted, which the convolution before can do with scaled weights"
         yield Change((maker[0], position), text, (after,), values=functools.partial(_folded, product, node))
@@ -352,7 +360,9 @@ def upsampling(subject: Subject) -> Iterator[Change]:
         attributes = dict(product.attrs)
         first = Node(product.op, product.name, inputs, (small,), attributes, version=product.version)
         resized, values = _resized(node, end)
-        second = Node(node.op, node.name, (small, *resized), (end,), node.attrs, version=node.version)
+        second = Node(
+            node.op, node.name, (small, *resized), (end,), node.attrs, version=node.version, invocation=node.invocation
+        )
         factor = large.numel // source.numel
         text = f"the convolution runs on {factor} times the positions that differ"
         yield Change((position, *between, taker[0]), text, (first, second), values=values, fixed=_sizes(node))
@@ -412,7 +422,15 @@ def all_logits(subject: Subject) -> Iterator[Change]:
     batch, _, width = source.dims
     last = Tensor(f"{source.name}.last", (batch, 1, width), source.dtype)
     scores = Tensor(result.name, (batch, 1, result.dims[-1]), result.dtype)
-    after = Node(node.op, node.name, (last, *node.inputs[1:]), (scores,), node.attrs, version=node.version)
+    after = Node(
+        node.op,
+        node.name,
+        (last, *node.inputs[1:]),
+        (scores,),
+        node.attrs,
+        version=node.version,
+        invocation=node.invocation,
+    )
     text = f"{logits.positions:,} positions are scored over {int(result.dims[-1]):,} entries; the next token needs one"
     yield Change((position,), text, (after,))
 
@@ -512,7 +530,15 @@ def oversized_gather(subject: Subject) -> Iterator[Change]:
         cut = Tensor(f"{indices.name}.{end.name}", end.dims[:rank], indices.dtype)
         after = (
             Node("Slice", f"{end.name}.indices", (indices, *rest), (cut,), version=taker[1].version),
-            Node("Gather", node.name, (node.input(0), cut), (end,), node.attrs, version=node.version),
+            Node(
+                "Gather",
+                node.name,
+                (node.input(0), cut),
+                (end,),
+                node.attrs,
+                version=node.version,
+                invocation=node.invocation,
+            ),
         )
         text = f"{indices.numel:,} rows are picked and {cut.numel:,} are used"
         yield Change((position, taker[0]), text, after)

@@ -212,7 +212,17 @@ def _change(subject: Subject, position: int, joined: tuple[int, Node], earlier: 
         tensors = {node.input(0).name: part, end.name: made}
         after.append(replaced(node, tensors, f"{node.name}.part{number}"))
         results.append(made)
-    after.append(Node("Concat", f"{end.name}.join", tuple(results), (end,), concat.attrs, version=concat.version))
+    after.append(
+        Node(
+            "Concat",
+            f"{end.name}.join",
+            tuple(results),
+            (end,),
+            concat.attrs,
+            version=concat.version,
+            invocation=concat.invocation,
+        )
+    )
     alone = subject.is_private(place, (position,))
     rows = sum(t.numel // int(t.dims[-1]) for t in concat.known_inputs if t.name in earlier)
     every = node.input(0).numel // int(node.input(0).dims[-1])
