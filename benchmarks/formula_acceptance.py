@@ -31,8 +31,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import flopwise  # noqa: E402
-from flopwise.analyses.formula.terms.evaluation import value  # noqa: E402
-from flopwise.analyses.formula.values import OutsideError  # noqa: E402
+from flopwise.analyses.formula.domains import OutsideError  # noqa: E402
+from flopwise.analyses.formula.terms import value  # noqa: E402
 
 #: Where published Caffe nets lie, if anywhere.
 CAFFE = ROOT.parent / "shared" / "models" / "caffe"

@@ -26,7 +26,7 @@ import sympy  # noqa: E402
 
 import flopwise  # noqa: E402
 from flopwise.analyses.formula.dim import term  # noqa: E402
-from flopwise.analyses.formula.terms.evaluation import value  # noqa: E402
+from flopwise.analyses.formula.terms import value  # noqa: E402
 
 #: Name of a tensor -> its extents: numbers, texts, None for what is open.
 Shapes = dict[str, "list[int | str | None]"]

@@ -285,7 +285,7 @@ def _input(text: str) -> None:
 
 
 def _at(text: str) -> None:
-    from flopwise.analyses.formula.extras.grid import grid
+    from flopwise.analyses.formula.extras.solve import grid
 
     list(itertools.islice(grid([text]), 1000))
 

@@ -12,21 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise import conventions
 from flopwise._arguments import checked
+from flopwise.analyses.formula.conditions import Guards, recording
 from flopwise.analyses.formula.derivation.derive import derive
-from flopwise.analyses.formula.derivation.first import unknown_loops
+from flopwise.analyses.formula.derivation.tracing import unknown_loops
 from flopwise.analyses.formula.dim import dim
+from flopwise.analyses.formula.domains import OpenShape, Point
 from flopwise.analyses.formula.extras.lengths import FEW, Lengths
 from flopwise.analyses.formula.following.files import File
-from flopwise.analyses.formula.following.followed import Followed
+from flopwise.analyses.formula.following.loops import Followed
 from flopwise.analyses.formula.following.program import followed
 from flopwise.analyses.formula.formula import Formula
-from flopwise.analyses.formula.guards import Guards, recording
-from flopwise.analyses.formula.points import OpenShape, Point
 from flopwise.analyses.formula.rows import Counting
-from flopwise.analyses.formula.sizes import OpenInputs, closed_model, open_inputs
-from flopwise.analyses.formula.subject import Request, Subject
-from flopwise.analyses.formula.terms.evaluation import substituted
-from flopwise.analyses.formula.terms.polynomial import symbol
+from flopwise.analyses.formula.subject import OpenInputs, Request, Subject, closed_model, open_inputs
+from flopwise.analyses.formula.terms import substituted, symbol
 from flopwise.api import printable
 from flopwise.api.read import read
 from flopwise.conventions import Convention

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flopwise.analyses.formula.conditions import Conditions, scales
-from flopwise.analyses.formula.guards import Guard
-from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, symbol
+from flopwise.analyses.formula.conditions import Conditions, Guard, scales
+from flopwise.analyses.formula.terms import Polynomial, Term, symbol
 
 H, W, N = symbol("H"), symbol("W"), symbol("N")
 

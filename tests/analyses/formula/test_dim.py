@@ -12,11 +12,9 @@ import numpy
 import pytest
 from tests.cases import each
 
-from flopwise.analyses.formula.dim import Dim, Ratio, dim, larger, smaller, term
-from flopwise.analyses.formula.guards import Guards, recording
-from flopwise.analyses.formula.rounding import scale
-from flopwise.analyses.formula.terms.evaluation import value
-from flopwise.analyses.formula.terms.polynomial import symbol, written
+from flopwise.analyses.formula.conditions import Guards, recording
+from flopwise.analyses.formula.dim import Dim, Ratio, dim, larger, scale, smaller, term
+from flopwise.analyses.formula.terms import symbol, value, written
 
 H, W = symbol("H"), symbol("W")
 

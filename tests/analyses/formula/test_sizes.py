@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flopwise.analyses.formula.sizes import open_inputs
+from flopwise.analyses.formula.subject import open_inputs
 from flopwise.errors import InputError
 from flopwise.readers.inputs import Declared
 

@@ -2,16 +2,155 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from flopwise.analyses.formula.domains import Domain, edge
-from flopwise.analyses.formula.guards import Guard
-from flopwise.analyses.formula.points import Point
-from flopwise.analyses.formula.terms.evaluation import substituted, symbols, value
-from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term, add_up, single, symbol
+from flopwise._arguments import checked
+from flopwise.analyses.formula.domains import Domain, OutsideError, Point, edge
+from flopwise.analyses.formula.expressions import identifiers
+from flopwise.analyses.formula.terms import (
+    Atom,
+    Polynomial,
+    Term,
+    add_up,
+    bounds,
+    single,
+    substituted,
+    symbol,
+    symbols,
+    value,
+    written,
+)
+from flopwise.errors import InputError, did_you_mean
+
+# Conditions on sizes: what holds wherever something was computed as it was.
+
+
+#: What a guard says of its expression: that it is zero, is not, or is not negative.
+Relation: TypeAlias = Literal["==", "!=", ">="]
+
+
+class Guard(NamedTuple):
+    """A condition on sizes: the expression compared with zero."""
+
+    expression: Polynomial
+    relation: Relation
+
+    def holds(self, at: Mapping[str, int], atoms: dict[str, int] | None = None) -> bool:
+        """True if the condition is met for the given value of each symbol."""
+        number = value(self.expression, at, atoms)
+        return number == 0 if self.relation == "==" else number != 0 if self.relation == "!=" else number >= 0
+
+    def __str__(self) -> str:
+        """The condition with positive terms on both sides."""
+        left = Polynomial({m: c for m, c in self.expression.terms.items() if c > 0})
+        right = Polynomial({m: -c for m, c in self.expression.terms.items() if c < 0})
+        return f"{written(left) or 0} {self.relation} {written(right) or 0}"
+
+
+@dataclass(slots=True)
+class Guards:
+    """The guards of a computation, each with what it was needed for first."""
+
+    reasons: dict[Guard, str] = field(default_factory=dict)
+    #: What is being computed, or what finds it out.
+    reason: str | Callable[[], str] = ""
+
+    def require(self, expression: Term, relation: Relation) -> None:
+        """Record a condition, unless it holds for all values of the symbols."""
+        if not isinstance(expression, Polynomial) or decided(expression, relation) is not None:
+            return
+        shared, rest = factored(expression)
+        less = isinstance(rest, tuple)
+        each_factor = relation == (">=" if less else "!=")
+        divisible = not less and isinstance(rest, Polynomial) and decided(rest, relation) is not False
+        if shared is not None and (each_factor or divisible):
+            for atom in shared if each_factor else ():
+                self.require(single(atom) - int(relation == ">="), relation)
+            self.require(rest[0] - 1 if isinstance(rest, tuple) else rest, relation)
+            return
+        if relation == ">=":
+            expression = _without_floor(expression)
+        elif len(expression.terms) == 1 and len(next(iter(expression.terms))) == 1:  # a multiple of a power
+            expression = single(next(expression.atoms()))
+        elif expression.terms[max(expression.terms)] < 0:
+            expression = -expression
+        guard = Guard(expression, relation)
+        if guard not in self.reasons:
+            self.reasons[guard] = self.reason if isinstance(self.reason, str) else self.reason()
+
+    def add(self, others: Guards) -> None:
+        """Record the guards of a part of the computation, too."""
+        for guard, why in others.reasons.items():
+            self.reasons.setdefault(guard, why)
+
+
+def factored(expression: Polynomial) -> tuple[list[Atom] | None, Any]:
+    """The atoms that all terms share, and the sum without them; in a tuple where 1 was taken off their product.
+
+    Only atoms that are never negative are taken out; None in place of them where there are none.
+    """
+    terms = {m: c for m, c in expression.terms.items() if m}
+    constant = expression.terms.get((), 0)
+    if constant not in (0, -1) or not terms:
+        return None, expression
+    powers = [dict(m) for m in terms]
+    shared = [a for a in powers[0] if all(a in p for p in powers) and decided(single(a), ">=")]
+    if not shared or (len(terms) == 1 and len(powers[0]) == 1):
+        return None, expression
+    least = {a: min(p[a] for p in powers) for a in shared}
+    remainder = {tuple((a, p - least.get(a, 0)) for a, p in m if p > least.get(a, 0)): c for m, c in terms.items()}
+    factor = add_up([Polynomial(remainder)]) if set(remainder) != {()} else remainder[()]
+    return shared, factor if constant == 0 else (factor,)
+
+
+def _without_floor(expression: Polynomial) -> Polynomial:
+    """The numerator where the expression is one quotient: both are negative at the same sizes."""
+    if len(expression.terms) == 1:
+        ((monomial, factor),) = expression.terms.items()
+        if factor > 0 and len(monomial) == 1 and monomial[0][0].kind == "floor" and monomial[0][1] == 1:
+            numerator, denominator = monomial[0][0].parts
+            if isinstance(denominator, int) and isinstance(numerator, Polynomial):
+                return _without_floor(numerator)
+    common = math.gcd(*(c for m, c in expression.terms.items() if m))
+    if common == 1:
+        return expression
+    return Polynomial({m: c // common for m, c in expression.terms.items() if c // common})
+
+
+def decided(expression: Term, relation: Relation) -> bool | None:
+    """The truth of a condition if it is one for all values of the symbols; None where the bounds leave it open."""
+    low, high = bounds(expression)
+    if relation == ">=":
+        return True if low is not None and low >= 0 else False if high is not None and high < 0 else None
+    if (low is not None and low > 0) or (high is not None and high < 0):
+        return relation == "!="
+    return None if low != 0 or high != 0 else relation == "=="
+
+
+_RECORDED: ContextVar[Guards | None] = ContextVar("recorded", default=None)
+
+
+def recorded() -> Guards | None:
+    """The guards into which conditions are recorded now; None for none."""
+    return _RECORDED.get()
+
+
+@contextlib.contextmanager
+def recording(guards: Guards | None) -> Iterator[None]:
+    """Record into these guards the conditions that comparisons of sizes set up; None: into none."""
+    token = _RECORDED.set(guards)
+    try:
+        yield
+    finally:
+        _RECORDED.reset(token)
+
 
 #: Steps between sizes up to this are sought.
 LARGEST_STEP = 5040
@@ -233,3 +372,89 @@ def _end(holds: Callable[[int], bool], start: int, end: int) -> int | None:
             return edge(holds, good, place)
         good = place
     return None
+
+
+# The symbols of a formula: their names in the model and in code, and the sizes at which the formula holds.
+
+
+class Symbols:
+    """The open sizes of a model."""
+
+    domains: tuple[Domain, ...]
+    conditions: tuple[str, ...]
+    guards: Conditions
+
+    @functools.partial(checked, name="Formula.named")
+    def named(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """The sizes by the model's own names of the symbols.
+
+        Raises:
+            InputError: a symbol is unknown.
+        """
+        point = {self.own_name(name): size for name, size in sizes.items()}
+        for name in point:
+            if name not in self._names:
+                raise self.no_symbol(name)
+        return {d.name: point[d.name] for d in self.domains if d.name in point}
+
+    def no_symbol(self, name: str) -> InputError:
+        """The error that there is no symbol of a name, with the nearest."""
+        symbols = [d.name for d in self.domains]
+        return InputError(
+            f"no symbol {name!r}{did_you_mean(name, symbols) or ';'} the symbols are {', '.join(symbols) or 'none'}"
+        )
+
+    def own_name(self, name: str) -> str:
+        """The symbol that is called so in the formulas or in the model."""
+        return self._names.get(name, name)
+
+    def require_symbols(self, sizes: Mapping[str, int]) -> None:
+        """Refuse a point that lacks a size for a symbol.
+
+        Raises:
+            InputError: a symbol is missing or unknown.
+        """
+        with contextlib.suppress(OutsideError):
+            self.own_point(sizes)
+
+    def places(self, point: Mapping[str, int]) -> dict[str, int]:
+        """The places of sizes in their domains."""
+        return {d.name: d.place(point[d.name]) for d in self.domains}
+
+    @functools.cached_property
+    def _names(self) -> dict[str, str]:
+        """Spelling of a symbol -> its name."""
+        names = [d.name for d in self.domains]
+        written = (*identifiers(names, code=True).items(), *identifiers(names).items())
+        return {**{clean: name for name, clean in written}, **{n: n for n in names}}
+
+    def own_point(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """The same of this way alone.
+
+        Args:
+            sizes: by the symbol's name, or as it is written in the formulas.
+
+        Raises:
+            InputError: a symbol is missing or unknown, or the formulas do not hold there.
+        """
+        point = {self._names.get(name, name): size for name, size in sizes.items()}
+        if strange := [n for n in point if n not in self._names]:
+            raise self.no_symbol(strange[0])
+        for domain in self.domains:
+            if domain.low == domain.high:
+                point.setdefault(domain.name, domain.low)
+            if domain.name not in point:
+                raise InputError(f"a size for {domain.name} is missing")
+            if not isinstance(point[domain.name], int) or not domain.holds(point[domain.name]):
+                own = [c for c in self.conditions if c.startswith(f"{domain.name} ")]
+                conditions = " and ".join(own or domain.conditions()) or f"{domain.name} >= {domain.low}"
+                raise OutsideError(
+                    f"the formulas do not hold for {domain.name} = {point[domain.name]}; they need {conditions}", point
+                )
+        point = {d.name: point[d.name] for d in self.domains}
+        if broken := self.guards.broken(self.places(point)):
+            guard, why = broken
+            place = ", ".join(f"{n} = {s}" for n, s in point.items())
+            message = f"the formulas do not hold for {place}; they need {guard}" + (f" ({why})" if why else "")
+            raise OutsideError(message, point)
+        return point

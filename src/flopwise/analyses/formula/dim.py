@@ -7,17 +7,97 @@ it takes the hint's way, and a ``Guard`` records under which condition that way 
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
+import struct
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
-from flopwise.analyses.formula.guards import Relation, recorded
-from flopwise.analyses.formula.rounding import WHOLE, scale, side_of_product, side_of_sum
-from flopwise.analyses.formula.terms.bounds import largest, least
-from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, bits, floor, gcd
+from flopwise.analyses.formula.conditions import Relation, recorded
+from flopwise.analyses.formula.terms import Polynomial, Term, bits, floor, gcd, largest, least
 from flopwise.operators.size import MisfitError, UnresolvedError
+
+# Fractions that scales stand for, and where floating-point arithmetic with them misses whole numbers.
+#
+# A side says where the floating-point value may lie while the fraction is whole: 0 there as well, 1 above it, -1 on
+# both sides.
+
+
+#: Element type -> up to which number it has all whole ones; beyond, what models round was rounded before.
+WHOLE = {"float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8}
+
+#: Denominators up to this large are what a scale such as 0.33333334 stands for.
+DENOMINATOR = 4096
+
+#: Multiples of a denominator at which a scale is tried.
+MULTIPLES = 4096
+
+
+class Quotient(Protocol):
+    """A size divided by a number."""
+
+    over: Term
+    by: int
+    #: Its side.
+    apart: int
+
+    @property
+    def rounded(self) -> bool: ...
+    @property
+    def shifts(self) -> bool: ...
+
+
+def scale(number: float, double: bool) -> tuple[Fraction, int]:
+    """The fraction that a scale stands for, and the side on which its products miss those of the fraction.
+
+    Args:
+        number: the scale.
+        double: whether products with it have 64 bits though it has 32.
+    """
+    exact = Fraction(number)
+    near = exact.limit_denominator(DENOMINATOR)
+    fraction = near if abs(near - exact) <= abs(exact) / 1_000_000 else exact
+    return fraction, _side(exact, fraction, double)
+
+
+@functools.lru_cache(maxsize=256)
+def _side(exact: Fraction, fraction: Fraction, double: bool) -> int:
+    """The side on which a scale's products miss those of its fraction, whole or half."""
+    if exact == fraction:
+        return 0
+    scale = float(exact)
+    single = not double and _single(scale) == scale  # a number of ONNX's float, as its products are
+    half = 2 - fraction.denominator % 2
+    errors = set()
+    for k in range(MULTIPLES):
+        product = fraction.denominator // half * k * scale
+        errors.add((_single(product) if single else product) - fraction.numerator * k / half)
+    return -1 if min(errors) < 0 else int(max(errors) > 0)
+
+
+def _single(number: float) -> float:
+    """A number in 32 bits."""
+    return float(struct.unpack("f", struct.pack("f", number))[0])
+
+
+def side_of_sum(left: Quotient, right: Quotient) -> int:
+    """The side of a sum, which is both as if the two were rounded."""
+    if min(left.apart, right.apart) < 0 or (left.rounded and right.rounded):
+        return -1
+    return max(left.apart, right.apart)
+
+
+def side_of_product(left: Quotient, right: Quotient) -> int:
+    """The side of a product, which is both as if it were rounded more than once."""
+    if min(left.apart, right.apart) < 0:
+        return -1
+    for one, other in ((left, right), (right, left)):
+        if one.rounded and (other.by > 2 if isinstance(one.over, int) else not other.shifts):
+            return -1
+    return max(left.apart, right.apart)
+
 
 #: A number or a size: what arithmetic with sizes takes and gives.
 Number: TypeAlias = Any
@@ -59,7 +139,7 @@ def larger(left: int, right: int) -> int:
 class Dim(int):
     """A size: an integer, the hint, with its expression in the symbols.
 
-    >>> from flopwise.analyses.formula.terms.polynomial import symbol
+    >>> from flopwise.analyses.formula.terms import symbol
     >>> h = dim(224, symbol("H"))
     >>> out = (h + 2 * 3 - 7) // 2 + 1
     >>> out == 112, term(out)
@@ -286,7 +366,7 @@ def _bounded(other: object) -> bool:
 class Root(float):
     """The square root of a size: a plain number, but where it is rounded conditions say for which sizes it is that.
 
-    >>> from flopwise.analyses.formula.terms.polynomial import symbol
+    >>> from flopwise.analyses.formula.terms import symbol
     >>> int(Root(dim(300, symbol("n"))))
     17
     """

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
+
+from flopwise.analyses.formula.terms import Term
+from flopwise.errors import InputError
+from flopwise.operators.size import Dims
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +58,35 @@ def edge(holds: Callable[[int], bool], good: int, bad: int) -> int:
         else:
             bad = middle
     return good
+
+
+# Points: a size for each symbol.
+
+
+#: Symbol -> size.
+Point: TypeAlias = "Mapping[str, int]"
+
+#: Shapes of inputs by name, in sizes that may carry expressions.
+Sizes: TypeAlias = "Mapping[str, Dims]"
+
+#: Name, element type and shape of an input, in the sizes of the symbols.
+OpenShape: TypeAlias = "tuple[str, str | None, tuple[Term, ...]]"
+
+
+# Figures at one point, and a point without any.
+
+
+class OutsideError(InputError):
+    """A point at which the formulas do not hold."""
+
+    def __init__(self, message: str, point: Mapping[str, int]) -> None:
+        super().__init__(message)
+        self.point = point
+
+
+class Values(dict[str, "int | None"]):
+    """Figures at one point by name; those in ``lower_bounds`` are at least as large as they say."""
+
+    def __init__(self, figures: Mapping[str, int | None], lower_bounds: Sequence[str] = ()) -> None:
+        super().__init__(figures)
+        self.lower_bounds = tuple(lower_bounds)

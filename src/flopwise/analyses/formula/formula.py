@@ -10,19 +10,12 @@ from typing import Any, cast
 
 from flopwise import _arguments
 from flopwise._results import Json, Printed
-from flopwise.analyses.formula.alive import alive, peak_of, state_of
-from flopwise.analyses.formula.conditions import Conditions
-from flopwise.analyses.formula.domains import Domain
-from flopwise.analyses.formula.extras.content import formula_json
-from flopwise.analyses.formula.extras.functions import Piece, checked, pieces
-from flopwise.analyses.formula.extras.plotting import drawn
-from flopwise.analyses.formula.extras.source import Way, source
-from flopwise.analyses.formula.groups import OF_MODEL, Group, grouped
-from flopwise.analyses.formula.symbols import Symbols
-from flopwise.analyses.formula.terms.evaluation import value
-from flopwise.analyses.formula.terms.expressions import Expressions
-from flopwise.analyses.formula.terms.polynomial import Term
-from flopwise.analyses.formula.values import OutsideError, Values
+from flopwise.analyses.formula.conditions import Conditions, Symbols
+from flopwise.analyses.formula.domains import Domain, OutsideError, Values
+from flopwise.analyses.formula.expressions import Expressions
+from flopwise.analyses.formula.extras.source import Piece, Way, checked, drawn, formula_json, pieces, source
+from flopwise.analyses.formula.rows import OF_MODEL, Group, alive, grouped, peak_of, state_of
+from flopwise.analyses.formula.terms import Term, value
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError
 from flopwise.graph import Graph

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from flopwise.analyses.formula.derivation.derive import derive
-from flopwise.analyses.formula.following.followed import Followed
+from flopwise.analyses.formula.domains import Point
+from flopwise.analyses.formula.following.loops import Followed
 from flopwise.analyses.formula.following.program import followed
-from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.subject import Request, Subject
-from flopwise.analyses.formula.terms.polynomial import Term, symbol
+from flopwise.analyses.formula.terms import Term, symbol
 from flopwise.analyses.meter.batch import BORDERS, NUMBERS, leaves, named, plain, replaced, said_by, saying, steers
 from flopwise.analyses.meter.cost import How
 from flopwise.analyses.meter.program import Program

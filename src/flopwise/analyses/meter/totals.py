@@ -15,15 +15,14 @@ import torch
 from torch import nn
 
 from flopwise._version import __version__
+from flopwise.analyses.formula.conditions import Guard, Guards, recording
 from flopwise.analyses.formula.dim import term
 from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.expressions import identifiers
 from flopwise.analyses.formula.extras.source import function
 from flopwise.analyses.formula.formula import Formula
-from flopwise.analyses.formula.guards import Guard, Guards, recording
 from flopwise.analyses.formula.rows import NO_FORMULA
-from flopwise.analyses.formula.terms.evaluation import symbols, value
-from flopwise.analyses.formula.terms.expressions import identifiers
-from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term, add_up
+from flopwise.analyses.formula.terms import Atom, Polynomial, Term, add_up, symbols, value
 from flopwise.analyses.meter.cost import FIGURES, figures_of
 from flopwise.analyses.timing.store import default_path
 from flopwise.errors import InputError

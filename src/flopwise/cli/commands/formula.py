@@ -87,9 +87,8 @@ def command(
     is compared with profiles at several sizes before it is printed, and the report says where it holds.
     """
     import flopwise
-    from flopwise.analyses.formula.extras.grid import grid
-    from flopwise.analyses.formula.extras.solve import budget
-    from flopwise.analyses.formula.terms.expressions import load_sympy
+    from flopwise.analyses.formula.expressions import load_sympy
+    from flopwise.analyses.formula.extras.solve import budget, grid
     from flopwise.report.commands.formula import formula_report, plotted, solution_report, source_report, values_report
 
     limit = budget(solve) if solve is not None else None

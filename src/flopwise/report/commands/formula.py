@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise._results import Json, fields
 from flopwise.analyses.formula.extras.ways import pieces, regions
-from flopwise.analyses.formula.groups import FIGURES, Group
-from flopwise.analyses.formula.groups import OF_MODEL as WHOLE
+from flopwise.analyses.formula.rows import FIGURES, Group
+from flopwise.analyses.formula.rows import OF_MODEL as WHOLE
 from flopwise.errors import InputError, counted, entry
 from flopwise.operators.counts import CLASSES
 from flopwise.report.drawings import STYLE, as_bytes, styled

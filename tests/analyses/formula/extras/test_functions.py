@@ -18,7 +18,7 @@ from tests.analyses.formula.models import Net
 
 import flopwise
 from flopwise.analyses.formula.extras.solve import Budget, _last, budget, solve
-from flopwise.analyses.formula.terms.polynomial import symbol
+from flopwise.analyses.formula.terms import symbol
 from flopwise.errors import InputError
 from flopwise.operators.counts import CLASSES
 

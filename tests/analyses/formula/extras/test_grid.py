@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flopwise.analyses.formula.extras.grid import grid
+from flopwise.analyses.formula.extras.solve import grid
 from flopwise.errors import InputError
 
 

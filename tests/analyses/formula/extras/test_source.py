@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 
+from flopwise.analyses.formula.conditions import Guard
 from flopwise.analyses.formula.domains import Domain
 from flopwise.analyses.formula.extras.source import Way, source
-from flopwise.analyses.formula.guards import Guard
-from flopwise.analyses.formula.terms.bounds import largest, least
-from flopwise.analyses.formula.terms.evaluation import value
-from flopwise.analyses.formula.terms.polynomial import Polynomial, Term, bits, floor, gcd, symbol
+from flopwise.analyses.formula.terms import Polynomial, Term, bits, floor, gcd, largest, least, symbol, value
 
 #: Sizes that are any number, multiples with a rest, and few; names that a language or the source itself uses.
 DOMAINS = [Domain("H"), Domain("new", 4, 3, 3), Domain("v0_", 1, 0, 1), Domain("batch size", 2, 1, 1, 99)]

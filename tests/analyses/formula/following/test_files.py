@@ -9,14 +9,12 @@ from functools import partial
 import pytest
 from tests.analyses.formula import models
 
-from flopwise.analyses.formula.conditions import Conditions
+from flopwise.analyses.formula.conditions import Conditions, Guards, recording
 from flopwise.analyses.formula.dim import Dim, Ratio, dim, term
+from flopwise.analyses.formula.domains import Point
 from flopwise.analyses.formula.following.files import File
-from flopwise.analyses.formula.guards import Guards, recording
-from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.subject import Request
-from flopwise.analyses.formula.terms.evaluation import value
-from flopwise.analyses.formula.terms.polynomial import symbol
+from flopwise.analyses.formula.terms import symbol, value
 from flopwise.errors import FlopwiseError
 from flopwise.formats.kit.inputs import declared
 from flopwise.formats.kit.read import Resolved, resolved_at

@@ -12,15 +12,13 @@ from tests.onnx_suite.cases import Case, made
 
 import flopwise
 from flopwise import conventions
-from flopwise.analyses.formula.conditions import Conditions
+from flopwise.analyses.formula.conditions import Conditions, recording
 from flopwise.analyses.formula.dim import dim, term
+from flopwise.analyses.formula.domains import Point
 from flopwise.analyses.formula.following.files import File
-from flopwise.analyses.formula.following.followed import Followed
-from flopwise.analyses.formula.guards import recording
-from flopwise.analyses.formula.points import Point
+from flopwise.analyses.formula.following.loops import Followed
 from flopwise.analyses.formula.subject import Request
-from flopwise.analyses.formula.terms.evaluation import value
-from flopwise.analyses.formula.terms.polynomial import symbol
+from flopwise.analyses.formula.terms import symbol, value
 from flopwise.formats.kit.read import Resolved, resolved_at
 from flopwise.formats.onnx.read import opened_onnx
 from flopwise.graph import Graph

@@ -7,9 +7,8 @@ import sys
 import pytest
 
 from flopwise.analyses.formula.domains import Domain
-from flopwise.analyses.formula.terms.bounds import largest, least
-from flopwise.analyses.formula.terms.expressions import Expressions, load_sympy
-from flopwise.analyses.formula.terms.polynomial import Term, symbol
+from flopwise.analyses.formula.expressions import Expressions, load_sympy
+from flopwise.analyses.formula.terms import Term, largest, least, symbol
 from flopwise.errors import InputError
 
 N, H, K = symbol("N"), symbol("H"), symbol("k")

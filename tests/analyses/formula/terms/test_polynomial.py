@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopwise.analyses.formula.terms.bounds import largest, least
-from flopwise.analyses.formula.terms.evaluation import substituted, symbols, value
-from flopwise.analyses.formula.terms.polynomial import Term, floor, symbol
+from flopwise.analyses.formula.terms import Term, floor, largest, least, substituted, symbol, symbols, value
 from flopwise.operators.counts import Counts
 
 H, W = symbol("H"), symbol("W")

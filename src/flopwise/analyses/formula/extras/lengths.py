@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from flopwise.analyses.formula.points import OpenShape, Point
-from flopwise.analyses.formula.terms.bounds import least
-from flopwise.analyses.formula.terms.polynomial import symbol
+from flopwise.analyses.formula.domains import OpenShape, Point
+from flopwise.analyses.formula.terms import least, symbol
 from flopwise.errors import InputError
 from flopwise.graph import Tensor
 

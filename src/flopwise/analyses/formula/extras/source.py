@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import math
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from flopwise._current_folder import without
+from flopwise._results import Json
+from flopwise.analyses.formula.conditions import Guard
 from flopwise.analyses.formula.domains import Domain
-from flopwise.analyses.formula.guards import Guard
-from flopwise.analyses.formula.terms.expressions import identifiers
-from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term
+from flopwise.analyses.formula.expressions import identifiers
+from flopwise.analyses.formula.rows import NO_FORMULA, OF_MODEL, Group
+from flopwise.analyses.formula.terms import Atom, Polynomial, Term, magnitude
 from flopwise.errors import InputError
 
 
@@ -304,3 +311,227 @@ def _rises(atom: Atom, name: str) -> bool:
     if atom.kind == "gcd" or (atom.kind == "floor" and isinstance(atom.parts[1], Polynomial)):
         return False
     return all(monotone(part, name) for part in atom.parts)
+
+
+# Functions of the symbols that answer only where the formulas hold.
+
+
+#: Where a number at the largest sizes may be larger, Python's integers are counted with: 64 bits may be too few.
+LARGE = 1 << 52
+
+
+class Piece(NamedTuple):
+    """A function of the symbols."""
+
+    of: Callable[..., Any]
+    #: Whether it is right at some sizes.
+    holds: Callable[..., Any]
+    #: What no number in it exceeds, where no size exceeds these.
+    most: Callable[[Mapping[str, int]], int]
+
+
+def pieces(terms: Mapping[str, Term], domains: Sequence[Domain], guards: Sequence[Guard]) -> dict[str, Piece]:
+    """The functions of terms in the places of symbols, by name.
+
+    Args:
+        terms: the terms.
+        domains: the symbols.
+        guards: where the terms are right.
+    """
+    plain = function(terms, domains, guards)
+    holds, names = plain.pop("holds"), identifiers([d.name for d in domains])
+
+    def most(term: Term, sizes: Mapping[str, int]) -> int:
+        places = {d.name: max(abs(d.place(sizes[names[d.name]])), 1) for d in domains}
+        return max(magnitude(one, places) for one in (term, *(guard.expression for guard in guards)))
+
+    return {name: Piece(made, holds, functools.partial(most, terms[name])) for name, made in plain.items()}
+
+
+def checked(pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mapping[str, int]]) -> Callable[..., object]:
+    """The function in pieces as one, which refuses sizes at which none of them is right.
+
+    Args:
+        pieces: they take whole numbers, or arrays of them.
+        point: raises InputError, which names the condition, where none is right.
+    """
+    function = pieces[0].of
+    signature = inspect.signature(function)
+
+    def answer(*sizes: object, **named: object) -> Any:
+        try:
+            by_name = dict(signature.bind(*sizes, **named).arguments)
+        except TypeError as error:
+            raise InputError(f"sizes of {', '.join(signature.parameters)} are needed: {error}") from None
+        if not any(getattr(size, "ndim", 0) or isinstance(size, list | tuple) for size in by_name.values()):
+            plain = {name: _integer(name, size) for name, size in by_name.items()}
+            for piece in pieces:
+                if piece.holds(**plain):
+                    return piece.of(**plain)
+            point(plain)
+            return function(**plain)
+        return _of_arrays(pieces, point, by_name)
+
+    answer.__name__ = answer.__qualname__ = function.__name__
+    answer.__doc__ = function.__doc__
+    answer.__signature__ = signature  # type: ignore[attr-defined]
+    return answer
+
+
+def _integer(name: str, size: Any) -> int:
+    try:
+        return operator.index(size)
+    except TypeError:
+        raise InputError(f"{name} = {size} is not a whole number") from None
+
+
+def _of_arrays(
+    pieces: Sequence[Piece], point: Callable[[Mapping[str, int]], Mapping[str, int]], sizes: Mapping[str, object]
+) -> object:
+    import numpy
+
+    arrays = {name: numpy.asarray(size) for name, size in sizes.items()}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "iuO":
+            raise InputError(f"{name} has elements of type {array.dtype}, which are not whole numbers")
+    spread = dict(zip(arrays, numpy.broadcast_arrays(*arrays.values()), strict=True))
+    shape = next(iter(spread.values())).shape
+    if not math.prod(shape):
+        return numpy.zeros(shape, dtype="i8")
+    values, left = evaluated(pieces, {name: array.ravel() for name, array in spread.items()})
+    if not len(left):
+        return values.reshape(shape)
+    first = {name: _integer(name, array.ravel()[left[0]]) for name, array in spread.items()}
+    point(first)
+    raise InputError(f"no formula holds at {', '.join(f'{n} = {s}' for n, s in first.items())}")
+
+
+def evaluated(pieces: Sequence[Piece], sizes: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The values of a function in pieces at several points, and the places of those at which none of them is right.
+
+    Args:
+        pieces: they take arrays.
+        sizes: arrays of one length, which is not 0.
+    """
+    import numpy
+
+    largest = {name: max(_integer(name, array.max()), -_integer(name, array.min()), 1) for name, array in sizes.items()}
+    short = max(largest.values()) < LARGE and all(piece.most(largest) < LARGE for piece in pieces)
+    kind = "i8" if short else object
+    left = {name: array.astype(kind) for name, array in sizes.items()}
+    length = len(next(iter(left.values())))
+    values, open_places = numpy.zeros(length, kind), numpy.arange(length)
+    for piece in pieces:
+        right = numpy.broadcast_to(numpy.asarray(piece.holds(**left), dtype=bool), open_places.shape)
+        values[open_places[right]] = piece.of(**{name: array[right] for name, array in left.items()})
+        open_places, left = open_places[~right], {name: array[~right] for name, array in left.items()}
+        if not len(open_places):
+            break
+    return values, open_places
+
+
+# The formulas of a model in the stable JSON schema ``flopwise.formula/1``.
+
+
+def formula_json(formula: Any) -> Json:
+    """A ``Formula`` as the JSON object ``flopwise.formula/1``, its formulas as text; ``Formula.to_dict`` returns it."""
+    text, names = formula.text, identifiers([d.name for d in formula.domains])
+    unknown: dict[str, int] = {}
+    for row in formula.rows:
+        if row.missing == "rule":
+            unknown[row.node.op] = unknown.get(row.node.op, 0) + 1
+    return {
+        "schema": "flopwise.formula/1",
+        "model": {"name": formula.graph.name, "source": formula.graph.source, "format": formula.graph.format},
+        "inputs": [{"name": n, "dtype": d, "shape": [_number(text(t)) for t in s]} for n, d, s in formula.inputs],
+        "convention": {"name": formula.convention.name, "unit": formula.convention.unit},
+        "symbols": [
+            {"name": d.name, "written": names[d.name], "low": d.low, "high": d.high, "step": d.step}
+            for d in formula.domains
+        ],
+        "conditions": list(formula.conditions),
+        "totals": _totals(formula),
+        **({"ways": [_way(way) for way in formula.ways], "closed": formula.closed} if formula.ways else {}),
+        "layers": [
+            {
+                "name": row.name,
+                "op": row.node.op,
+                "scope": row.node.module,
+                **{f: _text(text, t) for f, t in layer.terms.items()},
+                "ops": _operations(text, layer),
+            }
+            for row, layer in zip(formula.rows, formula.layers, strict=True)
+        ],
+        "coverage": {
+            "nodes": len(formula.rows),
+            "unknown": unknown,
+            "without_formula": [row.name for row in formula.rows if row.note == NO_FORMULA],
+            "unresolved": list(formula.unresolved),
+        },
+        "verified_at": [dict(p) for p in formula.verified_at],
+        "notes": list(formula.notes),
+    }
+
+
+def _totals(formula: Any) -> Json:
+    """Figure of the whole model -> its formula as text, None if it has none; operations by class under "ops"."""
+    return {
+        **{f: _text(formula.text, t) for f, t in formula.whole.terms.items()},
+        **{f: _text(formula.text, formula.term(f)) for f in OF_MODEL},
+        "ops": _operations(formula.text, formula.whole),
+    }
+
+
+def _way(way: Any) -> Json:
+    """Conditions and totals of a way: formulas at sizes at which the program takes another branch."""
+    return {
+        "conditions": list(way.conditions),
+        "totals": _totals(way),
+        "verified_at": [dict(p) for p in way.verified_at],
+    }
+
+
+def _operations(text: Callable[[Term], str], group: Group) -> dict[str, str | None] | None:
+    """Class of operations ("mac", "add" ...) -> its formula as text; None if no layer has a rule."""
+    counted = any(row.counts is not None for row in group.rows)
+    return {name: _text(text, term) for name, term in group.classes.items()} if counted else None
+
+
+def _text(text: Callable[[Term], str], term: Term | None) -> str | None:
+    return None if term is None else text(term)
+
+
+def _number(text: str) -> int | str:
+    """An extent: a number where it is fixed, else its formula as text."""
+    return int(text) if text.isdigit() else text
+
+
+# Costs against one symbol, drawn.
+
+
+def drawn(symbol: str, sizes: Sequence[int], lines: Mapping[str, Sequence[int | None]], title: str) -> Any:
+    """A figure of matplotlib with a line for each label.
+
+    Args:
+        symbol: what the x axis is.
+        sizes: the places on it.
+        lines: label -> a value for each size; None is a gap.
+        title: stands above.
+
+    Raises:
+        InputError: matplotlib is not installed.
+    """
+    try:
+        with without("matplotlibrc"):
+            from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError("plots need matplotlib: pip install 'flopwise[figures]'") from None
+    plot = Figure(layout="constrained")
+    axes = plot.subplots()
+    for label, values in lines.items():
+        axes.plot(list(sizes), [float("nan") if v is None else v for v in values], label=label)
+    axes.set_xlabel(symbol)
+    axes.set_ylim(bottom=0)
+    axes.set_title(title)
+    axes.legend()
+    return plot

@@ -8,11 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from flopwise.analyses.formula.domains import Domain
+from flopwise.analyses.formula.domains import Domain, OutsideError, Point
 from flopwise.analyses.formula.formula import Formula
-from flopwise.analyses.formula.points import Point
 from flopwise.analyses.formula.rows import NO_FORMULA
-from flopwise.analyses.formula.values import OutsideError
 from flopwise.errors import FlopwiseError
 
 #: Formulas that are derived for one program, and sizes at which one is sought and not found.

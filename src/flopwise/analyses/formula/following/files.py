@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flopwise.analyses.formula.following.followed import Followed
-from flopwise.analyses.formula.guards import Guards, recording
-from flopwise.analyses.formula.points import Point, Sizes
+from flopwise.analyses.formula.conditions import Guards, recording
+from flopwise.analyses.formula.domains import Point, Sizes
+from flopwise.analyses.formula.following.loops import Followed
 from flopwise.analyses.formula.subject import Explain, Request
 from flopwise.errors import FlopwiseError
 from flopwise.graph import Graph, Tensor

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from flopwise.analyses.formula.conditions import Guards
 from flopwise.analyses.formula.dim import dim, require, term
-from flopwise.analyses.formula.guards import Guards
-from flopwise.analyses.formula.points import Point
-from flopwise.analyses.formula.rows import CLASSES, FIGURES, Figures
-from flopwise.analyses.formula.terms.evaluation import substituted, value
-from flopwise.analyses.formula.terms.polynomial import Term, add_up
+from flopwise.analyses.formula.domains import Point
+from flopwise.analyses.formula.rows import ROW_CLASSES as CLASSES
+from flopwise.analyses.formula.rows import ROW_FIGURES as FIGURES
+from flopwise.analyses.formula.rows import Figures
+from flopwise.analyses.formula.terms import Term, add_up, substituted, value
 from flopwise.graph import Graph, Tensor
 from flopwise.operators.counts import Counts
 from flopwise.rows import Row
@@ -190,3 +191,41 @@ def _sums(rows: Sequence[Row]) -> list[Term | None]:
         classes = [getattr(row, key) for row in rows]
         columns += zip(*classes, strict=True) if None not in classes else [[None]] * len(Counts())
     return [None if None in column else add_up(column) for column in columns]
+
+
+# A model that was read with sizes that carry expressions.
+
+
+class Followed:
+    """A model with sizes that carry expressions, and the conditions under which they hold."""
+
+    #: Outputs without a shape.
+    open: Sequence[Any] = ()
+    #: Whether following it once more is costly (it runs a program); then ``substitute`` replaces the symbols instead.
+    slow = False
+    #: The loops of a program over sizes; None where there are none.
+    loops: Loops | None = None
+
+    def __init__(self, base: Graph, graph: Graph, guards: Guards) -> None:
+        """
+        Args:
+            base: the graph at the hint.
+            graph: the same with sizes that carry expressions.
+            guards: their conditions.
+        """
+        self.base, self.graph, self.guards = base, graph, guards
+
+    def substitute(self, scales: Mapping[str, Term]) -> tuple[Graph, Guards]:
+        """The graph, and its conditions with each symbol replaced by a term.
+
+        The graph stays as it is: a model that is cheap to follow is followed anew with terms in place of its symbols. A
+        ``slow`` one replaces the symbols in its shapes.
+
+        Args:
+            scales: name of a symbol -> its term, such as 16·S for a size that must be a multiple of 16.
+        """
+        guards = Guards()
+        for guard, why in self.guards.reasons.items():
+            guards.reason = why
+            guards.require(substituted(guard.expression, scales), guard.relation)
+        return self.graph, guards

@@ -12,13 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flopwise.analyses.formula.conditions import Guards, recording
 from flopwise.analyses.formula.dim import Dim, Root, dim, require, term
-from flopwise.analyses.formula.following.followed import Followed
-from flopwise.analyses.formula.following.loops import LEAST, Loops
-from flopwise.analyses.formula.guards import Guards, recording
+from flopwise.analyses.formula.following.loops import LEAST, Followed, Loops
 from flopwise.analyses.formula.subject import Explain, Request
-from flopwise.analyses.formula.terms.evaluation import substituted
-from flopwise.analyses.formula.terms.polynomial import Term
+from flopwise.analyses.formula.terms import Term, substituted
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.operators.late import Late
 from flopwise.operators.shape import alike, both_alike, common

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from typing import Literal, TypeAlias, cast
 
 #: An integer, or a polynomial that is none.
@@ -337,3 +338,247 @@ def written(term: Term) -> str:
         sign = " - " if coefficient < 0 else " + "
         text += (sign if text else sign.strip(" +")) + "*".join(factors)
     return text
+
+
+# The range of a term over all values of its symbols, and the smaller and larger of two terms.
+
+
+#: The least and the largest value of a term, None where it has no bound.
+Bounds: TypeAlias = "tuple[int | None, int | None]"
+
+
+@functools.lru_cache(REMEMBERED)
+def bounds(term: Term) -> Bounds:
+    """The range of a term over all values of its symbols, which are 0 or more.
+
+    >>> from flopwise.analyses.formula.terms import symbol
+    >>> bounds((symbol("H") + 3) // 2), bounds(least(symbol("H"), 5) - 1)
+    ((1, None), (-1, 4))
+    """
+    if isinstance(term, int):
+        return term, term
+    low, high = _interval(term)
+    if low is None or high is None:
+        straight = _straight_bounds(term)
+        low = straight[0] if low is None else low
+        high = straight[1] if high is None else high
+    return low, high
+
+
+def _straight_bounds(term: Polynomial) -> Bounds:
+    """The bounds of a sum in which every quotient lies between two straight lines over the symbols."""
+    lines = _lines(term)
+    if lines is None:
+        return None, None
+    (lower, below), (upper, above) = lines
+    low = math.ceil(below) if all(slope >= 0 for slope in lower.values()) else None
+    high = math.floor(above) if all(slope <= 0 for slope in upper.values()) else None
+    return low, high
+
+
+#: Slope over each symbol, and the value where all are 0.
+_Line: TypeAlias = "tuple[dict[str, Fraction], Fraction]"
+
+
+@functools.lru_cache(REMEMBERED)
+def _lines(term: Term) -> tuple[_Line, _Line] | None:
+    """A line below and a line above a term; None where it is no sum of multiples of symbols and quotients."""
+    if isinstance(term, int):
+        return ({}, Fraction(term)), ({}, Fraction(term))
+    below: _Line = ({}, Fraction(0))
+    above = below
+    for monomial, coefficient in term.terms.items():
+        if sum(power for _, power in monomial) > 1:
+            return None
+        ends = _atom_lines(monomial[0][0]) if monomial else _lines(1)
+        if ends is None:
+            return None
+        lower, upper = ends if coefficient > 0 else ends[::-1]
+        below, above = _moved(below, lower, coefficient), _moved(above, upper, coefficient)
+    return below, above
+
+
+def _atom_lines(atom: Atom) -> tuple[_Line, _Line] | None:
+    if atom.kind == "symbol":
+        line: _Line = ({str(atom): Fraction(1)}, Fraction(0))
+        return line, line
+    if atom.kind != "floor" or not isinstance(atom.parts[1], int):
+        return None
+    inner, by = _lines(atom.parts[0]), atom.parts[1]
+    if inner is None:
+        return None
+    zero: _Line = ({}, Fraction(0))
+    lower = _moved(zero, inner[0], Fraction(1, by))
+    return (lower[0], lower[1] - Fraction(by - 1, by)), _moved(zero, inner[1], Fraction(1, by))
+
+
+def _moved(line: _Line, other: _Line, factor: int | Fraction) -> _Line:
+    """A line plus a multiple of another one."""
+    slopes = dict(line[0])
+    for name, slope in other[0].items():
+        slopes[name] = slopes.get(name, Fraction(0)) + slope * factor
+    return slopes, line[1] + other[1] * factor
+
+
+def _interval(term: Polynomial) -> Bounds:
+    """The bounds that the bounds of its parts give."""
+    low: int | None = 0
+    high: int | None = 0
+    for monomial, coefficient in term.terms.items():
+        product: Bounds = (1, 1)
+        for atom, power in monomial:
+            for _ in range(power):
+                product = _multiplied(product, _atom_bounds(atom))
+        if coefficient < 0:
+            product = product[1], product[0]
+        low = None if low is None or product[0] is None else low + coefficient * product[0]
+        high = None if high is None or product[1] is None else high + coefficient * product[1]
+    return low, high
+
+
+def _multiplied(left: Bounds, right: Bounds) -> Bounds:
+    """The bounds of a product of factors, of which nothing is said where one may be negative."""
+    if left[0] is None or right[0] is None or left[0] < 0 or right[0] < 0:
+        return None, None
+    return left[0] * right[0], None if left[1] is None or right[1] is None else left[1] * right[1]
+
+
+def _atom_bounds(atom: Atom) -> Bounds:
+    if atom.kind in ("symbol", "bits"):
+        return 0, None
+    one, two = map(bounds, atom.parts)
+    if atom.kind == "floor":
+        return _quotient_bounds(one, two)
+    if atom.kind == "gcd":
+        positive = [end for end in (one, two) if end[0] is not None and end[0] > 0]
+        return int(bool(positive)), min((end[1] for end in positive if end[1] is not None), default=None)
+    lows, highs = ([end for end in ends if end is not None] for ends in zip(one, two, strict=True))
+    if atom.kind == "min":
+        return min(lows) if len(lows) == 2 else None, min(highs, default=None)
+    return max(lows, default=None), max(highs) if len(highs) == 2 else None
+
+
+def _quotient_bounds(numerator: Bounds, denominator: Bounds) -> Bounds:
+    """The bounds of a quotient rounded down, of which little is said where it may be divided by 0 or less."""
+    (low, high), (least, most) = numerator, denominator
+    if low is None or least is None or least <= 0:
+        return 0 if low is not None and low >= 0 else None, None
+    divisor = most if low >= 0 else least
+    return 0 if divisor is None else low // divisor, None if high is None else high // least
+
+
+def least(left: Term, right: Term) -> Term:
+    """The smaller of two terms."""
+    return _extreme("min", left, right)
+
+
+def largest(left: Term, right: Term) -> Term:
+    """The larger of two terms."""
+    return _extreme("max", left, right)
+
+
+def _extreme(kind: Literal["min", "max"], left: Term, right: Term) -> Term:
+    difference = left - right
+    if isinstance(difference, int):
+        return left if (difference < 0) == (kind == "min") else right
+    lowest, highest = bounds(difference)
+    if lowest is not None and lowest >= 0:
+        return right if kind == "min" else left
+    if highest is not None and highest <= 0:
+        return left if kind == "min" else right
+    return single(Atom.of(kind, f"{kind}({written(left)}, {written(right)})", left, right))
+
+
+# The value of a term, and the term with others in place of its symbols.
+
+
+def value(term: Term, at: Mapping[str, int], values: dict[str, int] | None = None) -> int:
+    """The term's value.
+
+    Args:
+        term: what to evaluate.
+        at: value of each symbol.
+        values: those of atoms that were met, shared between terms that are evaluated at the same place.
+    """
+    if isinstance(term, int):
+        return term
+    values = {} if values is None else values
+    total = 0
+    for monomial, coefficient in term.terms.items():
+        for atom, power in monomial:
+            if atom not in values:
+                values[atom] = _atom_value(atom, at, values)
+            coefficient *= values[atom] ** power if power > 1 else values[atom]
+        total += coefficient
+    return total
+
+
+def _atom_value(atom: Atom, at: Mapping[str, int], values: dict[str, int]) -> int:
+    if atom.kind == "symbol":
+        return at[atom]
+    if atom.kind == "bits":
+        return value(atom.parts[0], at, values).bit_length()
+    left, right = (value(part, at, values) for part in atom.parts)
+    if atom.kind == "gcd":
+        return math.gcd(left, right)
+    if atom.kind == "floor" and right == 0:
+        return 0  # what is divided by nothing is nothing
+    return left // right if atom.kind == "floor" else min(left, right) if atom.kind == "min" else max(left, right)
+
+
+def magnitude(term: Term, at: Mapping[str, int]) -> int:
+    """A bound on the size of all numbers on the way to the term's value, where no symbol exceeds the given values.
+
+    >>> from flopwise.analyses.formula.terms import symbol
+    >>> magnitude((symbol("H") * symbol("W") - 3) // 2, {"H": 10, "W": 20})
+    203
+    """
+    if isinstance(term, int):
+        return abs(term)
+    total = 0
+    for monomial, coefficient in term.terms.items():
+        product = abs(coefficient)
+        for atom, power in monomial:
+            inside = abs(at[atom]) if atom.kind == "symbol" else max(magnitude(part, at) for part in atom.parts)
+            product *= inside**power
+        total += product
+    return total
+
+
+def substituted(term: Term, by: Mapping[str, Term]) -> Term:
+    """The term with other terms in place of symbols.
+
+    >>> from flopwise.analyses.formula.terms import symbol
+    >>> substituted((symbol("H") + 1) // 2, {"H": 32 * symbol("k")})
+    16*k
+    """
+    if isinstance(term, int):
+        return term
+    parts = []
+    for monomial, coefficient in term.terms.items():
+        part: Term = coefficient
+        for atom, power in monomial:
+            part = part * _substituted(atom, by) ** power
+        parts.append(part)
+    return add_up(parts)
+
+
+def _substituted(atom: Atom, by: Mapping[str, Term]) -> Term:
+    if atom.kind == "symbol":
+        return by.get(atom, single(atom))
+    if atom.kind == "bits":
+        return bits(substituted(atom.parts[0], by))
+    left, right = (substituted(part, by) for part in atom.parts)
+    if atom.kind in ("floor", "gcd"):
+        return floor(left, right) if atom.kind == "floor" else gcd(left, right)
+    return least(left, right) if atom.kind == "min" else largest(left, right)
+
+
+def symbols(term: Term) -> set[str]:
+    """The names of the symbols in it, those inside other atoms included."""
+    if isinstance(term, int):
+        return set()
+    names: set[str] = set()
+    for atom in term.atoms():
+        names |= {str(atom)} if atom.kind == "symbol" else set().union(*map(symbols, atom.parts))
+    return names

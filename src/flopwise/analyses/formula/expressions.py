@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from flopwise.analyses.formula.domains import Domain
-from flopwise.analyses.formula.terms.polynomial import Atom, Polynomial, Term
+from flopwise.analyses.formula.terms import Atom, Polynomial, Term
 from flopwise.errors import InputError
 
 #: An expression of sympy's, or a class of these.
