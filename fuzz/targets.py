@@ -291,7 +291,7 @@ def _at(text: str) -> None:
 
 
 def _budget(text: str) -> None:
-    from flopwise.analyses.budget.budget import parse
+    from flopwise.analyses.budget import parse
 
     parse(text)
 

@@ -17,7 +17,7 @@ from flopwise.graph import Graph, Node, StoredTensor, Tensor
 from flopwise.graph.names import FreshNames, primed
 from flopwise.readers.format import Format
 from flopwise.readers.limits import refuse_huge
-from flopwise.readers.tensorrt.layers import node_of, tensor_of
+from flopwise.readers.tensorrt import node_of, tensor_of
 
 #: Bytes in which the name of the list of layers stands.
 _HEAD = 512

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from flopwise.analyses.budget.checking import Verdict
+    from flopwise.analyses.budget import Verdict
 
 #: The budget of a test that names none, beside the configuration of pytest.
 BUDGET = "budget.toml"
@@ -46,7 +46,7 @@ def flopwise_budget(request: pytest.FixtureRequest) -> Check:
     config = request.config
 
     def check(model: object, budget: Any = None, **options: object) -> Sequence[Verdict]:
-        from flopwise.analyses.budget.budget import FIGURES
+        from flopwise.analyses.budget import FIGURES
         from flopwise.analyses.quantities import ALIASES
         from flopwise.errors import FlopwiseError
 
@@ -71,7 +71,7 @@ def _check_names(options: dict[str, Any]) -> None:
     import inspect
 
     import flopwise
-    from flopwise.analyses.budget.budget import FIGURES
+    from flopwise.analyses.budget import FIGURES
     from flopwise.analyses.quantities import ALIASES
     from flopwise.errors import did_you_mean
     from flopwise.readers.options import OWNERS
@@ -111,14 +111,14 @@ def _checked(model: object, budget: Any, options: dict[str, Any], update: bool) 
 def _make(path: str, model: object, options: dict[str, Any]) -> None:
     """A new budget with the figures of the model."""
     import flopwise
-    from flopwise.analyses.budget.checking import new_budget
+    from flopwise.analyses.budget import new_budget
     from flopwise.cli.output import write
 
     write(new_budget(flopwise.profile(model, **{**options, "convention": options.get("convention") or "flops"})), path)
 
 
 def _update(path: str, verdicts: Sequence[Verdict]) -> None:
-    from flopwise.analyses.budget.checking import updated
+    from flopwise.analyses.budget import updated
     from flopwise.cli.output import write
 
     with open(path, encoding="utf-8", newline="") as file:

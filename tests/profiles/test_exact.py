@@ -9,7 +9,7 @@ from tests.graphs import sketch
 from tests.readers.models import model, node
 
 import flopwise
-from flopwise.analyses.training.step import train
+from flopwise.analyses.training import train
 from flopwise.conventions import CONVENTIONS
 from flopwise.graph import Body, Graph, Program, Tensor
 from flopwise.operators.counts import Counts

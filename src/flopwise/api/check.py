@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from flopwise._arguments import Arguments, checked
-from flopwise.analyses.budget.budget import THOUSAND, Budget, Limit, budget_from_mapping, read_budget
-from flopwise.analyses.budget.checking import Verdict, check_profiles
+from flopwise.analyses.budget import THOUSAND, Budget, Limit, Verdict, budget_from_mapping, check_profiles, read_budget
 from flopwise.api import profile
 from flopwise.conventions import Convention
 from flopwise.graph import Graph

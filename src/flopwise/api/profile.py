@@ -89,7 +89,7 @@ def profile(
     progress("counting")
     result = profile_graph(graph, chosen, rules, fold, train, masked)
     if train:
-        from flopwise.analyses.training.step import train as with_training
+        from flopwise.analyses.training import train as with_training
 
         result = with_training(result, optimizer, backward_rules)
     return printable(result)

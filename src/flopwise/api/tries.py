@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from flopwise._arguments import Arguments
 from flopwise.analyses.timing.bound import WhatIf
 from flopwise.analyses.timing.engines import Options, known_version
-from flopwise.analyses.timing.quantized import quantized, saved_ns
-from flopwise.analyses.timing.turns import Way, in_turns
+from flopwise.analyses.timing.peaks import Way, in_turns, quantized, saved_ns
 from flopwise.analyses.timing.whatif import Try, estimate, roofline_ns
 from flopwise.api.profile import profile
 from flopwise.api.runnable import check_runnable, file_of

@@ -43,7 +43,7 @@ class Packed(NamedTuple):
     def dtype(self, node: Node) -> str:
         """Name of the element type."""
         if self.format:
-            from flopwise.graph.ggml import TYPES  # few models have such weights
+            from flopwise.graph.dtypes import TYPES  # few models have such weights
 
             return TYPES[node.attrs[self.format]].name
         return (self.types or {}).get(node.attrs.get("quant_type"), f"int{self.width(node)}")

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flopwise
-from flopwise.analyses.budget.budget import Budget, Settings, parse, read_budget
-from flopwise.analyses.budget.checking import Verdict, new_budget, updated
+from flopwise.analyses.budget import Budget, Settings, Verdict, new_budget, parse, read_budget, updated
 from flopwise.analyses.quantities import quantity
 from flopwise.errors import FlopwiseError, InputError
 

@@ -10,7 +10,7 @@ from tests.analyses.timing.test_store import made
 from tests.cli.conftest import Run, run
 
 import flopwise
-from flopwise.analyses.budget.budget import budget_from_mapping, read_budget
+from flopwise.analyses.budget import budget_from_mapping, read_budget
 from flopwise.analyses.timing.store import Store
 from flopwise.api.bound import digests, engine_options, this_environment
 from flopwise.errors import InputError

@@ -10,7 +10,7 @@ import pytest
 from tests.language_models import ENCODER_DECODER, LATENT, LLAMA, MIXTURE, UNFUSED, UNSAID, written
 
 import flopwise
-from flopwise.analyses.needed.needed import Needed, needed
+from flopwise.analyses.needed import Needed, needed
 
 
 def of(

@@ -21,8 +21,7 @@ from flopwise.analyses.timing.bound import Other
 from flopwise.analyses.timing.catalog import devices
 from flopwise.analyses.timing.engines import Options
 from flopwise.analyses.timing.engines.onnxruntime import Runtime
-from flopwise.analyses.timing.quantized import saved_ns
-from flopwise.analyses.timing.turns import Way, in_turns
+from flopwise.analyses.timing.peaks import Way, in_turns, saved_ns
 from flopwise.analyses.timing.whatif import trials, tries_of, what_ifs
 from flopwise.api import tries
 from flopwise.api.tries import BLOCKS, channels_last, resized
@@ -95,7 +94,7 @@ def test_what_cannot_be_tried(text: str, words: str) -> None:
 def test_what_is_tried_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime")
     monkeypatch.setattr("flopwise.api.tries.in_turns", functools.partial(in_turns, seconds=0.0))
-    monkeypatch.setattr("flopwise.analyses.timing.quantized.SECONDS", 0.0)
+    monkeypatch.setattr("flopwise.analyses.timing.peaks.SECONDS", 0.0)
     texts = ["level=off", "threads=2", "layout=nchw", "layout=nhwc", "batch=4", "dtype=int8"]
     tried = flopwise.bound(ROOT / "examples" / "tiny_resnet.onnx", threads=1, tries=texts)
     kinds = [(way.what, way.kind) for way in tried.tried]
@@ -209,7 +208,7 @@ def test_products_alone_are_those_with_weights(monkeypatch: pytest.MonkeyPatch) 
         sizes.append((*graph.input(0).dims, graph.output().dims[-1]))
         return [1000.0, 500.0]
 
-    monkeypatch.setattr("flopwise.analyses.timing.quantized.in_turns", halved)
+    monkeypatch.setattr("flopwise.analyses.timing.peaks.in_turns", halved)
     pytest.importorskip("onnxruntime")
     assert saved_ns(block, Options()) == 6 * 500
     assert sorted(sizes) == [(128, 40, 40), (128, 40, 160), (128, 160, 40)]

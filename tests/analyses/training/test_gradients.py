@@ -8,7 +8,7 @@ import pytest
 from tests.graphs import Sketch, sketch
 
 import flopwise
-from flopwise.analyses.training.gradients import gradients
+from flopwise.analyses.training import gradients
 from flopwise.graph import Body, Shape
 from flopwise.operators.counts import Counts
 from flopwise.operators.tables import ROWS

@@ -9,8 +9,7 @@ import pytest
 from tests.graphs import Sketch, sketch
 
 import flopwise
-from flopwise.analyses.training.gradients import gradients
-from flopwise.analyses.training.step import train
+from flopwise.analyses.training import gradients, train
 from flopwise.graph import Body, Graph, Invocation, Program, ProgramTensor
 from flopwise.operators.counts import Counts
 from flopwise.profiles.profile import Profile

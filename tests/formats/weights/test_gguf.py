@@ -12,7 +12,7 @@ from tests.work import calls_at_most
 
 import flopwise
 from flopwise.errors import ModelError
-from flopwise.graph.ggml import TYPES
+from flopwise.graph.dtypes import TYPES
 from flopwise.readers.formats import open_stored
 
 #: Types that the package can also quantise.

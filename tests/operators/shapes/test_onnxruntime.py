@@ -12,8 +12,7 @@ from onnx import helper, numpy_helper
 
 from flopwise.api.profile import profile
 from flopwise.api.read import read
-from flopwise.graph.dtypes import BITS
-from flopwise.graph.ggml import TYPES
+from flopwise.graph.dtypes import BITS, TYPES
 from flopwise.operators.tables import NOT_RULED, OPERATORS
 
 runtime = pytest.importorskip("onnxruntime")

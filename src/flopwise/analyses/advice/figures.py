@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flopwise.analyses.timing.bound import BoundRow, bound_row
 from flopwise.analyses.timing.quantities import Work, as_stored, works
-from flopwise.analyses.training.step import train
+from flopwise.analyses.training import train
 from flopwise.conventions import get
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.profiles.count import profile_graph

@@ -16,7 +16,7 @@ from flopwise.analyses.advice.subject import Subject, bare
 from flopwise.analyses.executed import ExecutedNode, match
 from flopwise.analyses.timing.engines import Options
 from flopwise.analyses.timing.engines.onnxruntime import Runtime, empty_model
-from flopwise.analyses.timing.turns import Way, in_turns
+from flopwise.analyses.timing.peaks import Way, in_turns
 from flopwise.conventions import get
 from flopwise.errors import ModelError
 from flopwise.formats.onnx.read import read_onnx

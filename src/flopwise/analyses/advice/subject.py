@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.timing.machine import facts
 from flopwise.analyses.timing.quantities import ALIGNED
-from flopwise.analyses.training.gradients import gradients
+from flopwise.analyses.training import gradients
 from flopwise.graph import STORED, Node, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.folding import Folding, constant

@@ -15,7 +15,7 @@ from flopwise.analyses.formula.dim import term
 from flopwise.analyses.formula.dim import term as term_of
 from flopwise.analyses.formula.domains import Domain, Point
 from flopwise.analyses.formula.terms import Polynomial, Term, add_up, largest, value
-from flopwise.analyses.training.step import train as with_training
+from flopwise.analyses.training import train as with_training
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError
 from flopwise.graph import Graph

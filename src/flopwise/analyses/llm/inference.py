@@ -17,7 +17,7 @@ from flopwise.analyses.llm.serving.split import Divisible, divisible
 from flopwise.analyses.llm.speculation import Speculation
 from flopwise.analyses.llm.stages.stage import Stage
 from flopwise.analyses.llm.step import Step
-from flopwise.analyses.needed.needed import ABSORB_MLA
+from flopwise.analyses.needed import ABSORB_MLA
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from flopwise._results import Json, fields
 from flopwise.analyses.llm.serving.memory import Cache, EngineStep, Growth, cache_of
 from flopwise.analyses.llm.step import CountedCall, Step, stored_bytes
-from flopwise.analyses.needed.needed import absorbed_mla
+from flopwise.analyses.needed import absorbed_mla
 from flopwise.conventions.convention import Convention
 from flopwise.errors import ModelError
 from flopwise.profiles.count import profile_graph

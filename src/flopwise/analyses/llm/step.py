@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
-from flopwise.analyses.needed.needed import Needed, needed
+from flopwise.analyses.needed import Needed, needed
 from flopwise.analyses.timing.quantities import Work, products, works
 from flopwise.graph import Node, Tensor
 from flopwise.memory.attention import Unfused, is_fused, unfused_attention

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from flopwise._results import Printed
-from flopwise.analyses.needed.needed import needed
+from flopwise.analyses.needed import needed
 from flopwise.analyses.timing.benchmark import Status as Measured
 from flopwise.analyses.timing.device import Device, Peak, Roof, assumptions, fastest, roofline
 from flopwise.analyses.timing.quantities import (

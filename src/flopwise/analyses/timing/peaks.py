@@ -6,15 +6,149 @@ never replaces a higher figure that follows from the kind of its cores.
 
 from __future__ import annotations
 
+import logging
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from flopwise.analyses.timing.device import LEVELS, Peak
+from flopwise.analyses.timing.engines import Options, UnsupportedError
+from flopwise.analyses.timing.engines.onnxruntime import Runtime, random_inputs
 from flopwise.analyses.timing.machine import Environment, digest, environment
+from flopwise.analyses.timing.quantities import Product, product_of
+from flopwise.analyses.timing.sampling import Clock, Sampler
+from flopwise.errors import InputError, ModelError
+from flopwise.graph import STORED
 
 if TYPE_CHECKING:
+    from flopwise.profiles.profile import Profile
+if TYPE_CHECKING:
     from flopwise.analyses.timing.engines.onnxruntime import Runtime
+
+# Models that run here in turns, so that a busy minute hurts all alike: the least time of each.
+
+
+#: Seconds of rounds, unless the caller says otherwise, and rounds at least.
+TURNS_SECONDS, FEWEST = 2.0, 6
+
+
+class Way(NamedTuple):
+    """A model, and how it is run."""
+
+    #: Path of an ONNX file, or its bytes, whose external weights are in ``folder``.
+    model: str | bytes
+    #: Shapes of its inputs by name.
+    shapes: Mapping[str, Sequence[int]]
+    options: Options = Options()
+    folder: str | None = None
+    #: Optimisers of onnxruntime, by name, that are left out at the level.
+    without: tuple[str, ...] = ()
+
+
+def in_turns(ways: Sequence[Way], seconds: float = TURNS_SECONDS) -> list[float]:
+    """The least nanoseconds of each way: processor time of the thread; wall time where a way has several threads.
+
+    Args:
+        ways: what runs.
+        seconds: of rounds at most; a few are finished in any case.
+
+    Raises:
+        ModelError: onnxruntime refuses a model, or fails to run it.
+    """
+    runtime, tasks = Runtime(Options()), {}
+    for number, way in enumerate(ways):
+        options = way.options
+        session = runtime.session(
+            way.model, options.level, folder=way.folder, threads=options.threads, without=way.without
+        )
+        try:
+            tasks[str(number)] = runtime.task(session, random_inputs(session.get_inputs(), way.shapes)).run
+        except UnsupportedError as error:
+            raise ModelError(f"onnxruntime fails to run it: {error}") from error
+    alone = all(way.options.threads == 1 for way in ways)
+    warm, begin = dict.fromkeys(tasks, 1), time.monotonic()
+    sampler = Sampler(tasks, Clock(time.thread_time_ns if alone else time.perf_counter_ns), warm=warm)
+    while sampler.rounds < FEWEST or (time.monotonic() - begin < seconds and not sampler.settled):
+        sampler.round()
+    return [float(sampler.samples[name].best or 0) for name in tasks]
+
+
+# Products in int8, whose factors onnxruntime quantises while it runs: in a model, and alone.
+
+
+#: The operators whose stored factors become integers.
+OPS = ("MatMul", "Gemm")
+
+#: Seconds in which the product of one size runs in both types.
+QUANTIZED_SECONDS = 0.5
+
+
+def quantized(path: str, output: str) -> str:
+    """The path of the model with products of int8, whose factors onnxruntime quantises while it runs.
+
+    Raises:
+        InputError: onnxruntime's quantisation fails.
+    """
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    from flopwise.analyses.timing.engines.onnxruntime import one_line
+
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        quantize_dynamic(path, output, op_types_to_quantize=[*OPS], weight_type=QuantType.QInt8)
+    except Exception as error:  # whatever it meets in the model
+        raise InputError(f"onnxruntime cannot quantise it: {one_line(error)}") from error
+    finally:
+        logging.disable(before)
+    return output
+
+
+def saved_ns(counted: Profile, options: Options) -> float:
+    """Nanoseconds that the products by weights save in int8: one of each size runs here alone, in both types.
+
+    Args:
+        counted: the model.
+        options: level and threads.
+
+    Raises:
+        InputError: onnxruntime's quantisation fails.
+        ModelError: onnxruntime fails to run a product.
+    """
+    sizes: Counter[Product] = Counter()
+    for row in counted.rows:
+        node = row.node
+        if node.op in OPS and node.input(1).kind in STORED and node.input(0).dtype == "float32":
+            product = product_of(node)
+            if product is not None and product.batch == 1:
+                sizes[product] += 1
+    saved = 0.0
+    for product, number in sizes.items():
+        with tempfile.TemporaryDirectory(prefix="flopwise-") as folder:
+            path = str(Path(folder) / "product.onnx")
+            Path(path).write_bytes(_model(product))
+            ways = [Way(each, {}, options) for each in (path, quantized(path, str(Path(folder) / "int8.onnx")))]
+            own, other = in_turns(ways, QUANTIZED_SECONDS)
+        saved += number * (own - other)
+    return saved
+
+
+def _model(product: Product) -> bytes:
+    """A product by a stored matrix as a model."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    weight = np.random.default_rng(0).standard_normal((product.depth, product.columns), np.float32)
+    names = (("x", product.depth), ("y", product.columns))
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [product.rows, width]) for name, width in names]
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="product")
+    graph = helper.make_graph([node], "product", [ends[0]], [ends[1]], [numpy_helper.from_array(weight, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(model.SerializeToString())
+
 
 #: Seconds that each way of one figure may take.
 SECONDS = 0.4

@@ -23,7 +23,7 @@ from flopwise.graph import Tensor
 from flopwise.memory.traffic import traffic
 from flopwise.operators.counts import FLOPS
 from flopwise.profiles.profile import Profile
-from flopwise.readers.tensorrt.layers import node_of, tensor_of
+from flopwise.readers.tensorrt import node_of, tensor_of
 
 #: What stands between the names of nodes in that of a layer.
 _BETWEEN = re.compile(r" \+ |PWN\(|\)|, |\{ForeignNode\[|\.\.\.|\]\}")

@@ -20,7 +20,7 @@ from flopwise.analyses.llm.serving.serving import Engine, served
 from flopwise.analyses.llm.serving.solver import batches, placement, placements, splits_on_fewest_devices
 from flopwise.analyses.llm.serving.split import assumptions_of_links
 from flopwise.analyses.llm.speculation import Speculation, check_settings, speculation, with_draft
-from flopwise.analyses.needed.needed import REWRITES
+from flopwise.analyses.needed import REWRITES
 from flopwise.api import printable
 from flopwise.api.language.media import Asked, Media
 from flopwise.api.language.program import (

@@ -17,7 +17,7 @@ from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
 
 if TYPE_CHECKING:
-    from flopwise.analyses.budget.checking import Verdict
+    from flopwise.analyses.budget import Verdict
 
 
 @click.command(
@@ -59,7 +59,7 @@ def command(paths: tuple[str, ...], budget: str, update: bool, output: Output, *
 
 def _verdicts(paths: Sequence[str], budget: str, settings: options.Values) -> tuple[list[Verdict], list[str]]:
     """The verdicts on all models, and the errors of those that could not be read."""
-    from flopwise.analyses.budget.budget import read_budget
+    from flopwise.analyses.budget import read_budget
     from flopwise.api.check import check
 
     limits = read_budget(budget)
@@ -75,7 +75,7 @@ def _verdicts(paths: Sequence[str], budget: str, settings: options.Values) -> tu
 
 
 def _update(verdicts: Sequence[Verdict], budget: str) -> int:
-    from flopwise.analyses.budget.checking import updated
+    from flopwise.analyses.budget import updated
 
     with open(budget, encoding="utf-8", newline="") as file:
         text = file.read()
@@ -91,8 +91,7 @@ def _update(verdicts: Sequence[Verdict], budget: str) -> int:
 def _make(paths: Sequence[str], budget: str, choices: options.Values) -> int:
     """A new budget with the figures of one model."""
     import flopwise
-    from flopwise.analyses.budget.budget import Settings
-    from flopwise.analyses.budget.checking import new_budget
+    from flopwise.analyses.budget import Settings, new_budget
 
     if len(paths) > 1:
         raise InputError(f"{budget}: no such file; a new budget is made from one model, not {len(paths)}")

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from flopwise.errors import InputError, ModelError
 from flopwise.formats.weights import formats as files
 from flopwise.formats.weights.tensor import StoredTensors
-from flopwise.graph.dtypes import ALIASES, BITS
-from flopwise.graph.ggml import TYPES
+from flopwise.graph.dtypes import ALIASES, BITS, TYPES
 
 
 class Weights(NamedTuple):

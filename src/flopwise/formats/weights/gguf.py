@@ -18,7 +18,7 @@ from flopwise.formats.sources.source import Source
 from flopwise.formats.weights.storage import Runs, SourceStorage
 from flopwise.formats.weights.tensor import EncodedElements, Encoding, StoredTensors, encoding, in_slots, said_by_name
 from flopwise.graph import StoredTensor
-from flopwise.graph.ggml import TYPES, Type
+from flopwise.graph.dtypes import TYPES, Type
 from flopwise.graph.stored import Array
 
 MAGIC = b"GGUF"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from flopwise.errors import ShapeError
 from flopwise.graph import Node, Tensor
-from flopwise.graph.ggml import TYPES
+from flopwise.graph.dtypes import TYPES
 from flopwise.operators import shape
 from flopwise.operators.counts import Counts, total
 from flopwise.operators.extents import extent, integer

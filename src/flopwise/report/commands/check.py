@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from flopwise._results import Json, fields
-from flopwise.analyses.budget.checking import Verdict
+from flopwise.analyses.budget import Verdict
 from flopwise.report.formats.format import Format
 from flopwise.report.report import Report
 from flopwise.report.sheet.sheet import Field, Head, Look, Sheet, Value, bounded

@@ -85,7 +85,7 @@ def _backward(view: Profile, profile: Profile) -> dict[int, int | None] | None:
     if convention.backward is None:
         return None
     if view.training is None:
-        from flopwise.analyses.training.step import train
+        from flopwise.analyses.training import train
 
         view = train(view)
     return {id(row.node): row.backward for row in reversed(view.rows)}

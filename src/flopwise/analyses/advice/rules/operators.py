@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from flopwise.analyses.advice.patterns import is_causal, masked_pairs, pairs_used, relates_positions
 from flopwise.analyses.advice.rule import Change, Rule
 from flopwise.analyses.advice.subject import Subject, argument, bare, chain
-from flopwise.analyses.needed.needed import logits_of
+from flopwise.analyses.needed import logits_of
 from flopwise.graph import Node, Tensor
 from flopwise.graph.dtypes import is_float
 from flopwise.memory.attention import Unfused, is_fused, unfused_attention

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from flopwise.analyses.llm.division import Division
-from flopwise.analyses.needed.needed import logits_of
+from flopwise.analyses.needed import logits_of
 from flopwise.memory.attention import pair_tensors
 from flopwise.memory.liveness import Buffer, Liveness, liveness
 from flopwise.profiles.profile import Profile

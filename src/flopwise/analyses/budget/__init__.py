@@ -1,1 +1,0 @@
-"""Limits on what a model may cost, kept in a file beside it."""

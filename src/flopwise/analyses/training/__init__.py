@@ -1,1 +1,0 @@
-"""One training step: which operators run backward, what the forward pass keeps, and the optimizer."""
