@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = ROOT / "tests" / "readers"
+DATA = ROOT / "tests" / "formats"
 
 #: Architectures whose caches transformers makes in ways of their own, as small as they can be.
 _SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 96, "dtype": "bfloat16"}
@@ -95,7 +95,7 @@ def _staged(folder: Path) -> None:
     import jax
     import onnx
     import torch
-    from tests.readers.torch.language.test_gguf import made
+    from tests.formats.torch.language.test_gguf import made
 
     shutil.copytree(ROOT / "examples", folder, dirs_exist_ok=True)
     for source in ("tensorflow/data/frozen.pb", "executorch/data/network.pte"):

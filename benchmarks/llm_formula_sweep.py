@@ -41,7 +41,7 @@ def _model(kind: str) -> Any:
         try:
             model = light_model(kind, way)
             import flopwise
-            from flopwise.readers.torch.language.state import step
+            from flopwise.formats.torch.language.state import step
 
             flopwise.profile(model, step(model, 0, 5, 2).inputs)
             with contextlib.suppress(flopwise.InputError):  # it keeps nothing between calls
@@ -62,7 +62,7 @@ def one(kind: str) -> str:
     except Exception as error:
         return f"not reduced: {type(error).__name__}: {' '.join(str(error).split())[:160]}"
     import flopwise
-    from flopwise.readers.torch.language.state import step
+    from flopwise.formats.torch.language.state import step
 
     start = time.process_time()
     past = "past"

@@ -1,10 +1,10 @@
 """Ten networks at their full sizes in seven forms: python benchmarks/one_network.py [NETWORK ...] [--tflite FOLDER]
 
 PyTorch, ONNX (torch.onnx), OpenVINO (of that), Core ML (as far as coremltools converts it), Keras and flax (the twins
-of the tests), and TensorFlow Lite: files in FOLDER, each by ``python -m tests.readers.converted NAME
+of the tests), and TensorFlow Lite: files in FOLDER, each by ``python -m tests.formats.converted NAME
 FOLDER/NAME.tflite`` in an environment with litert-torch.
 Prints a row for each network, MACs and parameters, and what is different in a format and why. The status is 1 where a
-figure differs from what the tests explain (tests/readers/network_sizes.py).
+figure differs from what the tests explain (tests/formats/network_sizes.py).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 os.environ["KERAS_BACKEND"] = "torch"
 
 import pytest
-from tests.readers.network_sizes import FULL, Difference, differences
-from tests.readers.networks import built
-from tests.readers.test_one_network import exported, folded, in_core_ml
-from tests.readers.twins import flax_twin, keras_twin
+from tests.formats.network_sizes import FULL, Difference, differences
+from tests.formats.networks import built
+from tests.formats.test_one_network import exported, folded, in_core_ml
+from tests.formats.twins import flax_twin, keras_twin
 
 import flopwise
 

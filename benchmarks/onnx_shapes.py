@@ -49,7 +49,7 @@ TYPES = {
 
 def made_by_tests() -> Iterator[tuple[str, onnx.ModelProto, dict[str, tuple[int, ...]]]]:
     """Name, model and the shapes of its open inputs."""
-    from tests.readers.models import ints, model, node, weight
+    from tests.formats.models import ints, model, node, weight
     from tests.sizes.test_run import STORED, rows_expanded
 
     yield "a row for each element that is not zero", model(rows_expanded(), {"x": (16,)}, STORED), {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from flopwise.conventions import CONVENTIONS, Convention
+from flopwise.formats.table import FORMATS as MODEL_FORMATS
 from flopwise.operators.tables import FAMILIES, TABLES
 from flopwise.profiles.training import OPTIMIZERS
-from flopwise.readers.formats import FORMATS as MODEL_FORMATS
 from flopwise.report.formats.format import FORMATS
 from flopwise.report.reference import spec_url, weighed
 from flopwise.report.schemas.documents import DOCUMENTS

@@ -23,7 +23,7 @@ import flopwise
 import fuzz.seeds as seeds
 from flopwise import compat
 from flopwise.errors import FlopwiseError, InputError
-from flopwise.readers.options import Keywords
+from flopwise.formats.options import Keywords
 
 #: Seconds after which a call hangs.
 PATIENCE = 60

@@ -110,7 +110,7 @@ def _alone() -> Iterator[None]:
 
 def _tflite_damaged(data: bytes) -> None:
     """As ``_onnx_damaged``, of a TensorFlow Lite model as the file has it and for another batch."""
-    from flopwise.readers.formats import TFLITE
+    from flopwise.formats.table import TFLITE
 
     _at_two_batches(TFLITE, data)
 
@@ -133,9 +133,9 @@ def _stablehlo_damaged(data: bytes) -> None:
     """The same of a StableHLO module; its decoder, a process of its own, may end on it, and goes on for the next."""
     import flopwise
     from flopwise._child import Child, LostError
+    from flopwise.formats.options import StablehloOptions
     from flopwise.formats.sources.source import BytesSource
     from flopwise.formats.stablehlo import read
-    from flopwise.readers.options import StablehloOptions
 
     child = _DECODERS.pop() if _DECODERS else Child("flopwise.formats.stablehlo.decode:serve")
     began = time.process_time()
@@ -278,7 +278,7 @@ def _text(parse: Callable[[str], object]) -> Callable[[bytes], None]:
 
 
 def _input(text: str) -> None:
-    from flopwise.readers.inputs import parse
+    from flopwise.formats.inputs import parse
 
     if "@" not in text:  # names a file
         parse(text, ["x", "input:0"], ["N"])

@@ -16,9 +16,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import flopwise
 from flopwise.formats.torch.arguments import STATES
+from flopwise.formats.torch.language.model import built
+from flopwise.formats.torch.language.state import state_tensors, step
 from flopwise.formats.torch.read import NeedsMemoryError
-from flopwise.readers.torch.language.model import built
-from flopwise.readers.torch.language.state import state_tensors, step
 
 
 @dataclass(frozen=True)

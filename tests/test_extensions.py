@@ -43,7 +43,7 @@ import click
 from flopwise.conventions import Convention
 from flopwise.graph import Graph, Node, Tensor
 from flopwise.operators.counts import Counts
-from flopwise.readers.format import Format
+from flopwise.formats.format import Format
 from flopwise.report.formats.format import Format as ReportFormat
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from flopwise._limits import within_limit
 from flopwise.errors import ModelError
+from flopwise.formats.format import Format
+from flopwise.formats.limits import refuse_huge
 from flopwise.formats.sources.location import naming
 from flopwise.formats.sources.open import open_source
+from flopwise.formats.tensorrt import node_of, tensor_of
 from flopwise.graph import Graph, Node, StoredTensor, Tensor
 from flopwise.graph.names import FreshNames, primed
-from flopwise.readers.format import Format
-from flopwise.readers.limits import refuse_huge
-from flopwise.readers.tensorrt import node_of, tensor_of
 
 #: Bytes in which the name of the list of layers stands.
 _HEAD = 512

@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from flopwise.api.weights import weights
     from flopwise.conventions import CONVENTIONS, Convention
     from flopwise.errors import FlopwiseError, InputError, ModelError, ShapeError
+    from flopwise.formats.inputs import Value
+    from flopwise.formats.options import CaffeOptions, JaxOptions, OnnxOptions, TorchOptions
     from flopwise.graph import Graph, Module, Node, Tensor
     from flopwise.operators.counts import Counts
     from flopwise.operators.gradient import Gradient
     from flopwise.operators.operator import Operator
     from flopwise.operators.tables import OPERATORS
     from flopwise.profiles.profile import Profile
-    from flopwise.readers.inputs import Value
-    from flopwise.readers.options import CaffeOptions, JaxOptions, OnnxOptions, TorchOptions
     from flopwise.report.commands.profile import render
     from flopwise.rows import Row, Sum
 
@@ -111,7 +111,7 @@ __all__ = [
 #: Name -> the file that holds it.
 _HOMES = {
     **dict.fromkeys(("CONVENTIONS", "Convention"), "conventions"),
-    **dict.fromkeys(("CaffeOptions", "JaxOptions", "OnnxOptions", "TorchOptions"), "readers.options"),
+    **dict.fromkeys(("CaffeOptions", "JaxOptions", "OnnxOptions", "TorchOptions"), "formats.options"),
     **dict.fromkeys(("FlopwiseError", "InputError", "ModelError", "ShapeError"), "errors"),
     **dict.fromkeys(("Graph", "Module", "Node", "Tensor"), "graph"),
     **dict.fromkeys(("Row", "Sum"), "rows"),
@@ -133,7 +133,7 @@ _HOMES = {
     "Profile": "profiles.profile",
     "Sparsity": "analyses.sparsity.model",
     "Trace": "analyses.traces.trace",
-    "Value": "readers.inputs",
+    "Value": "formats.inputs",
     "Weights": "analyses.weights.result",
     "Meter": "api.meter",
     "llm_log": "api.llm_log",

@@ -74,7 +74,7 @@ def _check_names(options: dict[str, Any]) -> None:
     from flopwise.analyses.budget import FIGURES
     from flopwise.analyses.quantities import ALIASES
     from flopwise.errors import did_you_mean
-    from flopwise.readers.options import OWNERS
+    from flopwise.formats.options import OWNERS
 
     functions = (flopwise.check, flopwise.profile)
     arguments = {*OWNERS, *(name for function in functions for name in inspect.signature(function).parameters)}

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 from tests.cli.conftest import LIGHT, Run
-from tests.readers.models import array, model, node, value, weight
+from tests.formats.models import array, model, node, value, weight
 
 import flopwise
 

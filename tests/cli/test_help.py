@@ -24,7 +24,7 @@ import flopwise
 from flopwise.cli import COMMANDS, cli, elsewhere
 from flopwise.cli.command import GROUPS, Command
 from flopwise.cli.places import Model
-from flopwise.readers.formats import FORMATS
+from flopwise.formats.table import FORMATS
 
 ROOT = Path(__file__).parents[2]
 

@@ -125,7 +125,7 @@ def test_an_operator_that_does_not_exist() -> None:
 
 def _crop() -> onnx.ModelProto:
     """A custom operator whose result another one takes."""
-    from tests.readers.models import model, node, value
+    from tests.formats.models import model, node, value
 
     nodes = [node("CropPlugin", "x small", "cut", margin=2), node("Relu", "cut", "y")]
     return model(nodes, [value("x", (1, 3, 32, 32)), value("small", (1, 3, 16, 16))], outputs=["y"])

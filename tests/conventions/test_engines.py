@@ -67,7 +67,7 @@ def test_sglang_takes_the_sequences_of_a_batch_as_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("config", [LLAMA, GPT2, {**LLAMA, "tie_word_embeddings": True}], ids=["llama", "gpt2", "tied"])
 def test_transformers_itself(tmp_path: Path, config: dict[str, object]) -> None:
-    from flopwise.readers.torch.language.model import language_model
+    from flopwise.formats.torch.language.model import language_model
 
     folder = written(tmp_path, config)
     count = flopwise.profile(folder, {"input_ids": (2, 20)}, convention="transformers").total("count")

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.formats.models import model, node
 from tests.operators.nodes import gradient_of
-from tests.readers.models import model, node
 
 import flopwise
 from flopwise.errors import ShapeError

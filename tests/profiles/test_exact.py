@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.formats.models import model, node
 from tests.graphs import sketch
-from tests.readers.models import model, node
 
 import flopwise
 from flopwise.analyses.training import train

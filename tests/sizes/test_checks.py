@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from onnx import TensorProto, helper
-from tests.readers.models import model as model_of
-from tests.readers.models import node, value, weight
+from tests.formats.models import model as model_of
+from tests.formats.models import node, value, weight
 
 import flopwise
 

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.readers.models import Dims, array, ints, model, node, shapes, value, weight
+from tests.formats.models import Dims, array, ints, model, node, shapes, value, weight
 
 import flopwise
 from flopwise.api.profile import profile

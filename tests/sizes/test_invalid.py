@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.readers.models import ints, model, node, shapes, value, weight
+from tests.formats.models import ints, model, node, shapes, value, weight
 
 from flopwise.api.read import read
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
-from tests.readers.models import array, ints, model, node, shapes, value, weight
+from tests.formats.models import array, ints, model, node, shapes, value, weight
 
 from flopwise.api.profile import profile
 from flopwise.api.read import read

@@ -8,7 +8,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto
-from tests.readers.models import ints, model, node, value, weight
+from tests.formats.models import ints, model, node, value, weight
 
 import flopwise
 

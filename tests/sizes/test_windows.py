@@ -10,7 +10,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tests.readers.models import ints, model, node, shapes
+from tests.formats.models import ints, model, node, shapes
 
 import flopwise
 from flopwise.api.read import read

@@ -10,7 +10,7 @@ import flopwise
 from flopwise._results import Json
 from flopwise.agents.tool import Lines, Tool
 from flopwise.errors import InputError
-from flopwise.readers.formats import format_of, is_model
+from flopwise.formats.table import format_of, is_model
 from flopwise.report.report import Report
 
 

@@ -30,8 +30,8 @@ from flopwise.api.runnable import check_runnable, file_of
 from flopwise.api.trace import trace as recorded
 from flopwise.errors import InputError
 from flopwise.errors import counted as counted_places
-from flopwise.readers.inputs import input_specs
-from flopwise.readers.options import Keywords
+from flopwise.formats.inputs import input_specs
+from flopwise.formats.options import Keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

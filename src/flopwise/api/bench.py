@@ -15,9 +15,9 @@ from flopwise.api.bound import digests, engine_options, this_environment
 from flopwise.api.profile import profile
 from flopwise.api.runnable import check_runnable, file_of
 from flopwise.errors import InputError
+from flopwise.formats.options import Keywords
+from flopwise.formats.table import format_of
 from flopwise.profiles.profile import Profile
-from flopwise.readers.formats import format_of
-from flopwise.readers.options import Keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

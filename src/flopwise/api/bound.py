@@ -17,11 +17,11 @@ from flopwise.analyses.timing.device import Device
 from flopwise.api import printable
 from flopwise.api.profile import given_profile, profile
 from flopwise.errors import InputError
+from flopwise.formats.options import Keywords
 from flopwise.graph.dtypes import BITS, canonical
 from flopwise.graph.typed import in_type
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.profile import Profile
-from flopwise.readers.options import Keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -29,23 +29,15 @@ from flopwise.api import printable
 from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.formats.format import Format
+from flopwise.formats.inputs import Declared, InputSpec, Value
+from flopwise.formats.options import CaffeOptions, JaxOptions, Keywords, OnnxOptions, Options, TorchOptions, options_of
 from flopwise.formats.programs import OPENERS
 from flopwise.formats.sources.location import is_callable, shown
+from flopwise.formats.table import format_of
 from flopwise.graph import Graph
 from flopwise.graph.typed import in_type, retyped
 from flopwise.operators.own import Rules, own_rows, using
-from flopwise.readers.format import Format
-from flopwise.readers.formats import format_of
-from flopwise.readers.inputs import Declared, InputSpec, Value
-from flopwise.readers.options import (
-    CaffeOptions,
-    JaxOptions,
-    Keywords,
-    OnnxOptions,
-    Options,
-    TorchOptions,
-    options_of,
-)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -189,7 +181,7 @@ class _Request:
 
 def _by_table(request: _Request, options: TorchOptions) -> bool:
     """True for a configuration of a type that the table of architectures has, of which a forward pass is asked for."""
-    from flopwise.readers.torch.language.format import by_table
+    from flopwise.formats.torch.language.format import by_table
 
     return not request.train and by_table(request.model, request.inputs, None, options)
 
@@ -374,7 +366,7 @@ def _beginning(subject: Subject, counting: Counting, progress: Callable[[str], N
 
 def _steps(request: _Request, options: TorchOptions) -> Subject:
     """A step of a language model that is a program, in the batch, the tokens in its state and the tokens fed."""
-    from flopwise.readers.torch.language.state import carry, longest_context, step, windows
+    from flopwise.formats.torch.language.state import carry, longest_context, step, windows
 
     def graph_of(arguments: Mapping[str, object]) -> Graph:
         return read(request.model, dict(arguments), mode=options.mode)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 
 from flopwise.errors import FlopwiseError, InputError
-from flopwise.readers.formats import every_format
+from flopwise.formats.table import every_format
 from flopwise.report.formats.format import FIGURES
 from flopwise.report.formats.format import FORMATS as REPORTS
 

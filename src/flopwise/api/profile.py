@@ -12,13 +12,13 @@ from flopwise.api import printable
 from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import InputError
+from flopwise.formats.options import JaxOptions, Keywords, Options, TorchOptions, is_given, options_of
+from flopwise.formats.table import format_of
 from flopwise.operators.gradient import BackwardRule
 from flopwise.operators.own import Rules, own_rows, using
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.notes import Masked
 from flopwise.profiles.profile import Profile
-from flopwise.readers.formats import format_of
-from flopwise.readers.options import JaxOptions, Keywords, Options, TorchOptions, is_given, options_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise._arguments import checked
 from flopwise.errors import InputError
+from flopwise.formats.options import Keywords, Options, options_of
+from flopwise.formats.table import format_of
 from flopwise.graph import Graph
-from flopwise.readers.formats import format_of
-from flopwise.readers.options import Keywords, Options, options_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

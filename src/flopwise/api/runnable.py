@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise._arguments import Arguments
 from flopwise.errors import InputError
+from flopwise.formats.options import options_of
+from flopwise.formats.table import format_of
 from flopwise.graph.dtypes import BITS
-from flopwise.readers.formats import format_of
-from flopwise.readers.options import options_of
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
@@ -65,7 +65,7 @@ def _with_weights(model: object, counted: Profile, keywords: Any, progress: Call
     if not isinstance(model, str | os.PathLike) or not is_language_model(model):
         return format.module(model, options, progress, in_memory=True)
     from flopwise.analyses.timing.machine import this_cpu
-    from flopwise.readers.torch.language.model import language_model
+    from flopwise.formats.torch.language.model import language_model
 
     needed = sum((row.weight_bytes or 0) * 32 // BITS.get(row.node.output().dtype or "", 32) for row in counted.rows)
     memory = this_cpu().memory_bytes

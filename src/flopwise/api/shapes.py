@@ -11,10 +11,10 @@ from flopwise.api import places
 from flopwise.errors import InputError
 from flopwise.formats.kit.read import graph_of
 from flopwise.formats.onnx.read import resolve_onnx
+from flopwise.formats.options import OnnxOptions
+from flopwise.formats.table import format_of
 from flopwise.operators.own import Rules, own_rows, using
 from flopwise.profiles.count import profile_graph
-from flopwise.readers.formats import format_of
-from flopwise.readers.options import OnnxOptions
 from flopwise.writers.onnx.write import Written, write_onnx
 
 

@@ -11,11 +11,11 @@ from flopwise.analyses.sparsity.asking import Order, SparsityQuery, sparsity_que
 from flopwise.analyses.sparsity.model import Sparsity, sparsity_of, sparsity_of_stored
 from flopwise.api import printable
 from flopwise.errors import InputError, ModelError, UntrustedError
+from flopwise.formats.format import ends_in
+from flopwise.formats.options import TorchOptions, is_given
 from flopwise.formats.sources.location import is_callable, shown
+from flopwise.formats.table import format_of, in_folder, is_one_model, open_stored
 from flopwise.profiles.profile import Profile
-from flopwise.readers.format import ends_in
-from flopwise.readers.formats import format_of, in_folder, is_one_model, open_stored
-from flopwise.readers.options import TorchOptions, is_given
 
 
 @checked

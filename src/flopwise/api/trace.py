@@ -20,8 +20,8 @@ from flopwise.analyses.traces.trace import Recording, Trace
 from flopwise.api import printable
 from flopwise.api.profile import given_profile, of_pytorch, profile
 from flopwise.errors import InputError
+from flopwise.formats.options import Options
 from flopwise.profiles.profile import Profile
-from flopwise.readers.options import Options
 
 if TYPE_CHECKING:
     from flopwise.analyses.traces.comparison import TraceComparison

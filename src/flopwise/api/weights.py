@@ -12,12 +12,12 @@ from flopwise.analyses.weights.weights import check_options, measured
 from flopwise.api import printable
 from flopwise.api.read import checked_batch_size, read
 from flopwise.conventions import Convention, get
+from flopwise.formats.options import Keywords
+from flopwise.formats.table import open_stored
 from flopwise.formats.weights.tensor import StoredTensors
 from flopwise.graph import StoredTensor
 from flopwise.graph.names import layer_names
 from flopwise.profiles.count import profile_graph
-from flopwise.readers.formats import open_stored
-from flopwise.readers.options import Keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -190,7 +190,7 @@ def _installed_forms() -> list[tuple[str, str]]:
     """The endings of models that other packages read, with a line about each package's format."""
     forms = []
     for name in _extensions.names("formats"):
-        from flopwise.readers.format import Format
+        from flopwise.formats.format import Format
 
         try:
             format = _extensions.load("formats", name, Format)

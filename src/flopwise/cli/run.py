@@ -10,7 +10,7 @@ from flopwise.cli.options import ONNX, Values
 from flopwise.cli.output import Output
 from flopwise.cli.streams import Progress, say
 from flopwise.errors import InputError
-from flopwise.readers.options import is_given
+from flopwise.formats.options import is_given
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

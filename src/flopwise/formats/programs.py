@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from flopwise.readers.format import Format, ends_in
-from flopwise.readers.options import (
+from flopwise.formats.format import Format, ends_in
+from flopwise.formats.options import (
     CoremlOptions,
     OnnxOptions,
     OpenvinoOptions,

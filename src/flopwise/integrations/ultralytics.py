@@ -7,9 +7,9 @@ from typing import Any
 
 from flopwise.api.meter import Meter
 from flopwise.api.profile import profile
+from flopwise.formats.options import TorchOptions
 from flopwise.integrations.needs import needed
 from flopwise.integrations.steps import Steps
-from flopwise.readers.options import TorchOptions
 
 with needed("ultralytics"):
     from ultralytics.engine.model import Model

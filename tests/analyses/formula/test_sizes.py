@@ -8,7 +8,7 @@ import pytest
 
 from flopwise.analyses.formula.subject import open_inputs
 from flopwise.errors import InputError
-from flopwise.readers.inputs import Declared
+from flopwise.formats.inputs import Declared
 
 IMAGE = Declared("x", "float32", ("N", 3, "H", "W"))
 CLOSED = Declared("x", "float32", (1, 3, 8, 8))

@@ -11,9 +11,9 @@ import flopwise
 from flopwise.analyses.llm.division import Division, Split, refuse_experts, stages
 from flopwise.analyses.llm.training import Rank, rank_of
 from flopwise.errors import InputError
+from flopwise.formats.torch.language.ways import with_ways
 from flopwise.graph import Graph
 from flopwise.profiles.profile import Profile
-from flopwise.readers.torch.language.ways import with_ways
 
 PLAN = {"q": "colwise", "k": "colwise", "qkv": "colwise", "o": "rowwise", "latent": "mla_kv_a_proj"}
 

@@ -40,7 +40,7 @@ def test_a_directory_has_language_models_too(tmp_path: Path) -> None:
 def test_a_directory_of_gguf_files(tmp_path: Path) -> None:
     pytest.importorskip("gguf")
     pytest.importorskip("transformers")
-    from tests.readers.torch.language.test_gguf import made
+    from tests.formats.torch.language.test_gguf import made
 
     for name in ("a.gguf", "b.gguf"):
         made(tmp_path / name)

@@ -13,7 +13,7 @@ import numpy
 import onnx
 import pytest
 from tests.cli.conftest import EXAMPLES, Run
-from tests.readers.models import model, node
+from tests.formats.models import model, node
 
 import flopwise
 

@@ -14,7 +14,7 @@ from flopwise.api.profile import profile
 from flopwise.api.read import read
 from flopwise.api.weights import weights
 from flopwise.errors import FlopwiseError, InputError, ModelError
-from flopwise.readers.formats import open_stored
+from flopwise.formats.table import open_stored
 
 V2 = """
 name: "three"

@@ -230,7 +230,7 @@ def test_an_operation_that_nobody_knows_is_unknown() -> None:
 def test_a_package_is_one_model_in_a_folder(tmp_path: Path) -> None:
     from tests.formats.coreml.test_hostile import _package
 
-    from flopwise.readers.formats import models_in, stored_in
+    from flopwise.formats.table import models_in, stored_in
 
     package = str(_package(tmp_path))
     (tmp_path / "other.mlmodel").write_bytes(encoded("Model", program()))

@@ -11,7 +11,7 @@ import torch
 import flopwise
 from flopwise.cli import main
 from flopwise.errors import FlopwiseError
-from flopwise.readers.formats import format_of
+from flopwise.formats.table import format_of
 
 FILE = """
 import sys

@@ -23,7 +23,7 @@ from torch import nn  # noqa: E402
 
 import flopwise  # noqa: E402
 from flopwise.errors import InputError, ModelError  # noqa: E402
-from flopwise.readers.formats import open_stored  # noqa: E402
+from flopwise.formats.table import open_stored  # noqa: E402
 
 if keras.backend.backend() != "torch":
     pytest.skip("Keras was imported with another backend", allow_module_level=True)

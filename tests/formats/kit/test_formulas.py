@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.readers.converted import converted
+from tests.formats.converted import converted
 
 import flopwise
 from flopwise.errors import InputError

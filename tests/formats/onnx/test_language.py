@@ -13,8 +13,8 @@ from tests.cli.conftest import Run, run
 from tests.language_models import LLAMA, written
 
 import flopwise
+from flopwise.formats.inputs import Declared
 from flopwise.formats.kit.language import states, step_specs
-from flopwise.readers.inputs import Declared
 
 __all__ = ["run"]  # a fixture
 

@@ -9,7 +9,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tests.readers.models import array, model, node
+from tests.formats.models import array, model, node
 
 import flopwise
 from flopwise.formats.onnx.read import read_onnx

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from onnx import TensorProto
-from tests.readers.models import array, ints, model, node, shapes, value, weight
+from tests.formats.models import array, ints, model, node, shapes, value, weight
 
 import flopwise
 from flopwise.api.read import read

@@ -11,8 +11,8 @@ from typing import Any
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.readers.models import LIGHT, array, conv_net, fields, model, node, number, shapes, value, weight
-from tests.readers.process import MEGABYTES, outcomes
+from tests.formats.models import LIGHT, array, conv_net, fields, model, node, number, shapes, value, weight
+from tests.formats.process import MEGABYTES, outcomes
 from tests.work import calls_at_most
 
 from flopwise.api.profile import profile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 from onnx import TensorProto, helper, shape_inference
-from tests.readers.models import LIGHT, array, conv_net, ints, model, node, shapes, value, weight
+from tests.formats.models import LIGHT, array, conv_net, ints, model, node, shapes, value, weight
 
 from flopwise.api.read import read
 from flopwise.errors import ModelError

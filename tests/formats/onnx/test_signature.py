@@ -8,10 +8,10 @@ from onnx import TensorProto, helper
 
 import flopwise
 from flopwise.errors import ModelError
+from flopwise.formats.inputs import Declared
 from flopwise.formats.kit.inputs import declared, has_loops
 from flopwise.formats.kit.read import graph_of, resolved_at
 from flopwise.formats.onnx.read import opened_onnx
-from flopwise.readers.inputs import Declared
 
 
 def model(op: str = "Relu") -> onnx.ModelProto:

@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx
 import pytest
-from tests.readers.models import ints, model, node, value, weight
+from tests.formats.models import ints, model, node, value, weight
 
 import flopwise
 from flopwise.errors import InputError

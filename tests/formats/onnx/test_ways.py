@@ -11,9 +11,9 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tests.formats.models import fields, with_groups
 from tests.formats.onnx.every_kind import OTHERS, PLAIN
 from tests.onnx_suite import cases
-from tests.readers.models import fields, with_groups
 
 import flopwise
 from flopwise.errors import FlopwiseError

@@ -10,7 +10,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tests.readers.models import LIGHT, array, ints, model, node, value
+from tests.formats.models import LIGHT, array, ints, model, node, value
 
 #: Makes packages look as if they were not installed.
 BLOCKED = """

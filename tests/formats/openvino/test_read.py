@@ -176,7 +176,7 @@ def test_open_sizes_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_files_of_other_things_in_a_directory_are_passed_over(tmp_path: Path, resnet: Path) -> None:
-    from flopwise.readers.formats import models_in
+    from flopwise.formats.table import models_in
 
     (tmp_path / "pom.xml").write_text("<project/>")
     (tmp_path / "net.xml").write_text(CONVOLUTION)

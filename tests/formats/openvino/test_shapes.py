@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from tests.formats.models import LIGHT
 from tests.formats.openvino.files import openvino, parameter, stated, written
-from tests.readers.models import LIGHT
 
 import flopwise
 from flopwise.formats.openvino.decode import read_net

@@ -7,12 +7,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.readers.models import model, node
+from tests.formats.models import model, node
 
 import flopwise
 from flopwise.errors import ModelError
 from flopwise.formats.sources.source import FOREIGN
-from flopwise.readers.formats import FORMATS
+from flopwise.formats.table import FORMATS
 
 ENDINGS = [ending for one in FOREIGN for ending in one.endings]
 

@@ -31,7 +31,7 @@ import flopwise
 from flopwise.cli import main
 from flopwise.errors import FlopwiseError, ModelError
 from flopwise.formats.sources.wire import message, number_field, varint
-from flopwise.readers.formats import open_stored
+from flopwise.formats.table import open_stored
 
 #: A model of 1.3 GB: so many matrices, so large.
 LAYERS, WIDTH = 320, 1024

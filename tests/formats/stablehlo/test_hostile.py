@@ -12,9 +12,9 @@ import pytest
 from jax import lax
 
 import flopwise
+from flopwise.formats.options import StablehloOptions
 from flopwise.formats.sources.source import BytesSource
 from flopwise.formats.stablehlo import decode, read
-from flopwise.readers.options import StablehloOptions
 
 S, I = "tensor<f32>", "tensor<i32>"  # noqa: E741 # the type
 HUGE = "tensor<9223372036854775807x9223372036854775807xf32>"

@@ -11,7 +11,7 @@ from tests.formats.tensorflow.protobuf import constant, field, function, graph, 
 
 import flopwise
 from flopwise.errors import ModelError
-from flopwise.readers.formats import open_stored
+from flopwise.formats.table import open_stored
 
 DATA = Path(__file__).parent / "data"
 

@@ -17,8 +17,8 @@ from tests.formats.tensorflow.protobuf import constant, entry, field, function, 
 
 import flopwise
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.table import open_stored
 from flopwise.operators.tables import ROWS
-from flopwise.readers.formats import open_stored
 
 DATA = Path(__file__).parent / "data"
 

@@ -13,8 +13,8 @@ pytest.importorskip("transformers")
 from tests.language_models import LLAMA, written  # noqa: E402
 
 import flopwise  # noqa: E402
-from flopwise.readers.torch.language.model import language_model  # noqa: E402
-from flopwise.readers.torch.language.state import training_inputs  # noqa: E402
+from flopwise.formats.torch.language.model import language_model  # noqa: E402
+from flopwise.formats.torch.language.state import training_inputs  # noqa: E402
 
 GPT2: dict[str, Any] = {
     "model_type": "gpt2",

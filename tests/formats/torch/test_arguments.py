@@ -16,8 +16,8 @@ from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 import flopwise  # noqa: E402
 from flopwise.errors import InputError, ModelError  # noqa: E402
+from flopwise.formats.inputs import input_specs  # noqa: E402
 from flopwise.operators.tables import count  # noqa: E402
-from flopwise.readers.inputs import input_specs  # noqa: E402
 
 LAYER = nn.Linear(4, 5)
 

@@ -16,8 +16,8 @@ from torch import nn
 
 import flopwise
 from flopwise.errors import FlopwiseError, ModelError
+from flopwise.formats.table import open_stored
 from flopwise.formats.torch.exported import MOST_POWER, Block, function
-from flopwise.readers.formats import open_stored
 
 
 def _figures(profile: flopwise.Profile) -> list[tuple[Any, ...]]:

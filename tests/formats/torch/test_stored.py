@@ -20,9 +20,9 @@ import flopwise
 from flopwise.cli import main
 from flopwise.errors import FlopwiseError, ModelError
 from flopwise.formats.sources.source import FileSource
+from flopwise.formats.table import open_stored
 from flopwise.formats.torch.stored import Content, Place, at_place, fits, last_element
 from flopwise.formats.weights.storage import SourceStorage
-from flopwise.readers.formats import open_stored
 
 PROGRAM = "net/models/model.json"
 WEIGHTS = "net/data/weights/model_weights_config.json"

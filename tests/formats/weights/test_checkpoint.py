@@ -14,7 +14,7 @@ import pytest
 
 import flopwise
 from flopwise.errors import FlopwiseError, ModelError
-from flopwise.readers.formats import open_stored
+from flopwise.formats.table import open_stored
 
 torch = pytest.importorskip("torch")
 

@@ -12,8 +12,8 @@ from tests.work import calls_at_most
 
 import flopwise
 from flopwise.errors import ModelError
+from flopwise.formats.table import open_stored
 from flopwise.graph.dtypes import TYPES
-from flopwise.readers.formats import open_stored
 
 #: Types that the package can also quantise.
 BOTH = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4")

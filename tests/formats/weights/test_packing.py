@@ -12,7 +12,7 @@ import pytest
 
 import flopwise
 from flopwise.cli import main
-from flopwise.readers.formats import open_stored
+from flopwise.formats.table import open_stored
 
 WIDTHS = {"I32": 4, "I64": 8, "F16": 2, "BF16": 2, "F32": 4, "U8": 1, "I8": 1, "F8_E4M3": 1}
 

@@ -17,7 +17,7 @@ from tests.formats.sources.web import CHANGING, HALF, WHOLE, Web, serving
 import flopwise
 from flopwise.cli import main
 from flopwise.errors import FlopwiseError, InputError, ModelError
-from flopwise.readers.formats import open_stored
+from flopwise.formats.table import open_stored
 
 torch = pytest.importorskip("torch")
 

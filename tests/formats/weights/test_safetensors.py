@@ -13,7 +13,7 @@ from tests.work import calls_at_most
 
 import flopwise
 from flopwise.errors import InputError, ModelError
-from flopwise.readers.formats import open_stored
+from flopwise.formats.table import open_stored
 
 #: PyTorch's types -> how safetensors calls them.
 TYPES = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz")

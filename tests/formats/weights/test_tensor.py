@@ -18,9 +18,9 @@ from tests.formats.caffe.caffemodel import field, varint
 
 import flopwise
 from flopwise.errors import ModelError
+from flopwise.formats.table import open_stored
 from flopwise.formats.weights.tensor import NARROW, PLAIN, encoding, length
 from flopwise.graph.stored import StoredTensor
-from flopwise.readers.formats import open_stored
 
 ML = {name: getattr(ml_dtypes, ml) for name, (ml, _) in NARROW.items()} | {"bfloat16": ml_dtypes.bfloat16}
 

@@ -13,8 +13,8 @@ import pytest
 import flopwise
 from flopwise.errors import ModelError
 from flopwise.formats.sources.source import BytesSource
+from flopwise.formats.table import open_stored
 from flopwise.formats.weights.storage import Archive, Reading, SourceStorage, refuse_rare_compression, within_bounds
-from flopwise.readers.formats import open_stored
 
 
 def member(length: int, method: int = zipfile.ZIP_STORED) -> zipfile.ZipInfo:

@@ -9,7 +9,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
-from tests.readers.models import array, ints, model, node, shapes, value, weight
+from tests.formats.models import array, ints, model, node, shapes, value, weight
 from tests.work import calls_at_most
 
 from flopwise.api.read import read

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
-from tests.readers.models import Dims, array, ints, model, node, shapes, value
+from tests.formats.models import Dims, array, ints, model, node, shapes, value
 
 from flopwise.api.profile import profile
 from flopwise.api.read import read

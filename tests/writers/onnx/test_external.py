@@ -10,7 +10,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from tests.readers.models import conv_net, node, value
+from tests.formats.models import conv_net, node, value
 from tests.writers.onnx.writing import checked, shapes
 
 import flopwise

@@ -8,7 +8,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.readers.models import conv_net, ints, model, node, value, weight
+from tests.formats.models import conv_net, ints, model, node, value, weight
 from tests.writers.onnx.writing import notes, write
 
 import flopwise

@@ -9,7 +9,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tests.readers.models import array, conv_net, ints, model, node, value, weight
+from tests.formats.models import array, conv_net, ints, model, node, value, weight
 from tests.writers.onnx.writing import checked, notes, write
 
 import flopwise

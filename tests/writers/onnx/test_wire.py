@@ -10,7 +10,7 @@ import numpy
 import onnx
 import pytest
 from onnx import numpy_helper
-from tests.readers.models import LIGHT, model, node
+from tests.formats.models import LIGHT, model, node
 
 import flopwise
 

@@ -10,7 +10,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.readers.models import LIGHT, UNKNOWN_GROUP, conv_net, ints, model, node, number, value, with_groups
+from tests.formats.models import LIGHT, UNKNOWN_GROUP, conv_net, ints, model, node, number, value, with_groups
 from tests.writers.onnx.writing import checked, shape, shapes, write
 
 import flopwise

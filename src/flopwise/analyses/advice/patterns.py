@@ -8,11 +8,11 @@ from typing import NamedTuple
 from flopwise.analyses.advice.rule import Change
 from flopwise.analyses.advice.subject import Subject, argument, chain
 from flopwise.errors import ModelError
+from flopwise.formats.inputs import InputSpec
 from flopwise.graph import Node, Tensor
 from flopwise.graph.stored import Array
 from flopwise.memory.attention import TRIANGLE, Unfused, is_flags, makes_flags
 from flopwise.operators.tables import row
-from flopwise.readers.inputs import InputSpec
 
 
 class Convolution(NamedTuple):

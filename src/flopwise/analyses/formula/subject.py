@@ -11,9 +11,9 @@ from flopwise.analyses.formula.domains import OpenShape, Point, Sizes
 from flopwise.analyses.formula.following.loops import Followed
 from flopwise.analyses.formula.terms import Term, symbol, symbols, value
 from flopwise.errors import InputError, did_you_mean
+from flopwise.formats.inputs import Declared, InputSpec, input_specs
 from flopwise.graph import Graph
 from flopwise.operators.size import Dims
-from flopwise.readers.inputs import Declared, InputSpec, input_specs
 
 # The open sizes of a model's inputs: their names, and the shapes that the inputs have at a point.
 
@@ -61,7 +61,7 @@ def open_inputs(
 
     Args:
         declared: name, dtype and dims of each input of the file, a dim being a number, a text or None.
-        inputs: what the user says about inputs, see ``flopwise.readers.inputs.input_specs``; a symbol may stand
+        inputs: what the user says about inputs, see ``flopwise.formats.inputs.input_specs``; a symbol may stand
             where the file has a number.
         dims: symbols that are fixed.
         batch_size: first dimension of the inputs whose first dimension is the batch.

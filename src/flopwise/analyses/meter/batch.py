@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from flopwise.errors import InputError
+from flopwise.formats.inputs import FEW, Value
 from flopwise.formats.torch.containers import ATOMS, attributes_of, tensors_inside
 from flopwise.formats.torch.description import position_name
-from flopwise.readers.inputs import FEW, Value
 
 #: Inputs of whole numbers that are no tokens.
 _NO_TOKENS = ("mask", "position", "label", "type", "target", "cu_seq", "max_")

@@ -22,11 +22,11 @@ from flopwise.analyses.meter.cost import How
 from flopwise.analyses.meter.program import Program
 from flopwise.analyses.meter.totals import Totals, keep, load, structure, totals_of
 from flopwise.errors import FlopwiseError, InputError
+from flopwise.formats.inputs import InputSpec, Value
 from flopwise.formats.torch.description import position_name
 from flopwise.formats.torch.read import REST, UNTIL_ELEMENTS
 from flopwise.formats.torch.record.tensors import DTYPES
 from flopwise.graph import Graph
-from flopwise.readers.inputs import InputSpec, Value
 
 #: A name of a tensor and the number of an axis.
 Axis = tuple[str, int]

@@ -15,10 +15,10 @@ from flopwise.analyses.meter.batch import called_with, replaced
 from flopwise.analyses.meter.cost import figures_of_profile
 from flopwise.conventions import get
 from flopwise.errors import InputError
+from flopwise.formats.inputs import Value
 from flopwise.formats.torch.arguments import parameters_of
 from flopwise.formats.torch.read import REAL, read_torch
 from flopwise.graph import Graph
-from flopwise.readers.inputs import Value
 
 _TRAINED = operator.attrgetter("requires_grad")
 

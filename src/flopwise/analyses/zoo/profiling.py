@@ -19,11 +19,11 @@ from flopwise.analyses.zoo.dataset import Dataset
 from flopwise.analyses.zoo.entry import Entry
 from flopwise.analyses.zoo.records import figures_of, layer_rows, model_row
 from flopwise.errors import InputError, UnknownDimensionError
+from flopwise.formats.options import OnnxOptions, TorchOptions, options_of
 from flopwise.formats.sources.location import is_callable
+from flopwise.formats.table import format_of
 from flopwise.graph import Graph
 from flopwise.profiles.count import profile_graph
-from flopwise.readers.formats import format_of
-from flopwise.readers.options import OnnxOptions, TorchOptions, options_of
 
 #: What ``record`` takes, as JSON can say it.
 Job: TypeAlias = Mapping[str, Any]

@@ -17,8 +17,8 @@ from flopwise.errors import InputError
 from flopwise.formats.language.source import HUB
 from flopwise.formats.sources.location import is_callable, is_url, shown
 from flopwise.formats.sources.text import text_of_file
+from flopwise.formats.table import models_in
 from flopwise.formats.torch.libraries import imported
-from flopwise.readers.formats import models_in
 
 # The catalogues of libraries: their models by name, each with its own input size, its family and its paper's year.
 

@@ -15,7 +15,7 @@ from flopwise.analyses.llm.stages.stage import Stage, stage_of
 from flopwise.api import printable
 from flopwise.api.profile import profile
 from flopwise.errors import InputError
-from flopwise.readers.torch.diffusion.format import is_pipeline, require
+from flopwise.formats.torch.diffusion.format import is_pipeline, require
 
 #: Tokens of a prompt where nobody says; pipelines fill it up or cut it to lengths of their own.
 USUAL_WORDS = 64
@@ -77,9 +77,9 @@ def diffusion(
         if re.match(r"\d+\s*[x×]", device):
             raise InputError(f"{device}: a pipeline is counted on one device")
         where = named(device)
-    from flopwise.readers.torch.diffusion.calls import requested
-    from flopwise.readers.torch.diffusion.components import read_components
-    from flopwise.readers.torch.language.model import element_type
+    from flopwise.formats.torch.diffusion.calls import requested
+    from flopwise.formats.torch.diffusion.components import read_components
+    from flopwise.formats.torch.language.model import element_type
 
     kind = element_type(dtype or _USUAL_TYPE)
     progress("loading diffusers")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from flopwise.analyses.timing.device import Device
-    from flopwise.readers.torch.language.state import Step
+    from flopwise.formats.torch.language.state import Step
 
 # The devices that a language model is run on, and how they share it.
 
@@ -92,7 +92,7 @@ def language_module(model: object, dtype: str | None, trust_code: bool) -> nn.Mo
         InputError: it is not a language model.
     """
     from flopwise.formats.language.source import GGUF, LIBRARY, is_language_model
-    from flopwise.readers.torch.language.config import require
+    from flopwise.formats.torch.language.config import require
 
     if isinstance(model, (str, os.PathLike)):
         name = os.fsdecode(model)
@@ -108,7 +108,7 @@ def language_module(model: object, dtype: str | None, trust_code: bool) -> nn.Mo
                     "file"
                 )
         require(model, trust_code)
-        from flopwise.readers.torch.language.model import language_model
+        from flopwise.formats.torch.language.model import language_model
 
         return language_model(model, dtype, trust_code)
     config = getattr(model, "config", None)
@@ -122,8 +122,8 @@ def language_module(model: object, dtype: str | None, trust_code: bool) -> nn.Mo
 
 def usual_prompt(module: nn.Module) -> int:
     """The tokens of a prompt where nobody says: 4,096, for an encoder no more than it was made for."""
-    from flopwise.readers.torch.language.model import predicts_tokens
-    from flopwise.readers.torch.language.state import longest_context
+    from flopwise.formats.torch.language.model import predicts_tokens
+    from flopwise.formats.torch.language.state import longest_context
 
     longest = None if predicts_tokens(module) else longest_context(module)
     return min(USUAL_PROMPT, longest or USUAL_PROMPT)
@@ -162,8 +162,8 @@ class LanguageProgram:
         weights: str | None = None,
         generate: int = 1,
     ) -> None:
-        from flopwise.readers.torch.language.model import head_notes, module_widths, predicts_tokens
-        from flopwise.readers.torch.language.state import encoder_length, longest_context
+        from flopwise.formats.torch.language.model import head_notes, module_widths, predicts_tokens
+        from flopwise.formats.torch.language.state import encoder_length, longest_context
 
         text = isinstance(model, (str, os.PathLike))
         source = os.fsdecode(model) if text else type(module).__name__  # type: ignore[arg-type]
@@ -201,7 +201,7 @@ class LanguageProgram:
             InputError: it fails, and goes through more tokens than the model was made for.
         """
         with self._within_length(call):
-            from flopwise.readers.torch.language.ways import shared
+            from flopwise.formats.torch.language.ways import shared
 
             return profile(shared(read(self._module, self._step(call, batch).inputs), self._module))
 
@@ -215,7 +215,7 @@ class LanguageProgram:
         return sizes
 
     def _step(self, call: Call, batch: int) -> Step:
-        from flopwise.readers.torch.language.state import step
+        from flopwise.formats.torch.language.state import step
 
         key = call, batch
         if key not in self._steps:

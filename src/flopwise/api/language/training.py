@@ -181,14 +181,14 @@ class _Module:
     @functools.cached_property
     def widths(self) -> Widths:
         """Storage of a frozen base's weights: by the name of a quantisation, else as the model says."""
-        from flopwise.readers.torch.language.model import module_widths
+        from flopwise.formats.torch.language.model import module_widths
 
         return Widths() if self.adapters is None else module_widths(self.module, self.model, self.weights)
 
     def step(self, batch: int, sequence: int, again: bool, optimizer: str) -> Profile:
         """The profile of a step with the loss of the next token; transformers' own checkpoints where asked."""
-        from flopwise.readers.torch.language.state import training_inputs
-        from flopwise.readers.torch.language.ways import shared
+        from flopwise.formats.torch.language.state import training_inputs
+        from flopwise.formats.torch.language.ways import shared
 
         inputs = training_inputs(self.module, batch, sequence)
         with _checkpoints(self.module) if again else contextlib.nullcontext():

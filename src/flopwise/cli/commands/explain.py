@@ -67,7 +67,7 @@ def command(what: str, conventions: tuple[str, ...], every: bool, by: str, outpu
     With a MODEL: why two conventions differ on it, cause by cause, and by how much. Where one counts FLOPs and the
     other MACs, the factor of two is a cause of its own, and the first.
     """
-    from flopwise.readers.formats import is_model
+    from flopwise.formats.table import is_model
 
     if not is_model(what):
         from flopwise.report.commands.explain import operator_report

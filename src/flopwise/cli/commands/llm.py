@@ -152,7 +152,7 @@ def command(model: str, output: Output, figures: str | None, figure_format: str,
     folder of diffusers or its model_index.json. No weights are read; what the table of architectures does not have,
     transformers and diffusers build without memory.
     """
-    from flopwise.readers.torch.diffusion.format import is_pipeline
+    from flopwise.formats.torch.diffusion.format import is_pipeline
 
     if is_pipeline(model):
         _refuse_figures(figures, "to a language model")

@@ -12,7 +12,7 @@ from flopwise.cli.command import Command, shows
 from flopwise.cli.output import Output, write, writes
 from flopwise.cli.run import arguments_of, in_batches, run
 from flopwise.errors import InputError
-from flopwise.readers.formats import format_of
+from flopwise.formats.table import format_of
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

@@ -175,7 +175,7 @@ def kind(name: str) -> str:
     """
     from flopwise.analyses.traces.format import is_trace
     from flopwise.formats.language.read import in_table
-    from flopwise.readers.formats import endings, format_of
+    from flopwise.formats.table import endings, format_of
 
     try:
         if name.endswith(".json") and _BEGINNING.match(head(name, 100)):

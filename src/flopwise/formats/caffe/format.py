@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from flopwise.readers.format import Format, ends_in
-from flopwise.readers.options import CaffeOptions, Progress, Sizes
+from flopwise.formats.format import Format, ends_in
+from flopwise.formats.options import CaffeOptions, Progress, Sizes
 
 if TYPE_CHECKING:
     from flopwise.formats.weights.tensor import StoredTensors

@@ -17,6 +17,8 @@ from flopwise.formats.caffe.message import LONGEST, Message, parse
 from flopwise.formats.caffe.net import Layer, Net, State, network
 from flopwise.formats.caffe.place import Lowered
 from flopwise.formats.caffe.table import lower
+from flopwise.formats.inputs import InputSpec, input_specs
+from flopwise.formats.options import CaffeOptions
 from flopwise.formats.sources.location import naming
 from flopwise.formats.sources.open import open_source
 from flopwise.formats.sources.source import Source
@@ -25,8 +27,6 @@ from flopwise.formats.weights.storage import SourceStorage
 from flopwise.formats.weights.tensor import StoredTensors, in_memory, in_storage
 from flopwise.graph import Graph, Kind, Node, Shape, StoredTensor, Tensor
 from flopwise.graph.names import FreshNames, primed
-from flopwise.readers.inputs import InputSpec, input_specs
-from flopwise.readers.options import CaffeOptions
 
 # The stored blobs of a Caffe net as stored tensors: with their layers alone, or under the names of a net's graph.
 #

@@ -20,12 +20,12 @@ from flopwise.formats.kit.program import Graph as Operations
 from flopwise.formats.kit.read import Dialect, Opened, in_one_line, opened_as, refuse_large
 from flopwise.formats.kit.tensors import CODES, DEEPEST, MOST_DIMS, RAW, Place, Stored, elements, kept
 from flopwise.formats.onnx.normalize import in_execution_order
+from flopwise.formats.options import OnnxOptions
 from flopwise.formats.sources.schema import Message, Messages
 from flopwise.formats.sources.wire import signed, varints
 from flopwise.graph import Module
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.shape import Element
-from flopwise.readers.options import OnnxOptions
 from flopwise.sizes.control import branches
 
 #: Codes of element types -> their names.

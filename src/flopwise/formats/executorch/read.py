@@ -15,6 +15,8 @@ from typing import Any
 
 from flopwise.errors import ModelError, counted
 from flopwise.formats.executorch.file import Items, Jump, Kernel, Members, Method, Move, Value, read_program
+from flopwise.formats.limits import refuse_huge, refuse_unknown_loops
+from flopwise.formats.options import ExecutorchOptions
 from flopwise.formats.sources.location import naming
 from flopwise.formats.sources.open import open_source
 from flopwise.formats.sources.source import Source
@@ -27,8 +29,6 @@ from flopwise.graph.dtypes import BITS
 from flopwise.graph.graph import NOT_RECORDED
 from flopwise.graph.names import FreshNames
 from flopwise.operators.tables import row
-from flopwise.readers.limits import refuse_huge, refuse_unknown_loops
-from flopwise.readers.options import ExecutorchOptions
 
 #: Regions in each other at most.
 _DEEPEST = 64

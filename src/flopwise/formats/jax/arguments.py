@@ -13,9 +13,9 @@ import numpy
 from jax import tree_util
 
 from flopwise.errors import InputError
+from flopwise.formats.inputs import FORM, VALUE, Dims, InputSpec, Value, dtype_of, parse
 from flopwise.formats.jax.kinds import KINDS, is_tree_module
 from flopwise.graph import Kind
-from flopwise.readers.inputs import FORM, VALUE, Dims, InputSpec, Value, dtype_of, parse
 
 if TYPE_CHECKING:
     from jax.typing import DTypeLike

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from flopwise.errors import counted
+from flopwise.formats.inputs import dtype_of
 from flopwise.formats.jax.table import Equation, Lowered, extent_of, lower
 from flopwise.graph import STORED, Body, Kind, Module, Node, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.folding import WRITES
-from flopwise.readers.inputs import dtype_of
 
 #: Steps of a name stack that stand for what JAX does, not for a module. Those of equinox have the class alone.
 _STEPS = frozenset({"checkpoint", "rematted_computation", "remat", "eqx"})

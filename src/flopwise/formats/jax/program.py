@@ -16,8 +16,8 @@ import jax
 from flopwise.errors import InputError, ModelError, with_article
 from flopwise.formats.jax.arguments import Call
 from flopwise.formats.jax.kinds import PREFIX, is_tree_module
+from flopwise.formats.options import JaxOptions
 from flopwise.formats.torch.load import argument_values, looked_up, model_errors
-from flopwise.readers.options import JaxOptions
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr

@@ -12,19 +12,19 @@ import jax
 from jax import export
 
 from flopwise.errors import InputError, ModelError, counted, message, with_article
+from flopwise.formats.inputs import InputSpec
 from flopwise.formats.jax.arguments import Leaf, is_array, leaves_of, open_specs, settle
 from flopwise.formats.jax.kinds import is_tree_module
 from flopwise.formats.jax.nodes import Place, tensor_of
 from flopwise.formats.jax.program import Program, named_scopes, program_of, record_linen_classes
 from flopwise.formats.jax.table import SYMBOLS
 from flopwise.formats.jax.walk import Walk, is_backward
+from flopwise.formats.limits import refuse_unknown_loops
+from flopwise.formats.options import JaxOptions
 from flopwise.formats.torch.load import model_errors
 from flopwise.formats.weights.tensor import in_memory
 from flopwise.graph import Graph, StoredTensor, Tensor
 from flopwise.graph.graph import FILE
-from flopwise.readers.inputs import InputSpec
-from flopwise.readers.limits import refuse_unknown_loops
-from flopwise.readers.options import JaxOptions
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr

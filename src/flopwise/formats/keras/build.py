@@ -19,8 +19,8 @@ from flopwise.errors import InputError, ModelError, with_article
 from flopwise.formats.keras.config import built_once, checked, few_steps, package_of
 from flopwise.formats.keras.file import config_of
 from flopwise.formats.keras.kinds import PREFIX, is_name
+from flopwise.formats.options import TorchOptions
 from flopwise.formats.torch.load import argument_values, looked_up, model_errors, silent
-from flopwise.readers.options import TorchOptions
 
 if TYPE_CHECKING:
     import keras

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from flopwise._user_code import on_command_line
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.inputs import Dims, InputSpec, input_specs
 from flopwise.formats.keras.build import model_of
 from flopwise.formats.keras.config import few_steps
 from flopwise.formats.keras.kinds import is_name
 from flopwise.formats.keras.stored import with_elements
+from flopwise.formats.options import TorchOptions
 from flopwise.formats.sources.location import naming
 from flopwise.graph import Graph
-from flopwise.readers.inputs import Dims, InputSpec, input_specs
-from flopwise.readers.options import TorchOptions
 
 if TYPE_CHECKING:
     import keras

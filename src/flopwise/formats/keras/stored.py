@@ -14,6 +14,7 @@ from flopwise._limits import within_unpacking
 from flopwise.errors import InputError, ModelError, message
 from flopwise.formats.keras.file import HDF5
 from flopwise.formats.keras.kinds import is_name
+from flopwise.formats.options import TorchOptions
 from flopwise.formats.sources.location import explained
 from flopwise.formats.sources.open import open_source
 from flopwise.formats.sources.source import Source
@@ -22,7 +23,6 @@ from flopwise.formats.weights.storage import Archive, SourceStorage
 from flopwise.formats.weights.tensor import StoredTensors, in_memory, in_slots, in_storage
 from flopwise.graph import Graph, StoredTensor
 from flopwise.graph.stored import Array, Elements
-from flopwise.readers.options import TorchOptions
 
 if TYPE_CHECKING:
     import keras

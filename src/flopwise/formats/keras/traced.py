@@ -10,13 +10,13 @@ from dataclasses import replace
 import jax
 import keras
 
+from flopwise.formats.inputs import InputSpec
 from flopwise.formats.jax.arguments import Call, abstract
 from flopwise.formats.jax.program import Program
 from flopwise.formats.jax.read import graph_of
 from flopwise.formats.keras.stored import paths_of, stored_variable, weights_of
+from flopwise.formats.options import JaxOptions, TorchOptions
 from flopwise.graph import Graph
-from flopwise.readers.inputs import InputSpec
-from flopwise.readers.options import JaxOptions, TorchOptions
 
 
 def traced(

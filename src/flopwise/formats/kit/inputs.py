@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from flopwise.errors import InputError, UnknownDimensionError, did_you_mean
+from flopwise.formats.inputs import LARGEST_DIM, Declared, InputSpec, input_specs
 from flopwise.formats.kit.program import (
     CONTROL_FLOW,
     Graph,
@@ -25,9 +26,8 @@ from flopwise.formats.kit.program import (
 )
 from flopwise.formats.kit.sizes import states_of
 from flopwise.formats.kit.tensors import elements as stored_elements
+from flopwise.formats.limits import elements
 from flopwise.graph.dtypes import BITS, is_float
-from flopwise.readers.inputs import LARGEST_DIM, Declared, InputSpec, input_specs
-from flopwise.readers.limits import elements
 from flopwise.sizes.facts import Fact, Facts, Kind
 from flopwise.sizes.scope import Scope
 
@@ -87,7 +87,7 @@ def settle(
 
     Args:
         model: the model.
-        inputs: what the user says about inputs, see ``flopwise.readers.inputs.input_specs``.
+        inputs: what the user says about inputs, see ``flopwise.formats.inputs.input_specs``.
         dims: values of symbols.
         batch_size: first dimension of the inputs whose first dimension is the batch.
         facts: where facts come from.

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from flopwise.errors import InputError
-from flopwise.readers.inputs import Declared, InputSpec
+from flopwise.formats.inputs import Declared, InputSpec
 
 #: Names of inputs by what they hold.
 _STATE = re.compile(

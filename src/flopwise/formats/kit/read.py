@@ -19,6 +19,8 @@ from flopwise.formats.kit.program import Model, Type, dtype_of, one_line
 from flopwise.formats.kit.sizes import resolve, settled_states
 from flopwise.formats.kit.stored import Notes, kind_of_constant, uses
 from flopwise.formats.kit.tensors import Pieces, Reopen, Skeleton, hard_links
+from flopwise.formats.limits import refuse_unknown_loops
+from flopwise.formats.options import OnnxOptions, tokens_of
 from flopwise.formats.sources.source import Source
 from flopwise.formats.weights.storage import SourceStorage
 from flopwise.graph import Graph, Kind
@@ -26,8 +28,6 @@ from flopwise.graph.construction import no_search_for_garbage
 from flopwise.graph.names import FreshNames, primed
 from flopwise.operators.size import Dims
 from flopwise.operators.tables import row
-from flopwise.readers.limits import refuse_unknown_loops
-from flopwise.readers.options import OnnxOptions, tokens_of
 from flopwise.sizes.facts import Fact, Facts
 from flopwise.sizes.run import Pass, in_short
 from flopwise.sizes.scope import Scope

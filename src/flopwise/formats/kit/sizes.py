@@ -21,8 +21,8 @@ from flopwise.formats.kit.program import (
     tensor_type,
 )
 from flopwise.formats.kit.tensors import elements as stored_elements
+from flopwise.formats.limits import TOO_MANY, elements, refuse_huge
 from flopwise.operators.size import OPEN, Most
-from flopwise.readers.limits import TOO_MANY, elements, refuse_huge
 from flopwise.sizes.facts import ABSENT, Fact, Facts
 from flopwise.sizes.run import Flow, Pass, in_short
 from flopwise.sizes.scope import Scope

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from flopwise._limits import within_limit
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.inputs import Declared, input_specs
 from flopwise.formats.language.config import decoder_of, kind_of
 from flopwise.formats.language.gguf import widths_of_gguf
 from flopwise.formats.language.graph import decoder_graph
@@ -31,11 +32,10 @@ from flopwise.formats.language.stored import (
     quantisation_of,
     stored_widths,
 )
+from flopwise.formats.options import TorchOptions
 from flopwise.formats.sources.location import in_words, naming
 from flopwise.graph import Graph, StoredTensor
 from flopwise.graph.dtypes import BITS
-from flopwise.readers.inputs import Declared, input_specs
-from flopwise.readers.options import TorchOptions
 
 #: Tokens of a call where nobody says.
 USUAL_TOKENS = 128

@@ -15,10 +15,10 @@ from flopwise.formats.onnx.memory import opened
 from flopwise.formats.onnx.normalize import in_execution_order
 from flopwise.formats.onnx.normalize import settled as settled_versions
 from flopwise.formats.onnx.walk import read_skeleton
+from flopwise.formats.options import OnnxOptions
 from flopwise.formats.sources.source import Source
 from flopwise.graph import Graph
 from flopwise.graph.construction import MANY, give_back, no_search_for_garbage
-from flopwise.readers.options import OnnxOptions
 from flopwise.sizes.run import in_short
 
 
@@ -35,7 +35,7 @@ def read_onnx(
     Args:
         model: a path, bytes, an open binary file that can seek, or an ``onnx.ModelProto``.
         inputs: shapes of the model's inputs where the file leaves them open, or other shapes than the file's; see
-            ``flopwise.readers.inputs.input_specs``.
+            ``flopwise.formats.inputs.input_specs``.
         dims: values of symbolic dimensions by name.
         batch_size: first dimension of the inputs whose first dimension is the batch.
         options: how often loops run, which inputs are states, what is assumed of open dimensions, and how large a graph

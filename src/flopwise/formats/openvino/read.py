@@ -23,13 +23,13 @@ from flopwise.formats.openvino.decode import CODES as AS_CODES
 from flopwise.formats.openvino.flows import BodyInput, BodyResult, Ports, Slice, branches, loop
 from flopwise.formats.openvino.layers import Application
 from flopwise.formats.openvino.table import CONTROL_FLOW, lower
+from flopwise.formats.options import OnnxOptions
 from flopwise.formats.sources.open import open_source
 from flopwise.formats.sources.source import Source
 from flopwise.graph import Module
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.names import FreshNames, primed
 from flopwise.operators.shape import Element
-from flopwise.readers.options import OnnxOptions
 
 #: The operator sets of ONNX whose definitions the lowered operators follow.
 _OPSETS = {"": 21, "com.microsoft": 1, "openvino": 1}

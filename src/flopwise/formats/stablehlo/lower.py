@@ -20,10 +20,10 @@ from flopwise.errors import ModelError
 from flopwise.formats.jax import nodes
 from flopwise.formats.jax.nodes import Inner, Nodes, Place, tensor_of
 from flopwise.formats.jax.table import Lowered
+from flopwise.formats.limits import refuse_huge
 from flopwise.formats.stablehlo.program import Body as Region
 from flopwise.formats.stablehlo.program import Constant, Operation, Type, Value, steps_of, type_of
 from flopwise.graph import Tensor
-from flopwise.readers.limits import refuse_huge
 
 #: Functions that call each other, at most.
 _DEEPEST = 200

@@ -15,8 +15,11 @@ from flopwise._child import Child, EndedError, LargeError, LateError, LostError
 from flopwise._limits import native_seconds
 from flopwise._results import Json
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.inputs import InputSpec, input_specs
 from flopwise.formats.jax.kinds import KINDS
 from flopwise.formats.jax.nodes import tensor_of
+from flopwise.formats.limits import refuse_huge, refuse_unknown_loops
+from flopwise.formats.options import StablehloOptions
 from flopwise.formats.sources.location import naming
 from flopwise.formats.sources.open import open_source
 from flopwise.formats.sources.source import BytesSource, FileSource, Source
@@ -26,9 +29,6 @@ from flopwise.formats.weights.storage import SourceStorage
 from flopwise.formats.weights.tensor import in_storage
 from flopwise.graph import Graph, Kind, StoredTensor, Tensor
 from flopwise.graph.dtypes import BITS
-from flopwise.readers.inputs import InputSpec, input_specs
-from flopwise.readers.limits import refuse_huge, refuse_unknown_loops
-from flopwise.readers.options import StablehloOptions
 
 #: How many times as long decoding may take on a processor that others use, or where the system sets no limit, and the
 #: bytes that it may have in use.

@@ -17,6 +17,7 @@ from flopwise.formats.kit.program import Graph, Model, TensorType, Value, named
 from flopwise.formats.kit.program import Node as Operation
 from flopwise.formats.kit.read import Dialect, Opened, in_one_line, opened_as
 from flopwise.formats.kit.tensors import RAW, Place, Stored, elements, packed
+from flopwise.formats.options import Options
 from flopwise.formats.sources.open import open_source
 from flopwise.formats.sources.source import Source
 from flopwise.formats.tensorflow.checkpoint import Checkpoint, checkpoint_of, unnumbered
@@ -28,7 +29,6 @@ from flopwise.graph import Kind
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.names import FreshNames, primed
 from flopwise.operators.shape import Element
-from flopwise.readers.options import Options
 
 #: Operators that are inputs and variables, not work.
 INPUTS, VARIABLES = ("Placeholder", "_Arg"), ("VarHandleOp", "VariableV2", "Variable")

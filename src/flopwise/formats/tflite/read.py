@@ -22,6 +22,7 @@ from flopwise.formats.kit.program import Graph, Model, Node, TensorType, Value, 
 from flopwise.formats.kit.read import Dialect, Opened, in_one_line, opened_as
 from flopwise.formats.kit.stored import kinds
 from flopwise.formats.kit.tensors import CODES, INTEGERS_KEPT, RAW, Place, Stored, elements, refuse_impossible
+from flopwise.formats.options import Options
 from flopwise.formats.sources.flatbuffer import Extent
 from flopwise.formats.sources.open import open_source, refuse_other_formats
 from flopwise.formats.sources.source import Source
@@ -32,7 +33,6 @@ from flopwise.formats.weights.storage import SourceStorage
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.names import FreshNames, primed
 from flopwise.operators.shape import Element
-from flopwise.readers.options import Options
 from flopwise.sizes.run import Flow
 
 if TYPE_CHECKING:

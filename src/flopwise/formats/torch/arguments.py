@@ -17,13 +17,13 @@ from torch.nn.modules.conv import _ConvNd
 from flopwise._kinds import described
 from flopwise._user_code import on_command_line
 from flopwise.errors import InputError
+from flopwise.formats.inputs import FORM, VALUE, Dims, InputSpec, input_specs, parse
 from flopwise.formats.sources.location import naming
 from flopwise.formats.torch.containers import ATOMS, attributes_of, copied, tensors_inside
 from flopwise.formats.torch.description import WHOLE, Making, filled, is_shape, literal, position_name
 from flopwise.formats.torch.kinds import Args, Kwargs
 from flopwise.formats.torch.record.tensors import DTYPES, shape_of_input
 from flopwise.graph import Kind, ProgramTensor, Tensor
-from flopwise.readers.inputs import FORM, VALUE, Dims, InputSpec, input_specs, parse
 
 #: Parameters of forward() that take the state that an earlier call returned, as the models of transformers call them.
 #: The first three are one: since transformers 5.24 it is "cache".

@@ -15,10 +15,10 @@ from torch import Tensor as TorchTensor
 from torch import nn
 
 from flopwise.errors import InputError
+from flopwise.formats.inputs import FORM, VALUE, Dims, InputSpec, Value, is_dtype, parse
 from flopwise.formats.torch.containers import tensors_inside
 from flopwise.formats.torch.record.tensors import DTYPES
 from flopwise.formats.torch.record.values import is_mask
-from flopwise.readers.inputs import FORM, VALUE, Dims, InputSpec, Value, is_dtype, parse
 
 _BY_NAME = {name: dtype for dtype, name in reversed(DTYPES.items())}
 

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from flopwise.formats.format import Format, ends_in
+from flopwise.formats.options import Progress, Sizes, TorchOptions
 from flopwise.formats.sources.location import is_callable
 from flopwise.formats.torch.kinds import is_function, is_module
 from flopwise.formats.weights.torch_files import CHECKPOINTS, PROGRAMS, holds_program, members
-from flopwise.readers.format import Format, ends_in
-from flopwise.readers.options import Progress, Sizes, TorchOptions
 
 if TYPE_CHECKING:
     from flopwise.formats.weights.tensor import StoredTensors

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.options import TorchOptions, tokens_of
 from flopwise.formats.sources.location import is_callable, is_url, naming, shown
 from flopwise.formats.torch.kinds import Model, is_function, is_module
 from flopwise.graph import Graph
-from flopwise.readers.options import TorchOptions, tokens_of
 
 
 def read_model(
@@ -49,7 +49,7 @@ def read_model(
         inputs, notes = _step(module, name, inputs, dims, batch_size, options)
         dims = batch_size = None
     if name and _is_language_model(name):
-        from flopwise.readers.torch.language.model import head_notes
+        from flopwise.formats.torch.language.model import head_notes
 
         notes = (*head_notes(module, name), *notes)
 
@@ -99,7 +99,7 @@ def _adapted(module: Model, lora: str | None) -> Iterator[list[str]]:
 
 def _as_stored(graph: Graph, module: Model, name: str) -> Graph:
     """The graph of a language model whose stored tensors say how its checkpoint stores them, where that is known."""
-    from flopwise.readers.torch.language.model import module_widths
+    from flopwise.formats.torch.language.model import module_widths
 
     stored = module_widths(module, name)
     packed = {
@@ -133,8 +133,8 @@ def _step(
     Raises:
         InputError: the module is not a language model, inputs are given as well, or a size is of no dimension.
     """
-    from flopwise.readers.inputs import Dims
-    from flopwise.readers.torch.language.state import longest_context, step
+    from flopwise.formats.inputs import Dims
+    from flopwise.formats.torch.language.state import longest_context, step
 
     if inputs is not None:
         raise InputError("past and new tokens make the inputs of a language model; give no others")
@@ -176,10 +176,10 @@ def module_of(
 
         return module_of_function(model), ""  # type: ignore[arg-type] # it can be called, as was asked
     if _is_language_model(model):
-        from flopwise.readers.torch.language.config import require
+        from flopwise.formats.torch.language.config import require
 
         require(model)  # type: ignore[arg-type] # a path, as was asked
-        from flopwise.readers.torch.language.model import language_model
+        from flopwise.formats.torch.language.model import language_model
 
         progress("building the model")
         source = os.fsdecode(model)  # type: ignore[arg-type] # a path, as was asked

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from flopwise.errors import FlopwiseError, InputError, ModelError
+from flopwise.formats.options import AttentionKernel, Mode
 from flopwise.formats.sources.location import is_callable
 from flopwise.formats.torch.arguments import Arguments, settle
 from flopwise.formats.torch.description import DENIED
@@ -23,7 +24,6 @@ from flopwise.formats.torch.record.run import Run, RunError, run
 from flopwise.formats.torch.record.settings import outside_of_modes, uncompiled
 from flopwise.formats.torch.record.values import HANDED_OUT, NeedsValues, is_mask
 from flopwise.graph import Graph, Node, Program, Tensor
-from flopwise.readers.options import AttentionKernel, Mode
 
 #: One run at a time: classes of PyTorch are patched during it, and the module's modes and tensors are set aside.
 _ONE_AT_A_TIME = threading.RLock()

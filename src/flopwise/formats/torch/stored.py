@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise.errors import ModelError
+from flopwise.formats.inputs import dtype_of
 from flopwise.formats.sources.location import explained, in_words
 from flopwise.formats.sources.source import FileSource
 from flopwise.formats.sources.text import JsonObject
@@ -37,7 +38,6 @@ from flopwise.formats.weights.tensor import (
 from flopwise.formats.weights.torch_files import RECORDED, is_record
 from flopwise.graph import Kind, StoredTensor
 from flopwise.graph.stored import Elements
-from flopwise.readers.inputs import dtype_of
 
 if TYPE_CHECKING:
     import torch

@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.format import Format
+from flopwise.formats.options import Options, Progress, Sizes
 from flopwise.formats.sources.location import is_url, shown
 from flopwise.formats.weights.torch_files import CHECKPOINTS, NO_PROGRAM, is_checkpoint
-from flopwise.readers.format import Format
-from flopwise.readers.options import Options, Progress, Sizes
 
 if TYPE_CHECKING:
     from flopwise.formats.sources.source import Source

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise.errors import ModelError
+from flopwise.formats.inputs import dtype_of
 from flopwise.formats.weights.tensor import ArrayElements, StoredTensors, encoding, in_slots, length, parted, role_of
 from flopwise.graph import StoredTensor
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.stored import Array, Elements
-from flopwise.readers.inputs import dtype_of
 
 if TYPE_CHECKING:
     import torch

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
+from flopwise.formats.format import ends_in
 from flopwise.formats.sources.location import is_url
-from flopwise.readers.format import ends_in
 
 
 def members(name: str) -> list[str]:

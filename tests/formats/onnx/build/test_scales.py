@@ -7,7 +7,7 @@ import re
 import onnx
 import onnx.defs
 import pytest
-from tests.readers.models import array, kinds, model, node
+from tests.formats.models import array, kinds, model, node
 
 import flopwise
 from flopwise.operators.tables import ROWS, row

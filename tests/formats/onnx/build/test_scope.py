@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx
 import pytest
-from tests.readers.models import model, node
+from tests.formats.models import model, node
 
 from flopwise.api.read import read
 from flopwise.formats.kit.build import scope_of

@@ -15,8 +15,8 @@ import pytest
 from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper, numpy_helper
 from tests.cases import each
+from tests.formats.models import LIGHT, fields, number
 from tests.onnx_suite.cases import made
-from tests.readers.models import LIGHT, fields, number
 
 from flopwise.errors import ModelError
 from flopwise.formats.kit.program import (

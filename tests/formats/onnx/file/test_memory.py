@@ -7,9 +7,9 @@ from typing import Any
 import onnx
 import pytest
 from onnx import helper
+from tests.formats.models import LIGHT, array, conv_net, model, node, value, weight
 from tests.formats.onnx.file.test_walk import holders, stored_as
 from tests.onnx_suite.cases import made
-from tests.readers.models import LIGHT, array, conv_net, model, node, value, weight
 
 from flopwise.api.read import read
 from flopwise.errors import ModelError

@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx
 import pytest
-from tests.readers.models import node
+from tests.formats.models import node
 
 from flopwise.formats.kit.program import Node, Operation
 from flopwise.formats.kit.stored import kind_of, kind_of_constant, kind_of_filled, uses

@@ -6,7 +6,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto
-from tests.readers.models import array, conv_net, ints, kinds, model, node, value, weight
+from tests.formats.models import array, conv_net, ints, kinds, model, node, value, weight
 
 from flopwise.api.profile import profile
 from flopwise.api.read import read

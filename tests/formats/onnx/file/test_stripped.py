@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.readers.models import array, fields, ints, kinds, model, node, value
+from tests.formats.models import array, fields, ints, kinds, model, node, value
 
 from flopwise.api.read import read
 from flopwise.errors import ModelError

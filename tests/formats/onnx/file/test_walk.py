@@ -10,7 +10,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.readers.models import LIGHT, array, conv_net, fields, model, node, number, value, weight
+from tests.formats.models import LIGHT, array, conv_net, fields, model, node, number, value, weight
 
 from flopwise.errors import ModelError
 from flopwise.formats.kit.tensors import DEEPEST, Skeleton

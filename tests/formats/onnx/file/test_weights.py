@@ -12,7 +12,7 @@ import numpy
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tests.readers.models import array, fields, ints, kinds, model, node, number, shapes, value
+from tests.formats.models import array, fields, ints, kinds, model, node, number, shapes, value
 
 import flopwise
 from flopwise.api.profile import profile

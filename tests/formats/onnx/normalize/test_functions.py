@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 import pytest
 from onnx import TensorProto, helper, inliner
-from tests.readers.models import array, model, node
+from tests.formats.models import array, model, node
 
 from flopwise.errors import ModelError
 from flopwise.formats.kit.program import Graph, Model, Reference

@@ -7,7 +7,7 @@ from typing import Any
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.readers.models import array, conv_net, ints, model, node, shapes, value, weight
+from tests.formats.models import array, conv_net, ints, model, node, shapes, value, weight
 
 from flopwise.api.profile import profile
 from flopwise.api.read import read

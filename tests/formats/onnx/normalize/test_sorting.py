@@ -6,7 +6,7 @@ import re
 import onnx
 import pytest
 from onnx import helper
-from tests.readers.models import conv_net, model, node, shapes, value, weight
+from tests.formats.models import conv_net, model, node, shapes, value, weight
 
 from flopwise.api.read import read
 from flopwise.errors import ModelError

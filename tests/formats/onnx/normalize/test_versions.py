@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx
 import pytest
-from tests.readers.models import model, node, shapes, weight
+from tests.formats.models import model, node, shapes, weight
 
 from flopwise.api.read import read
 

@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor as TorchTensor
 
+from flopwise.formats.options import AttentionKernel
 from flopwise.formats.torch.kinds import Args, Function, Kwargs
 from flopwise.formats.torch.lower.layers import LINEAR
 from flopwise.formats.torch.record.stand_ins import StandIns
 from flopwise.formats.torch.record.tensors import elements_in_a_row
 from flopwise.formats.torch.record.values import LARGEST_FLAGS, is_mask, made_up
 from flopwise.operators.masks import pairs_within
-from flopwise.readers.options import AttentionKernel
 
 #: Operators with a mask among their arguments.
 ATTENTION = frozenset(

@@ -27,6 +27,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from flopwise.formats.options import AttentionKernel
 from flopwise.formats.torch.kinds import Args, Function, Kwargs, Namespace
 from flopwise.formats.torch.lower.node import tensors as tensors_of
 from flopwise.formats.torch.record.attention import (
@@ -51,7 +52,6 @@ from flopwise.formats.torch.record.values import (
     plain,
 )
 from flopwise.graph import Body, Module, ProgramTensor, Tensor
-from flopwise.readers.options import AttentionKernel
 
 # --- one operation, where in the program it ran, and what it follows from
 

@@ -18,6 +18,7 @@ from torch import nn
 
 from flopwise._user_code import place_of, user_code
 from flopwise.errors import FlopwiseError, InputError, message
+from flopwise.formats.options import AttentionKernel, Mode
 from flopwise.formats.torch.arguments import Arguments
 from flopwise.formats.torch.containers import tensors_inside
 from flopwise.formats.torch.description import DENIALS, DENIED, filled
@@ -32,7 +33,6 @@ from flopwise.formats.torch.record.settings import one_thread, plain_execution
 from flopwise.formats.torch.record.values import LARGEST, NeedsLower, NeedsValues, mark_made_up
 from flopwise.formats.torch.record.ways import ways_of
 from flopwise.graph import Call, Module, ProgramTensor, Tensor
-from flopwise.readers.options import AttentionKernel, Mode
 
 
 class Run(NamedTuple):

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor as TorchTensor
 
 from flopwise.errors import InputError
+from flopwise.formats.inputs import dtype_of
 from flopwise.graph import Tensor
-from flopwise.readers.inputs import dtype_of
 
 #: How PyTorch's element types are called here.
 DTYPES: dict[torch.dtype, str] = {d: dtype_of(str(d)) for d in vars(torch).values() if isinstance(d, torch.dtype)}

@@ -17,12 +17,12 @@ import torch
 from torch import nn
 
 from flopwise.errors import InputError
+from flopwise.formats.inputs import Dims
 from flopwise.formats.sources.text import JsonObject
 from flopwise.formats.torch.arguments import STATES, argument_name, configured
 from flopwise.formats.torch.containers import copied, tensors_inside
 from flopwise.formats.torch.kinds import Kwargs, Model
 from flopwise.formats.torch.read import result_of
-from flopwise.readers.inputs import Dims
 
 
 @dataclass(frozen=True)

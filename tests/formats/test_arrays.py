@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 from flopwise.errors import InputError, ModelError
-from flopwise.readers.arrays import ROOM, read_npy, read_npz
+from flopwise.formats.arrays import ROOM, read_npy, read_npz
 
 
 def saved(path: Path, array: Any) -> str:

@@ -18,14 +18,14 @@ import torch
 from torch import nn
 
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.inputs import Value
 from flopwise.formats.sources.location import in_words
 from flopwise.formats.sources.text import JsonObject
 from flopwise.formats.torch.containers import copied, tensors_inside
+from flopwise.formats.torch.diffusion.components import Components, quiet
 from flopwise.formats.torch.kinds import Kwargs
 from flopwise.formats.torch.read import graph_and_result
 from flopwise.graph import Graph
-from flopwise.readers.inputs import Value
-from flopwise.readers.torch.diffusion.components import Components, quiet
 
 #: Where prompts and latents are made.
 _PLACE = torch.device("cpu")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tests.readers.network_sizes import SMALL, Sizes
+from tests.formats.network_sizes import SMALL, Sizes
 
 Array = Any
 

@@ -1,5 +1,5 @@
-"""The networks as TensorFlow Lite, by litert-torch 0.10.0; ``python -m tests.readers.converted`` converts them anew,
-``python -m tests.readers.converted NAME FILE`` writes one at its full size.
+"""The networks as TensorFlow Lite, by litert-torch 0.10.0; ``python -m tests.formats.converted`` converts them anew,
+``python -m tests.formats.converted NAME FILE`` writes one at its full size.
 
 The converter takes half a minute a network and needs 300 MB of packages, so its files are kept, with zeros for weights.
 """
@@ -11,7 +11,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from tests.readers.network_sizes import FULL, SMALL, Sizes
+from tests.formats.network_sizes import FULL, SMALL, Sizes
 
 ARCHIVE = Path(__file__).parent / "data" / "networks.zip"
 
@@ -49,7 +49,7 @@ def convert(name: str, path: Path, sizes: Sizes = SMALL) -> None:
     """Convert a network."""
     import litert_torch
     import torch
-    from tests.readers.networks import built
+    from tests.formats.networks import built
 
     torch.backends.mha.set_fastpath_enabled(False)  # nobody sees into a fused layer
     module, inputs = built(name, sizes)

@@ -13,9 +13,9 @@ from typing import Any
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from tests.formats.models import LIGHT, array, conv_net, fields, ints, model, node, number, value, weight
+from tests.formats.process import MEGABYTES, outcomes
 from tests.operators.elements.test_arithmetic import GIANT
-from tests.readers.models import LIGHT, array, conv_net, fields, ints, model, node, number, value, weight
-from tests.readers.process import MEGABYTES, outcomes
 
 from flopwise.api.profile import profile
 from flopwise.errors import FlopwiseError

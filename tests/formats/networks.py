@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from tests.readers.network_sizes import SMALL, Sizes
+from tests.formats.network_sizes import SMALL, Sizes
 from tests.torch_vision import torchvision
 from torch import nn
 

@@ -20,10 +20,10 @@ from flopwise.formats.language.source import GGUF
 from flopwise.formats.language.stored import Weights, Widths, named_widths, stored_widths
 from flopwise.formats.sources.location import in_words
 from flopwise.formats.torch.kinds import Config, Kwargs, Model
+from flopwise.formats.torch.language.config import offline, read_config, silent, stated_settings
 from flopwise.formats.torch.libraries import repaired
 from flopwise.formats.torch.record.keep import constructed
 from flopwise.graph.dtypes import ALIASES
-from flopwise.readers.torch.language.config import offline, read_config, silent, stated_settings
 
 #: What transformers calls the automatic classes of an encoder with its decoder.
 _PAIRS = ("AutoModelForSeq2SeqLM", "AutoModelForSpeechSeq2Seq")
@@ -41,7 +41,7 @@ def language_model(
     """The module of a configuration, on the meta device and in eval mode.
 
     Args:
-        model: as in ``flopwise.readers.torch.language.config.read_config``.
+        model: as in ``flopwise.formats.torch.language.config.read_config``.
         dtype: element type of the weights ("bf16", "fp16", "fp32"); None: as the configuration says.
         trust_code: whether code that belongs to the model may run.
         in_memory: whether its weights have elements, at random, and are on the CPU.

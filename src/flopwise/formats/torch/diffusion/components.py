@@ -18,12 +18,12 @@ from flopwise.errors import ModelError
 from flopwise.formats.language.source import read_object, refuse_long_lists
 from flopwise.formats.sources.location import in_words
 from flopwise.formats.sources.text import JsonObject, json_object
+from flopwise.formats.torch.diffusion.format import FILE
 from flopwise.formats.torch.kinds import Kwargs, Model
+from flopwise.formats.torch.language.config import offline, read_config, silent
+from flopwise.formats.torch.language.model import built, counted_modules
 from flopwise.formats.torch.libraries import imported, repaired
 from flopwise.formats.torch.record.keep import constructed
-from flopwise.readers.torch.diffusion.format import FILE
-from flopwise.readers.torch.language.config import offline, read_config, silent
-from flopwise.readers.torch.language.model import built, counted_modules
 
 #: Endings of classes that read no tensors, or whose result no denoiser takes.
 _NO_MODULES = ("Tokenizer", "TokenizerFast", "Processor", "FeatureExtractor")

@@ -10,7 +10,7 @@ import pytest
 
 import flopwise
 from flopwise import CaffeOptions, InputError, JaxOptions, OnnxOptions, TorchOptions
-from flopwise.readers.options import OWNERS, Keywords, options_of
+from flopwise.formats.options import OWNERS, Keywords, options_of
 
 MODEL = "examples/tiny_resnet.onnx"
 

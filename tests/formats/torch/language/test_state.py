@@ -17,8 +17,8 @@ from tests.language_models import ENCODER_DECODER, LATENT, LLAMA, MIXTURE, STATE
 
 import flopwise  # noqa: E402
 from flopwise.formats.torch.arguments import STATES  # noqa: E402
-from flopwise.readers.torch.language.model import built  # noqa: E402
-from flopwise.readers.torch.language.state import encoder_inputs, state_tensors, step  # noqa: E402
+from flopwise.formats.torch.language.model import built  # noqa: E402
+from flopwise.formats.torch.language.state import encoder_inputs, state_tensors, step  # noqa: E402
 
 #: Formulas in images: the program takes tokens beside the image, which its encoder does not read.
 FORMULAS = {

@@ -15,7 +15,7 @@ from flopwise.errors import InputError, UnknownDimensionError
 from flopwise.graph.dtypes import ALIASES, BITS, canonical
 
 if TYPE_CHECKING:
-    from flopwise.readers.arrays import Held
+    from flopwise.formats.arrays import Held
 
 #: Arrays up to this many elements may decide shapes; those of larger ones are not kept.
 FEW = 8192
@@ -192,7 +192,7 @@ def _specs(inputs: object, names: Sequence[str], symbols: Collection[str]) -> li
 def _described_inputs(text: str, names: Sequence[str], symbols: Collection[str]) -> list[InputSpec]:
     """The inputs that a text describes: one, or all in an archive."""
     if text.startswith("@") and text.endswith(".npz"):
-        from flopwise.readers.arrays import read_npz
+        from flopwise.formats.arrays import read_npz
 
         arrays = read_npz(text[1:], FEW)
         return [InputSpec(name, one.shape, _dtype(one.dtype, name), one.value) for name, one in arrays.items()]
@@ -283,7 +283,7 @@ def is_dtype(text: str) -> bool:
 
 def _from_file(name: str, dtype: str | None, dims: Sequence[int | str] | None, data: str, text: str) -> InputSpec:
     """An input whose data is in a file: ``@file.npy``."""
-    from flopwise.readers.arrays import read_npy
+    from flopwise.formats.arrays import read_npy
 
     array = read_npy(data[1:], FEW)
     stored = _dtype(array.dtype, name)

@@ -17,7 +17,7 @@ import flopwise
 from flopwise._limits import limits
 from flopwise.errors import ModelError
 from flopwise.formats.language.source import is_language_model
-from flopwise.readers.torch.language.config import read_config
+from flopwise.formats.torch.language.config import read_config
 
 
 def test_what_names_a_configuration(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_sizes_left_to_defaults_are_said(tmp_path: Path) -> None:
 
 
 def test_a_figure_of_a_tool_without_its_program_is_an_estimate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flopwise.readers.torch.language import format as language_format
+    from flopwise.formats.torch.language import format as language_format
 
     notes = flopwise.profile(written(tmp_path, LLAMA), convention="ptflops").notes
     assert not any("is an estimate" in note for note in notes)

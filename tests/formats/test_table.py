@@ -14,7 +14,7 @@ from fuzz import seeds
 
 import flopwise
 from flopwise.errors import FlopwiseError, InputError, UnknownDimensionError
-from flopwise.readers.formats import FORMATS, GRAPH, format_of
+from flopwise.formats.table import FORMATS, GRAPH, format_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

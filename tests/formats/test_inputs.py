@@ -13,7 +13,7 @@ import numpy
 import pytest
 
 from flopwise.errors import InputError
-from flopwise.readers.inputs import InputSpec, input_specs, parse
+from flopwise.formats.inputs import InputSpec, input_specs, parse
 
 ONE = ("x",)
 TWO = ("x", "ids")

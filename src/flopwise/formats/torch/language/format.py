@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from flopwise.formats.format import ends_in
+from flopwise.formats.options import TorchOptions
 from flopwise.formats.torch.format import TORCH
 from flopwise.formats.torch.kinds import Model
 from flopwise.formats.weights import formats as weights
-from flopwise.readers.format import ends_in
-from flopwise.readers.options import TorchOptions
 
 if TYPE_CHECKING:
     from flopwise.graph import Graph
@@ -36,7 +36,7 @@ def _read_gguf(
 ) -> Graph:
     """The model of the architecture that the header names; of one that the table lacks, a row for each tensor."""
     from flopwise.formats.language.read import read_configuration
-    from flopwise.readers.torch.language.config import UnknownArchitectureError, unknown_gguf
+    from flopwise.formats.torch.language.config import UnknownArchitectureError, unknown_gguf
 
     plain = replace(TorchOptions(), mode=options.mode, program=options.program)
     requested = inputs is not None or dims or batch_size is not None or options != plain
@@ -61,7 +61,7 @@ def _read(
     model: Model, inputs: object, dims: object, batch_size: int | None, progress: object, options: TorchOptions
 ) -> Graph:
     from flopwise.formats.language.read import defaults_of, read_configuration
-    from flopwise.readers.torch.language.config import UnknownArchitectureError, require
+    from flopwise.formats.torch.language.config import UnknownArchitectureError, require
 
     if by_table(model, inputs, dims, options):
         graph = read_configuration(model, inputs, batch_size, options)

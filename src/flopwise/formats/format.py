@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from flopwise._limits import budget
 from flopwise._user_code import on_command_line
 from flopwise.errors import InputError, UnknownDimensionError
+from flopwise.formats.options import Options, is_given
 from flopwise.formats.sources.location import ending_of, shown
-from flopwise.readers.options import Options, is_given
 
 if TYPE_CHECKING:
     from flopwise.formats.weights.tensor import StoredTensors

@@ -13,10 +13,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.coreml_models import coremltools  # noqa: E402
-from tests.readers.converted import converted  # noqa: E402
-from tests.readers.network_sizes import SMALL, Difference, Sizes, differences  # noqa: E402
-from tests.readers.networks import NETWORKS, built  # noqa: E402
-from tests.readers.twins import flax_twin, keras_twin  # noqa: E402
+from tests.formats.converted import converted  # noqa: E402
+from tests.formats.network_sizes import SMALL, Difference, Sizes, differences  # noqa: E402
+from tests.formats.networks import NETWORKS, built  # noqa: E402
+from tests.formats.twins import flax_twin, keras_twin  # noqa: E402
 from torch import nn  # noqa: E402
 
 import flopwise  # noqa: E402

@@ -13,20 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flopwise import _extensions
 from flopwise.errors import ModelError, OtherFormatError
 from flopwise.formats.caffe.format import CAFFE
+from flopwise.formats.format import Format, ends_in
+from flopwise.formats.options import ExecutorchOptions, JaxOptions, StablehloOptions, TorchOptions, options_of
 from flopwise.formats.programs import COREML, ONNX, OPENVINO, TENSORFLOW, TFLITE
 from flopwise.formats.sources.location import is_callable, naming
 from flopwise.formats.torch.format import TORCH
+from flopwise.formats.torch.language.format import GGUF_MODEL, LANGUAGE
 from flopwise.formats.weights import formats as weights
 from flopwise.graph import Graph
-from flopwise.readers.format import Format, ends_in
-from flopwise.readers.options import (
-    ExecutorchOptions,
-    JaxOptions,
-    StablehloOptions,
-    TorchOptions,
-    options_of,
-)
-from flopwise.readers.torch.language.format import GGUF_MODEL, LANGUAGE
 
 if TYPE_CHECKING:
     from flopwise.formats.weights.tensor import StoredTensors
