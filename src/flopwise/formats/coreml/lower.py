@@ -253,10 +253,7 @@ def _axes(op: str) -> Rule:
 
 
 def _gather(o: Operation) -> Lowered:
-    attrs, batch = {"axis": o.one("axis", 0)}, o.one("batch_dims", 0)
-    if not batch:
-        return Lowered("Gather", ("x", "indices"), attrs)
-    return Lowered("Gather", ("x", "indices"), {**attrs, "batch_dims": batch}, shape.by("tflite:gathered"))
+    return Lowered("Gather", ("x", "indices"), {"axis": o.one("axis", 0), "batch_dims": o.one("batch_dims", 0)})
 
 
 def _scatter(o: Operation) -> Lowered:
