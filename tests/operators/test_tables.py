@@ -406,7 +406,7 @@ def test_damaged_nodes_are_counted_or_refused_but_never_crash() -> None:
                     assert count(Node(op, "damaged", tensors, tensors[:3])) is not None, op
 
 
-@pytest.mark.parametrize(("effect", "home"), [("bodies", "onnx.control"), ("shape query", "onnx.movement")])
+@pytest.mark.parametrize(("effect", "home"), [("bodies", "control"), ("shape query", "movement")])
 def test_readers_load_one_family_for_an_effect(effect: Any, home: str) -> None:
     """Who asks a file for its operators of an effect would overlook those of another one."""
     standard = {op for op in with_effect(effect) if "::" not in op}

@@ -214,9 +214,9 @@ def with_effect(effect: Effect, family: str = "") -> frozenset[str]:
 
     Args:
         effect: what they do.
-        family: the one that is meant, others are not loaded; "" for all.
+        family: a key of ``HOMES``, others are not loaded; "" for all.
     """
-    tables = [TABLES[name] for name in HOMES if family in ("", name)]
+    tables = [TABLES[family]] if family else [TABLES[name] for name in HOMES]
     return frozenset(op for table in tables for op, operator in table.items() if effect in operator.effects)
 
 
