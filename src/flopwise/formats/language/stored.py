@@ -123,14 +123,15 @@ _SPELLINGS = (
 
 #: What any of these changes.
 _ODD = re.compile("|".join(pattern for pattern, _ in _SPELLINGS))
+_RESPELLED = [(re.compile(pattern), text) for pattern, text in _SPELLINGS]
 
 
 def _spelled(name: str) -> str:
     """A name of a module as it is called here."""
     if _ODD.search(name) is None:
         return name
-    for pattern, text in _SPELLINGS:
-        name = re.sub(pattern, text, name, count=1)
+    for pattern, text in _RESPELLED:
+        name = pattern.sub(text, name, count=1)
     return name
 
 
