@@ -398,7 +398,8 @@ class Recorder(TorchFunctionMode):
             return shortened(func, args, self.saved)
         key: Any = None
         repeats = value is None and plan.way != "factory" and not (self.grad or self.low or plan.foreign)
-        if repeats and func not in _FRESH and not _has_values((args, *kwargs.values())):
+        source = args[:1] if plan.name in _NORMS else (args, *kwargs.values())
+        if repeats and func not in _FRESH and not _has_values(source):
             key = (func, torch.get_default_dtype(), *map(_part, args), *[(k, _part(v)) for k, v in kwargs.items()])
             try:
                 known = _KNOWN.get(key)
@@ -583,6 +584,9 @@ class _Known(NamedTuple):
 
 
 _KNOWN: dict[Any, _Known] = {}
+
+#: Operators whose results have no known elements where their first input has none, whatever statistics they are given.
+_NORMS = frozenset(("aten.batch_norm", "aten.instance_norm"))
 
 #: Functions that have given views, and are asked each time.
 _FRESH: set[Function] = set()
