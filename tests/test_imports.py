@@ -194,25 +194,25 @@ HEAVY = ("torch", "sympy", "matplotlib", "pandas", "pyarrow", "ssl", "http.clien
             "",
             "import flopwise; flopwise.profile('examples/tiny_resnet.onnx').to_dict()",
             ("click", *LIBRARIES, *SLOW, *HEAVY),
-            110,  # two files for each model format
+            107,
         ),
         (
             "click",
             "from flopwise.cli import main; main(['profile', 'examples/tiny_resnet.onnx'])",
             (*LIBRARIES, *SLOW, *HEAVY),
-            137,  # where onnx did the work, there are rules and a decoder now
+            132,
         ),
         (
             "",
             "import onnx; m = onnx.load('examples/tiny_resnet.onnx'); import flopwise; flopwise.profile(m).to_dict()",
             ("rich", "click"),
-            110,
+            107,
         ),
         (
             "torch",
             "import flopwise; flopwise.profile(torch.nn.Linear(3, 2, device='meta'), (1, 3)).to_dict()",
             ("onnx", "rich", "click"),
-            120,  # what programs keep, constructors, archives, folder, packages, Einsum, complex numbers, a budget
+            96,
         ),
     ],
 )

@@ -337,7 +337,7 @@ def _upsample(node: Node) -> _Held:
 
 
 class _Twin(NamedTuple):
-    """What does in PyTorch what an operator of a file does, named in two dimensions where there are several."""
+    """PyTorch's counterpart of an operator of a file, named in two dimensions where there are several."""
 
     #: The class of a module, and a function; "" where there is none.
     kind: str

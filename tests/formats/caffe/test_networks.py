@@ -12,7 +12,6 @@ from tests.caffe_networks import NETWORKS, written
 import flopwise
 from flopwise.graph import Shape
 
-pytest.importorskip("flopwise.formats.caffe.read", reason="there is no reader for Caffe files")
 LAYERS = Path(__file__).parents[2] / "recorded" / "caffe_layers"
 PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "models" / "caffe"
 

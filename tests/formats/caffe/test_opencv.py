@@ -19,7 +19,6 @@ from tests.formats.caffe.caffemodel import caffemodel
 import flopwise
 from flopwise.graph import STORED, Graph
 
-pytest.importorskip("flopwise.formats.caffe.read", reason="there is no reader for Caffe files")
 cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed")
 if not hasattr(cv2.dnn, "readNetFromCaffe"):
     pytest.skip("OpenCV 5 reads no Caffe nets", allow_module_level=True)

@@ -88,7 +88,7 @@ class Asked:
             raise InputError(f"seconds {self.seconds:g}: must be above 0 and at most 1,000,000")
 
     def of(self, content: JsonObject, model: object, name: str, width: int, dtype: str, batch: int) -> Media:
-        """What a model makes of them.
+        """Tokens and stages that a model makes of images and sound.
 
         Args:
             content: its configuration.

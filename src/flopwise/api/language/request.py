@@ -192,7 +192,7 @@ def _with_batches(placed: Inference, request: Divisible | None, device: Device |
 
 
 def _media_of(module: Any, asked: Asked, model: object, batch: int) -> Media:
-    """What a module of transformers makes of images and sound, by the table of architectures.
+    """Tokens and stages of images and sound for a module of transformers, by the table of architectures.
 
     Raises:
         InputError: as ``Asked.of``.

@@ -1,4 +1,4 @@
-"""What a configuration may hold: names of Keras and of the caller, and no more steps than anybody waits for."""
+"""Checks of a configuration: names of Keras and of the caller, and no more steps than anybody waits for."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _operation(
     bodies: Mapping[str, object],
     count: int,
 ) -> Operation:
-    """What nodes share: the row with the rules for sizes of this application, and how the file draws it.
+    """The operation that equal nodes share: the row with its rules for sizes, and how the file draws it.
 
     Args:
         places: among the inputs of the file, by place among those of the node; -1 for one that is left out.

@@ -16,7 +16,7 @@ _MOST_TILES = 1000
 
 
 class Cut(NamedTuple):
-    """What a processor makes of one image."""
+    """One image after its processor: tokens and patches."""
 
     #: Tokens of the language model that stand for it, the words between its rows and tiles among them.
     tokens: int
@@ -27,7 +27,7 @@ class Cut(NamedTuple):
 
 
 class Processor(NamedTuple):
-    """What decides how an image is cut."""
+    """Settings that decide how an image is cut."""
 
     #: The settings of the image processor, and of the model around the tower.
     settings: Mapping[str, Any]
@@ -231,7 +231,7 @@ RULES: dict[str, Rule] = {
 
 
 def cut(kind: str, processor: Processor, width: int, height: int) -> Cut:
-    """What a processor makes of an image of so many pixels.
+    """One image of so many pixels after its processor.
 
     Raises:
         InputError: the image is too large, or too narrow.

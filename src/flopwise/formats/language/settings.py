@@ -66,7 +66,7 @@ _MOST = 1 << 40
 
 
 class _Kind(NamedTuple):
-    """What the value of a key may be."""
+    """The values that a key may have."""
 
     words: str
     fits: Callable[[Any], bool]

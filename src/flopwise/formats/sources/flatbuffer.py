@@ -134,7 +134,7 @@ class FlatBuffer:
         return values
 
     def _referred(self, kind: str, at: int, many: bool) -> Any:
-        """What a field names at a place: a table, a text, or a vector."""
+        """The table, text or vector that a field points to."""
         if kind == "table":
             return at
         if not many and kind in self._schema:

@@ -202,7 +202,7 @@ class Messages:
             unknown.append((kind, wire.Field(number, form, 0, start, end, start)))
 
     def _bytes(self, data: bytes | None, start: int, end: int, field: Field) -> bytes:
-        """What is read of a text, or of numbers."""
+        """The value of a text, or of numbers."""
         if end - start > LONGEST:
             if field.many != "~":
                 raise self.damaged(f"{field.name} is {end - start} bytes long")

@@ -1,4 +1,4 @@
-"""What the decoder says of a module: types, constants, operations and where they come from."""
+"""A decoded module: types, constants, operations and where they come from."""
 
 from __future__ import annotations
 

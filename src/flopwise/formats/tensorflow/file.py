@@ -163,7 +163,7 @@ def _names(signature: Message, side: str) -> dict[str, str]:
 
 
 class Decoder(Messages):
-    """What the messages of one file say."""
+    """The content of the messages of one file."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source, SCHEMA, WHAT, _MOST)

@@ -177,7 +177,7 @@ def _put_back_variable(cell: CellType, before: object) -> None:
 
 
 class Before:
-    """What a model holds, and what its code can reach, as it was before a run."""
+    """The state of a model, and of all that its code can reach, before a run."""
 
     def __init__(self) -> None:
         #: Tensors that the model holds beside its parameters and buffers.

@@ -1,4 +1,4 @@
-"""What a function of PyTorch's is called, how the recorder meets it, and which of its arguments it writes into.
+"""Functions of PyTorch: their names, how the recorder meets each, and which arguments it writes into.
 
 A function in none of the tables is recorded as an operator.
 """

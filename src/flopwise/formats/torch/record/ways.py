@@ -49,7 +49,7 @@ _HOOKS = frozenset(f"aten.{name}" for name in ("register_hook", "register_post_a
 
 
 def ways_of(recorder: Recorder) -> dict[str, Callable[[Plan, Function, Args, Kwargs], Any]]:
-    """What is done with a function, by the way of its plan."""
+    """Handlers of functions, by the way of their plans."""
     ways: dict[str, Callable[[Recorder, Plan, Function, Args, Kwargs], Any]] = {
         "through": _through,
         "ask": _ask,
