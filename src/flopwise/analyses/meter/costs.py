@@ -17,7 +17,7 @@ from flopwise.analyses.meter.cost import Cost, How, cost_of
 from flopwise.analyses.meter.form import Form
 from flopwise.analyses.meter.program import Program
 from flopwise.errors import FlopwiseError
-from flopwise.formats.torch.record.tensors import shape_of_input
+from flopwise.formats.torch.record.values import shape_of_input
 
 #: Values of an argument that is a number, or holds some, for which formulas are derived.
 MOST_VALUES = 2

@@ -25,7 +25,7 @@ from flopwise.errors import FlopwiseError, InputError
 from flopwise.formats.inputs import InputSpec, Value
 from flopwise.formats.torch.description import position_name
 from flopwise.formats.torch.read import REST, UNTIL_ELEMENTS
-from flopwise.formats.torch.record.tensors import DTYPES
+from flopwise.formats.torch.record.values import DTYPES
 from flopwise.graph import Graph
 
 #: A name of a tensor and the number of an axis.

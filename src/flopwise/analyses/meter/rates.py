@@ -13,7 +13,7 @@ from flopwise.analyses.meter.cost import Cost
 from flopwise.analyses.timing.catalog import find, nearest_gpu
 from flopwise.analyses.timing.device import Device, Peak
 from flopwise.analyses.timing.machine import this_cpu
-from flopwise.formats.torch.record.tensors import DTYPES
+from flopwise.formats.torch.record.values import DTYPES
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ def abstract(keras: ModuleType, in_memory: bool = False) -> Iterator[None]:
     if in_memory:
         yield
     elif keras.backend.backend() == "torch":
-        from flopwise.formats.torch.record.settings import without_dynamo
+        from flopwise.formats.torch.record.keep import without_dynamo
 
         with keras.device("meta"), without_dynamo():
             yield

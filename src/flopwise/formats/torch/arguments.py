@@ -22,7 +22,7 @@ from flopwise.formats.sources.location import naming
 from flopwise.formats.torch.containers import ATOMS, attributes_of, copied, tensors_inside
 from flopwise.formats.torch.description import WHOLE, Making, filled, is_shape, literal, position_name
 from flopwise.formats.torch.kinds import Args, Kwargs
-from flopwise.formats.torch.record.tensors import DTYPES, shape_of_input
+from flopwise.formats.torch.record.values import DTYPES, shape_of_input
 from flopwise.graph import Kind, ProgramTensor, Tensor
 
 #: Parameters of forward() that take the state that an earlier call returned, as the models of transformers call them.

@@ -17,8 +17,7 @@ from torch import nn
 from flopwise.errors import InputError
 from flopwise.formats.inputs import FORM, VALUE, Dims, InputSpec, Value, is_dtype, parse
 from flopwise.formats.torch.containers import tensors_inside
-from flopwise.formats.torch.record.tensors import DTYPES
-from flopwise.formats.torch.record.values import is_mask
+from flopwise.formats.torch.record.values import DTYPES, is_mask
 
 _BY_NAME = {name: dtype for dtype, name in reversed(DTYPES.items())}
 

@@ -19,9 +19,9 @@ from flopwise.formats.torch.description import DENIED
 from flopwise.formats.torch.graph import dense_experts, filled_unseen, nodes_of, unused
 from flopwise.formats.torch.kinds import is_program_of_file
 from flopwise.formats.torch.lower.node import tensors
+from flopwise.formats.torch.record.keep import outside_of_modes, uncompiled
 from flopwise.formats.torch.record.modules import CONSTANT, FunctionModule, TensorsOfGraph, gathered, opaque, submodules
 from flopwise.formats.torch.record.run import Run, RunError, run
-from flopwise.formats.torch.record.settings import outside_of_modes, uncompiled
 from flopwise.formats.torch.record.values import HANDED_OUT, NeedsValues, is_mask
 from flopwise.graph import Graph, Node, Program, Tensor
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import multiprocessing.pool
 import queue
 import re
 import sys
@@ -19,16 +20,9 @@ from torch import Tensor as TorchTensor
 from torch import nn
 
 from flopwise.formats.torch.kinds import Args, Function, Kwargs
-from flopwise.formats.torch.record.keep import Before
+from flopwise.formats.torch.record.keep import Before, substituted
 from flopwise.formats.torch.record.recorder import Recorder, Selection
-from flopwise.formats.torch.record.settings import substituted
 from flopwise.graph import STORED, Call, Module, Tensor
-
-
-def _kind(module: nn.Module) -> str:
-    """The class of a module; of a script that of the module that it was made of."""
-    own = module.original_name if isinstance(module, torch.jit.ScriptModule) else ""
-    return own or type(module).__name__
 
 
 class Calls:
@@ -37,14 +31,15 @@ class Calls:
     def __init__(self, modules: Sequence[tuple[str, nn.Module]], recorder: Recorder, before: Before) -> None:
         self._recorder = recorder
         self._before = before
-        self._steps = {id(m): Module(path, _kind(m)) for path, m in modules}
+        scripts = [m for _, m in modules if isinstance(m, torch.jit.ScriptModule)]
+        originals = {id(m): m.original_name for m in scripts}  # the class that a script was made of
+        self._steps = {id(m): Module(path, originals.get(id(m)) or type(m).__name__) for path, m in modules}
         self._attributes = [vars(m) for _, m in modules]
         self.calls: list[Call] = []
-        self._scripts: Scripts | None = None
         #: Paths of modules that scripts have called, which no hook sees.
         self.in_scripts: set[str] = set()
-        if any(isinstance(m, torch.jit.ScriptModule) for _, m in modules):
-            self._scripts = Scripts(self._steps)
+        self._scripts = Scripts(self._steps) if scripts else None
+        if scripts:
             recorder.inside_script, recorder.compiles = self._inside, self._compiles
         #: The module in which the program failed first, and its arguments.
         self.failed: tuple[Module, tuple[Tensor, ...]] | None = None
@@ -83,7 +78,7 @@ class Calls:
         calls.append(Call(step.path, inputs, (), first, first, caller, len(positional)))
         script = self._scripts if isinstance(module, torch.jit.ScriptModule) else None
         if script is not None:
-            script.start()
+            script.last = ()
         outputs: tuple[Tensor, ...] = ()
         try:
             result = original(module, *args, **kwargs)
@@ -107,15 +102,15 @@ class Calls:
 
     def _compiles(self) -> bool:
         """True in a script of which no line runs."""
-        return self._script is not None and self._scripts is not None and not self._scripts.running()
+        return self._script is not None and not _running()
 
     def _inside(self, taken: Sequence[Tensor]) -> Sequence[Module]:
         """The modules inside the running script around an operation that takes some tensors."""
         if self._script is None or self._scripts is None:
             return ()
-        around, called = self._scripts.inside(self._script, {t.name for t in taken if t.kind in STORED})
-        self.in_scripts.update(inner.path for inner in called)
-        return around
+        chain = self._scripts.inside(self._script, {t.name for t in taken if t.kind in STORED})
+        self.in_scripts.update(inner.path for inner in chain.called)
+        return chain.around
 
     def flat(self, things: tuple[object, ...]) -> tuple[Tensor, ...]:
         """The graph tensors among some arguments or results, nested ones in a row."""
@@ -130,6 +125,8 @@ class Calls:
         return tuple(tensors)
 
 
+# --- stretches of a program: checkpoints, and functions with a gradient of their own
+
 #: The entry in ``Node.via`` of what runs in a checkpoint, followed by the number of the call.
 CHECKPOINT = "torch.utils.checkpoint.checkpoint#"
 
@@ -143,31 +140,6 @@ APPLIED = "torch.autograd.Function.apply:"
 @contextlib.contextmanager
 def regions(recorder: Recorder) -> Iterator[None]:
     """Operations say meanwhile in which of these they ran."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(_functions(recorder))
-        if recorder.grad and "torch.utils.checkpoint" in sys.modules:
-            stack.enter_context(_checkpoints(recorder))
-        yield
-
-
-@contextlib.contextmanager
-def _region(recorder: Recorder, entry: str) -> Iterator[None]:
-    before = recorder.position.regions
-    recorder.position.regions = (*before, entry)
-    try:
-        yield
-    finally:
-        recorder.position.regions = before
-
-
-def _next(recorder: Recorder) -> int:
-    recorder.regions_entered += 1
-    return recorder.regions_entered
-
-
-@contextlib.contextmanager
-def _functions(recorder: Recorder) -> Iterator[None]:
-    """Watch the functions with a gradient of their own."""
     owner: Any = torch.autograd.Function
     original = vars(owner)["apply"]
 
@@ -175,19 +147,36 @@ def _functions(recorder: Recorder) -> Iterator[None]:
         run = original.__get__(None, cls)
         if threading.get_ident() not in recorder.threads or recorder.position.busy:  # part of an operator's own
             return run(*args, **kwargs)
-        number = _next(recorder)
-        if cls.__name__ == "CheckpointFunction" and cls.__module__ == "torch.utils.checkpoint":
-            with _region(recorder, f"{CHECKPOINT}{number}{REENTRANT}"):
+        if cls.__module__ == "torch.utils.checkpoint" and cls.__name__ == "CheckpointFunction":
+            with _region(recorder, CHECKPOINT, REENTRANT):
                 return args[0](*args[2:])  # the function itself, so that its gradients are seen
-        with _region(recorder, f"{APPLIED}{cls.__name__}#{number}"):
+        if cls.__module__ == "torch.utils.checkpoint":  # _NoopSaveInputs, in which PyTorch 2.6 to 2.9 keep the inputs
+            with recorder.position.occupied():
+                return run(*args, **kwargs)
+        with _region(recorder, f"{APPLIED}{cls.__name__}#"):
             operands = args if recorder.real else [recorder.stand_ins.swap(a) for a in args]
             result = run(*operands, **kwargs)
         if recorder.grad:
             recorder.applied(cls.__name__, operands, result)
         return result
 
-    with substituted(owner, "apply", classmethod(apply)):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(substituted(owner, "apply", classmethod(apply)))
+        if recorder.grad and "torch.utils.checkpoint" in sys.modules:
+            stack.enter_context(_checkpoints(recorder))
         yield
+
+
+@contextlib.contextmanager
+def _region(recorder: Recorder, entry: str, kind: str = "") -> Iterator[str]:
+    recorder.regions_entered += 1
+    entry = f"{entry}{recorder.regions_entered}{kind}"
+    before = recorder.position.regions
+    recorder.position.regions = (*before, entry)
+    try:
+        yield entry
+    finally:
+        recorder.position.regions = before
 
 
 @contextlib.contextmanager
@@ -205,31 +194,27 @@ def _checkpoints(recorder: Recorder) -> Iterator[None]:
         self.stops_early = getattr(frame, "early_stop", True)
 
     def select(self: object, policy: Any, *args: Any, **kwargs: Any) -> None:
-        waiting.append(recorder.selection(policy))  # of the checkpoint that is entered next
+        waiting.append(Selection(policy, recorder))  # of the checkpoint that is entered next
         select_original(self, waiting[-1], *args, **kwargs)
 
     def enter(self: Any) -> object:
-        entry = f"{CHECKPOINT}{_next(recorder)}{'' if self.stops_early else REENTRANT}"
+        open_.append(_region(recorder, CHECKPOINT, "" if self.stops_early else REENTRANT))
+        entry = open_[-1].__enter__()
         while waiting:
             waiting.pop().entry = entry
-        region = _region(recorder, entry)
-        region.__enter__()
-        open_.append(region)
         return super(hook, self).__enter__()
 
     def leave(self: object, *args: object) -> object:
         open_.pop().__exit__(None, None, None)
         return super(hook, self).__exit__(*args)
 
-    hook.__enter__, hook.__exit__ = enter, leave
-    try:
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(substituted(hook, "__init__", begin))
-            if caching is not None:  # which PyTorch has since 2.4
-                stack.enter_context(substituted(caching, "__init__", select))
-            yield
-    finally:
-        del hook.__enter__, hook.__exit__
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(substituted(hook, "__init__", begin))
+        stack.enter_context(substituted(hook, "__enter__", enter))
+        stack.enter_context(substituted(hook, "__exit__", leave))
+        if caching is not None:  # which PyTorch has since 2.4
+            stack.enter_context(substituted(caching, "__init__", select))
+        yield
 
 
 # --- in which modules of a TorchScript program an operation runs: PyTorch tells nobody when its interpreter enters one,
@@ -257,13 +242,6 @@ class _Site(NamedTuple):
     always: bool
 
 
-class _Method(NamedTuple):
-    """What is called in a method, in the order of the program, and the lines of all that it does."""
-
-    sites: tuple[_Site, ...] = ()
-    lines: frozenset[_Line] = frozenset()
-
-
 class _Chain(NamedTuple):
     """A way from a script to a method inside: the places of the calls, and whom they lead to."""
 
@@ -271,6 +249,13 @@ class _Chain(NamedTuple):
     #: The modules that are called, and the lists that hold them.
     around: tuple[Module, ...] = ()
     called: tuple[Module, ...] = ()
+
+
+def _running() -> tuple[_Line, ...]:
+    """The lines that TorchScript's interpreter of this thread is in, outermost first."""
+    profiler: Any = torch._C._profiler
+    frames = profiler.symbolize_tracebacks([profiler.gather_traceback(False, True, False)])[0]
+    return tuple([(frame["filename"], frame["line"]) for frame in reversed(frames)])
 
 
 class Scripts:
@@ -282,24 +267,12 @@ class Scripts:
             steps: path and class of each module of the model, by id.
         """
         self._steps = steps
-        self._methods: dict[tuple[int, str], _Method] = {}
-        self._known: dict[tuple[int, tuple[_Line, ...]], list[_Chain]] = {}
-        self._last: tuple[int, ...] = ()
+        self._methods: dict[tuple[int, str], tuple[list[_Site], set[_Line]]] = {}
+        #: The places of the last operation in the program of the script that runs.
+        self.last: tuple[int, ...] = ()
 
-    def start(self) -> None:
-        """A script is called: what runs comes in the order of its program from now on."""
-        self._last = ()
-
-    @staticmethod
-    def running() -> tuple[_Line, ...]:
-        """The lines that the interpreter of this thread is in, outermost first."""
-        profiler: Any = torch._C._profiler
-        frames = profiler.symbolize_tracebacks([profiler.gather_traceback(False, True, False)])[0]
-        return tuple([(frame["filename"], frame["line"]) for frame in reversed(frames)])
-
-    def inside(self, script: Any, stored: Collection[str]) -> tuple[tuple[Module, ...], tuple[Module, ...]]:
-        """The modules inside a script around what it runs at the moment, outermost first, and which of them are called
-        and do not only hold others.
+    def inside(self, script: Any, stored: Collection[str]) -> _Chain:
+        """The way to what a script runs at the moment.
 
         Where a line calls several that are alike, it is the one that has the weights, else the next in order.
 
@@ -307,24 +280,22 @@ class Scripts:
             script: the script, as its ``forward`` was called.
             stored: the names of the weights and buffers that the operation takes.
         """
-        lines = self.running()
-        if not lines or lines[0] not in self._method(script, "forward").lines:
-            return (), ()
-        chains = self._known.get((id(script), lines))
-        if chains is None:
-            chains = self._known[id(script), lines] = list(self._chains(script, "forward", lines))
+        lines = _running()
+        if not lines or lines[0] not in self._method(script, "forward")[1]:
+            return _Chain()
+        chains = list(self._chains(script, "forward", lines))
         if len(chains) > 1:
             owners = {name.rpartition(".")[0] for name in stored}
             chains = [c for c in chains if c.called and c.called[-1].path in owners] or chains
-            chains = [c for c in chains if c.places >= self._last[: len(c.places)]] or chains
+            chains = [c for c in chains if c.places >= self.last[: len(c.places)]] or chains
         chosen = chains[0] if chains else _Chain()
-        if self._last[: len(chosen.places)] != chosen.places:
-            self._last = chosen.places
-        return chosen.around, chosen.called
+        if self.last[: len(chosen.places)] != chosen.places:
+            self.last = chosen.places
+        return chosen
 
     def always(self, module: Any, method: str = "forward") -> Iterator[Module]:
         """The modules that a method calls whatever its data are, and those that these call."""
-        for site in self._method(module, method).sites:
+        for site in self._method(module, method)[0]:
             way = self._way(module, site) if site.always else None
             if way is not None:
                 yield from [self._steps[id(way[-1])]] if way else []
@@ -333,11 +304,11 @@ class Scripts:
     def _chains(self, module: Any, method: str, lines: Sequence[_Line]) -> Iterator[_Chain]:
         """The ways that may lead through some lines, of which the outermost is in the method, in order."""
         found = False
-        for place, site in enumerate(self._method(module, method).sites if len(lines) > 1 else ()):
+        for place, site in enumerate(self._method(module, method)[0] if len(lines) > 1 else ()):
             if site.line != lines[0] or (way := self._way(module, site)) is None:
                 continue
             inner = way[-1] if way else module
-            if lines[1] in self._method(inner, site.method).lines:
+            if lines[1] in self._method(inner, site.method)[1]:
                 steps = tuple([self._steps[id(one)] for one in way])
                 for rest in self._chains(inner, site.method, lines[1:]):
                     found = True
@@ -355,46 +326,43 @@ class Scripts:
             way.append(module)
         return tuple(way)
 
-    def _method(self, module: Any, name: str) -> _Method:
-        key = id(module), name
-        if key not in self._methods:
+    def _method(self, module: Any, name: str) -> tuple[list[_Site], set[_Line]]:
+        """What is called in a method, in the order of the program, and the lines of all that it does."""
+        known = self._methods.get((id(module), name))
+        if known is None:
+            known = self._methods[id(module), name] = [], set()
             code: Any = getattr(module, "_c", None)
-            known = code is not None and code._has_method(name)
-            self._methods[key] = _read(code._get_method(name).graph) if known else _Method()
-        return self._methods[key]
+            if code is not None and code._has_method(name):
+                graph = code._get_method(name).graph
+                _read(graph, next(iter(graph.inputs())).debugName(), True, *known)
+        return known
 
 
-def _read(graph: Any) -> _Method:
-    sites: list[_Site] = []
-    lines: set[_Line] = set()
-    own = next(iter(graph.inputs())).debugName()
+def _read(block: Any, own: str, always: bool, sites: list[_Site], lines: set[_Line]) -> None:
+    """Add the calls and the lines of a part of a method.
 
-    def names(value: Any) -> tuple[str, ...] | None:
-        node = value.node()
-        if node.kind() == "prim::GetAttr":
-            around = names(next(iter(node.inputs())))
-            return None if around is None else (*around, node.s("name"))
-        return () if value.debugName() == own else None
-
-    def read(block: Any, always: bool) -> None:
-        for node in block.nodes():
-            line = _line(node.sourceRange())
-            lines.add(line)
-            if node.kind() == "prim::CallMethod":
-                target = names(next(iter(node.inputs())))
-                if target is not None:
-                    sites.append(_Site(line, target, node.s("name"), always))
-            for inner in node.blocks():
-                read(inner, False)
-
-    read(graph, True)
-    return _Method(tuple(sites), frozenset(lines))
-
-
-def _line(text: str) -> _Line:
-    """The line of a node, the one in the file that it was loaded from if it was, as the interpreter tells it."""
-    found = _PLACE.findall(text.partition("Serialized")[2] or text) or _TRACED.findall(text)
-    return (found[0][0], int(found[0][1])) if found else _NOWHERE
+    Args:
+        block: the part.
+        own: the name of the module itself.
+        always: whether it stands in no branch and no loop.
+        sites: the calls so far.
+        lines: likewise.
+    """
+    for node in block.nodes():
+        text = node.sourceRange()  # the line in the file that it was loaded from if it was, as the interpreter tells it
+        places = _PLACE.findall(text.partition("Serialized")[2] or text) or _TRACED.findall(text)
+        line = (places[0][0], int(places[0][1])) if places else _NOWHERE
+        lines.add(line)
+        if node.kind() == "prim::CallMethod":
+            names: list[str] = []
+            value = next(iter(node.inputs()))
+            while value.node().kind() == "prim::GetAttr":
+                names.insert(0, value.node().s("name"))
+                value = next(iter(value.node().inputs()))
+            if value.debugName() == own:
+                sites.append(_Site(line, tuple(names), node.s("name"), always))
+        for inner in node.blocks():
+            _read(inner, own, False, sites, lines)
 
 
 # --- threads
@@ -409,7 +377,7 @@ _GLANCE = 0.005
 #: Files whose code waits for other threads.
 _WAITS = frozenset({threading.__file__, queue.__file__})
 
-#: Modules whose threads wait for jobs, which are followed instead.
+#: Modules whose threads wait for jobs.
 _POOLS = frozenset({"concurrent.futures.thread", "multiprocessing.pool"})
 
 
@@ -423,13 +391,11 @@ def followed(recorder: Recorder, recording: Callable[[], AbstractContextManager[
     """
     thread: Any = threading.Thread
     pool: Any = concurrent.futures.ThreadPoolExecutor
-    start, submit = thread.start, pool.submit
-    jobs = contextlib.ExitStack()
-    patched: list[Any] = []
+    older: Any = multiprocessing.pool.ThreadPool
+    start, submit, apply, tasks = thread.start, pool.submit, older.apply_async, older._guarded_task_generation
 
-    def recorded(work: Callable[..., object]) -> Callable[..., object]:
-        """A function that is recorded in any thread, at the position where it was handed over."""
-        here = recorder.position.copy()
+    def recorded(work: Function, done: threading.Event, here: Kwargs) -> Function:
+        """A function that is recorded in any thread, at a position."""
 
         def run(*args: object, **kwargs: Any) -> object:
             number, position = threading.get_ident(), recorder.position
@@ -442,50 +408,51 @@ def followed(recorder: Recorder, recording: Callable[[], AbstractContextManager[
             finally:
                 recorder.threads.discard(number)
                 position.adopt(before)
+                done.set()
 
         return run
 
     def start_recorded(self: Any) -> None:
-        if threading.get_ident() not in recorder.threads:
-            start(self)
-            return
-        if getattr(getattr(self, "_target", None), "__module__", "") in _POOLS:
-            follow_jobs()
+        waits = getattr(getattr(self, "_target", None), "__module__", "") in _POOLS
+        if waits or threading.get_ident() not in recorder.threads:
             start(self)
             return
         done = threading.Event()
-        run = recorded(self.run)
-
-        def run_and_say() -> None:
-            try:
-                run()
-            finally:
-                done.set()
-
-        self.run = run_and_say
+        self.run = recorded(self.run, done, recorder.position.copy())
         start(self)
         _await(self, done)
 
-    def submit_recorded(self: object, function: Callable[..., object], /, *args: object, **kwargs: Any) -> object:
-        if threading.get_ident() not in recorder.threads:
-            return submit(self, function, *args, **kwargs)
-        future = submit(self, recorded(function), *args, **kwargs)
-        concurrent.futures.wait([future], _PATIENCE)
-        return future
+    def job_recorded(hand_over: Function) -> Function:
+        def handed_over(self: object, function: Function, /, *args: Any, **kwargs: Any) -> object:
+            if threading.get_ident() not in recorder.threads:
+                return hand_over(self, function, *args, **kwargs)
+            done = threading.Event()
+            result = hand_over(self, recorded(function, done, recorder.position.copy()), *args, **kwargs)
+            done.wait(_PATIENCE)
+            return result
 
-    def follow_jobs() -> None:
-        """Follow the pools of the standard library's older kind, as soon as the program has them."""
-        kind: Any = getattr(sys.modules.get("multiprocessing.pool"), "ThreadPool", None)
-        if kind is not None and not patched:
-            patched.append(kind)
-            jobs.enter_context(_jobs_in_turn(kind, recorder, recorded))
+        return handed_over
 
-    follow_jobs()
+    def in_turn(batches: Iterable[Any], here: Kwargs) -> Iterator[object]:
+        """Tasks of a pool, each when the one before is done, so that they have the same order each time."""
+        for job, place, work, args, kwargs in batches:
+            done = threading.Event()
+            yield job, place, recorded(work, done, here), args, kwargs
+            done.wait(_PATIENCE)
+
+    def tasks_recorded(self: object, *args: Any) -> Iterable[object]:
+        batches: Iterable[Any] = tasks(self, *args)
+        mine = threading.get_ident() in recorder.threads
+        return in_turn(batches, recorder.position.copy()) if mine else batches
+
     try:
-        with substituted(thread, "start", start_recorded), substituted(pool, "submit", submit_recorded):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(substituted(thread, "start", start_recorded))
+            stack.enter_context(substituted(pool, "submit", job_recorded(submit)))
+            stack.enter_context(substituted(older, "apply_async", job_recorded(apply)))
+            stack.enter_context(substituted(older, "_guarded_task_generation", tasks_recorded))
             yield
     finally:
-        jobs.close()
         recorder.closed = True
 
 
@@ -499,50 +466,3 @@ def _await(thread: threading.Thread, done: threading.Event) -> None:
         before, place = place, None if frame is None else (id(frame), frame.f_lasti)
         if frame is not None and frame.f_code.co_filename in _WAITS and place == before:
             return
-
-
-@contextlib.contextmanager
-def _jobs_in_turn(kind: Any, recorder: Recorder, recorded: Callable[[Function], Function]) -> Iterator[None]:
-    """Jobs that recorded threads hand to ``multiprocessing.pool.ThreadPool`` are recorded, each when the one before is
-    done, so that they have the same order each time.
-    """
-    batches, apply = kind._guarded_task_generation, kind.apply_async
-
-    def batches_recorded(
-        self: object, job: object, function: Callable[..., object], items: Iterable[object]
-    ) -> Iterable[object]:
-        tasks: Iterable[Any] = batches(self, job, function, items)
-        if threading.get_ident() not in recorder.threads:
-            return tasks
-        return _in_turn(tasks, function, recorded(function))
-
-    def apply_recorded(
-        self: object, func: Any, args: object = (), kwds: object = None, *callbacks: Any, **options: Any
-    ) -> object:
-        if threading.get_ident() not in recorder.threads:
-            return apply(self, func, args, kwds or {}, *callbacks, **options)
-        result = apply(self, recorded(func), args, kwds or {}, *callbacks, **options)
-        result.wait(_PATIENCE)
-        return result
-
-    kind._guarded_task_generation, kind.apply_async = batches_recorded, apply_recorded
-    try:
-        yield
-    finally:
-        del kind._guarded_task_generation, kind.apply_async
-
-
-def _in_turn(tasks: Iterable[Any], function: object, recorded: Function) -> Iterator[object]:
-    """The tasks of a pool, each when the one before is done; those that run a function run its recorded form."""
-    for job, place, own, args, kwargs in tasks:
-        done = threading.Event()
-        work = recorded if own is function else own
-
-        def run(*args: object, work: Any = work, done: threading.Event = done, **kwargs: object) -> object:
-            try:
-                return work(*args, **kwargs)
-            finally:
-                done.set()
-
-        yield job, place, run, args, kwargs
-        done.wait(_PATIENCE)

@@ -1,9 +1,9 @@
-"""The caller's program is after a run what it was before: a model's attributes, containers, modes, hooks and elements,
-and what its code can reach beside it: names of Python modules, attributes of classes, variables of closures.
+"""The caller's program and PyTorch's settings are after a run what they were before it.
 
-The program keeps tables and results there. Most of that belongs to others and changes for reasons of its own, so that
-only what holds a tensor of the run is put back. Such a tensor has no elements, and whoever met it later would fail; one
-whose elements are known, such as a table of positions, gets them, as if the program had run.
+The program keeps tables and results in names of Python modules, attributes of classes and variables of closures. Most
+of that belongs to others and changes for reasons of its own, so that only what holds a tensor of the run is put back.
+Such a tensor has no elements, and whoever met it later would fail; one whose elements are known, such as a table of
+positions, gets them, as if the program had run.
 """
 
 from __future__ import annotations
@@ -19,15 +19,19 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from types import CellType, CodeType, FrameType, FunctionType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
 from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor as TorchTensor
 from torch import nn
+from torch.utils import _device as default_device
+from torch.utils import _python_dispatch as python_dispatch
 
 from flopwise.formats.torch.containers import ATOMS
 from flopwise.formats.torch.kinds import Namespace
+
+T = TypeVar("T")
 
 #: Values without an inside that a program could change.
 _PLAIN = frozenset(ATOMS)
@@ -72,6 +76,7 @@ def inside(value: Any) -> tuple[list[Callable[[], None]], list[Any]]:
     kind = type(value)
     restores: list[Callable[[], None]] = []
     parts: list[Any] = []
+    numpy = sys.modules.get("numpy")
     if issubclass(kind, dict):
         restores.append(functools.partial(put_back, value, dict.copy(value)))
         parts += dict.values(value)
@@ -83,24 +88,21 @@ def inside(value: Any) -> tuple[list[Callable[[], None]], list[Any]]:
         if not issubclass(kind, (bytearray, set)):
             parts += elements
     elif isinstance(value, torch.Generator):
-        set_state: Any = value.set_state  # which returns the generator
-        restores.append(functools.partial(set_state, value.get_state()))
+        restores.append(functools.partial(value.set_state, value.get_state()))  # type: ignore[arg-type] # it returns itself
     elif isinstance(value, random.Random):
         restores.append(functools.partial(value.setstate, value.getstate()))
-    elif (numpy := sys.modules.get("numpy")) and isinstance(value, numpy.random.Generator):
+    elif numpy and isinstance(value, numpy.random.Generator):
         restores.append(functools.partial(setattr, value.bit_generator, "state", value.bit_generator.state))
     elif numpy and isinstance(value, numpy.random.RandomState):
         restores.append(functools.partial(value.set_state, value.get_state(legacy=False)))
-    attributes = _attributes_of(value)
-    if attributes is not None:
+    if (attributes := _attributes_of(value)) is not None:
         restores.append(functools.partial(put_back, attributes, dict(attributes)))
         parts += attributes.values()
     for base in kind.__mro__:
-        for member in vars(base).values() if "__slots__" in vars(base) else ():
-            if type(member) is MemberDescriptorType:
-                part = _in_slot(member, value)
-                restores.append(functools.partial(_put_back_in_slot, member, value, part))
-                parts.append(part)
+        for slot in vars(base).values() if "__slots__" in vars(base) else ():
+            if type(slot) is MemberDescriptorType:
+                parts.append(_content(slot, value))
+                restores.append(functools.partial(_put_back_content, slot, value, parts[-1]))
     return restores, parts
 
 
@@ -114,10 +116,17 @@ def _attributes_of(value: object) -> Namespace | None:
 
 
 def put_back(held: dict[Any, object], before: dict[Any, Any]) -> None:
-    """Give a dict the entries that it had."""
+    """Give a dict, of attributes or names too, the entries that it had: one by one, because others may read it."""
     same = len(held) == len(before) and all(map(operator.is_, dict.values(held), before.values()))
-    if not (same and list(dict.keys(held)) == list(before)):
-        kind: Any = OrderedDict if isinstance(held, OrderedDict) else dict  # not what a subclass makes of it
+    if same and list(dict.keys(held)) == list(before):
+        return
+    kind: Any = OrderedDict if isinstance(held, OrderedDict) else dict  # not what a subclass makes of it
+    for key in dict.keys(held) - before.keys():
+        kind.pop(held, key, None)
+    for key, value in before.items():
+        if dict.get(held, key, _EMPTY) is not value:
+            kind.__setitem__(held, key, value)
+    if list(dict.keys(held)) != list(before):
         kind.clear(held)
         kind.update(held, before)
 
@@ -129,28 +138,17 @@ def _put_back_elements(held: Any, owner: Any, before: list[Any]) -> None:
         (owner.update if owner is set else owner.extend)(held, before)
 
 
-def _in_slot(member: MemberDescriptorType, value: object) -> object:
+def _content(slot: Any, holder: object) -> object:
+    """What is in a slot of an object, or in the variable of a closure."""
     try:
-        return member.__get__(value)
-    except AttributeError:
+        return slot.__get__(holder)
+    except (AttributeError, ValueError):  # nothing yet
         return _EMPTY
 
 
-def _put_back_in_slot(member: MemberDescriptorType, value: object, before: object) -> None:
-    if _in_slot(member, value) is not before:
-        if before is _EMPTY:
-            member.__delete__(value)
-        else:
-            member.__set__(value, before)
-
-
-def _put_back_names(held: Namespace, before: Namespace) -> None:
-    """Give a Python module the names that it had, one by one: others may be reading them."""
-    for name in held.keys() - before.keys():
-        held.pop(name, None)
-    for name, value in before.items():
-        if held.get(name, _EMPTY) is not value:
-            held[name] = value
+def _put_back_content(slot: Any, holder: object, before: object) -> None:
+    if _content(slot, holder) is not before:
+        slot.__delete__(holder) if before is _EMPTY else slot.__set__(holder, before)
 
 
 def _put_back_attributes(kind: type, before: Namespace) -> None:
@@ -162,18 +160,7 @@ def _put_back_attributes(kind: type, before: Namespace) -> None:
             type.__setattr__(kind, name, value)
 
 
-def _variable(cell: CellType) -> object:
-    try:
-        return cell.cell_contents
-    except ValueError:  # a variable without a value yet
-        return _EMPTY
-
-
-def _put_back_variable(cell: CellType, before: object) -> None:
-    if before is _EMPTY:
-        del cell.cell_contents
-    else:
-        cell.cell_contents = before
+_VARIABLE: Any = CellType.cell_contents
 
 
 class Before:
@@ -253,8 +240,8 @@ class Before:
         self._follow(type(value), 0, False)
 
     def _read(self, function: FunctionType) -> None:
-        cells = [(cell, _variable(cell)) for cell in function.__closure__ or ()]
-        restores = [functools.partial(_put_back_variable, cell, before) for cell, before in cells]
+        cells = [(cell, _content(_VARIABLE, cell)) for cell in function.__closure__ or ()]
+        restores = [functools.partial(_put_back_content, _VARIABLE, cell, before) for cell, before in cells]
         attributes = function.__dict__
         self._places += [(cell, restores) for cell, _ in cells]
         self._places.append((attributes, (functools.partial(put_back, attributes, dict(attributes)),)))
@@ -269,7 +256,7 @@ class Before:
         """Remember the names of a Python module, and what is in its containers."""
         if id(names) not in self._seen:
             self._seen.add(id(names))
-            self._places.append((names, (functools.partial(_put_back_names, names, dict(names)),)))
+            self._places.append((names, (functools.partial(put_back, names, dict(names)),)))
             for name, value in [*names.items()]:
                 if name[:2] != "__" and not (type(value) is FunctionType or isinstance(value, (type, ModuleType))):
                     self._follow(value, 0, False)
@@ -277,11 +264,8 @@ class Before:
     def empty(self, tensors: list[Any]) -> None:
         """Put back what holds some tensors, with all that it belongs to, and empty the caches of functions that do."""
         places = {holder: restores for held, restores in self._places for holder in _as_holders(held)}
-        inner = [part for entry in self._places for part in (entry, entry[1], *entry[1])]
-        values = [v for one in inner if isinstance(one, functools.partial) for v in gc.get_referents(one)]
-        own = {id(self._places), *map(id, inner), *map(id, values)} - places.keys()
         restores: list[Callable[[], None]] = []
-        for holder, *_ in _holders(tensors, own):
+        for holder, *_ in _holders(tensors, {id(self._places)}):
             if type(holder) is _CACHED:
                 restores.append(holder.cache_clear)
             restores += places.get(id(holder), ())
@@ -405,7 +389,8 @@ _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 def restored(
     model: nn.Module, training: bool | None, real: bool, before: Before | None = None
 ) -> Iterator[Elements | None]:
-    """Whatever happens inside, the model is afterwards as it was before; yields what keeps elements on a real run.
+    """Whatever happens inside, the model is afterwards as it was before, and so are random numbers and the default
+    element type; yields what keeps elements on a real run.
 
     Args:
         model: the model.
@@ -439,13 +424,17 @@ def restored(
         before.reach({*map(type, modules)})
         before.reach(hooks)
     elements = Elements(model, held.tensors) if real else None
-    if training is not None:
-        for module in modules:
-            vars(module)["training"] = training
+    numpy: Any = sys.modules.get("numpy")
+    for generator in (random._inst, torch.default_generator, *torch.cuda.default_generators):  # type: ignore[attr-defined] # typeshed hides Python's own
+        held.hold(generator)
+    held.hold(numpy.random.get_state.__self__ if numpy else None)
+    default = torch.get_default_dtype()
+    for module in modules if training is not None else ():
+        vars(module)["training"] = training
     try:
-        with _random_state():
-            yield elements
+        yield elements
     finally:
+        torch.set_default_dtype(default)
         for now, then in attributes:
             put_back(now, then)
         for empty in unregistered:
@@ -461,27 +450,6 @@ def restored(
                 parameter._backward_hooks = own_hooks
         if elements is not None:
             elements.restore()
-
-
-@contextlib.contextmanager
-def _random_state() -> Iterator[None]:
-    """Python's, numpy's and PyTorch's generators, and the default element type, are afterwards as they were."""
-    python, default = random.getstate(), torch.get_default_dtype()
-    generator = torch.get_rng_state()
-    cuda: Any = torch.cuda
-    devices = cuda.get_rng_state_all() if cuda.is_initialized() else []
-    numpy = sys.modules.get("numpy")
-    legacy = numpy.random.get_state() if numpy else None
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        torch.set_default_dtype(default)
-        torch.set_rng_state(generator)
-        if devices:
-            cuda.set_rng_state_all(devices)
-        if numpy:
-            numpy.random.set_state(legacy)
 
 
 # --- tensors of a run that the program still holds when it is over
@@ -549,20 +517,14 @@ def _note(tensor: TorchTensor, left: list[TorchTensor]) -> str:
     ways = _holders([tensor], {id(left)}, first=True)
     if not ways:
         return ""
-    kind = f"{'×'.join(map(str, tensor.shape)) or 'scalar'} {str(tensor.dtype).removeprefix('torch.')}"
-    return f"{_in_words(ways[-1])} holds a {kind} tensor of this run, which has no elements: set it anew before use"
-
-
-def _in_words(path: tuple[Any, ...]) -> str:
-    """The names and keys that lead from a holder down to a tensor."""
-    top = path[0]
+    top = ways[-1][0]
     if _is_namespace(top):
         words = str(top["__name__"])
     else:
         named = top if isinstance(top, (type, FunctionType)) else type(top)
         words = f"{named.__module__}.{named.__qualname__}"
     around: Any = None
-    for holder, part in itertools.pairwise(path):
+    for holder, part in itertools.pairwise(ways[-1]):
         if isinstance(holder, dict):
             key = next((key for key, value in holder.items() if value is part), None)
             plain = not (_is_namespace(holder) or (around is not None and id(holder) in _as_holders(around)[1:]))
@@ -573,10 +535,14 @@ def _in_words(path: tuple[Any, ...]) -> str:
             attributes = _attributes_of(holder) or {}
             words += "".join([f".{name}" for name, value in attributes.items() if value is part][:1])
         around = holder
-    return words
+    kind = f"{'×'.join(map(str, tensor.shape)) or 'scalar'} {str(tensor.dtype).removeprefix('torch.')}"
+    return f"{words} holds a {kind} tensor of this run, which has no elements: set it anew before use"
 
 
 # --- models that are made on the meta device, or exported
+
+#: References to an object that a variable and the question for their number make.
+_OWN = 2
 
 
 def constructed(maker: object, make: Callable[[], object], device: torch.device | None) -> Any:
@@ -613,10 +579,6 @@ def constructed(maker: object, make: Callable[[], object], device: torch.device 
     return model
 
 
-#: References to an object that a variable and the question for their number make.
-_OWN = 2
-
-
 @contextlib.contextmanager
 def exporting(model: nn.Module) -> Iterator[None]:
     """The model is in eval mode meanwhile and afterwards as it was; the program keeps none of the fake tensors."""
@@ -634,3 +596,109 @@ def exporting(model: nn.Module) -> Iterator[None]:
         held = [tensor for tensor in fake() if id(tensor) not in known]
         if held:
             before.empty(held)
+
+
+# --- PyTorch's settings during a run: nothing is fused or compiled, and modes of the caller are suspended
+
+
+@contextlib.contextmanager
+def substituted(owner: object, name: str, substitute: object) -> Iterator[None]:
+    """An attribute of a class or Python module is another meanwhile.
+
+    Python modules that are imported meanwhile may have taken it over under a name of their own, as ``torch._dynamo``
+    does with ``nn.Module._call_impl``, to see whether somebody has replaced it; afterwards they have the original.
+    """
+    original, known = vars(owner).get(name, _EMPTY), len(sys.modules)
+    setattr(owner, name, substitute)
+    try:
+        yield
+    finally:
+        delattr(owner, name) if original is _EMPTY else setattr(owner, name, original)
+        for module in [*sys.modules.values()][known:] if len(sys.modules) > known else ():
+            names = getattr(module, "__dict__", {})
+            for key in [key for key, value in names.items() if value is substitute]:
+                names[key] = original
+
+
+@contextlib.contextmanager
+def outside_of_modes() -> Iterator[None]:
+    """Modes of the caller that make every tensor another (fake, functional) are suspended."""
+    if not torch._C._len_torch_dispatch_stack():
+        yield
+        return
+    modes: Any = python_dispatch
+    with modes._disable_current_modes():
+        yield
+
+
+def uncompiled(work: Callable[[], T]) -> T:
+    """The result of some work, which runs as it is written even in a function that ``torch.compile`` compiles."""
+    if "torch._dynamo" not in sys.modules:
+        return work()
+    disable: Any = sys.modules["torch._dynamo"].disable
+    result: T = disable(work)()
+    return result
+
+
+def without_dynamo() -> contextlib.AbstractContextManager[object]:
+    """In the block, functions of PyTorch's that TorchDynamo is not to compile (for sizes, checkpoints) run at once:
+    the first one would import TorchDynamo to say so, which takes longer than most readings, and be recorded with it.
+    """
+    # They look up what TorchDynamo made of them by ``getattr``, which torch/_compile.py finds among its own names.
+    compiling = sys.modules["torch._compile"]
+    unloaded = "torch._dynamo" not in sys.modules
+    return substituted(compiling, "getattr", lambda function, *name: function) if unloaded else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def plain_execution() -> Iterator[None]:
+    """Fused paths are off, so that every operation is seen; compiled modules run as they were written; function modes
+    that stand between a program and its operations (``with torch.device(...)``) are suspended, and the device of new
+    tensors is afterwards as it was.
+    """
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    modes: Any = torch.overrides
+    suspended = _popped()
+    local: Any = torch._GLOBAL_DEVICE_CONTEXT
+    device: Any = default_device
+    current, context = device.CURRENT_DEVICE, getattr(local, "device_context", None)
+    functions: Any = torch._C._functorch
+    depth = functions.maybe_current_level() or 0
+    eager = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else without_dynamo()
+    try:
+        with substituted(torch, "compile", _uncompiled), eager:
+            yield
+    finally:
+        device.CURRENT_DEVICE, local.device_context = current, context
+        while (functions.maybe_current_level() or 0) > depth:  # an exported program steps in and out by operations
+            functions.pop_dynamic_layer_stack()
+        torch.backends.mha.set_fastpath_enabled(fast)
+        _popped()
+        while suspended:
+            modes._push_mode(suspended.pop())
+
+
+def _popped() -> list[Any]:
+    """The function modes that were in force, the innermost first."""
+    modes: Any = torch.overrides
+    popped = []
+    while modes._get_current_function_mode() is not None:
+        popped.append(modes._pop_mode())
+    return popped
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch computes in one thread: what is computed beside stand-ins is small, and waking others takes longer."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _uncompiled(model: object = None, **options: object) -> object:
+    """The function or module itself, instead of the compiled one that ``torch.compile`` returns."""
+    return (lambda function: function) if model is None else model

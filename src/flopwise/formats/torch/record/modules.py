@@ -19,7 +19,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from flopwise.errors import ModelError, counted
 from flopwise.formats.torch.kinds import Namespace
 from flopwise.formats.torch.record.keep import restored
-from flopwise.formats.torch.record.tensors import DTYPES
+from flopwise.formats.torch.record.values import DTYPES
 from flopwise.graph import Kind, ProgramTensor, StoredTensor, Submodule
 
 #: How the name of a tensor begins, behind the path of its module, that the program of a script holds.

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor as TorchTensor
 
 from flopwise.formats.torch.kinds import Function, Namespace
-from flopwise.formats.torch.record.tensors import flat
+from flopwise.formats.torch.record.values import flat
 
 
 def _names(text: str) -> frozenset[str]:
@@ -85,9 +85,6 @@ MOVES = frozenset(["to", "cpu", "cuda", "xpu", "mps", "ipu", "hpu", "mtia", "pin
 #: Python functions that are recorded whole: looked into, they would call themselves without end.
 OPAQUE = frozenset(["multi_margin_loss"])
 
-#: What the names of operators on lists of tensors begin with.
-FOREACH = "_foreach_"
-
 #: Namespaces of PyTorch's own operators, in which a name says what an operator does.
 _OWN = frozenset({"aten", "prims", "prim"})
 
@@ -119,8 +116,7 @@ class Target(NamedTuple):
 OUT = Target(None, "out")
 
 Way = Literal[
-    "record", "through", "ask", "factory", "like", "values", "device", "move", "set", "higher", "lower", "each",
-    "detach",
+    "record", "through", "ask", "factory", "like", "values", "device", "move", "set", "higher", "lower", "detach"
 ]  # fmt: skip
 
 
@@ -193,7 +189,7 @@ def _way(bare: str) -> Way:
         return "move"
     if bare == "new" or bare.startswith("new_") or bare.endswith("_like"):
         return "like"
-    return "each" if bare.startswith(FOREACH) else "detach" if bare == "detach" else "record"
+    return "detach" if bare == "detach" else "record"
 
 
 def _operator(function: Any) -> Plan:

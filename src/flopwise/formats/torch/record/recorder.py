@@ -30,25 +30,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from flopwise.formats.options import AttentionKernel
 from flopwise.formats.torch.kinds import Args, Function, Kwargs, Namespace
 from flopwise.formats.torch.lower.node import tensors as tensors_of
-from flopwise.formats.torch.record.attention import (
-    ATTENTION,
-    SOFTMAX,
-    VARLEN,
-    kernel_of,
-    laid_out,
-    mask_of_module,
-    pairs_left,
-    ragged,
-)
 from flopwise.formats.torch.record.names import Plan, is_sign, plan_of, synthetic, written
+from flopwise.formats.torch.record.remarks import ATTENTION, kernel_of, laid_out, remarks
 from flopwise.formats.torch.record.stand_ins import META, SavedStorages, StandIns, is_transformed, shortened
-from flopwise.formats.torch.record.tensors import SPARSE, flat, packed_tensors, stored_elements
 from flopwise.formats.torch.record.values import (
     FAILURES,
     HANDED_OUT,
+    LARGEST_REAL,
     NeedsValues,
     Sizes,
     asks_for_elements,
+    count_of,
+    flat,
     plain,
 )
 from flopwise.graph import Body, Module, ProgramTensor, Tensor
@@ -116,12 +109,7 @@ class Event(NamedTuple):
 
 
 def follow_from_input(tensors: Iterable[Tensor], events: Sequence[Event]) -> bool:
-    """True if one of some tensors follows from an input, or from an operation that was not seen.
-
-    Args:
-        tensors: the tensors.
-        events: the operations so far.
-    """
+    """True if one of some tensors follows from an input, or from an operation that was not seen."""
     makers = {t.name: event for event in events for t in event.outputs}
     reached: set[str] = set()
     waiting = [*tensors]
@@ -145,29 +133,9 @@ LIBRARIES = (os.path.dirname(torch.__file__) + os.sep, str(Path(__file__).parent
 
 def holds_reals(data: object) -> bool:
     """True if nested lists and arrays hold real or complex numbers."""
-    if isinstance(data, (float, complex)):
-        return True
     if isinstance(data, (list, tuple)):
         return any(map(holds_reals, data))
-    kind = getattr(getattr(data, "dtype", None), "kind", "")
-    return kind in ("f", "c")
-
-
-def described(tensor: Tensor, module: str) -> str:
-    """A note on where a tensor appeared.
-
-    Args:
-        tensor: its graph tensor.
-        module: the path of the module that ran, "" for the model itself.
-    """
-    shape = "×".join(map(str, tensor.shape or ())) or "a scalar"
-    frame = asker()
-    line = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
-    place = " ".join(part for part in (f"in {module}" if module else "", f"at {line}" if line else "") if part)
-    return (
-        f"{shape} {tensor.dtype} appeared{' ' + place if place else ''} from an operation that flopwise does not "
-        "see (numpy, another thread, C++): what made it is not counted, what is computed from it is"
-    )
+    return isinstance(data, (float, complex)) or getattr(getattr(data, "dtype", None), "kind", "") in ("f", "c")
 
 
 def asker() -> FrameType | None:
@@ -180,27 +148,19 @@ def asker() -> FrameType | None:
 
 # --- the recorder
 
-#: Operators whose second argument is what stands in brackets.
+#: Operators whose second argument is what stands in brackets, and those that read the lengths of sequences.
 _INDEXED = frozenset({"aten.getitem", "aten.setitem_"})
-
-#: Operators that read the lengths of sequences.
 _READING = frozenset({"aten._pack_padded_sequence", "aten.pack_padded_sequence"})
 
 #: Layers of which one call runs all steps, which are alike.
 RECURRENT = frozenset(f"aten.{name}" for name in ("gru", "lstm", "rnn_tanh", "rnn_relu"))
 
 #: Modules in which PyTorch works out the shapes of results in Python.
-_META_RULES = frozenset(
-    {
-        "torch._meta_registrations",
-        "torch._prims",
-        "torch._prims_common.wrappers",
-        "torch._refs",
-        "torch._refs.nn.functional",
-        "torch._decomp.decompositions",
-    }
-)
-
+_RULES = """
+    torch._meta_registrations torch._prims torch._prims_common.wrappers torch._refs torch._refs.nn.functional
+    torch._decomp.decompositions
+"""
+_META_RULES = frozenset(_RULES.split())
 
 #: Plans of methods that a program wrote as signs.
 _SIGNED: dict[Function, Plan] = {}
@@ -262,7 +222,7 @@ class Recorder(TorchFunctionMode):
         #: The program's own generators of random numbers that were used, with the state that each had.
         self.generators: dict[int, tuple[torch.Generator, TorchTensor]] = {}
         #: Policies of selective checkpoints, and what those around the running operation said of its kernels.
-        self._selections: list[Selection] = []
+        self.selections: list[Selection] = []
         self._kept: dict[str, set[bool]] = {}
         #: Functions of PyTorch's that are looked into at the moment.
         self.inside: set[Function] = set()
@@ -287,10 +247,9 @@ class Recorder(TorchFunctionMode):
 
     def dispatched(self, func: Function, args: Args, kwargs: Kwargs) -> object:
         """An operator that reached the dispatcher while no function was running."""
-        if self.compiles is not None and self.compiles():
-            with torch._C.DisableTorchFunction():
-                return func(*args, **kwargs)
         with torch._C.DisableTorchFunction():  # PyTorch's own shape rules are written in Python as well
+            if self.compiles is not None and self.compiles():
+                return func(*args, **kwargs)
             plan = plan_of(func)
             below, self.below = self.below, torch.is_grad_enabled() and plan.way != "detach"
             try:
@@ -334,7 +293,9 @@ class Recorder(TorchFunctionMode):
                 index = self.values.settled_index(swapped[1], stand_ins.constant, chooses)
                 swapped = (swapped[0], index, *swapped[2:])
         graphed = tuple([graph(a) for a in swapped])  # before the call, which may change its arguments
-        named = {**graph(named_swapped), **self._remarks(plan.name, args, kwargs)}
+        named = graph(named_swapped) if named_swapped else {}
+        module = position.modules[-1] if position.modules else None
+        named |= remarks(plan.name, args, kwargs, stand_ins, module, position.path)
         if self.grad and plan.name in ATTENTION:
             named["kernel"] = self.attention or kernel_of(self.device.type, swapped, named_swapped)
         targets: Sequence[TorchTensor] = ()
@@ -359,7 +320,7 @@ class Recorder(TorchFunctionMode):
             with self.aside():
                 query = swapped[0] if swapped else named_swapped.get("query")
                 result = laid_out(result, query, named["kernel"])
-            for selection in self._selections:  # what was asked are the kernels that stand in for this one
+            for selection in self.selections:  # what was asked are the kernels that stand in for this one
                 if selection.entry in position.regions:
                     kernels = _FUSED[named["kernel"]]
                     self._kept[selection.entry] = {any(selection.keeps(k, swapped, named_swapped) for k in kernels)}
@@ -367,22 +328,6 @@ class Recorder(TorchFunctionMode):
             result = self._own_results(result, targets)
         self.write(plan, result, graphed, named, targets)
         return result
-
-    def _remarks(self, name: str, args: tuple[object, ...], kwargs: Kwargs) -> Kwargs:
-        """Facts about an operation's arguments beside shapes, by name: stored elements, lengths, masks, packing."""
-        modules = self.position.modules
-        if name in SPARSE:
-            return stored_elements(args)
-        if name in VARLEN:
-            return ragged(name, args, kwargs, self.stand_ins.elements_of)
-        if name in ATTENTION:
-            lengths = ragged(name, args, kwargs, self.stand_ins.elements_of)
-            return lengths | pairs_left(self.stand_ins, args, kwargs, modules[-1] if modules else None)
-        if name in SOFTMAX and modules:
-            return mask_of_module(modules[-1])
-        if name.startswith("quantized."):
-            return packed_tensors(args, self.position.path)
-        return {}
 
     def _compute(
         self,
@@ -409,7 +354,9 @@ class Recorder(TorchFunctionMode):
                 return known.again(args)
         beside = None
         try:
-            result = self._on_meta(func(*args, **kwargs))
+            result: Any = func(*args, **kwargs)
+            if type(result) is TorchTensor and not result.is_meta:  # it was made of numbers alone
+                result = self.stand_ins.constant(result)
             if value is None:
                 beside = self.values.beside(func, args, kwargs, targets, result)
         except FAILURES as error:
@@ -418,17 +365,14 @@ class Recorder(TorchFunctionMode):
                 if asks_for_elements(plan.name, error):
                     raise NeedsValues(plan.public) from error
                 raise
-        if value is not None:
-            beside = self.values.made(result, value)
+        if value is not None and count_of(result) <= LARGEST_REAL:
+            with contextlib.suppress(NeedsValues, *FAILURES):
+                beside = value()
         if beside is not None:
             self.values.keep(result, beside)
         elif key is not None:
             _keep_shapes(key, args, kwargs, targets, result)
         return result
-
-    def _on_meta(self, result: object) -> Any:
-        """A result, or its stand-in where it has memory because it was made of numbers alone."""
-        return self.stand_ins.constant(result) if type(result) is TorchTensor and not result.is_meta else result
 
     def write(
         self,
@@ -477,7 +421,7 @@ class Recorder(TorchFunctionMode):
             with self.aside():
                 return torch.ops.aten.alias(result)
         if result.__class__ in (tuple, list):
-            return result.__class__([self._own_results(part, targets) for part in result])
+            return result.__class__([self._own_results(part, targets) for part in result])  # type: ignore[attr-defined]
         return result
 
     def applied(self, name: str, args: Sequence[object], result: object) -> None:
@@ -490,12 +434,10 @@ class Recorder(TorchFunctionMode):
         self, plan: Plan, graphed: tuple[object, ...], named: Mapping[str, object], outputs: Sequence[Tensor]
     ) -> None:
         here = self.position
-        via = (*here.regions, *here.via, plan.public)
         if self.sizes is not None:
             args, kwargs = self._sized or (graphed, named)
             self._sized = None
             self.sizes.made(plan.name, args, kwargs, outputs)
-        saved = self.saved.take() if self.saved else None
         cached: tuple[str, ...] = ()
         if self._kept:
             cached = tuple([entry for entry, kept in self._kept.items() if kept == {True}])
@@ -506,6 +448,8 @@ class Recorder(TorchFunctionMode):
         scope = here.scope
         if self.inside_script is not None:
             scope = (*scope, *self.inside_script(tensors_of(*graphed, *named.values())))
+        via = (*here.regions, *here.via, plan.public)
+        saved = self.saved.take() if self.saved else None
         self.events.append(Event(plan, graphed, named, tuple(outputs), scope, via, here.within, saved, cached))
 
     @contextlib.contextmanager
@@ -525,7 +469,7 @@ class Recorder(TorchFunctionMode):
         a tensor that does.
         """
         reals = [tensor for tensor in self._read if "int" not in (tensor.dtype or "") and tensor.dtype != "bool"]
-        if not reals or not (holds_reals(args) or any(map(holds_reals, kwargs.values()))):
+        if not reals or not holds_reals([*args, *kwargs.values()]):
             return False
         if follow_from_input(reals, self.events):
             return True
@@ -533,18 +477,17 @@ class Recorder(TorchFunctionMode):
         return False
 
     def _unseen(self, tensor: Tensor) -> None:
-        self.notes.append(described(tensor, self.position.path))
+        """A tensor that no operation made is a row, and there is a note on where it appeared."""
+        shape, module, frame = "×".join(map(str, tensor.shape or ())) or "a scalar", self.position.path, asker()
+        line = f" at {os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
+        self.notes.append(
+            f"{shape} {tensor.dtype} appeared{f' in {module}' if module else ''}{line} from an operation that flopwise "
+            "does not see (numpy, another thread, C++): what made it is not counted, what is computed from it is"
+        )
         self._append(UNSEEN, (), {}, (tensor,))
 
-    # --- selective checkpoints
-
-    def selection(self, policy: Callable[..., object]) -> Selection:
-        """A policy of a selective checkpoint that is watched from now on."""
-        self._selections.append(Selection(policy, self._selected))
-        return self._selections[-1]
-
-    def _selected(self, entry: str, keeps: bool) -> None:
-        """Note that a checkpoint keeps the result of a kernel, or does not."""
+    def selected(self, entry: str, keeps: bool) -> None:
+        """Note that a selective checkpoint keeps the result of a kernel, or does not."""
         if self.position.busy:
             self._kept.setdefault(entry, set()).add(keeps)
         elif keeps and self.events:  # a mode above the one that recorded it
@@ -629,7 +572,7 @@ def _has_values(args: Sequence[object]) -> bool:
         if isinstance(arg, TorchTensor):
             if "_flopwise_values" in arg.__dict__:
                 return True
-        elif arg.__class__ in (list, tuple) and _has_values(arg):
+        elif arg.__class__ in (list, tuple) and _has_values(arg):  # type: ignore[arg-type]
             return True
     return False
 
@@ -644,16 +587,17 @@ class Selection:
         entry: the checkpoint, as ``Event.via`` names it.
     """
 
-    def __init__(self, policy: Callable[..., object], noted: Callable[[str, bool], None]) -> None:
+    def __init__(self, policy: Callable[..., object], recorder: Recorder) -> None:
         self._policy = policy
-        self._noted = noted
+        self._recorder = recorder
         self.entry = ""
+        recorder.selections.append(self)
 
     def __call__(self, context: object, kernel: Any, *args: object, **kwargs: object) -> object:
         """What the policy says, noted unless the kernel only moves elements."""
         answer = self._policy(context, kernel, *args, **kwargs)
-        if not (kernel.is_view or kernel.overloadpacket in _MOVING):
-            self._noted(self.entry, _is_kept(answer))
+        if not (kernel.is_view or kernel.overloadpacket.__name__ in _MOVING):
+            self._recorder.selected(self.entry, _is_kept(answer))
         return answer
 
     def keeps(self, kernel: object, args: Args, kwargs: Kwargs) -> bool:
@@ -667,28 +611,15 @@ def _is_kept(answer: object) -> bool:
     return answer is True or getattr(answer, "name", "").endswith("_SAVE")
 
 
-_aten = torch.ops.aten
-
 #: Kernels beside views that move elements and compute nothing.
-_MOVING = frozenset(
-    {
-        _aten._unsafe_view,
-        _aten.clone,
-        _aten._to_copy,
-        _aten.copy_,
-        _aten.cat,
-        _aten.empty,
-        _aten.empty_like,
-        _aten.detach,
-    }
-)
+_MOVING = frozenset({"_unsafe_view", "clone", "_to_copy", "copy_", "cat", "empty", "empty_like", "detach"})
 
 #: Kernels that a device may run for an attention that is assumed to be fused.
 _FUSED = {
     "flash": (
-        _aten._scaled_dot_product_flash_attention.default,
-        _aten._scaled_dot_product_flash_attention_for_cpu.default,
-        _aten._scaled_dot_product_cudnn_attention.default,
+        torch.ops.aten._scaled_dot_product_flash_attention.default,
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
+        torch.ops.aten._scaled_dot_product_cudnn_attention.default,
     ),
-    "efficient": (_aten._scaled_dot_product_efficient_attention.default,),
+    "efficient": (torch.ops.aten._scaled_dot_product_efficient_attention.default,),
 }

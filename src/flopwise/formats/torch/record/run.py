@@ -25,13 +25,11 @@ from flopwise.formats.torch.description import DENIALS, DENIED, filled
 from flopwise.formats.torch.kinds import is_program_of_file
 from flopwise.formats.torch.lower.node import tensors
 from flopwise.formats.torch.record.calls import Calls, followed, regions
-from flopwise.formats.torch.record.higher import launches
-from flopwise.formats.torch.record.keep import Before, restored, take_back
+from flopwise.formats.torch.record.keep import Before, one_thread, plain_execution, restored, take_back
 from flopwise.formats.torch.record.modules import stored_tensors
 from flopwise.formats.torch.record.recorder import Dispatch, Event, Recorder
-from flopwise.formats.torch.record.settings import one_thread, plain_execution
 from flopwise.formats.torch.record.values import LARGEST, NeedsLower, NeedsValues, mark_made_up
-from flopwise.formats.torch.record.ways import ways_of
+from flopwise.formats.torch.record.ways import launches, ways_of
 from flopwise.graph import Call, Module, ProgramTensor, Tensor
 
 
@@ -216,7 +214,7 @@ def _recorded(
     try:
         with contextlib.ExitStack() as stack:
             stack.enter_context(user_code(type(model).__name__, "it ran"))
-            stack.enter_context(recorder.stand_ins.births.recorded())
+            stack.enter_context(recorder.stand_ins.births())
             stack.enter_context(calls.recorded())
             stack.enter_context(regions(recorder))
             stack.enter_context(launches(recorder))

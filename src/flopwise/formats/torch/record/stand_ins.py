@@ -19,8 +19,17 @@ from torch.autograd import forward_ad
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from flopwise.formats.torch.kinds import Function
-from flopwise.formats.torch.record.tensors import DTYPES, elements_in_a_row, in_order, like_meta, shape_of
-from flopwise.formats.torch.record.values import LARGEST, LARGEST_REAL, NeedsLower, Values
+from flopwise.formats.torch.record.values import (
+    DTYPES,
+    LARGEST,
+    LARGEST_REAL,
+    NeedsLower,
+    Values,
+    elements_in_a_row,
+    in_order,
+    like_meta,
+    shape_of,
+)
 from flopwise.graph import Kind, ProgramTensor
 
 META = torch.device("meta")
@@ -47,35 +56,8 @@ def storage_of(tensor: TorchTensor) -> torch.UntypedStorage | None:
         return None
 
 
-class Births:
-    """Tells tensors that are made during a run from those that were there before.
-
-    The youngest generation of the garbage collector is emptied, and collections wait until the end: what is in it then
-    is new. That takes no time however many objects there are.
-    """
-
-    _before: Sequence[int] = ()
-
-    @contextlib.contextmanager
-    def recorded(self) -> Iterator[None]:
-        """Objects that come into being meanwhile are known as new."""
-        enabled = gc.isenabled()
-        gc.collect(0)
-        gc.disable()
-        self._before = self._collections()
-        try:
-            yield
-        finally:
-            if enabled:
-                gc.enable()
-
-    def is_new(self, tensor: TorchTensor) -> bool:
-        """True if a tensor was made during the run; where the program collected garbage itself, every one may be."""
-        return self._collections() != self._before or any(o is tensor for o in gc.get_objects(0))
-
-    @staticmethod
-    def _collections() -> list[int]:
-        return [generation["collections"] for generation in gc.get_stats()]
+def _collections() -> list[int]:
+    return [generation["collections"] for generation in gc.get_stats()]
 
 
 class StandIns:
@@ -106,11 +88,13 @@ class StandIns:
         #: Says whether a tensor follows from an input, and whether elements of one that does have left the program.
         self.varies: Callable[[ProgramTensor], bool] = lambda tensor: True
         self.elements_left: Callable[[], bool] = lambda: True
-        self.births = Births()
         #: The tensors that the program got from the run, as long as it holds them.
         self.made: list[ReferenceType[TorchTensor]] = []
+        #: The parameters, buffers and inputs themselves.
+        self.raw: Sequence[TorchTensor] = ()
         self._aside, self._real, self._grad, self._low = aside, real, grad, low
         self._count = 0
+        self._collections: Sequence[int] = ()
         self._stand_ins: dict[int, tuple[TorchTensor, TorchTensor]] = {}
         self._held: list[TorchTensor] = []
         #: Storage -> whose memory it is, where gradients or the dispatcher need that; and what was written into it.
@@ -174,10 +158,9 @@ class StandIns:
     def tensor_of(self, tensor: TorchTensor) -> ProgramTensor:
         """The graph tensor of one of PyTorch's: what was written last into the memory that it reads."""
         own = self.known(tensor)
-        if own is None:
-            own = (
-                self._keep(tensor, self._unmade(tensor)) if self._real else self.stand_in(tensor).__dict__["_flopwise"]
-            )
+        if own is None and self._real:
+            own = self._keep(tensor, self._unmade(tensor))
+        own = own or self.stand_in(tensor).__dict__["_flopwise"]
         if self._written:
             held, latest = self._written.get(self._memory(tensor), (None, own))
             if held is not None and _number(latest) > _number(own) and not held.expired():
@@ -228,14 +211,11 @@ class StandIns:
                 tensor._flopwise_memory = number  # type: ignore[attr-defined]
         return number
 
-    def constant(self, tensor: TorchTensor) -> TorchTensor:
-        """A new tensor as the program gets it, whose elements follow from constants and sizes alone."""
-        self._keep(tensor, self._constant(tensor))
-        return tensor if self._real else self.stand_in(tensor)
-
-    def outside(self, tensor: TorchTensor) -> TorchTensor:
-        """A new tensor as the program gets it, whose elements come from where nothing is seen."""
-        self._keep(tensor, self._unseen(tensor))
+    def constant(self, tensor: TorchTensor, unseen: bool = False) -> TorchTensor:
+        """A new tensor as the program gets it, whose elements follow from constants and sizes alone, or ``unseen`` from
+        where nothing is seen.
+        """
+        self._keep(tensor, self._unseen(tensor) if unseen else self._constant(tensor))
         return tensor if self._real else self.stand_in(tensor)
 
     def become(self, tensor: TorchTensor, other: TorchTensor) -> None:
@@ -267,22 +247,37 @@ class StandIns:
 
     def _remember(self, tensor: TorchTensor, own: ProgramTensor) -> None:
         """Remember whose storage a tensor has, where C++ asks for operations, or gradients keep tensors."""
-        if (storage := storage_of(tensor)) is not None:
-            owner = self._owners.get(storage._cdata)
-            if owner is None or owner[0].expired():
-                self._owners[storage._cdata] = (_weak(storage), own)
+        if (storage := storage_of(tensor)) is not None and self.owner_of(storage) is None:
+            self._owners[storage._cdata] = (_weak(storage), own)
 
     def owner_of(self, storage: torch.UntypedStorage) -> ProgramTensor | None:
         """The tensor that has a storage; None for one that no operation handed to the program."""
         owner = self._owners.get(storage._cdata)
         return None if owner is None or owner[0].expired() else owner[1]
 
+    @contextlib.contextmanager
+    def births(self) -> Iterator[None]:
+        """Tensors that are made meanwhile are known as new.
+
+        The youngest generation of the garbage collector is emptied, and collections wait until the end: what is in it
+        then is new. That takes no time however many objects there are.
+        """
+        enabled = gc.isenabled()
+        gc.collect(0)
+        gc.disable()
+        self._collections = _collections()
+        try:
+            yield
+        finally:
+            if enabled:
+                gc.enable()
+
     def _unmade(self, tensor: TorchTensor) -> ProgramTensor:
         """A graph tensor for one that is not a parameter, buffer or input, and that no operation made.
 
         One that the program held before is a constant, and so is one with memory in a run on meta tensors, which have
         no elements that could be in it, unless some that are known were read; another new one is from where nothing is
-        seen.
+        seen. Where the program collected garbage itself, every one may be new.
         """
         inner = tensor
         while _functions.is_functorch_wrapped_tensor(inner):  # of a function that is transformed
@@ -291,27 +286,21 @@ class StandIns:
             return self.known(inner) or self._constant(inner)
         plain = type(tensor) in _PLAIN and not tensor.is_meta
         of_numbers = plain and not (self._real or self.elements_left())
-        if of_numbers or not self.births.is_new(tensor):
+        collected = self._collections != _collections()
+        if of_numbers or not (collected or any(young is tensor for young in gc.get_objects(0))):
             return self._constant(tensor)
         if (values := elements_in_a_row(tensor)) is not None:
             return replace(self.tensor_of(values), contiguous=False)
         storage = storage_of(tensor) if self._low or self._grad else None
-        alias = None if storage is None else self.owner_of(storage) or self._stored(storage)
+        alias = None if storage is None else self.owner_of(storage)
+        if storage is not None and alias is None:  # one that was put under a class of the program's own
+            same = [t for t in self.raw if (other := storage_of(t)) is not None and other._cdata == storage._cdata]
+            alias = self.graph_tensors[id(same[0])] if same else None
         if alias is None:
             return self._unseen(tensor)
         if isinstance(tensor, _PARAMETER) and not (alias.kind == "weight" or self.varies(alias)):
             return self._graph_tensor(tensor, "parameter", "weight")  # which the program makes while it runs
         return replace(alias, shape=shape_of(tensor), contiguous=in_order(tensor))
-
-    def _stored(self, storage: torch.UntypedStorage) -> ProgramTensor | None:
-        """The parameter, buffer or input that has a storage: a program puts tensors under classes of its own."""
-        for raw in self.raw:
-            if (other := storage_of(raw)) is not None and other._cdata == storage._cdata:
-                return self.graph_tensors[id(raw)]
-        return None
-
-    #: The parameters, buffers and inputs themselves.
-    raw: Sequence[TorchTensor] = ()
 
     def _constant(self, tensor: TorchTensor) -> ProgramTensor:
         return self._graph_tensor(tensor, "constant", "weight" if isinstance(tensor, _PARAMETER) else "constant")
@@ -372,27 +361,20 @@ class SavedStorages:
         """Forget what was kept: an operation begins."""
         self._storages, self._stated = {}, None
 
-    def _owner(self, storage: torch.UntypedStorage) -> str:
-        owner = self._stand_ins.owner_of(storage)
-        return "" if owner is None else owner.name
+    def parts(self) -> tuple[tuple[str, int], ...]:
+        """The storages so far: the name of the tensor that has it, "" for one of the operation's own, and its bytes."""
+        owners = [(self._stand_ins.owner_of(storage), storage) for storage in self._storages.values()]
+        return tuple([("" if owner is None else owner.name, storage.nbytes()) for owner, storage in owners])
 
-    def sizes(self) -> dict[str, int]:
-        """Bytes of the storages so far: the name of the tensor that has it, "" for all of the operation's own."""
-        sizes: dict[str, int] = {}
-        for storage in self._storages.values():
-            owner = self._owner(storage)
-            sizes[owner] = sizes.get(owner, 0) + int(storage.nbytes())
-        return sizes
-
-    def state(self, sizes: dict[str, int]) -> None:
+    def state(self, parts: tuple[tuple[str, int], ...]) -> None:
         """Let these be what the operation keeps, of which only a part ran."""
-        self._stated = tuple(sizes.items())
+        self._stated = parts
 
     def take(self) -> tuple[tuple[str, int], ...] | None:
-        """The storages of the operation that ends: the name of the tensor that has it, "" for one of its own, and its
-        bytes; None where the program keeps tensors in its own way (a checkpoint).
+        """What the operation that ends keeps, as ``parts`` has it; None where the program keeps tensors in its own way
+        (a checkpoint).
         """
-        storages, stated = self._storages, self._stated
+        parts = self.parts() if self._stated is None else self._stated
         self.forget()
         # Without it, before PyTorch 2.7, what a checkpoint keeps in its own way is nothing that the operation keeps.
         hooks_on_top: Any = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
@@ -400,9 +382,7 @@ class SavedStorages:
             top = hooks_on_top(True)
             if top is None or top[0] != self._pack:
                 return None
-        if stated is not None:
-            return stated
-        return tuple([(self._owner(storage), storage.nbytes()) for storage in storages.values()])
+        return parts
 
     def _pack(self, tensor: TorchTensor) -> None:
         with torch._C.DisableTorchFunction():
@@ -411,11 +391,7 @@ class SavedStorages:
 
 
 def _not_kept(packed: None) -> TorchTensor:
-    """Raise NeedsLower: gradients are asked for after all, and the dispatcher has to record them.
-
-    Raises:
-        NeedsLower: always.
-    """
+    """Raise NeedsLower: gradients are asked for after all, and the dispatcher has to record them."""
     raise NeedsLower
 
 
@@ -433,7 +409,7 @@ def steps_of(args: Sequence[Any]) -> int:
         args: input, first state, weights, has_biases, num_layers, dropout, train, bidirectional, batch_first.
     """
     plain = len(args) == 9 and isinstance(args[0], TorchTensor) and isinstance(args[3], bool)
-    return int(args[0].shape[_axis(args)]) if plain and args[0].dim() == 3 else 0
+    return int(args[0].shape[1 if args[-1] else 0]) if plain and args[0].dim() == 3 else 0
 
 
 def shortened(func: Function, args: Sequence[Any], saved: SavedStorages | None) -> object:
@@ -444,7 +420,7 @@ def shortened(func: Function, args: Sequence[Any], saved: SavedStorages | None) 
         args: of the call, on meta tensors.
         saved: what autograd keeps, which is stretched too; None where that is not recorded.
     """
-    axis, steps = _axis(args), steps_of(args)
+    axis, steps = 1 if args[-1] else 0, steps_of(args)
     if steps <= _SHORT[-1]:
         return func(*args)
     sizes: list[dict[str, int]] = []
@@ -453,25 +429,19 @@ def shortened(func: Function, args: Sequence[Any], saved: SavedStorages | None) 
             saved.forget()
         result = func(args[0].narrow(axis, 0, count), *args[1:])
         if saved:
-            sizes.append(saved.sizes())
-    if saved and len(sizes) == len(_SHORT):
+            sizes.append({})
+            for owner, size in saved.parts():
+                sizes[-1][owner] = sizes[-1].get(owner, 0) + size
+    if saved:
         fewer, more = sizes
         own = more.get("", 0) + (steps - _SHORT[1]) * (more.get("", 0) - fewer.get("", 0))
-        saved.state({**more, "": own})
-    return (_stretched(result[0], axis, steps), *result[1:])
-
-
-def _axis(args: Sequence[object]) -> int:
-    """The axis of the steps: the second where the batch is the first."""
-    return 1 if args[-1] else 0
-
-
-def _stretched(tensor: TorchTensor, axis: int, steps: int) -> TorchTensor:
-    """A meta tensor that has more steps along an axis, and its elements in the same order."""
-    shape = [steps if place == axis else extent for place, extent in enumerate(tensor.shape)]
+        saved.state(tuple({**more, "": own}.items()))
+    # A meta tensor that has more steps along the axis, and its elements in the same order.
+    short = result[0]
+    shape = [steps if place == axis else extent for place, extent in enumerate(short.shape)]
     strides, reach = [0] * len(shape), 1
-    for place in sorted(range(len(shape)), key=lambda place: (tensor.stride(place), -place)):
+    for place in sorted(range(len(shape)), key=lambda place: (short.stride(place), -place)):
         strides[place] = reach
         reach *= shape[place]
-    longer = torch.empty_strided(shape, strides, dtype=tensor.dtype, device=tensor.device)
-    return longer.requires_grad_(tensor.requires_grad)
+    longer = torch.empty_strided(shape, strides, dtype=short.dtype, device=short.device)
+    return (longer.requires_grad_(short.requires_grad), *result[1:])

@@ -1,5 +1,5 @@
-"""The values that a run knows beside shapes: elements of meta tensors, as far as they follow from constants, computed
-beside on small tensors only; and sizes that a program may be handed in place of plain numbers, which carry an
+"""What a run knows of tensors beside their shapes: elements of meta tensors, as far as they follow from constants,
+computed beside on small tensors only; and sizes that a program may be handed in place of plain numbers, which carry an
 expression along.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dis
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import Any, Protocol
@@ -15,9 +15,69 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor as TorchTensor
 
+from flopwise.errors import InputError
+from flopwise.formats.inputs import dtype_of
 from flopwise.formats.torch.kinds import Function, Kwargs
-from flopwise.formats.torch.record.tensors import flat, like_meta
 from flopwise.graph import Tensor
+
+# --- tensors of PyTorch's: their types and shapes, and those inside others
+
+#: How PyTorch's element types are called here.
+DTYPES: dict[torch.dtype, str] = {d: dtype_of(str(d)) for d in vars(torch).values() if isinstance(d, torch.dtype)}
+
+
+def flat(things: Sequence[object]) -> Iterator[TorchTensor]:
+    """The tensors among some results, nested ones in a row."""
+    for thing in things:
+        if isinstance(thing, TorchTensor):
+            yield thing
+        elif isinstance(thing, (tuple, list)):
+            yield from flat(thing)
+
+
+def in_order(tensor: TorchTensor) -> bool:
+    """True if the elements are stored in row-major order without gaps."""
+    return tensor.layout is torch.strided and tensor.is_contiguous()
+
+
+def like_meta(tensor: TorchTensor) -> TorchTensor:
+    """A meta tensor of the same shape, strides and type."""
+    try:
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    except (RuntimeError, NotImplementedError):  # sparse and nested tensors have no strides
+        return torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+
+
+def shape_of(tensor: TorchTensor) -> tuple[int, ...] | None:
+    """The shape of a tensor; of a nested one with one ragged axis that of its elements in a row; None for other nested
+    ones.
+    """
+    values = elements_in_a_row(tensor) if tensor.is_nested else tensor
+    return None if values is None else tuple(values.shape)
+
+
+def shape_of_input(name: str, tensor: TorchTensor) -> tuple[int, ...]:
+    """The shape of an input, as ``shape_of`` has it.
+
+    Raises:
+        InputError: it is a nested tensor that has none.
+    """
+    shape = shape_of(tensor)
+    if shape is None:
+        raise InputError(
+            f"input {name!r} is a nested tensor of the layout torch.strided, which has no shape; make it with "
+            "layout=torch.jagged, or pad it with torch.nested.to_padded_tensor"
+        )
+    return shape
+
+
+def elements_in_a_row(tensor: TorchTensor) -> TorchTensor | None:
+    """The elements of a nested tensor with one ragged axis, which is a view of them; None for any other tensor."""
+    values: Any = getattr(tensor, "_values", None) if tensor.is_nested else None
+    return values if isinstance(values, TorchTensor) and tensor.dim() == values.dim() + 1 else None
+
+
+# --- elements
 
 #: Elements up to which a whole or logical tensor is computed beside, one of flags (a mask over 8,192 tokens), and one
 #: of real numbers.
@@ -39,7 +99,6 @@ class NeedsLower(BaseException):
     """The program transforms or differentiates functions: what then runs is seen one level lower only."""
 
 
-#: No inputs.
 _NONE: frozenset[str] = frozenset()
 
 #: Functions whose result has the type or shape of a second tensor, and elements of the first alone.
@@ -74,11 +133,7 @@ _WORDS = ("cannot be called on meta tensors", "torch.nonzero()", "_local_scalar_
 
 
 def made_up(values: object) -> frozenset[str]:
-    """The inputs whose elements were made up and decide those of a tensor, by name; none where constants do.
-
-    Args:
-        values: the elements.
-    """
+    """The inputs whose elements were made up and decide those of a tensor, by name; none where constants do."""
     if not isinstance(values, TorchTensor):
         return _NONE
     own: frozenset[str] = values.__dict__.get("_flopwise_made_up", _NONE)
@@ -96,17 +151,6 @@ def mark_made_up(values: object, names: frozenset[str]) -> None:
 def is_mask(name: str) -> bool:
     """True for an input that is made up of ones, because its name says that it is a mask: it hides nothing."""
     return "mask" in name
-
-
-def sized_by(tensor: TorchTensor) -> TorchTensor:
-    """A tensor with memory of the size and type of another.
-
-    Raises:
-        NeedsValues: it would be large.
-    """
-    if tensor.numel() > LARGEST:
-        raise NeedsValues("")
-    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
 
 
 class Values:
@@ -136,9 +180,7 @@ class Values:
         return values
 
     def ask(self, elements: object, function: str, asker: Callable[[], FrameType | None] = lambda: None) -> None:
-        """The program reads elements.
-
-        The truth of a mask that is made up is what it is for one that hides nothing.
+        """The program reads elements; the truth of a mask that is made up is what it is for one that hides nothing.
 
         Args:
             elements: the elements.
@@ -178,15 +220,6 @@ class Values:
         mark_made_up(every, names)
         return every
 
-    def made(self, result: object, value: Callable[[], object]) -> Any:
-        """The elements of a tensor that is made from numbers alone, None when they are many."""
-        if _elements(result) > LARGEST_REAL:
-            return None
-        try:
-            return value()
-        except (NeedsValues, *FAILURES):
-            return None
-
     def keep(self, result: object, values: Any) -> None:
         """Keep elements at the results that they belong to."""
         if isinstance(result, TorchTensor):
@@ -196,9 +229,7 @@ class Values:
             for part, own in zip(result, values, strict=False):
                 self.keep(part, own)
 
-    def settled_index(
-        self, index: object, stand_in: Callable[[TorchTensor], TorchTensor], chooses: bool = True
-    ) -> object:
+    def settled_index(self, index: object, stand_in: Callable[[TorchTensor], TorchTensor], chooses: bool) -> object:
         """An index in which flags whose elements are known have become positions, as many as there are.
 
         Args:
@@ -214,7 +245,7 @@ class Values:
                 parts.extend(settled) if flags and isinstance(settled, tuple) else parts.append(settled)
             return tuple(parts)
         if isinstance(index, slice):
-            return slice(*[self._bound(part) for part in (index.start, index.stop, index.step)])
+            return slice(*map(self._bound, (index.start, index.stop, index.step)))
         value = self.of(index) if isinstance(index, TorchTensor) and index.dtype in _FLAGS else None
         if value is None:
             return index
@@ -249,12 +280,7 @@ class Values:
         return parts, complete
 
     def beside(
-        self,
-        func: Function,
-        args: Sequence[object],
-        kwargs: Mapping[str, object],
-        targets: Sequence[TorchTensor] = (),
-        result: object = None,
+        self, func: Function, args: Sequence[object], kwargs: Kwargs, targets: Sequence[TorchTensor], result: object
     ) -> Any:
         """The elements of a result; None when they do not follow from constants, or are too many.
 
@@ -321,7 +347,7 @@ class Values:
             targets: the arguments that it writes into.
             follows: whether its elements may follow from those of its arguments.
         """
-        beside = self.beside(func, args, kwargs, targets) if follows else None
+        beside = self.beside(func, args, kwargs, targets, None) if follows else None
         names = self.made_up_in((*args, *kwargs.values()))
         if beside is None:
             return self._second(name, func, args, kwargs), None
@@ -382,62 +408,50 @@ def asks_for_elements(name: str, error: Exception) -> bool:
     return name in _COUNTING or any(words in str(error) for words in _WORDS)
 
 
-def grouped_mm(mat_a: TorchTensor, mat_b: TorchTensor, *others: object, **more: Any) -> TorchTensor:
+def grouped_mm(
+    mat_a: TorchTensor, mat_b: TorchTensor, offs: Any = None, bias: Any = None, out_dtype: Any = None
+) -> TorchTensor:
     """An empty result of a grouped matmul, on the device of ``mat_a``.
 
     (T, K) × (G, K, N) is (T, N); (M, K) × (K, N) with K split into G groups is (G, M, N); (G, M, K) × (K, N) with N
     split is (M, N); (G, M, K) × (G, K, N) is (G, M, N).
     """
-    offsets = more.get("offs", others[0] if others else None)
-    groups = offsets.shape[0] if isinstance(offsets, TorchTensor) else 1
-    if mat_a.dim() == 2:
-        size = (mat_a.shape[0], mat_b.shape[-1]) if mat_b.dim() == 3 else (groups, mat_a.shape[0], mat_b.shape[1])
-    elif mat_b.dim() == 2:
-        size = (mat_a.shape[1], mat_b.shape[1])
-    else:
-        size = (mat_a.shape[0], mat_a.shape[1], mat_b.shape[2])
-    result = mat_a.new_empty(size, dtype=more.get("out_dtype") or mat_a.dtype)
-    gradients = torch.is_grad_enabled() and any(
-        isinstance(t, TorchTensor) and t.requires_grad for t in (mat_a, mat_b, *others)
+    rows, columns = mat_a.shape[:-1], mat_b.shape[-1:]
+    both = mat_a.dim() == mat_b.dim() == 2
+    groups = (1 if offs is None else offs.shape[0],) if both else ()
+    result = mat_a.new_empty(
+        (*groups, *(rows[1:] if mat_b.dim() < mat_a.dim() else rows), *columns), dtype=out_dtype or mat_a.dtype
     )
-    return result.requires_grad_() if gradients else result
+    grad = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (mat_a, mat_b, bias))
+    return result.requires_grad_() if grad else result
 
 
 def _shaped_as(values: object) -> Any:
     """Meta tensors of the shapes of the values."""
     if isinstance(values, TorchTensor):
         return like_meta(values)
-    if isinstance(values, tuple) and hasattr(values, "_fields"):
-        return type(values)(*map(_shaped_as, values))
     if isinstance(values, (tuple, list)):
-        return type(values)(map(_shaped_as, values))
+        parts = map(_shaped_as, values)
+        return type(values)(*parts) if hasattr(values, "_fields") else type(values)(parts)
     return values
 
 
-def _elements(result: object) -> int:
+def count_of(result: object) -> int:
+    """The number of elements of all tensors in a result."""
     return sum(tensor.numel() for tensor in flat((result,)))
 
 
 def _too_large(result: object) -> bool:
     flags = isinstance(result, TorchTensor) and result.dtype is torch.bool
-    return _elements(result) > (LARGEST_FLAGS if flags else LARGEST)
+    return count_of(result) > (LARGEST_FLAGS if flags else LARGEST)
 
 
 #: Functions that say something to whoever reads the log, and those without effects that make the words.
-_SAYS = frozenset({"warn", "warning", "warning_once", "info", "info_once", "debug", "error", "print"})
-_PLAIN = _SAYS | {
-    "getattr",
-    "hasattr",
-    "isinstance",
-    "len",
-    "str",
-    "format",
-    "join",
-    "type",
-    "item",
-    "tolist",
-    "getLogger",
-}
+_SAYS = """
+    warn warning warning_once info info_once debug error print getattr hasattr isinstance len str format join type item
+    tolist getLogger
+"""
+_HARMLESS = frozenset(_SAYS.split())
 
 #: Instructions by which a function leaves something behind, or goes back to what stands before.
 _STORES = ("STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "STORE_DEREF", "STORE_SLICE", "DELETE_")
@@ -467,7 +481,10 @@ def only_warns(code: CodeType, place: int) -> bool:
             else:
                 chain = False
         before = step
-    return calls <= len(names) and _PLAIN.issuperset(names)
+    return calls <= len(names) and _HARMLESS.issuperset(names)
+
+
+# --- sizes that carry expressions
 
 
 class Sizes(Protocol):
@@ -480,14 +497,7 @@ class Sizes(Protocol):
         """The extents that a program gets to see; None where they are plain numbers."""
 
     def made(self, name: str, args: Sequence[object], kwargs: Mapping[str, object], outputs: Sequence[Tensor]) -> None:
-        """An operation was recorded.
-
-        Args:
-            name: the ATen name with its namespace.
-            args: what it was called with, with graph tensors, and with sizes as the program passed them.
-            kwargs: likewise.
-            outputs: its results.
-        """
+        """An operation was recorded, called with graph tensors, and with sizes as the program passed them."""
 
 
 #: What hands out sizes in the runs of this context.

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from flopwise.formats.torch.record.attention import kernel_of  # noqa: E402
+from flopwise.formats.torch.record.remarks import kernel_of  # noqa: E402
 
 
 @pytest.mark.parametrize(

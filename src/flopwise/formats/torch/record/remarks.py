@@ -1,5 +1,6 @@
-"""Additions to recorded attention: how many pairs its mask leaves, where its elements are known, and which kernel of
-PyTorch's computes it, and so how its result lies in memory.
+"""Facts about an operation's arguments beside their shapes: how many pairs the mask of an attention leaves, where its
+elements are known, and which kernel of PyTorch's computes it, and so how its result lies in memory; what a sparse
+matrix stores; and the weights that a quantized layer has packed.
 
 Source: ``aten/src/ATen/native/transformers/sdp_utils_cpp.cpp`` and ``cuda/sdp_utils.cpp`` of PyTorch 2.13.
 """
@@ -7,9 +8,9 @@ Source: ``aten/src/ATen/native/transformers/sdp_utils_cpp.cpp`` and ``cuda/sdp_u
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor as TorchTensor
@@ -18,8 +19,8 @@ from flopwise.formats.options import AttentionKernel
 from flopwise.formats.torch.kinds import Args, Function, Kwargs
 from flopwise.formats.torch.lower.layers import LINEAR
 from flopwise.formats.torch.record.stand_ins import StandIns
-from flopwise.formats.torch.record.tensors import elements_in_a_row
-from flopwise.formats.torch.record.values import LARGEST_FLAGS, is_mask, made_up
+from flopwise.formats.torch.record.values import DTYPES, LARGEST_FLAGS, elements_in_a_row, is_mask, made_up
+from flopwise.graph import Tensor
 from flopwise.operators.masks import pairs_within
 
 #: Operators with a mask among their arguments.
@@ -27,22 +28,71 @@ ATTENTION = frozenset(
     f"aten.{name}" for name in LINEAR if "scaled_dot_product" in name and name != "_scaled_dot_product_flash_attention"
 )
 
+#: Operators of sequences that lie in a row, whose borders are among the arguments.
+_VARLEN = frozenset({"torch_attn._varlen_attn", "torch_attn._varlen_attn_out"})
+
 #: Behind scores that a program masks by itself.
-SOFTMAX = frozenset({"aten.softmax", "aten._softmax", "aten._safe_softmax"})
+_SOFTMAX = frozenset({"aten.softmax", "aten._softmax", "aten._safe_softmax"})
+
+#: Operators whose first matrix may be sparse.
+_SPARSE = frozenset(f"aten.{name}" for name in ("_sparse_mm", "smm", "sspaddmm", "_sparse_sparse_matmul"))
 
 #: A mask that is added closes a pair when it is this or less: the pair's weight is zero in every element type.
 _CLOSED = -10_000.0
 
 
+def remarks(
+    name: str, args: Args, kwargs: Kwargs, stand_ins: StandIns, module: torch.nn.Module | None, path: str
+) -> Kwargs:
+    """Facts about the arguments of a call, by name.
+
+    Args:
+        name: the operator.
+        args: of the call.
+        kwargs: likewise.
+        stand_ins: what knows elements.
+        module: the innermost module.
+        path: its path.
+    """
+    if name in ATTENTION:
+        return _nested(args, kwargs, stand_ins) or pairs_left(stand_ins, args, kwargs, module)
+    if name in _SOFTMAX:
+        return mask_of_module(module)
+    if name in _VARLEN:
+        return _varlen(name, args, kwargs, stand_ins)
+    if name in _SPARSE:
+        sparse = [a for a in args if isinstance(a, TorchTensor) and a.layout is not torch.strided and not a.is_meta]
+        return {"nnz": sparse[0]._nnz()} if sparse else {}
+    return _packed(args, path) if name.startswith("quantized.") else {}
+
+
+def _packed(args: Sequence[object], module: str) -> dict[str, Tensor]:
+    """The weight and the bias in the packed form of a quantized layer, by name; nothing where there is none.
+
+    Args:
+        args: the arguments of an operator.
+        module: the path of the layer.
+    """
+    prefix = f"{module}." if module else ""
+    for packed in args:
+        for layer in ("linear", "conv1d", "conv2d", "conv3d") if isinstance(packed, torch.ScriptObject) else ():
+            for kind in ("", "_fp16") if layer == "linear" else ("",):
+                try:
+                    weight, bias = getattr(torch.ops.quantized, f"{layer}_unpack{kind}")(packed)
+                except (RuntimeError, TypeError):
+                    continue
+                tensors = {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
+                return {
+                    n: Tensor(prefix + n, tuple(t.shape), DTYPES.get(t.dtype), "weight") for n, t in tensors.items()
+                }
+    return {}
+
+
 def pairs_left(stand_ins: StandIns, args: Args, kwargs: Kwargs, module: torch.nn.Module | None) -> dict[str, int]:
     """The pairs that the mask of an attention leaves, under "pairs"; empty where there is no mask, or it is not known.
 
-    Args:
-        stand_ins: what knows elements.
-        args: query, key, value, and the mask, as the program passed them.
-        kwargs: likewise.
-        module: the innermost module; where the elements of a mask are not known, because they follow from the input
-            or are many, its own ``is_causal`` and ``sliding_window`` say what the mask leaves at most.
+    Where the elements of a mask are not known, because they follow from the input or are many, the module's own
+    ``is_causal`` and ``sliding_window`` say what the mask leaves at most.
     """
     mask = kwargs.get("attn_mask", kwargs.get("attn_bias", args[3] if len(args) > 3 else None))
     if not isinstance(mask, TorchTensor) or len(args) < 2:
@@ -51,24 +101,19 @@ def pairs_left(stand_ins: StandIns, args: Args, kwargs: Kwargs, module: torch.nn
     queries, keys = query.shape[-2], key.shape[-2]
     heads = math.prod(query.shape[:-2])
     elements = mask if not mask.is_meta and "_flopwise" not in mask.__dict__ else stand_ins.elements_of(mask)
-    if not all(map(is_mask, made_up(elements))):
-        elements = None
-    if elements is not None and mask.numel():
+    if elements is not None and mask.numel() and all(map(is_mask, made_up(elements))):
         return {"pairs": _pairs_of_mask(elements) * (heads * queries * keys // mask.numel())}
     stated = mask_of_module(module)
     if not stated:
         return {}
     left, causal = stated["left_window_size"], stated["is_causal"]
-    return {
-        "pairs": heads * pairs_within(queries, keys, keys - queries, left if left >= 0 else None, 0 if causal else None)
-    }
+    window = left if left >= 0 else None
+    return {"pairs": heads * pairs_within(queries, keys, keys - queries, window, 0 if causal else None)}
 
 
 def mask_of_module(module: torch.nn.Module | None) -> dict[str, int]:
-    """The mask that a module of transformers states, as attributes of ONNX's ``Attention``; empty where it states none.
-
-    Args:
-        module: the innermost module.
+    """The mask that a module of transformers states, as attributes of ONNX's ``Attention``; empty where it states
+    none.
     """
     window, causal = getattr(module, "sliding_window", None), bool(getattr(module, "is_causal", False))
     if not causal and not isinstance(window, int):
@@ -76,43 +121,23 @@ def mask_of_module(module: torch.nn.Module | None) -> dict[str, int]:
     return {"is_causal": int(causal), "left_window_size": window - 1 if isinstance(window, int) and window > 0 else -1}
 
 
-#: Gives the elements of a tensor where they are known.
-_ElementsOf: TypeAlias = Callable[[TorchTensor], TorchTensor | None]
-
-#: Operators of sequences that lie in a row, whose borders are among the arguments.
-VARLEN = frozenset({"torch_attn._varlen_attn", "torch_attn._varlen_attn_out"})
-
-
-def ragged(name: str, args: Sequence[object], kwargs: Kwargs, elements_of: _ElementsOf) -> Kwargs:
-    """The lengths of the sequences of an attention and its heads, under "ragged"; nothing where they have one length.
-
-    Args:
-        name: the operator.
-        args: of the call.
-        kwargs: likewise.
-        elements_of: gives the elements of a tensor where they are known.
-    """
-    return _varlen(name, args, kwargs, elements_of) if name in VARLEN else _nested(args, kwargs, elements_of)
-
-
-def _varlen(name: str, args: Sequence[object], kwargs: Kwargs, elements_of: _ElementsOf) -> Kwargs:
-    """As ``ragged``, for packed sequences whose cumulative lengths (``cu_seq_q``, ``cu_seq_k``) are arguments."""
+def _varlen(name: str, args: Args, kwargs: Kwargs, stand_ins: StandIns) -> Kwargs:
+    """The lengths of packed sequences and their heads, under "ragged"; their cumulative lengths are arguments."""
     names = ("query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k", "is_causal", "scale", "window_size")
-    order = ("out", *names) if name.endswith("_out") else names
-    given = {**dict(zip(order, args, strict=False)), **kwargs}
-    both = given["query"], given["key"]
-    borders = given["cu_seq_q"], given.get("cu_seq_k")
-    paged = given.get("block_table") is not None or given.get("seqused_k") is not None
-    window = tuple([None if side < 0 else side for side in given.get("window_size") or (-1, -1)])
-    lengths = None if paged else _lengths(borders, [tensor.shape[0] for tensor in both], elements_of)
+    call = {**dict(zip(("out", *names) if name.endswith("_out") else names, args, strict=False)), **kwargs}
+    both = call["query"], call["key"]
+    paged = call.get("block_table") is not None or call.get("seqused_k") is not None
+    borders = [call["cu_seq_q"], call.get("cu_seq_k")]
+    lengths = None if paged else _lengths(borders, [tensor.shape[0] for tensor in both], stand_ins)
+    window = tuple([None if side < 0 else side for side in call.get("window_size") or (-1, -1)])
     heads = tuple([tensor.shape[-2] for tensor in both])
-    causal = bool(given.get("is_causal", False))
+    causal = bool(call.get("is_causal", False))
     return {"ragged": {"lengths": lengths, "heads": heads, "is_causal": causal, "window": window}}
 
 
-def _nested(args: Sequence[Any], kwargs: Kwargs, elements_of: _ElementsOf) -> Kwargs:
-    """As ``ragged``, for nested tensors (batch, heads, ragged length, head size); empty for others."""
-    both = (*args, kwargs.get("query"), kwargs.get("key"))[:2]
+def _nested(args: Args, kwargs: Kwargs, stand_ins: StandIns) -> Kwargs:
+    """As ``_varlen``, for nested tensors (batch, heads, ragged length, head size); empty for others."""
+    both: Any = (*args, kwargs.get("query"), kwargs.get("key"))[:2]
     if not all(isinstance(tensor, TorchTensor) and tensor.is_nested for tensor in both) or both[0].dim() != 4:
         return {}
     inner = [values for values in map(elements_in_a_row, both) if values is not None]
@@ -121,35 +146,34 @@ def _nested(args: Sequence[Any], kwargs: Kwargs, elements_of: _ElementsOf) -> Kw
     heads = tuple([int(tensor.shape[1]) for tensor in both])
     paged = any(getattr(tensor, "_lengths", None) is not None for tensor in both)  # with gaps between them
     rows = [values.numel() // (n * values.shape[-1]) for values, n in zip(inner, heads, strict=True)]
-    lengths = None if paged else _lengths([getattr(t, "_offsets", None) for t in both], rows, elements_of)
+    lengths = None if paged else _lengths([getattr(t, "_offsets", None) for t in both], rows, stand_ins)
     causal = bool(kwargs.get("is_causal", args[5] if len(args) > 5 else False))
     return {"ragged": {"lengths": lengths, "heads": heads, "is_causal": causal}}
 
 
-def _lengths(
-    borders: Sequence[object], rows: Sequence[int], elements_of: _ElementsOf
-) -> tuple[tuple[int, ...], ...] | None:
-    """The lengths of the packed sequences of queries and of keys; None if any is unknown.
+def _lengths(borders: Sequence[object], rows: Sequence[int], stand_ins: StandIns) -> tuple[tuple[int, ...], ...] | None:
+    """The lengths of the packed sequences of queries and of keys, by their cumulative ones; None if any is unknown, or
+    they do not end at the number of tokens.
 
     Args:
         borders: cumulative lengths of queries and of keys; None for keys that share those of the queries.
         rows: tokens of all queries, and of all keys.
-        elements_of: gives the elements of a tensor where they are known.
+        stand_ins: what knows elements.
     """
-    queries = _lengths_between(borders[0], rows[0], elements_of)
-    keys = queries if borders[1] is None else _lengths_between(borders[1], rows[1], elements_of)
-    return None if queries is None or keys is None else (queries, keys)
-
-
-def _lengths_between(borders: object, rows: int, elements_of: _ElementsOf) -> tuple[int, ...] | None:
-    """The lengths of packed sequences by their cumulative ones; None if these are unknown or do not end at ``rows``."""
-    elements = elements_of(borders) if isinstance(borders, TorchTensor) else None
-    if elements is None:
-        return None
-    with torch._C.DisableTorchFunction():
-        places = elements.tolist()
-    lengths = tuple([end - start for start, end in pairwise(places)])
-    return lengths if sum(lengths) == rows and all(length >= 0 for length in lengths) else None
+    both: list[tuple[int, ...]] = []
+    for cumulative, tokens in zip(borders, rows, strict=True):
+        if cumulative is None and both:
+            both.append(both[0])
+            continue
+        elements = stand_ins.elements_of(cumulative) if isinstance(cumulative, TorchTensor) else None
+        if elements is None:
+            return None
+        with torch._C.DisableTorchFunction():
+            lengths = tuple([end - start for start, end in pairwise(elements.tolist())])
+        if sum(lengths) != tokens or min(lengths, default=0) < 0:
+            return None
+        both.append(lengths)
+    return tuple(both)
 
 
 def _pairs_of_mask(mask: TorchTensor) -> int:
@@ -171,13 +195,11 @@ def pairs_of_block_mask(block_mask: object, query: TorchTensor, key: TorchTensor
 
     Empty where there is none, or where its function needs elements that are not known.
     """
-    if not isinstance(block_mask, tuple) or not callable(block_mask[-1]):
-        return {}
-    rule: Function = block_mask[-1]
-    if getattr(rule, "__name__", "") == "noop_mask":
+    rule: Function | None = block_mask[-1] if isinstance(block_mask, tuple) else None
+    if not callable(rule) or getattr(rule, "__name__", "") == "noop_mask":
         return {}
     batch, heads, queries, keys = (*query.shape[:2], query.shape[-2], key.shape[-2])
-    own = [t.shape[:2] for t in block_mask if isinstance(t, TorchTensor) and t.dim() >= 3]
+    own = [t.shape[:2] for t in block_mask if isinstance(t, TorchTensor) and t.dim() >= 3]  # type: ignore[attr-defined]
     rows = own[0] if own else (batch, heads)  # 1 where the mask is the same for all
     if math.prod(rows) * queries * keys > LARGEST_FLAGS:
         return {}
@@ -201,6 +223,9 @@ _LONGEST_HEAD = 256
 def kernel_of(device: str, args: Sequence[object], kwargs: Kwargs) -> AttentionKernel:
     """The kernel that PyTorch chooses for ``scaled_dot_product_attention``.
 
+    A fused one needs four axes, none of them empty in query and key, and the last one contiguous; a mask of two or four
+    axes.
+
     Args:
         device: type of the device.
         args: of the call: query, key, value, and perhaps the mask, the dropout and whether it is causal.
@@ -209,7 +234,10 @@ def kernel_of(device: str, args: Sequence[object], kwargs: Kwargs) -> AttentionK
     values = dict(zip(("query", "key", "value", "attn_mask", "dropout_p"), args, strict=False)) | dict(kwargs)
     qkv: list[Any] = [values.get(name) for name in ("query", "key", "value")]
     mask, dropout = values.get("attn_mask"), values.get("dropout_p", 0.0)
-    if not _fits_fused_kernel(qkv, mask):
+    fits = all(isinstance(t, TorchTensor) and t.dim() == 4 and t.stride(-1) == 1 for t in qkv)
+    if not fits or 0 in (*qkv[0].shape, *qkv[1].shape):
+        return "math"
+    if isinstance(mask, TorchTensor) and mask.dim() not in (2, 4):
         return "math"
     query, key, value = qkv
     width, is_trained = query.shape[-1], isinstance(mask, TorchTensor) and mask.requires_grad
@@ -224,19 +252,6 @@ def kernel_of(device: str, args: Sequence[object], kwargs: Kwargs) -> AttentionK
         return "flash"
     grouped = query.shape[1] != key.shape[1]
     return "efficient" if not grouped and query.dtype in (torch.float32, *_HALVES) else "math"
-
-
-def _fits_fused_kernel(qkv: Sequence[TorchTensor], mask: object) -> bool:
-    """True if a fused attention kernel accepts these tensors.
-
-    Query, key and value need four axes, none of them empty in query and key, and the last one contiguous; a mask needs
-    two or four axes.
-    """
-    if not all(isinstance(t, TorchTensor) and t.dim() == 4 for t in qkv):
-        return False
-    if 0 in (*qkv[0].shape, *qkv[1].shape) or any(t.stride(-1) != 1 for t in qkv):
-        return False
-    return not isinstance(mask, TorchTensor) or mask.dim() in (2, 4)
 
 
 def laid_out(result: object, query: object, kernel: AttentionKernel) -> object:
