@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flopwise.formats.torch.lower.node import Lowered, Lowering, all_tensors, named, tensor, tensors
+from flopwise.formats.torch.lower.node import Lowered, Lowering, Opt, all_tensors, named, tensor, tensors
 from flopwise.graph import Tensor
 
 
@@ -78,11 +78,11 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: object = None, appen
 def embedding_bag(
     weight: Tensor,
     input: Tensor,
-    offsets: Tensor | None = None,
+    offsets: Opt = None,
     scale_grad_by_freq: bool = False,
     mode: int = 0,
     sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
+    per_sample_weights: Opt = None,
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Lowered:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flopwise.formats.torch.lower.node import Lowered, Lowering, all_tensors, named, repeated, tensors
+from flopwise.formats.torch.lower.node import Lowered, Lowering, Opt, all_tensors, named, repeated, tensors
 from flopwise.graph import Shape, Tensor
 from flopwise.operators.masks import KERNEL, PAIRS
 
@@ -15,7 +15,7 @@ from flopwise.operators.masks import KERNEL, PAIRS
 def _convolution(
     input: Tensor,
     weight: Tensor,
-    bias: Tensor | None = None,
+    bias: Opt = None,
     stride: object = 1,
     padding: object = 0,
     dilation: object = 1,
@@ -36,7 +36,7 @@ def _convolution(
 def _transposed(
     input: Tensor,
     weight: Tensor,
-    bias: Tensor | None = None,
+    bias: Opt = None,
     stride: object = 1,
     padding: object = 0,
     output_padding: object = 0,
@@ -58,7 +58,7 @@ def _transposed(
 def convolution(
     input: Tensor,
     weight: Tensor,
-    bias: Tensor | None,
+    bias: Opt,
     stride: object,
     padding: object,
     dilation: object,
@@ -116,7 +116,7 @@ def attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Tensor | None = None,
+    attn_mask: Opt = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     *,
@@ -191,12 +191,7 @@ def _heads_first(tensor: Tensor) -> Tensor:
 
 
 def deform_conv2d(
-    input: Tensor,
-    weight: Tensor,
-    offset: Tensor,
-    mask: Tensor | None = None,
-    bias: Tensor | None = None,
-    *sizes: object,
+    input: Tensor, weight: Tensor, offset: Tensor, mask: Opt = None, bias: Opt = None, *sizes: object
 ) -> Lowered:
     """Seven sizes (stride, padding and dilation of two axes, weight groups), then the groups of offsets, and a flag."""
     groups = sizes[7] if len(sizes) > 7 else 1
@@ -211,9 +206,7 @@ def _layer(op: str, dynamic: bool, relu: bool = False) -> Lowering:
     """
     attrs = {"dynamic": int(dynamic), "relu": int(dynamic and relu)}
 
-    def lowered(
-        input: Tensor, *packed: object, weight: Tensor, bias: Tensor | None = None, **options: object
-    ) -> Lowered:
+    def lowered(input: Tensor, *packed: object, weight: Tensor, bias: Opt = None, **options: object) -> Lowered:
         return Lowered(f"quantized::{op}", (input, weight, bias), dict(attrs))
 
     return lowered
@@ -222,7 +215,7 @@ def _layer(op: str, dynamic: bool, relu: bool = False) -> Lowering:
 def _cortex(op: str, depthwise: bool = False) -> Lowering:
     """A layer of ExecuTorch's for Cortex-M; a depthwise kernel is 1 × height × width × channels."""
 
-    def lowered(input: Tensor, weight: Tensor, bias: Tensor | None = None, *settings: object) -> Lowered:
+    def lowered(input: Tensor, weight: Tensor, bias: Opt = None, *settings: object) -> Lowered:
         if depthwise and weight.shape is not None and len(weight.shape) == 4:
             one, height, width, channels = weight.shape
             weight = replace(weight, shape=(channels, one, height, width))
@@ -264,9 +257,7 @@ def _layers(op: str) -> Lowering:
 
 
 def _cell(op: str) -> Lowering:
-    def lowered(
-        input: Tensor, hx: object, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
-    ) -> Lowered:
+    def lowered(input: Tensor, hx: object, w_ih: Tensor, w_hh: Tensor, b_ih: Opt = None, b_hh: Opt = None) -> Lowered:
         return Lowered(op, (input, w_ih, w_hh, b_ih, b_hh, *tensors(hx)))
 
     return lowered
@@ -373,10 +364,10 @@ LINEAR |= {name: _cell(f"aten::{name}") for name in ("lstm_cell", "gru_cell", "r
 
 def batch_norm(
     input: Tensor,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    running_mean: Tensor | None = None,
-    running_var: Tensor | None = None,
+    weight: Opt = None,
+    bias: Opt = None,
+    running_mean: Opt = None,
+    running_var: Opt = None,
     training: bool = False,
     momentum: float | None = 0.1,
     eps: float = 1e-5,
@@ -388,10 +379,10 @@ def batch_norm(
 
 def instance_norm(
     input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
+    weight: Opt,
+    bias: Opt,
+    running_mean: Opt,
+    running_var: Opt,
     use_input_stats: bool,
     momentum: float,
     eps: float,
@@ -405,8 +396,8 @@ def instance_norm(
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
+    weight: Opt = None,
+    bias: Opt = None,
     eps: float = 1e-5,
     cudnn_enable: bool = False,
 ) -> Lowered:
@@ -554,7 +545,7 @@ def _reduction(reduction: Any, flags: Mapping[str, object]) -> object:
 
 
 def _reduced(
-    op: str, inputs: tuple[Tensor | None, ...], reduction: object, flags: Mapping[str, object], **attrs: object
+    op: str, inputs: tuple[Opt, ...], reduction: object, flags: Mapping[str, object], **attrs: object
 ) -> Lowered:
     """A loss with its reduction among its attributes."""
     return Lowered(op, inputs, {"reduction": _reduction(reduction, flags), **attrs})
@@ -572,7 +563,7 @@ def _loss(op: str) -> Lowering:
 def cross_entropy(
     input: Tensor,
     target: Tensor,
-    weight: Tensor | None = None,
+    weight: Opt = None,
     reduction: object = 1,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
@@ -615,10 +606,7 @@ def ctc(
 
 
 LOSSES: dict[str, Lowering] = {
-    **named(
-        "aten: mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss multilabel_margin_loss",
-        _loss,
-    ),
+    **named("aten: mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss multilabel_margin_loss", _loss),
     "binary_cross_entropy": lambda input, target, weight=None, reduction=1, **flags: _reduced(
         "aten::binary_cross_entropy", (input, target, weight), reduction, flags
     ),

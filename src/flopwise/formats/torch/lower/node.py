@@ -9,6 +9,9 @@ from flopwise.graph import Tensor
 
 T = TypeVar("T")
 
+#: A tensor that a call may leave out.
+Opt: TypeAlias = Tensor | None
+
 
 class Lowered(NamedTuple):
     """An operator's name, its inputs in ONNX's order (None = left out), and its attributes."""

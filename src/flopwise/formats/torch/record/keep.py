@@ -425,7 +425,7 @@ def restored(
         before.reach(hooks)
     elements = Elements(model, held.tensors) if real else None
     numpy: Any = sys.modules.get("numpy")
-    for generator in (random._inst, torch.default_generator, *torch.cuda.default_generators):  # type: ignore[attr-defined] # typeshed hides Python's own
+    for generator in (random._inst, torch.default_generator, *torch.cuda.default_generators):
         held.hold(generator)
     held.hold(numpy.random.get_state.__self__ if numpy else None)
     default = torch.get_default_dtype()

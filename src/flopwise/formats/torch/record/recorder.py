@@ -260,12 +260,7 @@ class Recorder(TorchFunctionMode):
     # --- operations
 
     def record(
-        self,
-        plan: Plan,
-        func: Function,
-        args: Args,
-        kwargs: Kwargs,
-        value: Callable[[], object] | None = None,
+        self, plan: Plan, func: Function, args: Args, kwargs: Kwargs, value: Callable[[], object] | None = None
     ) -> Any:
         """Run an operation and write it down.
 
@@ -421,7 +416,7 @@ class Recorder(TorchFunctionMode):
             with self.aside():
                 return torch.ops.aten.alias(result)
         if result.__class__ in (tuple, list):
-            return result.__class__([self._own_results(part, targets) for part in result])  # type: ignore[attr-defined]
+            return result.__class__([self._own_results(part, targets) for part in result])
         return result
 
     def applied(self, name: str, args: Sequence[object], result: object) -> None:
@@ -572,7 +567,7 @@ def _has_values(args: Sequence[object]) -> bool:
         if isinstance(arg, TorchTensor):
             if "_flopwise_values" in arg.__dict__:
                 return True
-        elif arg.__class__ in (list, tuple) and _has_values(arg):  # type: ignore[arg-type]
+        elif arg.__class__ in (list, tuple) and _has_values(arg):
             return True
     return False
 
