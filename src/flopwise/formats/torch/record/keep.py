@@ -408,14 +408,14 @@ def restored(
             kind = value.__class__
             if kind in _PLAIN or (kind is tuple and _PLAIN.issuperset(map(type, value))):
                 continue
-            if name not in _OF_EVERY_MODULE or kind is set:
+            empty = kind in (dict, OrderedDict, set) and not value  # most of them: hooks that nobody has
+            if empty and name in _OF_EVERY_MODULE:
+                unregistered.append(value)
+            elif name not in _OF_EVERY_MODULE or kind is set:
                 held.hold(value)
             elif kind is dict or kind is OrderedDict:
-                if not value:  # most of them: hooks that nobody has
-                    unregistered.append(value)
-                else:
-                    attributes.append((value, dict(value)))
-                    hooks += value.values() if name.endswith("hooks") else ()
+                attributes.append((value, dict(value)))
+                hooks += value.values() if name.endswith("hooks") else ()
     parameters = [p for m in modules for p in m._parameters.values() if p is not None]
     gradients = [(p, p.grad, p.requires_grad, p._backward_hooks) for p in parameters]
     buffers = [b for m in modules for b in m._buffers.values() if b is not None]
@@ -437,9 +437,9 @@ def restored(
         torch.set_default_dtype(default)
         for now, then in attributes:
             put_back(now, then)
-        for empty in unregistered:
-            if empty:
-                empty.clear()
+        for registry in unregistered:
+            if registry:
+                registry.clear()
         held.restore()
         for parameter, gradient, asked, own_hooks in gradients:
             if parameter.grad is not gradient:

@@ -183,7 +183,7 @@ class Recorder(TorchFunctionMode):
         super().__init__()
         self.device, self.real, self.grad, self.low = device, real, grad, low
         self.position = Position()
-        self.stand_ins = StandIns(graph_tensors, self.position.occupied, real, grad, low)
+        self.stand_ins = StandIns(graph_tensors, self.position, real, grad, low)
         self.stand_ins.unseen = self._unseen
         self.stand_ins.varies = lambda tensor: follow_from_input([tensor], self.events)
         self.stand_ins.elements_left = lambda: follow_from_input(self._read, self.events)

@@ -66,7 +66,7 @@ class StandIns:
     def __init__(
         self,
         graph_tensors: dict[int, ProgramTensor],
-        aside: Callable[[], AbstractContextManager[None]],
+        position: Any,
         real: bool,
         grad: bool,
         low: bool,
@@ -74,7 +74,7 @@ class StandIns:
         """
         Args:
             graph_tensors: the graph tensor of each parameter, buffer and input, by id.
-            aside: leaves what happens meanwhile out of the record.
+            position: says by ``busy`` that what happens is part of an operation.
             real: whether the run computes with the tensors themselves.
             grad: whether gradients are recorded.
             low: whether the dispatcher records what no Python function asks for.
@@ -92,7 +92,7 @@ class StandIns:
         self.made: list[ReferenceType[TorchTensor]] = []
         #: The parameters, buffers and inputs themselves.
         self.raw: Sequence[TorchTensor] = ()
-        self._aside, self._real, self._grad, self._low = aside, real, grad, low
+        self._position, self._real, self._grad, self._low = position, real, grad, low
         self._count = 0
         self._collections: Sequence[int] = ()
         self._stand_ins: dict[int, tuple[TorchTensor, TorchTensor]] = {}
@@ -122,21 +122,25 @@ class StandIns:
         pair = self._stand_ins.get(id(tensor))
         if pair is not None:
             return pair[1]
-        with self._aside(), torch._C.DisableTorchFunction(), torch.no_grad():
-            own = self.graph_tensors.get(id(tensor)) or self._unmade(tensor)
-            stand_in: Any = like_meta(tensor)
-            if isinstance(tensor, _PARAMETER):
-                stand_in = _PARAMETER(stand_in, tensor.requires_grad)
-            elif self._grad and tensor.requires_grad and not is_transformed():
-                stand_in.requires_grad_()
-            stand_in._flopwise, stand_in._flopwise_of = own, (tensor, own)
-            if self._grad or self._low:
-                self._remember(stand_in, own)
-            self.made.append(ref(stand_in))
-            most = LARGEST_REAL >> 4 if tensor.is_floating_point() else LARGEST
-            plain = type(tensor) in _PLAIN and tensor.layout is torch.strided and not tensor.is_meta
-            if plain and own.kind not in ("weight", "activation") and tensor.numel() <= most:
-                stand_in._flopwise_values = tensor.detach().cpu().clone()
+        outside, self._position.busy = self._position.busy, True
+        try:
+            with torch._C.DisableTorchFunction():
+                own = self.graph_tensors.get(id(tensor)) or self._unmade(tensor)
+                stand_in: Any = like_meta(tensor)
+                if isinstance(tensor, _PARAMETER):
+                    stand_in = _PARAMETER(stand_in, tensor.requires_grad)
+                elif self._grad and tensor.requires_grad and not is_transformed():
+                    stand_in.requires_grad_()
+                stand_in._flopwise, stand_in._flopwise_of = own, (tensor, own)
+                if self._grad or self._low:
+                    self._remember(stand_in, own)
+                self.made.append(ref(stand_in))
+                most = LARGEST_REAL >> 4 if tensor.is_floating_point() else LARGEST
+                plain = type(tensor) in _PLAIN and tensor.layout is torch.strided and not tensor.is_meta
+                if plain and own.kind not in ("weight", "activation") and tensor.numel() <= most:
+                    stand_in._flopwise_values = tensor.detach().cpu().clone()
+        finally:
+            self._position.busy = outside
         self._stand_ins[id(tensor)] = (tensor, stand_in)
         return stand_in  # type: ignore[no-any-return]
 
