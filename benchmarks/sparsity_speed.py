@@ -24,9 +24,9 @@ from typing import Any
 import numpy
 import onnx_tool.tensor
 
-from flopwise.analyses.sparsity.asking import sparsity_query
-from flopwise.analyses.sparsity.measuring import Weight, measure
-from flopwise.analyses.sparsity.views import ZeroPoint, as_stored, transposed
+from flopwise.answers.sparsity.asking import sparsity_query
+from flopwise.answers.sparsity.measuring import Weight, measure
+from flopwise.answers.sparsity.views import ZeroPoint, as_stored, transposed
 
 TIMES = 5
 BLOCKS, PATTERNS = "4x1,1x4,16x1,4x4", "2:4,1:4"
@@ -95,7 +95,7 @@ def compare(size: int, threads: int | None) -> None:
 
 
 READ = """
-import sys, flopwise, flopwise.api.sparsity, numpy
+import sys, flopwise, flopwise.answers.sparsity.sparsity, numpy
 def status(key):
     return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith(key)) // 1024
 import time

@@ -8,5 +8,5 @@ trap 'rm -rf "$work"' EXIT
 "$work/venv/bin/pip" install -q .
 "$work/venv/bin/flopwise" profile examples/tiny_resnet.onnx --by op
 "$work/venv/bin/pip" install -q '.[symbolic,budget,h5,gguf,pandas,arrow]' pytest pytest-xdist hypothesis
-"$work/venv/bin/python" -m pytest -q -n auto -p no:cacheprovider tests/graph tests/memory tests/profiles tests/conventions \
+"$work/venv/bin/python" -m pytest -q -n auto -p no:cacheprovider tests/graph tests/storage tests/profiles tests/conventions \
   tests/formats/caffe tests/formats/onnx tests/formats/weights tests/report/formats tests/analyses/budget

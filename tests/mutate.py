@@ -40,9 +40,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "gradient": ("tests/analyses/training", "tests/operators"),
     "role": (
         *("tests/operators", "tests/profiles/test_precision.py", "tests/formats/onnx/build"),
-        *("tests/analyses/sparsity", "tests/formats/weights", "tests/analyses/training"),
+        *("tests/answers/sparsity", "tests/formats/weights", "tests/analyses/training"),
     ),
-    "view": ("tests/operators", "tests/memory", "tests/analyses/training"),
+    "view": ("tests/operators", "tests/storage", "tests/analyses/training"),
     "carries": ("tests/operators", "tests/profiles/test_precision.py", "tests/formats/onnx/build"),
     "effect": ("tests/operators", "tests/profiles/test_precision.py", "tests/analyses/training"),
     "shape": ("tests/operators/shapes", "tests/operators"),

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from flopwise.analyses.advice.advice import Advice
     from flopwise.analyses.compare.comparison import Comparison
     from flopwise.analyses.formula.formula import Formula
-    from flopwise.analyses.sparsity.model import Sparsity
     from flopwise.analyses.timing.bound import Bound
     from flopwise.analyses.timing.device import Device
     from flopwise.analyses.traces.trace import Trace
     from flopwise.analyses.weights.result import Weights
+    from flopwise.answers.memory.memory import Memory, memory
+    from flopwise.answers.sparsity.model import Sparsity
+    from flopwise.answers.sparsity.sparsity import sparsity
     from flopwise.api import zoo
     from flopwise.api.advise import advise
     from flopwise.api.annotate import annotate
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from flopwise.api.read import read
     from flopwise.api.schema import schema
     from flopwise.api.shapes import write_shapes
-    from flopwise.api.sparsity import sparsity
     from flopwise.api.trace import compare_traces, trace
     from flopwise.api.weights import weights
     from flopwise.conventions import CONVENTIONS, Convention
@@ -67,6 +68,7 @@ __all__ = [
     "Graph",
     "InputError",
     "JaxOptions",
+    "Memory",
     "Meter",
     "ModelError",
     "Module",
@@ -97,6 +99,7 @@ __all__ = [
     "limits",
     "llm",
     "llm_log",
+    "memory",
     "profile",
     "read",
     "render",
@@ -108,51 +111,31 @@ __all__ = [
     "zoo",
 ]
 
-#: Name -> the file that holds it.
+#: Name -> the file that holds it; ``answers`` names those of the others.
 _HOMES = {
     **dict.fromkeys(("CONVENTIONS", "Convention"), "conventions"),
     **dict.fromkeys(("CaffeOptions", "JaxOptions", "OnnxOptions", "TorchOptions"), "formats.options"),
     **dict.fromkeys(("FlopwiseError", "InputError", "ModelError", "ShapeError"), "errors"),
     **dict.fromkeys(("Graph", "Module", "Node", "Tensor"), "graph"),
     **dict.fromkeys(("Row", "Sum"), "rows"),
-    **{name: f"api.{name}" for name in ("advise", "annotate", "bench", "bound", "check", "compare", "formula", "llm")},
-    **{name: f"api.{name}" for name in ("profile", "read", "schema", "sparsity", "trace", "weights")},
-    "compare_traces": "api.trace",
-    "devices": "api.bound",
-    "diffusion": "api.language.diffusion",
-    "write_shapes": "api.shapes",
-    "Advice": "analyses.advice.advice",
-    "Bound": "analyses.timing.bound",
-    "Comparison": "analyses.compare.comparison",
     "Counts": "operators.counts",
-    "Device": "analyses.timing.device",
-    "Formula": "analyses.formula.formula",
     "Gradient": "operators.gradient",
     "OPERATORS": "operators.tables",
     "Operator": "operators.operator",
     "Profile": "profiles.profile",
-    "Sparsity": "analyses.sparsity.model",
-    "Trace": "analyses.traces.trace",
     "Value": "formats.inputs",
-    "Weights": "analyses.weights.result",
-    "Meter": "api.meter",
-    "llm_log": "api.llm_log",
     "limits": "_limits",
-    "render": "report.commands.profile",
 }
-
-#: Names that stand for a module with functions of its own.
-_MODULES = {"zoo": "api.zoo"}
 
 
 def __getattr__(name: str) -> "Any":
     from importlib import import_module
 
     value: Any
-    if name in _MODULES:
-        value = import_module(f"flopwise.{_MODULES[name]}")
-    elif name in _HOMES:
+    if name in _HOMES:
         value = getattr(import_module(f"flopwise.{_HOMES[name]}"), name)
+    elif name in __all__:
+        value = import_module("flopwise.answers").public(name)
     else:
         raise AttributeError(f"module 'flopwise' has no attribute {name!r}")
     globals()[name] = value

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -82,3 +83,16 @@ def _kind_of_parameter(function: types.FunctionType, name: str) -> Kind:
     if typing.is_typeddict(annotation):
         annotation = typing.get_type_hints(annotation).get(name, Any)
     return kind_of(annotation, function.__globals__)
+
+
+def documented(function: Callable[..., object]) -> tuple[str, dict[str, str]]:
+    """What a docstring says of its function, and of each of its arguments."""
+    text, _, rest = inspect.cleandoc(function.__doc__ or "").partition("\nArgs:\n")
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", rest.partition("\n\n")[0], re.MULTILINE)
+    return text.strip(), {name: " ".join(about.split()) for name, about in entries}
+
+
+def annotated(function: Callable[..., object], parameter: str) -> object:
+    """The annotation of a parameter, as an object of ``typing``."""
+    plain = typing.cast(types.FunctionType, inspect.unwrap(function))
+    return evaluated(str(inspect.signature(plain).parameters[parameter].annotation), plain.__globals__)

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from flopwise.answers import as_html, as_text
 
 #: An object of JSON: plain values by their keys.
 Json: TypeAlias = "dict[str, Any]"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Printed:
-    """A result with the functions that write it; without them it is shown as its ``repr``."""
+    """A result that ``print`` shows as its command does, and a notebook as HTML where it has one."""
 
-    #: Writes it for ``print``.
-    renderer: Callable[[object], str] | None = field(default=None, repr=False, compare=False)
-    #: Writes it as HTML for a notebook.
-    html_renderer: Callable[[object], str] | None = field(default=None, repr=False, compare=False)
+    __slots__ = ()
 
     def __str__(self) -> str:
-        return self.renderer(self) if self.renderer else repr(self)
+        return as_text(self)
 
     def _repr_html_(self) -> str | None:
         """The result in HTML for a notebook; None leaves it to ``repr``."""
-        return self.html_renderer(self) if self.html_renderer else None
+        return as_html(self)
 
 
 def fields(item: object, names: str) -> Json:

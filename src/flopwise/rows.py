@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 from flopwise.errors import counted
 from flopwise.graph import Node
 from flopwise.graph.construction import record
-from flopwise.memory.traffic import traffic
 from flopwise.operators.counts import FLOPS, Counts, total
+from flopwise.storage.traffic import traffic
 
 #: Why a row has no count: there is no rule for its operator, or the rule lacks a fact about its node.
 Missing: TypeAlias = Literal["", "rule", "fact"]

@@ -8,9 +8,8 @@ import pytest
 
 import flopwise
 from flopwise.errors import InputError
-from flopwise.memory.micro import micro_arena
-from flopwise.report.commands.memory import memory_of
 from flopwise.report.room import FlashRoom, parts_of_memory, room_for, verdict_on
+from flopwise.storage.micro import micro_arena
 
 TINY = Path(__file__).parents[2] / "examples" / "tiny_resnet.onnx"
 
@@ -27,7 +26,7 @@ def test_the_parts_are_what_must_fit(train: bool) -> None:
     else:
         assert room.must_fit_bytes == profile.training.memory_bytes
     assert len(parts_of_memory(profile)) == (4 if train else 2)
-    left = memory_of(profile, device=device).room
+    left = flopwise.memory(profile, device=device).room
     assert left is not None
     assert left.left_over_bytes == device.capacity_bytes - room.must_fit_bytes
 

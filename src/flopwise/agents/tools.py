@@ -9,6 +9,7 @@ from typing import Any
 import flopwise
 from flopwise._results import Json
 from flopwise.agents.tool import Lines, Tool
+from flopwise.answers import report_of
 from flopwise.errors import InputError
 from flopwise.formats.table import format_of, is_model
 from flopwise.report.report import Report
@@ -141,10 +142,9 @@ def _trace(trust_code: bool, trace: str, model: str | None = None, **settings: o
     return trace_report(flopwise.trace(model, trace, **reading))
 
 
-def _memory(trust_code: bool, model: str, inplace: bool = False, **settings: object) -> Report:
-    from flopwise.report.commands.memory import memory_of, memory_report
-
-    return memory_report(memory_of(flopwise.profile(model, **_reading(model, trust_code, settings)), inplace))
+def _memory(trust_code: bool, model: str, **settings: object) -> Report:
+    report: Report = report_of(flopwise.memory(model, **_reading(model, trust_code, settings)))
+    return report
 
 
 def _bound(trust_code: bool, model: str, **settings: object) -> Report:

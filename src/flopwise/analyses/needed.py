@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flopwise.graph import STORED, Dim, Node
-from flopwise.memory.attention import is_fused, unfused_attention
 from flopwise.operators.folding import constant
 from flopwise.operators.masks import ABSORBED
 from flopwise.operators.tables import row as row_of
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
+from flopwise.storage.attention import is_fused, unfused_attention
 
 # Attention over latents: what a step costs after a rewrite that engines do and the model's own program does not.
 #

@@ -23,7 +23,7 @@ from flopwise.analyses.advice.runs import Run
 from flopwise.analyses.advice.subject import Subject, unit_of
 from flopwise.analyses.timing.device import Device
 from flopwise.analyses.traces.trace import Trace
-from flopwise.api import places, printable
+from flopwise.api import places
 from flopwise.api.bound import device_with, engine_options, measured_device
 from flopwise.api.profile import profile
 from flopwise.api.runnable import check_runnable, file_of
@@ -132,7 +132,7 @@ def advise(
     if output is not None:
         progress("writing")
         notes += _write(model, counted, chosen, os.fspath(output))
-    return printable(Advice(counted, tuple(suggestions), environment, (*notes, *left)))
+    return Advice(counted, tuple(suggestions), environment, (*notes, *left))
 
 
 def _chosen(own: Sequence[Rule], keep_network: bool, train: bool) -> list[Rule]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise._arguments import Arguments, checked
 from flopwise.analyses.timing.bound import Bound
-from flopwise.api import places, printable
+from flopwise.api import places
 from flopwise.api.bound import digests, engine_options, this_environment
 from flopwise.api.profile import profile
 from flopwise.api.runnable import check_runnable, file_of
@@ -147,7 +147,7 @@ def bound_of(counted: Profile, record: Record, threads: int) -> Bound:
     from flopwise.analyses.timing.engine import with_engine
     from flopwise.analyses.timing.machine import this_cpu
 
-    return printable(with_engine(physical_bound(counted, this_cpu(), threads), record))
+    return with_engine(physical_bound(counted, this_cpu(), threads), record)
 
 
 def record_of(session: Session) -> Record:

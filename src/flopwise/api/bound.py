@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from flopwise._arguments import Arguments, checked
 from flopwise.analyses.timing.bound import Bound, physical_bound
 from flopwise.analyses.timing.device import Device
-from flopwise.api import printable
 from flopwise.api.profile import given_profile, profile
 from flopwise.errors import InputError
 from flopwise.formats.options import Keywords
@@ -113,7 +112,7 @@ def bound(
         options = engine_options("onnxruntime", optimization, threads or 1)
         found, more = tried(model, counted, changes, result.device, options, reading, progress)
         result, notes = replace(result, tried=tuple(found)), [*notes, *more]
-    return printable(replace(result, notes=tuple(notes)))
+    return replace(result, notes=tuple(notes))
 
 
 def device_with(device: str | Device | None, threads: int | None) -> Device:
@@ -207,7 +206,7 @@ def devices(name: str | None = None, *, store: str | os.PathLike[str] | None = N
 
     if name is not None:
         return (measured_device(machine.named(name), store),)
-    return (*(measured_device(device, store) for device in machine.present()), *catalog.devices())
+    return *(measured_device(device, store) for device in machine.present()), *catalog.devices()
 
 
 def engine_options(engine: str, level: str, threads: int) -> Options:

@@ -7,7 +7,7 @@ from typing import Any
 
 from flopwise._arguments import Arguments, checked
 from flopwise.analyses.compare.comparison import Comparison, compare_profiles
-from flopwise.api import printable, profile
+from flopwise.api import profile
 from flopwise.conventions import Convention
 from flopwise.errors import InputError
 from flopwise.operators.own import Rules
@@ -74,4 +74,4 @@ def comparison(profiles: Sequence[Profile], labels: Sequence[str] | None = None)
     Raises:
         InputError: there are fewer than two, or not as many labels.
     """
-    return printable(compare_profiles(profiles, labels))
+    return compare_profiles(profiles, labels)

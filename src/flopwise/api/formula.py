@@ -25,7 +25,6 @@ from flopwise.analyses.formula.formula import Formula
 from flopwise.analyses.formula.rows import Counting
 from flopwise.analyses.formula.subject import OpenInputs, Request, Subject, closed_model, open_inputs
 from flopwise.analyses.formula.terms import substituted, symbol
-from flopwise.api import printable
 from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import FlopwiseError, InputError, ModelError
@@ -117,7 +116,7 @@ def formula(
         else:
             with _naming(model):
                 result = derive(_subject(request, format, options, keywords), counting, progress)
-    return printable(result)
+    return result
 
 
 def _subject(request: _Request, format: Format, options: Options | None, keywords: Keywords) -> Subject:

@@ -12,7 +12,6 @@ from flopwise.analyses.llm.runs import Program
 from flopwise.analyses.llm.serving.achieved import Achieved, compare_with_floor
 from flopwise.analyses.llm.serving.log import LONGEST, Log, log_of
 from flopwise.analyses.llm.serving.serving import Engine
-from flopwise.api import printable
 from flopwise.api.language.program import (
     ConfiguredProgram,
     LanguageProgram,
@@ -102,7 +101,7 @@ def llm_log(
         engine=Engine(operator.index(max_batched_tokens)),
         progress=progress,
     )
-    return printable(compare_with_floor(work, request, where, count or 1, max_batched_tokens))
+    return compare_with_floor(work, request, where, count or 1, max_batched_tokens)
 
 
 def _read(path: str) -> Log:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from flopwise import conventions
 from flopwise._arguments import checked
-from flopwise.api import printable
 from flopwise.api.read import read
 from flopwise.conventions import Convention
 from flopwise.errors import InputError
@@ -92,7 +91,7 @@ def profile(
         from flopwise.analyses.training import train as with_training
 
         result = with_training(result, optimizer, backward_rules)
-    return printable(result)
+    return result
 
 
 def of_pytorch(model: object) -> bool:

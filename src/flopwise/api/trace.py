@@ -17,7 +17,6 @@ from flopwise.analyses.traces.floors import on_device
 from flopwise.analyses.traces.format import Format, format_of
 from flopwise.analyses.traces.scan import Scan
 from flopwise.analyses.traces.trace import Recording, Trace
-from flopwise.api import printable
 from flopwise.api.profile import given_profile, of_pytorch, profile
 from flopwise.errors import InputError
 from flopwise.formats.options import Options
@@ -104,7 +103,7 @@ def trace(
         layers, dtype = recording.layers, recording.dtype or "float32"
         others = [machine.named(swap.value) for swap in swaps]
         result = replace(result, tried=tuple(on_device(result, layers, dtype, chosen, other) for other in others))
-    return printable(result)
+    return result
 
 
 @checked
@@ -123,7 +122,7 @@ def compare_traces(before: Trace, after: Trace) -> TraceComparison:
     """
     from flopwise.analyses.traces.comparison import compare_traces as compared
 
-    return printable(compared(before, after))
+    return compared(before, after)
 
 
 def _counted(model: object, reading: Mapping[str, Any], progress: Callable[[str], None]) -> Profile | None:

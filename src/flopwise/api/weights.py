@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from flopwise._arguments import Arguments, checked
 from flopwise.analyses.weights.result import Weights
 from flopwise.analyses.weights.weights import check_options, measured
-from flopwise.api import printable
 from flopwise.api.read import checked_batch_size, read
 from flopwise.conventions import Convention, get
 from flopwise.formats.options import Keywords
@@ -67,8 +66,7 @@ def weights(
     with open_stored(model, **reading) as stored:
         if convention is not None:
             stored = _with_tool_names(stored, model, get(convention), reading)
-        result = measured(stored, by, bins, histogram, layers, threads, progress)
-    return printable(result)
+        return measured(stored, by, bins, histogram, layers, threads, progress)
 
 
 def _with_tool_names(stored: StoredTensors, model: object, convention: Convention, reading: Arguments) -> StoredTensors:

@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Each command is a file in ``commands``, loaded when it is asked for."""
+"""The command line: parse, call, print. ``answers`` names the commands, each loaded when it is asked for."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import click
 from flopwise import _extensions, _limits
 from flopwise._user_code import command_line
 from flopwise._version import __version__
+from flopwise.answers import ANSWERS
 from flopwise.cli import elsewhere
 from flopwise.cli.streams import emit, open_closed, say, silence
 from flopwise.errors import TRACEBACK, FlopwiseError, InputError, did_you_mean, one_line
@@ -25,37 +26,8 @@ from flopwise.errors import TRACEBACK, FlopwiseError, InputError, did_you_mean, 
 #: Exit codes: the answer is "no", and bad usage or unreadable input.
 NO, BAD = 1, 2
 
-#: Command -> one line about it. The command itself is ``command`` in the file of that name in ``commands``.
-COMMANDS: dict[str, str] = {
-    "profile": "Operations, parameters, activations and memory, per layer and in total.",
-    "flops": "Operations by class (multiply-adds, additions, ...), in total or per layer.",
-    "compare": "Models, conventions, batch sizes or input sizes side by side; exit code 1 on growth.",
-    "check": "Check models against a budget; exit code 1 and a table of the limits that are exceeded.",
-    "memory": "Weights, activations and their peak, an allocation plan, and what training adds.",
-    "bound": "The least time a model can take on a device, by arithmetic and memory, layer by layer.",
-    "advise": "What to change in a model, and what each change saves: MACs, bytes, time.",
-    "devices": "The devices that flopwise knows: what they compute and move per second, with sources.",
-    "bench": "Measure a model with an engine on this machine, the whole and node by node, and keep the figures.",
-    "trace": "Recorded time on the layers of a model: traces of PyTorch, onnxruntime and TensorRT.",
-    "view": "A page in the browser on which files are dropped: every report of a model, in tabs.",
-    "table": "Several models as one table for a paper (LaTeX, Markdown), one line each.",
-    "sparsity": "Zeros in the weights: single zeros, blocks, N:M patterns, channels, and the MACs they save.",
-    "weights": "Range, standard deviation, zeros and histograms of the weights, per layer or tensor; also as figures.",
-    "layers": "Layers with their input and output names and shapes; also as a Graphviz graph.",
-    "shapes": "Shape and element type of every tensor; with -o FILE.onnx, the model with all shapes written into it.",
-    "llm": "Language models: prefill, decoding, cache and memory, from a configuration alone.",
-    "zoo": "Many models as one data set: build it from directories and catalogues, query it in SQL.",
-    "formula": "Costs as closed formulas in the open dimensions of a model (batch, sequence ...).",
-    "explain": "The formula of an operator, or where two conventions differ on a model.",
-    "conventions": "The counting conventions and where they come from.",
-    "operators": "The operators that flopwise can count, and their formulas.",
-    "schema": "The JSON Schema of each document that -f json writes.",
-    "mcp": "A server of the Model Context Protocol: agents ask for costs themselves, and nothing is written.",
-    "completion": "The script that lets bash, zsh or fish complete commands, options, conventions and columns.",
-}
-
-#: Those of them that say what flopwise itself knows: their files are in ``commands/reference``.
-REFERENCE = ("devices", "conventions", "operators", "schema", "completion")
+#: Command -> one line about it.
+COMMANDS: dict[str, str] = {name: about for answer in ANSWERS.values() for name, (_, about) in answer.commands.items()}
 
 
 #: What ``flopwise`` alone prints.
@@ -108,10 +80,10 @@ _DEFAULTS = ", ".join(f"{name}={default:.15g}" for name, default in _limits.Limi
 def module_of(command: str) -> str:
     """The module that holds a command.
 
-    >>> module_of("profile"), module_of("devices")
-    ('flopwise.cli.commands.profile', 'flopwise.cli.commands.reference.devices')
+    >>> module_of("memory")
+    'flopwise.answers.memory.command'
     """
-    return f"flopwise.cli.commands.{'reference.' if command in REFERENCE else ''}{command}"
+    return next(f"flopwise.{a.commands[command][0]}" for a in ANSWERS.values() if command in a.commands)
 
 
 @contextlib.contextmanager

@@ -13,12 +13,12 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from flopwise.conventions.convention import Convention, Whole
 from flopwise.graph import Graph, Node, Tensor
-from flopwise.memory.attention import AttentionSize, attention_sizes, unfused_attention
-from flopwise.memory.experts import GROUPED, experts_of, picked_for
 from flopwise.operators.counts import Counts
 from flopwise.operators.folding import constant
 from flopwise.operators.masks import ABSORBED, pairs_within
 from flopwise.operators.tables import row as row_of
+from flopwise.storage.attention import AttentionSize, attention_sizes, unfused_attention
+from flopwise.storage.experts import GROUPED, experts_of, picked_for
 
 
 def following(graph: Graph, names: Collection[str]) -> set[str]:

@@ -13,7 +13,6 @@ from flopwise.graph import STORED, Graph, Node, Shape, Tensor
 from flopwise.graph.construction import no_search_for_garbage
 from flopwise.graph.dtypes import is_float
 from flopwise.graph.names import layer_names
-from flopwise.memory.experts import routing
 from flopwise.operators.complex import takes_or_makes
 from flopwise.operators.counts import Counts
 from flopwise.operators.folding import Folding, constant, fold, occupies
@@ -27,6 +26,7 @@ from flopwise.profiles.control_flow import copied, settle_control_flow
 from flopwise.profiles.notes import Masked, notes
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Missing, Row
+from flopwise.storage.experts import routing
 
 
 def profile_graph(

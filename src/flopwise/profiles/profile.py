@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flopwise._arguments import checked
-from flopwise._results import Json
+from flopwise._results import Json, Printed
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError, counted, did_you_mean
 from flopwise.graph import Graph, Tensor
-from flopwise.memory.liveness import peak_activation_bytes
 from flopwise.operators.operator import Rule
 from flopwise.rows import FIGURES, TRAINED, Row, Sum, add_up, text_of
+from flopwise.storage.liveness import peak_activation_bytes
 
 if TYPE_CHECKING:
     import pandas
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class Profile(Printed):
     """The cost of a model in one convention, for the input shapes in ``graph.inputs``."""
 
     graph: Graph
@@ -40,10 +40,6 @@ class Profile:
     #: The user's own rules, and whether operators on constants were left out (None: as the convention does).
     rules: Mapping[str, Rule] = field(default_factory=dict, repr=False, compare=False)
     folding: bool | None = field(default=None, repr=False, compare=False)
-    #: How ``print(profile)`` looks; provided by the floor that knows the reports.
-    renderer: Callable[[Profile], str] | None = field(default=None, repr=False, compare=False)
-    #: The same for a notebook, as HTML.
-    html_renderer: Callable[[Profile], str] | None = field(default=None, repr=False, compare=False)
 
     @functools.cached_property
     def sum(self) -> Sum:
@@ -210,13 +206,6 @@ class Profile:
         count = f"{least}{text_of(self.sum.count)} {convention.unit} ({convention.name})"
         figures = f"{count}, {text_of(self.sum.params)} parameters, {counted(len(self.rows), 'layer')}"
         return f"<Profile {self.graph.name or 'model'!r}: {figures}>"
-
-    def __str__(self) -> str:
-        return self.renderer(self) if self.renderer else repr(self)
-
-    def _repr_html_(self) -> str | None:
-        """The profile in HTML for a notebook; None leaves it to ``repr``."""
-        return self.html_renderer(self) if self.html_renderer else None
 
 
 def _shape(tensor: Tensor | None) -> list[Any] | None:

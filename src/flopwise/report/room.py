@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from flopwise.analyses.llm.serving.serving import capacity, gigabytes
 from flopwise.analyses.llm.training import Room
 from flopwise.errors import InputError
-from flopwise.memory.micro import micro_arena
 from flopwise.report.sheet.sheet import human
+from flopwise.storage.micro import micro_arena
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device

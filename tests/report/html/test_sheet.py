@@ -7,7 +7,7 @@ from typing import Any
 from tests.report.html.browser import Page, data_of
 
 import flopwise
-from flopwise.report.commands.memory import memory_of, memory_report
+from flopwise.answers.memory.report import memory_report
 from flopwise.report.commands.weights import weights_report
 from flopwise.report.html.page import render_sheets
 from flopwise.report.report import as_text
@@ -17,7 +17,7 @@ RESNET = "examples/tiny_resnet.onnx"
 
 
 def test_cells_figures_and_notes_are_those_of_the_text() -> None:
-    report = memory_report(memory_of(flopwise.profile(RESNET)))
+    report = memory_report(flopwise.memory(RESNET))
     text, (sheet,) = as_text(report), data_of(as_text(report, "html"))["sheets"]
     for line in (*sheet["lines"], [sheet["total"]], *([figure] for figure in sheet["summary"])):
         assert all(cell in text for cell in line[0])

@@ -11,8 +11,8 @@ from flopwise.errors import ModelError
 from flopwise.formats.inputs import InputSpec
 from flopwise.graph import Node, Tensor
 from flopwise.graph.stored import Array
-from flopwise.memory.attention import TRIANGLE, Unfused, is_flags, makes_flags
 from flopwise.operators.tables import row
+from flopwise.storage.attention import TRIANGLE, Unfused, is_flags, makes_flags
 
 
 class Convolution(NamedTuple):

@@ -19,13 +19,13 @@ from flopwise.analyses.training import train as with_training
 from flopwise.conventions.convention import Convention
 from flopwise.errors import InputError
 from flopwise.graph import Graph
-from flopwise.memory.liveness import live_bytes
 from flopwise.operators.counts import CLASSES, Counts
 from flopwise.operators.own import Rules
 from flopwise.profiles.count import profile_graph
 from flopwise.profiles.grouping import by_module
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
+from flopwise.storage.liveness import live_bytes
 
 #: Figures of a row by name: terms or numbers, counts, None where nobody knows.
 Figures: TypeAlias = "dict[str, Any]"

@@ -11,12 +11,12 @@ from typing import NamedTuple
 from flopwise.analyses.needed import Needed, needed
 from flopwise.analyses.timing.quantities import Work, products, works
 from flopwise.graph import Node, Tensor
-from flopwise.memory.attention import Unfused, is_fused, unfused_attention
-from flopwise.memory.experts import Experts, experts_of, picked_for
 from flopwise.operators.folding import constant
 from flopwise.operators.masks import ABSORBED
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
+from flopwise.storage.attention import Unfused, is_fused, unfused_attention
+from flopwise.storage.experts import Experts, experts_of, picked_for
 
 # Bytes of weights that one step touches: whole tensors, but of a table the rows, and of experts those with tokens.
 

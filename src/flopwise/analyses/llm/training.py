@@ -27,10 +27,10 @@ from flopwise.analyses.llm.step import bytes_of, stored_bytes
 from flopwise.conventions.language import training_flops
 from flopwise.errors import InputError
 from flopwise.graph import Tensor
-from flopwise.memory.attention import is_fused, unfused_attention
 from flopwise.operators.counts import FLOPS
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
+from flopwise.storage.attention import is_fused, unfused_attention
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device

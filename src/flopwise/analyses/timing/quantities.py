@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from flopwise.analyses.timing.device import Device, arithmetic
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.graph.dtypes import BITS, is_float
-from flopwise.memory.traffic import picked_bytes, traffic
 from flopwise.operators.folding import constant, fold
 from flopwise.operators.tables import row
 from flopwise.profiles.precision import QDQ, TIMES, precision, quantized_before
+from flopwise.storage.traffic import picked_bytes, traffic
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

@@ -20,10 +20,10 @@ from flopwise.analyses.traces.trace import Layer, Matched, Recording, layers_of
 from flopwise.errors import ModelError
 from flopwise.graph import Node, Tensor
 from flopwise.graph.dtypes import ALIASES
-from flopwise.memory.traffic import traffic
 from flopwise.operators.counts import FLOPS
 from flopwise.operators.tables import find, row
 from flopwise.profiles.profile import Profile
+from flopwise.storage.traffic import traffic
 
 #: What the name of a node's event ends with.
 _SUFFIX = "_kernel_time"

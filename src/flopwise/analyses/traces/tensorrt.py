@@ -21,9 +21,9 @@ from flopwise.analyses.traces.trace import Layer, Matched, Recording, layers_of
 from flopwise.errors import ModelError, counted
 from flopwise.formats.tensorrt import node_of, tensor_of
 from flopwise.graph import Tensor
-from flopwise.memory.traffic import traffic
 from flopwise.operators.counts import FLOPS
 from flopwise.profiles.profile import Profile
+from flopwise.storage.traffic import traffic
 
 #: What stands between the names of nodes in that of a layer.
 _BETWEEN = re.compile(r" \+ |PWN\(|\)|, |\{ForeignNode\[|\.\.\.|\]\}")

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from flopwise._results import Json
 from flopwise.graph import Node
-from flopwise.memory.traffic import shared
 from flopwise.profiles.profile import Profile
 from flopwise.rows import Row
+from flopwise.storage.traffic import shared
 
 #: Layers in the longest chain of the view ``chains``; the macro ``chains_of(n)`` follows longer ones.
 LONGEST = 5

@@ -12,7 +12,6 @@ from flopwise._arguments import checked
 from flopwise.analyses.llm.serving.serving import Engine
 from flopwise.analyses.llm.stages.diffusion import Component, Diffusion, notes_on_floors
 from flopwise.analyses.llm.stages.stage import Stage, stage_of
-from flopwise.api import printable
 from flopwise.api.profile import profile
 from flopwise.errors import InputError
 from flopwise.formats.torch.diffusion.format import is_pipeline, require
@@ -118,9 +117,7 @@ def diffusion(
         device=where,
         notes=(*_assumed(dtype, words), *components.notes, *notes),
     )
-    return printable(
-        result if where is None else replace(result, notes=(*result.notes, *notes_on_floors(stages, where)))
-    )
+    return result if where is None else replace(result, notes=(*result.notes, *notes_on_floors(stages, where)))
 
 
 def pixels(name: str, size: str) -> tuple[int, int]:

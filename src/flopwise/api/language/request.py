@@ -21,7 +21,6 @@ from flopwise.analyses.llm.serving.solver import batches, placement, placements,
 from flopwise.analyses.llm.serving.split import assumptions_of_links
 from flopwise.analyses.llm.speculation import Speculation, check_settings, speculation, with_draft
 from flopwise.analyses.needed import REWRITES
-from flopwise.api import printable
 from flopwise.api.language.media import Asked, Media
 from flopwise.api.language.program import (
     ConfiguredProgram,
@@ -292,7 +291,7 @@ def _placed(
         progress: called with the name of each step.
     """
     serving, ways = served(result, engine, device), Split(**shares) if shares else None
-    plain = printable(replace(result, serving=serving, divisible=None))
+    plain = replace(result, serving=serving, divisible=None)
     if device is None:
         return plain
     bounds = on_device(result, device, serving)

@@ -23,7 +23,6 @@ from flopwise.analyses.llm.training import (
     run_of,
     training_step,
 )
-from flopwise.api import printable
 from flopwise.api.language.program import (
     configured,
     devices_of,
@@ -102,7 +101,7 @@ def step(
     if where is not None:
         rate = tokens_per_second if measured is None else batch * sequence / measured
         result = _on_devices(result, where, count, rate)
-    return printable(result)
+    return result
 
 
 def _device(device: str | None, split: Split | None) -> tuple[int, Device | None]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise.errors import InputError
-from flopwise.report.commands.memory import content, totals
 from flopwise.report.report import Report
 from flopwise.report.sheet.columns import cell, select
 from flopwise.report.sheet.listing import about
@@ -14,7 +13,6 @@ from flopwise.report.sheet.sheet import Head, Kind, Line, Look, Sheet, Value
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile
-    from flopwise.report.commands.memory import Memory
 
 #: What is shown unless columns are asked for; the peak always is.
 SHOWN = ("count", "macs", "flops", "params", "buffers", "weight_bytes", "activations", "output_bytes")
@@ -45,20 +43,10 @@ def batches_report(profiles: Sequence[Profile], sizes: Sequence[int], columns: S
     peaks = [p.peak_activation_bytes for p in profiles]
     figures.append(("peak_activation_bytes", "peak activation bytes", peaks))
     notes = [note for p in profiles for note in p.notes]
-    return _report(profiles, sizes, figures, notes, "number", lambda: [p.to_dict() for p in profiles])
+    return figures_in_batches(profiles, sizes, figures, notes, "number", lambda: [p.to_dict() for p in profiles])
 
 
-def memory_batches_report(memories: Sequence[Memory], sizes: Sequence[int]) -> Report:
-    """A line for each figure of a model's memory and a column for each batch size; as JSON a list of reports."""
-    figures: list[Figure] = [
-        (same[0][0], same[0][1], [value for _, _, value in same]) for same in zip(*map(totals, memories), strict=True)
-    ]
-    notes = [note for memory in memories for note in (*memory.notes, *memory.profile.notes)]
-    profiles = [memory.profile for memory in memories]
-    return _report(profiles, sizes, figures, notes, "bytes", lambda: [content(memory) for memory in memories])
-
-
-def _report(
+def figures_in_batches(
     profiles: Sequence[Profile],
     sizes: Sequence[int],
     figures: Sequence[Figure],

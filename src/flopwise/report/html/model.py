@@ -12,7 +12,6 @@ from flopwise.errors import FlopwiseError, counted
 from flopwise.graph import STORED, Graph, Node, Tensor
 from flopwise.graph.construction import no_search_for_garbage
 from flopwise.graph.names import layer_names
-from flopwise.memory.liveness import Buffer, liveness
 from flopwise.report import structure
 from flopwise.report.html.page import Layout, page, ridges
 from flopwise.report.sheet.columns import COLUMNS, cell
@@ -20,6 +19,7 @@ from flopwise.report.sheet.listing import Choice, model_name
 from flopwise.report.sheet.sheet import AtLeast, Look, is_gap
 from flopwise.report.structure import KINDS, Group, Layers, groups, kinds_of
 from flopwise.rows import Row
+from flopwise.storage.liveness import Buffer, liveness
 
 if TYPE_CHECKING:
     from flopwise.profiles.profile import Profile

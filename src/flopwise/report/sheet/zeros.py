@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
+from flopwise.answers import part
 from flopwise.rows import Row, Sum
 
 if TYPE_CHECKING:
-    from flopwise.analyses.sparsity.model import Layer, Sparsity
     from flopwise.profiles.profile import Profile
 
 Item: TypeAlias = "Row | Sum"
@@ -26,7 +26,7 @@ class _Read(NamedTuple):
     """The zeros in the weights of a profile."""
 
     #: The layers that have weights, by the identity of their rows.
-    layers: dict[int, Layer]
+    layers: dict[int, Any]
     #: How much came over the network by then.
     fetched: tuple[str, ...]
 
@@ -51,10 +51,8 @@ def with_zeros(profile: Profile, progress: Callable[[str], None] = lambda step: 
 
 def _read(profile: Profile, progress: Callable[[str], None] = lambda step: None) -> _Read:
     if profile not in _READ:
-        from flopwise.analyses.sparsity.asking import sparsity_query
-        from flopwise.analyses.sparsity.model import sparsity_of
-
-        sparsity: Sparsity = sparsity_of(profile, sparsity_query(), progress=progress)
+        query = part("sparsity", "asking.SparsityQuery")()
+        sparsity = part("sparsity", "model.sparsity_of")(profile, query, progress=progress)
         fetched = tuple(note for note in sparsity.notes if _NETWORK in note)
         _READ[profile] = _Read({id(layer.row): layer for layer in sparsity.layers}, fetched)
     return _READ[profile]
@@ -89,7 +87,7 @@ def effective_macs(item: Item, profile: Profile) -> int | None:
     return item.macs if layer is None else layer.effective.zeros
 
 
-def _layers(item: Item, profile: Profile) -> list[Layer]:
+def _layers(item: Item, profile: Profile) -> list[Any]:
     layers = _read(profile).layers
     rows = (item,) if isinstance(item, Row) else item.rows
     return [layers[id(row)] for row in rows if id(row) in layers]

@@ -12,8 +12,8 @@ from flopwise.analyses.advice.subject import Subject, argument, bare, chain
 from flopwise.analyses.needed import logits_of
 from flopwise.graph import Node, Tensor
 from flopwise.graph.dtypes import is_float
-from flopwise.memory.attention import Unfused, is_fused, unfused_attention
 from flopwise.rows import Row
+from flopwise.storage.attention import Unfused, is_fused, unfused_attention
 
 
 class _Statistics(NamedTuple):

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from flopwise.analyses.llm.division import Division
 from flopwise.analyses.needed import logits_of
-from flopwise.memory.attention import pair_tensors
-from flopwise.memory.liveness import Buffer, Liveness, liveness
 from flopwise.profiles.profile import Profile
+from flopwise.storage.attention import pair_tensors
+from flopwise.storage.liveness import Buffer, Liveness, liveness
 
 #: Where a search stops: more of it is no limit by memory.
 FAR = 1 << 40

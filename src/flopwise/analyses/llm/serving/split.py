@@ -26,9 +26,9 @@ from flopwise.analyses.llm.runs import Runs, prefill, step
 from flopwise.analyses.llm.serving.memory import Cache, EngineStep, Growth, Workspace, cache_of
 from flopwise.analyses.llm.step import CountedCall, stored_tensors
 from flopwise.errors import InputError
-from flopwise.memory.attention import is_fused
-from flopwise.memory.experts import GROUPED
 from flopwise.rows import Row
+from flopwise.storage.attention import is_fused
+from flopwise.storage.experts import GROUPED
 
 if TYPE_CHECKING:
     from flopwise.analyses.timing.device import Device

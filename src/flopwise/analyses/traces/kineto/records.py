@@ -16,13 +16,13 @@ from flopwise.errors import FlopwiseError
 from flopwise.formats.torch.lower.node import Lowered
 from flopwise.formats.torch.lower.operators import LOWERINGS, lower
 from flopwise.graph import Node, Tensor
-from flopwise.memory.traffic import traffic
 from flopwise.operators.counts import FLOPS
 from flopwise.operators.shapes.calls import RULES, Of
 from flopwise.operators.size import UnresolvedError, is_certain
 from flopwise.operators.tables import count, row
 from flopwise.sizes.run import WRONG
 from flopwise.sizes.site import shapes_of
+from flopwise.storage.traffic import traffic
 
 #: What begins the names of the profiler's marks of steps; "#" and the number of the step follow.
 MARK = "ProfilerStep"

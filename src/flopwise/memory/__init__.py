@@ -1,8 +1,0 @@
-"""The memory that a model needs: when each activation lives, where it can lie, and what moves while it runs."""
-
-from __future__ import annotations
-
-from flopwise.memory.liveness import liveness
-from flopwise.memory.plan import plan_arena
-
-__all__ = ["liveness", "plan_arena"]
