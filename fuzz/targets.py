@@ -117,14 +117,14 @@ def _tflite_damaged(data: bytes) -> None:
 
 def _openvino_damaged(data: bytes) -> None:
     """The same of an OpenVINO model."""
-    from flopwise.formats.programs import OPENVINO
+    from flopwise.formats.table import OPENVINO
 
     _at_two_batches(OPENVINO, data)
 
 
 def _coreml_damaged(data: bytes) -> None:
     """The same of a Core ML program."""
-    from flopwise.formats.programs import COREML
+    from flopwise.formats.table import COREML
 
     _at_two_batches(COREML, data)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from flopwise._limits import within_limit
 from flopwise.errors import ModelError
-from flopwise.formats.format import Format
+from flopwise.formats.format import Context, Format
 from flopwise.formats.limits import refuse_huge
 from flopwise.formats.sources.location import naming
 from flopwise.formats.sources.open import open_source
@@ -45,15 +45,9 @@ _ACTIVATIONS = {
 _WRONG = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
-def _matches(model: object) -> bool:
+def _matches(context: Context) -> bool:
     """True for a file of JSON that begins with a list of layers."""
-    if not isinstance(model, (str, os.PathLike)) or not str(model).lower().endswith(".json"):
-        return False
-    try:
-        with open(model, "rb") as file:
-            return b'"Layers"' in file.read(_HEAD)
-    except (OSError, ValueError):
-        return False
+    return context.ends_in(".json") and b'"Layers"' in context.head[:_HEAD]
 
 
 def _read(model: object, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: Any) -> Graph:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from flopwise._kinds import described
 from flopwise.analyses.traces.kineto.records import LABEL
 from flopwise.errors import InputError
-from flopwise.formats.torch.kinds import is_module
 
 if TYPE_CHECKING:
     from torch import nn
@@ -30,6 +29,8 @@ def annotate(model: nn.Module) -> AbstractContextManager[None]:
     Raises:
         InputError: it is none.
     """
+    from flopwise.formats.torch.kinds import is_module
+
     if not is_module(model):
         raise InputError(f"annotate(model=...): expected a module of PyTorch, not {described(model)}")
     return _annotated(model)

@@ -31,9 +31,8 @@ from flopwise.errors import FlopwiseError, InputError, ModelError
 from flopwise.formats.format import Format
 from flopwise.formats.inputs import Declared, InputSpec, Value
 from flopwise.formats.options import CaffeOptions, JaxOptions, Keywords, OnnxOptions, Options, TorchOptions, options_of
-from flopwise.formats.programs import OPENERS
 from flopwise.formats.sources.location import is_callable, shown
-from flopwise.formats.table import format_of
+from flopwise.formats.table import ONNX, format_of
 from flopwise.graph import Graph
 from flopwise.graph.typed import in_type, retyped
 from flopwise.operators.own import Rules, own_rows, using
@@ -41,7 +40,7 @@ from flopwise.operators.own import Rules, own_rows, using
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from flopwise.formats.kit.read import Resolved
+    from flopwise.formats.kit.read import Opened, Resolved
 
 
 @checked
@@ -223,6 +222,12 @@ def _configured(request: _Request, options: TorchOptions) -> Subject:
     return Subject(opened.symbols, call, lambda own: followed_at(own, call), opened.hints, opened.shapes)
 
 
+def _opened(request: _Request, options: OnnxOptions) -> Opened:
+    opened = format_of(request.model).opened or ONNX.opened
+    assert opened is not None
+    return opened(request.model, options)
+
+
 def _file(request: _Request, options: OnnxOptions) -> Subject:
     """A file of a program, which is read once for each point."""
     from flopwise.formats.kit.inputs import declared, has_loops
@@ -231,7 +236,7 @@ def _file(request: _Request, options: OnnxOptions) -> Subject:
     request.progress("reading the inputs")
     if options.past is not None or options.new is not None:
         return _exported_steps(request, options)
-    model, loops = OPENERS[type(options)](request.model, options), list[str]()
+    model, loops = _opened(request, options), list[str]()
     inputs = declared(model.model.graph)
     opened = request.opened(inputs, request.inputs)
 
@@ -454,7 +459,7 @@ def _exported_steps(request: _Request, options: OnnxOptions) -> Subject:
     from flopwise.formats.kit.inputs import declared
     from flopwise.formats.kit.read import resolved_at
 
-    lengths, model = request.lengths(options), OPENERS[type(options)](request.model, options)
+    lengths, model = request.lengths(options), _opened(request, options)
 
     def resolved(point: Point) -> Resolved:
         sizes = lengths.at(point)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from flopwise._arguments import checked
 from flopwise._kinds import described
 from flopwise.errors import InputError
-from flopwise.formats.torch.kinds import is_module
 
 if TYPE_CHECKING:
     from torch import nn
@@ -66,6 +65,8 @@ class Meter:
             InputError: the model is no module, the device or the element type is unknown, or devices is below 1.
             ModelError: the model fails with the example.
         """
+        from flopwise.formats.torch.kinds import is_module
+
         if not is_module(model):
             raise InputError(f"Meter(model=...): expected a module of PyTorch, not {described(model)}")
         from flopwise.analyses.meter.batch import called_with

@@ -114,7 +114,12 @@ class _Commands(click.Group):
         cmd_name = elsewhere.COMMANDS.get(elsewhere.hyphens(cmd_name), cmd_name)
         if cmd_name not in COMMANDS:
             return _extensions.load("commands", cmd_name, click.Command) if cmd_name in _installed_commands() else None
-        command: click.Command = import_module(module_of(cmd_name)).command
+        try:
+            command: click.Command = import_module(module_of(cmd_name)).command
+        except ModuleNotFoundError as error:
+            if not str(error.name).startswith("flopwise.formats."):
+                raise
+            raise InputError(f"{cmd_name}: needs {error.name}, which this installation of flopwise lacks") from None
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -11,8 +11,7 @@ from flopwise.cli import BAD, NO
 from flopwise.cli.streams import Progress, say
 from flopwise.errors import FlopwiseError, InputError, UnknownDimensionError, did_you_mean
 from flopwise.formats.sources.text import text_of_file
-from flopwise.formats.table import is_one_model, models_in, stored_in
-from flopwise.formats.torch.language.format import LANGUAGE
+from flopwise.formats.table import LANGUAGE, is_one_model, models_in, stored_in
 from flopwise.operators.operator import Operator
 from flopwise.operators.own import Rules, own_rows, using
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flopwise._limits import budget
 from flopwise._user_code import on_command_line
-from flopwise.errors import InputError, UnknownDimensionError
+from flopwise.errors import InputError, ModelError, UnknownDimensionError
 from flopwise.formats.options import Options, is_given
-from flopwise.formats.sources.location import ending_of, shown
+from flopwise.formats.sources.location import ending_of, is_callable, shown
 
 if TYPE_CHECKING:
     from flopwise.formats.weights.tensor import StoredTensors
@@ -18,6 +20,76 @@ if TYPE_CHECKING:
 
 #: The arguments that choose the sizes of a model, and the options of the command line.
 _OPTIONS = {"inputs": "-i", "batch_size": "-b", "dims": "--dim"}
+
+#: The first bytes of a file that formats are told by.
+_HEAD = 4096
+
+
+class Context:
+    """A model as it is given, and what tells its format: each fact is looked up once, for all formats."""
+
+    def __init__(self, model: object) -> None:
+        self.model = model
+        #: The path, URL or other text; "" for anything else.
+        self.name = os.fsdecode(model) if isinstance(model, (str, os.PathLike)) else ""
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first 4,096 bytes of a regular file, or of bytes; b"" of anything else."""
+        if isinstance(self.model, (bytes, bytearray, memoryview)):
+            return bytes(self.model[:_HEAD])
+        from flopwise.formats.sources.source import head
+
+        return head(self.name, _HEAD) if self.name else b""
+
+    @cached_property
+    def members(self) -> list[str]:
+        """The names in an archive; none where it is damaged, is not an archive, or is a device or a pipe."""
+        from flopwise.formats.weights.torch_files import members
+
+        return members(self.name) if self.name else []
+
+    @cached_property
+    def is_folder(self) -> bool:
+        """True for the path of a directory."""
+        return bool(self.name) and os.path.isdir(self.name)
+
+    @cached_property
+    def is_callable(self) -> bool:
+        """True for a text that names a callable."""
+        return is_callable(self.model)
+
+    def ends_in(self, *endings: str) -> bool:
+        """True for a path or URL with one of these endings, in lower case."""
+        return bool(self.name) and ending_of(self.name).endswith(endings)
+
+
+class MissingError(ModelError):
+    """A folder of ``formats/`` that this installation lacks."""
+
+
+def late(place: str) -> Callable[..., Any]:
+    """A function of a folder of ``formats/``, imported when it is called: ``late("caffe.read:read_caffe")``."""
+    module, _, name = place.partition(":")
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        return getattr(_imported(module), name)(*arguments, **keywords)
+
+    return call
+
+
+def _imported(module: str) -> Any:
+    """A module of ``formats/`` by its dotted name there.
+
+    Raises:
+        MissingError: it, or another part of flopwise that it needs, is not there.
+    """
+    try:
+        return import_module(f"flopwise.formats.{module}")
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("flopwise."):
+            raise
+        raise MissingError(f"{error.name} is needed for that, which this installation lacks") from None
 
 
 class Format(NamedTuple):
@@ -35,7 +107,7 @@ class Format(NamedTuple):
     #: What the names of its files end in, in lower case.
     endings: tuple[str, ...] = ()
     #: Whether a model is one of these; None: by the endings alone.
-    matches: Callable[[object], bool] | None = None
+    matches: Callable[[Context], bool] | None = None
     #: Which of "inputs", "dims" and "batch_size" it takes; a format whose sizes are fixed in the file takes none.
     takes: tuple[str, ...] = ()
     #: The class of the options that it takes besides.
@@ -49,7 +121,7 @@ class Format(NamedTuple):
     #: Endings of the files in a directory that are models of their own.
     in_directories: tuple[str, ...] = ()
     #: Whether a file in a directory with such an ending is one by its content; None: all are.
-    is_model: Callable[[str], bool] | None = None
+    is_model: Callable[[Context], bool] | None = None
     #: Endings of the files whose tensors stand for themselves; those in a directory are its weights.
     weights: tuple[str, ...] = ()
     #: Whether ``flopwise formula`` makes formulas of its models.
@@ -58,6 +130,10 @@ class Format(NamedTuple):
     no_formulas: str = ""
     #: Whether ``flopwise shapes -o`` writes them.
     writable: bool = False
+    #: ``opened(model, options, progress)`` -> a program of the kit's before any size is chosen.
+    opened: Callable[..., Any] | None = None
+    #: The folders of ``formats/`` that read it; without one of them, reading is one error that names it.
+    folders: tuple[str, ...] = ()
 
     def graph(
         self,
@@ -100,7 +176,13 @@ class Format(NamedTuple):
             return stored_in_graph(self.read(model, inputs, dims, batch_size, progress, options))
 
     def _check(self, model: object, **sizes: Any) -> None:
-        """Raise InputError if sizes are given that the format does not take."""
+        """Raise InputError if sizes are given that the format does not take, and MissingError if it lacks a folder."""
+        for folder in self.folders:
+            try:
+                _imported(folder)
+            except MissingError:
+                needed = f"{self.models} need flopwise.formats.{folder}"
+                raise MissingError(f"{_named(model)}: {needed}, which this installation lacks") from None
         for name, value in sizes.items():
             if name in self.takes or not is_given(value):
                 continue
@@ -115,10 +197,15 @@ class Format(NamedTuple):
             raise UnknownDimensionError(message, next(iter(value))) if name == "dims" else InputError(message)
 
     def match(self, model: object) -> bool:
-        """True where a model has this format; a file is looked into only where its name leaves that open."""
-        if self.matches is not None:
-            return self.matches(model)
-        return ends_in(model, self.endings)
+        """True where a model, or its context, has this format; a file is looked into only where its name leaves that
+        open."""
+        context = model if isinstance(model, Context) else Context(model)
+        if self.matches is None:
+            return bool(self.endings) and context.ends_in(*self.endings)
+        try:
+            return bool(self.matches(context))
+        except MissingError:
+            return False  # without its folder nobody can tell
 
 
 def _named(model: object) -> str:

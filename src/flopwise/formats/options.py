@@ -33,9 +33,9 @@ class Options:
 
 @dataclass(frozen=True)
 class OnnxOptions(Options):
-    """Options of ONNX models."""
+    """Options of ONNX models, and of OpenVINO's, Core ML's and TensorFlow's, which are read as these are."""
 
-    models: ClassVar[str] = "ONNX models"
+    models: ClassVar[str] = "ONNX, OpenVINO, Core ML and TensorFlow models"
 
     #: How often loops run, by name, where the model does not say.
     trips: Mapping[str, int] | None = None
@@ -50,34 +50,6 @@ class OnnxOptions(Options):
     #: names of symbols.
     past: int | str | None = None
     new: int | str | None = None
-
-
-@dataclass(frozen=True)
-class OpenvinoOptions(OnnxOptions):
-    """Options of OpenVINO models, which are read as ONNX models are."""
-
-    models: ClassVar[str] = "OpenVINO models"
-
-
-@dataclass(frozen=True)
-class CoremlOptions(OnnxOptions):
-    """Options of Core ML models, which are read as ONNX models are."""
-
-    models: ClassVar[str] = "Core ML models"
-
-
-@dataclass(frozen=True)
-class TfliteOptions(OnnxOptions):
-    """Options of TensorFlow Lite models, which are read as ONNX models are."""
-
-    models: ClassVar[str] = "TensorFlow Lite models"
-
-
-@dataclass(frozen=True)
-class TensorflowOptions(OnnxOptions):
-    """Options of TensorFlow graphs, which are read as ONNX models are."""
-
-    models: ClassVar[str] = "TensorFlow graphs"
 
 
 @dataclass(frozen=True)
@@ -196,10 +168,6 @@ _KINDS: tuple[type[Options], ...] = (
     OnnxOptions,
     TorchOptions,
     CaffeOptions,
-    TfliteOptions,
-    TensorflowOptions,
-    OpenvinoOptions,
-    CoremlOptions,
     JaxOptions,
     StablehloOptions,
     ExecutorchOptions,

@@ -1,6 +1,7 @@
 """The table of model formats, and what it is used for: the format of a model, its graph, its stored tensors.
 
-To add a format, write a ``Format`` (docs/contributing/adding.md) and give it a line in ``FORMATS``.
+To add a format, write a ``Format`` (docs/contributing/adding.md) and give it a line in ``FORMATS``. Functions of a
+format's folder are named, and imported when they are called: no model waits for the files of another format.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flopwise import _extensions
-from flopwise.errors import ModelError, OtherFormatError
-from flopwise.formats.caffe.format import CAFFE
-from flopwise.formats.format import Format, ends_in
-from flopwise.formats.options import ExecutorchOptions, JaxOptions, StablehloOptions, TorchOptions, options_of
-from flopwise.formats.programs import COREML, ONNX, OPENVINO, TENSORFLOW, TFLITE
-from flopwise.formats.sources.location import is_callable, naming
-from flopwise.formats.torch.format import TORCH
-from flopwise.formats.torch.language.format import GGUF_MODEL, LANGUAGE
-from flopwise.formats.weights import formats as weights
+from flopwise.errors import InputError, ModelError, OtherFormatError
+from flopwise.formats.format import Context, Format, late
+from flopwise.formats.options import (
+    CaffeOptions,
+    ExecutorchOptions,
+    JaxOptions,
+    OnnxOptions,
+    StablehloOptions,
+    TorchOptions,
+    options_of,
+)
+from flopwise.formats.sources.location import is_callable, is_url, naming, shown
+from flopwise.formats.weights.torch_files import CHECKPOINTS, NO_PROGRAM, PROGRAMS, holds_program
 from flopwise.graph import Graph
 
 if TYPE_CHECKING:
@@ -27,171 +32,367 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_SIZES = ("inputs", "dims", "batch_size")
 
-def _head(model: str | os.PathLike[str], length: int) -> bytes:
-    from flopwise.formats.sources.source import head
-
-    return head(model, length)
+# Files with tensors and no graph. What says how many operations they are for is unknown.
 
 
-def _is_jax(model: object) -> bool:
-    """True for what is JAX's: objects where somebody has imported it, and names of callables."""
-    if isinstance(model, str):
-        if not (model.startswith("jax:") or is_callable(model)):
-            return False
-    elif "jax" not in sys.modules:
+def tensor_format(
+    name: str,
+    models: str,
+    endings: tuple[str, ...],
+    opener: Callable[..., StoredTensors],
+    parts: tuple[str, ...] = (),
+    in_folders: bool = True,
+    matches: Callable[[Context], bool] | None = None,
+) -> Format:
+    """A format of files with tensors and no graph.
+
+    Args:
+        name: as in ``Graph.format``.
+        models: its files in the plural, for messages.
+        endings: of the names of its files.
+        opener: takes an open file apart.
+        parts: of an index: endings of the files that it names, which the opener takes apart.
+        in_folders: whether a file of it in a directory is the weights of the model there.
+        matches: as in ``Format``.
+    """
+
+    def opened(source: Any) -> StoredTensors:
+        if not parts:
+            return opener(source)
+        from flopwise.formats.weights.read import open_parts
+
+        return open_parts(source, name, opener, parts)
+
+    def read(model: str, inputs: Any, dims: Any, batch_size: Any, progress: Callable[[str], None], _: Any) -> Graph:
+        from flopwise.formats.weights.read import read_weights
+
+        progress("reading the header")
+        return read_weights(opened, os.fsdecode(model))
+
+    def stored(model: str, *_: object) -> StoredTensors:
+        from flopwise.formats.weights.read import open_weights
+
+        return open_weights(opened, os.fsdecode(model))
+
+    weights = endings if in_folders else ()
+    return Format(name, models, read, endings, matches, stored=stored, has_graph=False, weights=weights)
+
+
+def _is_checkpoint(context: Context) -> bool:
+    """True for a file of tensors and no program; by URL every checkpoint is taken for that.
+
+    A file that is not there is none, so that whoever reads programs says so.
+    """
+    if not context.ends_in(*CHECKPOINTS):
         return False
-    from flopwise.formats.jax.kinds import is_name, is_object
-
-    return is_name(model) if isinstance(model, str) else is_object(model)
+    return is_url(context.name) or (os.path.isfile(context.name) and not holds_program(context.members))
 
 
-def _read_jax(model: object, *arguments: Any) -> Graph:
-    try:
-        import jax  # noqa: F401 # whether it is there
-    except ImportError:
-        raise ModelError(f"{model}: JAX is needed for that: pip install 'flopwise[jax]'") from None
-    from flopwise.formats.jax.read import read_jax
-
-    return read_jax(model, *arguments)
+_CHECKPOINT = tensor_format(
+    "torch", "PyTorch checkpoints", CHECKPOINTS, late("weights.checkpoint:open_checkpoint"), matches=_is_checkpoint
+)
 
 
-#: Stands here, so that no other model waits for a file of it.
+def _read_checkpoint(model: str, inputs: object, *others: Any) -> Graph:
+    name = os.fsdecode(model)
+    if inputs is None:
+        return _CHECKPOINT.read(model, inputs, *others)
+    if is_url(name):
+        raise InputError(
+            f"{shown(name)}: inputs are for a model with operators; of a URL only tensors are read: "
+            "download a program first, and give a module as package.module:callable"
+        )
+    raise ModelError(f"{name}: {NO_PROGRAM}")
+
+
+# Files of operators that are opened as programs, and from there on are read one way.
+
+
+def program_format(
+    name: str, models: str, endings: tuple[str, ...], opener: str, folders: tuple[str, ...], **facts: Any
+) -> Format:
+    """A format whose files are opened as programs of the kit's.
+
+    Args:
+        name: as in ``Graph.format``.
+        models: its files in the plural, for messages.
+        endings: of the names of its files.
+        opener: ``(model, options, progress)`` -> a program before any size is chosen, as for ``late``.
+        folders: as in ``Format``.
+        facts: other fields of ``Format``.
+    """
+    opened = late(opener)
+
+    def read(model: Any, inputs: Any, dims: Any, batch_size: Any, progress: Any, options: OnnxOptions) -> Graph:
+        from flopwise.formats.kit.read import graph_of, resolved_at
+
+        program = opened(model, options, progress)
+        return graph_of(resolved_at(program, inputs, dims, batch_size, options, progress), progress)
+
+    def stored(model: Any, inputs: Any, dims: Any, batch_size: Any, options: OnnxOptions) -> StoredTensors:
+        from flopwise.formats.kit.read import stored_at
+        from flopwise.formats.weights.graphs import stored_in_graph
+
+        return stored_in_graph(stored_at(opened(model, options), inputs, dims, batch_size, options))
+
+    shared: dict[str, Any] = {"takes": _SIZES, "options": OnnxOptions, "formulas": True, "in_directories": endings}
+    own = {"read": read, "stored": stored, "endings": endings, "opened": opened, "folders": folders}
+    return Format(name, models, **{**own, **shared, **facts})
+
+
+def _is_net(context: Context) -> bool:
+    """True where bytes begin as the XML of an OpenVINO model."""
+    return context.head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") and b"<net " in context.head
+
+
+def _is_coreml(context: Context) -> bool:
+    """True for Core ML models: by the name of a file or package, or by what is in a folder."""
+    return context.ends_in(*COREML.endings) or (context.is_folder and late("coreml.decode:is_package")(context.name))
+
+
+#: The file of a SavedModel's directory.
+_SAVED_MODEL = "saved_model.pb"
+
+
+def _is_tensorflow(context: Context) -> bool:
+    """True for a ``.pb`` file that begins with a node, a ``saved_model.pb``, and the directory of one."""
+    if not context.ends_in(".pb"):
+        return context.is_folder and os.path.isfile(os.path.join(context.name, _SAVED_MODEL))
+    # field 1 of a GraphDef, where an ONNX model has a number
+    return os.path.basename(context.name) == _SAVED_MODEL or context.head[:1] in (b"\n", b"")
+
+
+OPENVINO = program_format(
+    "openvino",
+    "OpenVINO models (.xml)",
+    (".xml",),
+    "openvino.read:opened_openvino",
+    ("openvino", "onnx"),
+    matches=lambda context: context.ends_in(*OPENVINO.endings) if context.name else _is_net(context),
+    is_model=_is_net,
+)
+COREML = program_format(
+    "coreml",
+    "Core ML programs (.mlpackage, .mlmodel)",
+    (".mlpackage", ".mlmodel"),
+    "coreml.read:opened_coreml",
+    ("coreml", "openvino", "onnx"),
+    matches=_is_coreml,
+)
+TFLITE = program_format(
+    "tflite",
+    "TensorFlow Lite models (.tflite)",
+    (".tflite", ".lite", ".task"),
+    "tflite.read:opened_tflite",
+    ("tflite",),
+    matches=lambda context: context.ends_in(*TFLITE.endings) or context.head[4:8] == b"TFL3",
+    in_directories=(".tflite",),
+)
+TENSORFLOW = program_format(
+    "tensorflow",
+    "TensorFlow graphs (.pb, SavedModel)",
+    (".pb",),
+    "tensorflow.read:opened_tensorflow",
+    ("tensorflow", "tflite"),
+    matches=_is_tensorflow,
+    in_directories=(_SAVED_MODEL,),
+)
+_read_onnx = late("onnx.read:read_onnx")
+ONNX = program_format(
+    "onnx",
+    "ONNX models",
+    (".onnx",),
+    "onnx.read:opened_onnx",
+    ("onnx",),
+    read=lambda model, inputs, dims, batch_size, progress, options: _read_onnx(
+        model, inputs, dims, batch_size, options, progress
+    ),
+    matches=lambda context: not context.name or context.ends_in(*ONNX.endings),
+    writable=True,
+)
+
+
+# What other frameworks trace or run, and Caffe's nets.
+
+#: Endings of files with a net's weights.
+_CAFFEMODELS = (".caffemodel", ".caffemodel.h5")
+CAFFE = Format(
+    "caffe",
+    "Caffe nets (.prototxt)",
+    late("caffe.read:read_caffe"),
+    endings=(".prototxt", *_CAFFEMODELS),
+    takes=("inputs", "batch_size"),
+    options=CaffeOptions,
+    stored=late("caffe.read:stored_in_caffe"),
+    in_directories=(".prototxt",),
+    formulas=True,
+    weights=_CAFFEMODELS,
+    folders=("caffe",),
+)
+
+
+def _is_jax(context: Context) -> bool:
+    """True for what is JAX's: objects where somebody has imported it, and names of callables."""
+    if not context.name:
+        return "jax" in sys.modules and late("jax.kinds:is_object")(context.model)
+    if context.name.startswith("jax:"):
+        return is_callable(context.name.removeprefix("jax:"))
+    return context.is_callable and late("jax.kinds:is_name")(context.model)
+
+
 JAX = Format(
     "jax",
     "JAX functions",
-    _read_jax,
+    late("jax.read:read_jax"),
     matches=_is_jax,
-    takes=("inputs", "dims", "batch_size"),
+    takes=_SIZES,
     options=JaxOptions,
     formulas=True,
+    folders=("jax", "torch"),
 )
 
 
-def _is_stablehlo(model: object) -> bool:
+def _is_stablehlo(context: Context) -> bool:
     """True for modules of StableHLO: by their names, bytecode by its beginning, and what JAX exports or lowers."""
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        return bytes(model[:4]) == b"ML\xefR"
-    if isinstance(model, (str, os.PathLike)):
-        return ends_in(model, STABLEHLO.endings) or _head(model, 4) == b"ML\xefR"
-    kind = type(model)
+    if context.ends_in(*STABLEHLO.endings) or context.head[:4] == b"ML\xefR":
+        return True
+    kind = type(context.model)
     return kind.__module__.startswith("jax.") and kind.__name__ in ("Exported", "Lowered")
 
 
-def _read_stablehlo(*arguments: Any) -> Graph:
-    from flopwise.formats.stablehlo.read import read_stablehlo
-
-    return read_stablehlo(*arguments)
-
-
-#: Stands here for the same reason.
+_MLIR = (".mlir", ".mlirbc", ".mlir.bc", ".stablehlo")
 STABLEHLO = Format(
     "stablehlo",
     "StableHLO modules (.mlir, .stablehlo)",
-    _read_stablehlo,
-    endings=(".mlir", ".mlirbc", ".mlir.bc", ".stablehlo"),
+    late("stablehlo.read:read_stablehlo"),
+    endings=_MLIR,
     matches=_is_stablehlo,
     takes=("inputs", "batch_size"),
     options=StablehloOptions,
-    in_directories=(".mlir", ".mlirbc", ".mlir.bc", ".stablehlo"),
+    in_directories=_MLIR,
     no_formulas="whose open sizes MLIR settles as numbers",
+    folders=("stablehlo", "jax"),
 )
-
-
-def _is_executorch(model: object) -> bool:
-    """True for programs of ExecuTorch: files by their names, bytes by their identifier."""
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        return bytes(model[4:8]) == b"ET12"
-    return ends_in(model, EXECUTORCH.endings)
-
-
-def _read_executorch(*arguments: Any) -> Graph:
-    from flopwise.formats.executorch.read import read_executorch
-
-    return read_executorch(*arguments)
-
-
-#: Stands here for the same reason.
 EXECUTORCH = Format(
     "executorch",
     "ExecuTorch programs (.pte)",
-    _read_executorch,
+    late("executorch.read:read_executorch"),
     endings=(".pte",),
-    matches=_is_executorch,
+    matches=lambda context: context.ends_in(*EXECUTORCH.endings) if context.name else context.head[4:8] == b"ET12",
     options=ExecutorchOptions,
     in_directories=(".pte",),
     no_formulas="whose sizes are fixed",
+    folders=("executorch", "torch"),
 )
 
-#: The endings of the names of Keras models.
-_KERAS_FILES = (".keras", ".h5", ".hdf5")
 
-
-def _is_keras(model: object) -> bool:
+def _is_keras(context: Context) -> bool:
     """True for files and presets, objects where somebody has imported Keras, and names of callables in its packages."""
-    if isinstance(model, (str, os.PathLike)):
-        if ends_in(model, _KERAS_FILES):
-            return True
-        if not (str(model).startswith("keras") or os.path.isdir(model)):
-            return False
-    elif "keras" not in sys.modules:
-        return False
-    from flopwise.formats.keras.kinds import is_name, is_object, is_preset
-
-    return is_name(model) or is_preset(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else is_object(model)
+    if context.ends_in(*KERAS.endings):
+        return True
+    if not context.name:
+        return "keras" in sys.modules and late("keras.kinds:is_object")(context.model)
+    if context.is_folder:
+        return late("keras.kinds:is_preset")(context.name)
+    return context.name.startswith("keras") and late("keras.kinds:is_name")(context.model)
 
 
-def _read_keras(*arguments: Any) -> Graph:
-    from flopwise.formats.keras.read import read_keras
-
-    return read_keras(*arguments)
-
-
-def _stored_in_keras(
-    model: object, inputs: object, dims: object, batch_size: object, options: TorchOptions
-) -> StoredTensors:
-    from flopwise.formats.keras.stored import stored_in_keras
-
-    return stored_in_keras(model, options)
-
-
-def _module_of_keras(*arguments: Any, **keywords: Any) -> object:
-    from flopwise.formats.keras.read import module_of
-
-    return module_of(*arguments, **keywords)
-
-
-#: Stands here for the same reason.
 KERAS = Format(
     "keras",
     "Keras models (.keras, .h5)",
-    _read_keras,
-    endings=_KERAS_FILES,
+    late("keras.read:read_keras"),
+    endings=(".keras", ".h5", ".hdf5"),
     matches=_is_keras,
-    takes=("inputs", "dims", "batch_size"),
+    takes=_SIZES,
     options=TorchOptions,
-    stored=_stored_in_keras,
-    module=_module_of_keras,
+    stored=late("keras.stored:stored_in_keras"),
+    module=late("keras.read:module_of"),
     in_directories=(".keras",),
     no_formulas="whose layers decide by sizes while they run",
+    folders=("keras", "torch"),
+)
+
+
+def _is_torch(context: Context) -> bool:
+    if context.is_callable or context.ends_in(*PROGRAMS, *CHECKPOINTS):
+        return True
+    return "torch" in sys.modules and late("torch.kinds:is_model")(context.model)
+
+
+TORCH = Format(
+    "torch",
+    "PyTorch modules",
+    late("torch.model:read_model"),
+    endings=PROGRAMS,
+    matches=_is_torch,
+    takes=_SIZES,
+    options=TorchOptions,
+    stored=late("torch.model:stored_in_model"),
+    module=lambda *arguments, **keywords: late("torch.model:module_of")(*arguments, **keywords)[0],
+    in_directories=(".pt2",),
+    formulas=True,
+    folders=("torch", "language"),
+)
+
+
+def _is_language_model(context: Context) -> bool:
+    if os.path.basename(context.name) == "config.json":
+        return True
+    return bool(context.name) and late("language.source:is_language_model")(context.name)
+
+
+#: Language models: a configuration, from which the table of architectures or transformers makes the model.
+LANGUAGE = TORCH._replace(
+    name="config",
+    read=late("torch.language.format:read_configured"),
+    models="language models (config.json)",
+    endings=("config.json",),
+    matches=lambda context: not context.ends_in(*GGUF.endings) and _is_language_model(context),
+    folders=("language", "torch"),
+)
+GGUF = tensor_format("gguf", "GGUF files", (".gguf",), late("weights.gguf:open_gguf"))
+#: GGUF files that describe a model; their tensors are those of the file.
+GGUF_MODEL = LANGUAGE._replace(
+    name="gguf",
+    models="language models (.gguf)",
+    read=lambda *arguments: late("torch.language.format:read_gguf")(GGUF, *arguments),
+    endings=GGUF.endings,
+    matches=lambda context: context.ends_in(*GGUF.endings) and _is_language_model(context),
+    stored=GGUF.stored,
+    in_directories=GGUF.endings,
+    is_model=_is_language_model,
 )
 
 
 #: Every format of flopwise's own. The first that matches reads a model; the weights of a directory are sought in this
 #: order.
 FORMATS: tuple[Format, ...] = (
-    weights.SAFETENSORS_INDEX,
-    weights.CHECKPOINT_INDEX,
-    weights.SAFETENSORS,
+    tensor_format(
+        "safetensors",
+        "indexes of safetensors files",
+        (".safetensors.index.json",),
+        late("weights.read:open_safetensors"),
+        parts=(".safetensors",),
+    ),
+    tensor_format(
+        "torch",
+        "indexes of PyTorch checkpoints",
+        (".bin.index.json",),
+        late("weights.checkpoint:open_checkpoint"),
+        parts=CHECKPOINTS,
+    ),
+    tensor_format("safetensors", "safetensors files", (".safetensors",), late("weights.read:open_safetensors")),
     GGUF_MODEL,
-    weights.GGUF,
-    weights.NPZ,
-    weights.NPY,
+    GGUF,
+    tensor_format("npz", "NumPy archives", (".npz",), late("weights.numpy:open_npz")),
+    tensor_format("npy", "NumPy arrays", (".npy",), late("weights.numpy:open_npy"), in_folders=False),
     TFLITE,
     EXECUTORCH,
     OPENVINO,
     COREML,
-    weights.CHECKPOINT,
+    _CHECKPOINT._replace(read=_read_checkpoint, takes=("inputs",)),
     KERAS,
     LANGUAGE,
     TENSORFLOW,
@@ -216,18 +417,20 @@ def format_of(model: object) -> Format:
     """The format of a model. What no format knows by its name is read as ONNX, or the names that are known are said."""
     if isinstance(model, Graph):
         return GRAPH
+    context = Context(model)
     for format in (ONNX, CAFFE, TFLITE, KERAS, OPENVINO):
-        if ends_in(model, format.endings):
+        if context.ends_in(*format.endings):
             return format  # no other format has to look at it
-    own = next((format for format in FORMATS if format.match(model)), None)
-    return own or next((format for format in _extensions.loaded("formats", Format) if format.match(model)), _UNNAMED)
+    own = next((format for format in FORMATS if format.match(context)), None)
+    return own or next((format for format in _extensions.loaded("formats", Format) if format.match(context)), _UNNAMED)
 
 
 def is_model(name: str) -> bool:
     """True where a name that may be an operator's is a model's: of a file, a URL, a directory or a callable."""
     if os.path.exists(name) or name.lower().endswith(endings()) or os.sep in name:
         return True
-    return "::" not in name and any(format.match(name) for format in every_format())
+    context = Context(name)
+    return "::" not in name and any(format.match(context) for format in every_format())
 
 
 def _or_known_names(read: Callable[..., T]) -> Callable[..., T]:
@@ -338,9 +541,9 @@ def models_in(folder: str) -> list[str]:
 
 def _stands_alone(file: str) -> bool:
     """True where a file in a directory is a model, by its ending and where that is not enough by its content."""
-    name = file.lower()
+    name, context = file.lower(), Context(file)
     return any(
-        name.endswith(format.in_directories) and (format.is_model is None or format.is_model(file))
+        name.endswith(format.in_directories) and (format.is_model is None or format.is_model(context))
         for format in every_format()
         if format.in_directories
     )

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from flopwise.formats.coreml.decode import SCHEMA
-from flopwise.formats.programs import COREML
 from flopwise.formats.sources.wire import message, number_field, varint
+from flopwise.formats.table import COREML
 from flopwise.graph import Graph
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from flopwise.analyses.traces import onnxruntime, tensorrt
-from flopwise.analyses.traces.kineto import read as kineto
 from flopwise.analyses.traces.scan import Scan
 from flopwise.analyses.traces.trace import Recording
 from flopwise.errors import ModelError
 from flopwise.profiles.profile import Profile
+
+
+def _kineto(name: str) -> Callable[..., Any]:
+    """A function of Kineto's reader, which knows PyTorch's operators and is imported when it is called."""
+    return lambda *arguments: getattr(import_module("flopwise.analyses.traces.kineto.read"), name)(*arguments)
 
 
 class Format(NamedTuple):
@@ -30,7 +35,7 @@ class Format(NamedTuple):
 #: The formats, in the order in which they are asked.
 FORMATS: tuple[Format, ...] = (
     Format("onnxruntime", "onnxruntime's profile", onnxruntime.matches, onnxruntime.read),
-    Format("kineto", "PyTorch's profiler (Kineto)", kineto.matches, kineto.read, kineto.read),
+    Format("kineto", "PyTorch's profiler (Kineto)", _kineto("matches"), _kineto("read"), _kineto("read")),
     Format("tensorrt", "TensorRT's profile", tensorrt.matches, tensorrt.read, tensorrt.read),
 )
 

@@ -14,14 +14,15 @@ from typing import Any
 
 from flopwise.analyses.zoo.entry import Entry
 from flopwise.errors import InputError
-from flopwise.formats.language.source import HUB
+from flopwise.formats.format import late
 from flopwise.formats.sources.location import is_callable, is_url, shown
 from flopwise.formats.sources.text import text_of_file
 from flopwise.formats.table import models_in
-from flopwise.formats.torch.libraries import imported
 
 # The catalogues of libraries: their models by name, each with its own input size, its family and its paper's year.
 
+#: A module of a library, repaired where torchvision needs it.
+imported = late("torch.libraries:imported")
 
 #: What says the year and month of a paper in a text or a link.
 _ARXIV = re.compile(r"arxiv(?:\.org/(?:abs|pdf)/|:)\s*(\d\d)(\d\d)\.\d{4,5}", re.IGNORECASE)
@@ -316,7 +317,7 @@ def _place(model: str, folder: str) -> str:
 
 def _is_remote(model: str) -> bool:
     """True for a URL or a model on a hub."""
-    return is_url(model) or model.startswith(HUB)
+    return is_url(model) or model.startswith("hf:")
 
 
 def _is_of_catalogue(source: str) -> bool:

@@ -14,7 +14,6 @@ from flopwise.analyses.llm.stages.diffusion import Component, Diffusion, notes_o
 from flopwise.analyses.llm.stages.stage import Stage, stage_of
 from flopwise.api.profile import profile
 from flopwise.errors import InputError
-from flopwise.formats.torch.diffusion.format import is_pipeline, require
 
 #: Tokens of a prompt where nobody says; pipelines fill it up or cut it to lengths of their own.
 USUAL_WORDS = 64
@@ -66,6 +65,8 @@ def diffusion(
             raise InputError(f"{name} {number}: must be at least 1")
     Engine(memory_fraction=memory_fraction).check()
     width, height = (None, None) if size is None else pixels("size", size)
+    from flopwise.formats.torch.diffusion.format import is_pipeline, require
+
     if not is_pipeline(model):
         raise InputError(f"{os.fsdecode(model)}: is no folder of diffusers with a model_index.json, nor that file")
     require(model)

@@ -18,10 +18,11 @@ from flopwise.formats.caffe.net import Layer, Net, State, network
 from flopwise.formats.caffe.place import Lowered
 from flopwise.formats.caffe.table import lower
 from flopwise.formats.inputs import InputSpec, input_specs
-from flopwise.formats.options import CaffeOptions
-from flopwise.formats.sources.location import naming
+from flopwise.formats.options import CaffeOptions, Sizes
+from flopwise.formats.sources.location import ending_of, naming
 from flopwise.formats.sources.open import open_source
 from flopwise.formats.sources.source import Source
+from flopwise.formats.weights.graphs import stored_in_graph
 from flopwise.formats.weights.hdf5 import Dataset, Hdf5
 from flopwise.formats.weights.storage import SourceStorage
 from flopwise.formats.weights.tensor import StoredTensors, in_memory, in_storage
@@ -102,6 +103,16 @@ def read_stored(source: Source) -> Caffemodel:
     """
     is_hdf5 = source.read(0, min(source.size, len(SIGNATURE))) == SIGNATURE
     return read_h5(source) if is_hdf5 else read_caffemodel(source)
+
+
+def stored_in_caffe(
+    model: object, inputs: object, dims: Sizes, batch_size: int | None, options: CaffeOptions
+) -> StoredTensors:
+    """The stored tensors of a net, or of a file with weights alone; arguments and errors as for ``read_caffe``."""
+    name = os.fsdecode(model) if isinstance(model, (str, os.PathLike)) else ""
+    if ending_of(name).endswith((".caffemodel", ".caffemodel.h5")):
+        return open_caffemodel(name)
+    return stored_in_graph(read_caffe(model, inputs, dims, batch_size, options=options))
 
 
 def open_caffemodel(model: str) -> StoredTensors:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from flopwise._user_code import on_command_line
 from flopwise.errors import InputError, ModelError
+from flopwise.formats.format import late
 from flopwise.formats.inputs import Dims, InputSpec, input_specs
 from flopwise.formats.keras.build import model_of
 from flopwise.formats.keras.config import few_steps
@@ -182,10 +183,8 @@ def read_keras(
         return _as_keras(graph, layer, source, model)
     if options.grad:
         raise InputError(f"{source}: training on Keras' JAX backend is not followed; set KERAS_BACKEND=torch")
-    from flopwise.formats.keras.traced import traced
-
     with few_steps(keras, source):
-        graph = traced(layer, source, specs, stated and stated[1], inputs, dims, batch_size, options)
+        graph = late("keras.traced:traced")(layer, source, specs, stated and stated[1], inputs, dims, batch_size, options)
     return _as_keras(graph, layer, source, model)
 
 

@@ -118,8 +118,10 @@ _FOREIGN = ">" if sys.byteorder == "little" else "<"
 _PLAIN = frozenset({"layers", "vars", "model_weights", "_layer_checkpoint_dependencies"})
 
 
-def stored_in_keras(model: object, options: TorchOptions) -> StoredTensors:
-    """The stored tensors of a model; no element is read yet.
+def stored_in_keras(
+    model: object, inputs: object, dims: object, batch_size: object, options: TorchOptions
+) -> StoredTensors:
+    """The stored tensors of a model, which are the same at all sizes; no element is read yet.
 
     Raises:
         ModelError: the file cannot be read, or h5py is not there.
@@ -243,7 +245,7 @@ class _File:
     @functools.cached_property
     def tensors(self) -> dict[str, StoredTensor]:
         """The stored tensors."""
-        return {one.name: one for one in stored_in_keras(self.path, TorchOptions()).tensors}
+        return {one.name: one for one in _of_file(self.path).tensors}
 
 
 class _InFile(Elements):

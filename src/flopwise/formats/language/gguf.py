@@ -16,8 +16,8 @@ from typing import Any
 from flopwise.errors import ModelError
 from flopwise.formats.language.stored import Weights, Widths, widths_of_tensors
 from flopwise.formats.sources.open import open_source
-from flopwise.formats.weights import formats as files
-from flopwise.formats.weights.gguf import Cursor, begun, read_header
+from flopwise.formats.weights.gguf import Cursor, begun, open_gguf, read_header
+from flopwise.formats.weights.read import open_weights
 
 #: GGUF's architecture -> the model type of the table.
 TYPES = {
@@ -171,7 +171,7 @@ def widths_of_gguf(weights: Weights, path: str) -> Widths:
     Raises:
         ModelError: it is damaged.
     """
-    with files.GGUF.stored(path, None, None, None, files.GGUF.options()) as stored:  # type: ignore[misc] # it has one
+    with open_weights(open_gguf, path) as stored:
         names = {tensor.name: _name(tensor.name) for tensor in stored.tensors}
         file = os.path.basename(path)
         widths = widths_of_tensors(weights, stored, file, names)

@@ -16,7 +16,8 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from flopwise.errors import InputError, ModelError
-from flopwise.formats.weights import formats as files
+from flopwise.formats.sources.source import Source
+from flopwise.formats.weights.read import open_parts, open_safetensors, open_weights
 from flopwise.formats.weights.tensor import StoredTensors
 from flopwise.graph.dtypes import ALIASES, BITS, TYPES
 
@@ -498,9 +499,8 @@ def widths_of_files(weights: Callable[[], Weights], folder: str) -> Widths | Non
         if head.read(len(_LFS)) == _LFS:  # what a checkout without Git LFS has in place of the weights
             pointer = f"stored widths are not known: {os.path.basename(file)} is a Git LFS pointer, not weights"
             return Widths(notes=(pointer,))
-    kinds = (files.SAFETENSORS_INDEX, files.SAFETENSORS)
-    format = next(format for format in kinds if file.lower().endswith(format.endings))
-    with format.stored(file, None, None, None, format.options()) as stored:  # type: ignore[misc] # they have it
+    whole = file.lower().endswith(_SHARDS)
+    with open_weights(_open_shards if whole else open_safetensors, file) as stored:
         return widths_of_tensors(weights(), stored, os.path.basename(folder.rstrip("/")))
 
 
@@ -540,6 +540,14 @@ def widths_of_tensors(
     return Widths(widths, types, (f"weights as stored in {where}: {total:,} bytes",))
 
 
+#: Endings of the index of a model's shards, and of its files with weights.
+_SHARDS, _WEIGHTS = ".safetensors.index.json", ".safetensors"
+
+
+def _open_shards(source: Source) -> StoredTensors:
+    return open_parts(source, "safetensors", open_safetensors, (_WEIGHTS,))
+
+
 def _file_in(folder: str) -> str:
     """The index of a folder's shards, or its only file with weights.
 
@@ -547,12 +555,11 @@ def _file_in(folder: str) -> str:
         ModelError: there are several files and no index.
     """
     names = [name for name in sorted(os.listdir(folder)) if not name.startswith(".")]
-    for format in (files.SAFETENSORS_INDEX, files.SAFETENSORS):
-        found = [name for name in names if name.lower().endswith(format.endings)]
+    for ending in (_SHARDS, _WEIGHTS):
+        found = [name for name in names if name.lower().endswith(ending)]
         if len(found) == 1:
             return os.path.join(folder, found[0])
         if found:
-            ending = format.endings[0]
             raise ModelError(f"{folder}: holds {len(found)} files ending in {ending} and no index; give one of them")
     raise ModelError(f"{folder}: no file with weights in this directory")
 

@@ -21,6 +21,11 @@ Model: TypeAlias = Any
 Config: TypeAlias = Any
 
 
+def is_model(model: object) -> bool:
+    """True for a module, an exported program or a function."""
+    return is_module(model) or is_function(model)
+
+
 def is_module(model: object) -> bool:
     """True if a model is a PyTorch module or exported program; asks PyTorch only when somebody has imported it."""
     torch = sys.modules.get("torch")

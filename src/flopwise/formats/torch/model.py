@@ -7,13 +7,17 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flopwise.errors import InputError, ModelError
 from flopwise.formats.options import TorchOptions, tokens_of
 from flopwise.formats.sources.location import is_callable, is_url, naming, shown
 from flopwise.formats.torch.kinds import Model, is_function, is_module
+from flopwise.formats.weights.torch_files import holds_program, members
 from flopwise.graph import Graph
+
+if TYPE_CHECKING:
+    from flopwise.formats.weights.tensor import StoredTensors
 
 
 def read_model(
@@ -150,6 +154,19 @@ def _step(
     if longest is None or tokens <= longest:
         return call.inputs, ()
     return call.inputs, (f"{tokens} tokens are more than the {longest} that the model was made for",)
+
+
+def stored_in_model(
+    model: object, inputs: object, dims: object, batch_size: object, options: TorchOptions
+) -> StoredTensors:
+    """The stored tensors of a model, the same at all sizes; other arguments and errors as for ``read_model``."""
+    from flopwise.formats.weights.modules import stored_in_module
+
+    if isinstance(model, (str, os.PathLike)) and not is_callable(model) and holds_program(members(os.fsdecode(model))):
+        from flopwise.formats.torch.stored import of_program
+
+        return of_program(os.fsdecode(model))
+    return stored_in_module(*module_of(model, options, lambda step: None, in_memory=True))
 
 
 def module_of(

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
-from flopwise.formats.format import ends_in
-from flopwise.formats.sources.location import is_url
-
 
 def members(name: str) -> list[str]:
     """The names in an archive; none where it is damaged, is not an archive, or is a device or a pipe."""
@@ -54,14 +51,3 @@ NO_PROGRAM = (
     "a file of torch.save holds tensors, or a module as a pickle, which is never loaded; give the model as "
     "package.module:callable or file.py:callable, or export it with torch.export.save"
 )
-
-
-def is_checkpoint(model: object) -> bool:
-    """True where a model is a file of tensors and no program; by URL every checkpoint is taken for that.
-
-    A file that is not there is none, so that whoever reads programs says so.
-    """
-    if not ends_in(model, CHECKPOINTS):
-        return False
-    name = os.fsdecode(model)  # type: ignore[arg-type] # a path, as its ending was looked at
-    return is_url(name) or (os.path.isfile(name) and not holds_program(members(name)))

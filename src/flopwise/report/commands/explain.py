@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from flopwise._results import Json, fields
 from flopwise.conventions import CONVENTIONS, get
 from flopwise.errors import InputError
-from flopwise.formats.torch.lower import operators
+from flopwise.formats.format import late
 from flopwise.graph.names import LAYERS
 from flopwise.operators.tables import FAMILIES, NOT_RULED, OPERATORS
 from flopwise.report.reference import prose_report, spec_url, weighed
@@ -44,6 +44,12 @@ def operator_report(name: str, conventions: Sequence[str] = ()) -> Report:
     return prose_report(sheet, lambda: content)
 
 
+#: Operators that PyTorch's are counted as, that one of them becomes, and the names of all.
+_counted_as, _several, _all_names = (
+    late(f"torch.lower.operators:{name}") for name in ("counted_as", "several", "all_names")
+)
+
+
 def operator(name: str, conventions: Sequence[str] = ()) -> Json:
     """The facts about an operator: family, claim, formula, source, and how conventions count it; none named: all.
 
@@ -51,11 +57,11 @@ def operator(name: str, conventions: Sequence[str] = ()) -> Json:
         InputError: no operator of that name has a rule.
     """
     match = next((op for op in OPERATORS if op.lower() == name.lower()), None)
-    alias = match is None and bool(match := operators.counted_as(name)) and match in OPERATORS
+    alias = match is None and bool(match := _counted_as(name)) and match in OPERATORS
     if match is None or match not in OPERATORS:
         if why := next((why for op, why in NOT_RULED.items() if op.lower() == name.lower()), None):
             raise InputError(f"{name!r} has no rule on purpose: it {why}")
-        if parts := operators.several(name):
+        if parts := _several(name):
             raise InputError(f"{name!r} is several operators; explain one of them: {', '.join(parts)}")
         raise InputError(f"{name!r} is neither a file nor an operator that has a rule; {_hint(name)}")
     row = OPERATORS[match]
@@ -75,7 +81,7 @@ def operator(name: str, conventions: Sequence[str] = ()) -> Json:
 
 def _hint(name: str) -> str:
     """The operators and the names of PyTorch nearest to a name, regardless of case."""
-    for candidates, cutoff in (((*LAYERS.values(), *OPERATORS), 0.7), ((*operators.all_names(), *OPERATORS), 0.6)):
+    for candidates, cutoff in (((*LAYERS.values(), *OPERATORS), 0.7), ((*_all_names(), *OPERATORS), 0.6)):
         own = {each.lower(): each for each in candidates}
         if near := [own[each] for each in get_close_matches(name.lower(), own, 3, cutoff)]:
             return f"did you mean {' or '.join(near)}?"

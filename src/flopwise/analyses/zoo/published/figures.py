@@ -13,10 +13,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
 from flopwise.errors import InputError
-from flopwise.formats.torch.libraries import imported
+from flopwise.formats.format import late
 
 if TYPE_CHECKING:
     from torch import nn
+
+#: A module of a library, repaired where torchvision needs it.
+imported = late("torch.libraries:imported")
 
 #: The first letter of a unit -> how many it stands for; "M" is also the unit of parameters in millions.
 PREFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12}

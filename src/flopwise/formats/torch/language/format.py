@@ -1,4 +1,4 @@
-"""Language models in the table of formats: a configuration, from which transformers builds the model.
+"""Language models as formats: a configuration, from which transformers builds the model.
 
 What the table of architectures has is read from the configuration alone (``formats/language``).
 """
@@ -8,33 +8,33 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from flopwise.formats.format import ends_in
 from flopwise.formats.options import TorchOptions
-from flopwise.formats.torch.format import TORCH
 from flopwise.formats.torch.kinds import Model
-from flopwise.formats.weights import formats as weights
 
 if TYPE_CHECKING:
+    from flopwise.formats.format import Format
     from flopwise.graph import Graph
 
-#: What the names of GGUF files end in.
-_GGUF = weights.GGUF.endings
 
-
-def _matches(model: object) -> bool:
-    if not isinstance(model, (str, os.PathLike)):
-        return False
-    from flopwise.formats.language.source import is_language_model
-
-    return is_language_model(model)
-
-
-def _read_gguf(
-    model: Model, inputs: object, dims: object, batch_size: object, progress: object, options: TorchOptions
+def read_gguf(
+    tensors: Format, model: Model, inputs: object, dims: object, batch_size: Any, progress: Any, options: TorchOptions
 ) -> Graph:
-    """The model of the architecture that the header names; of one that the table lacks, a row for each tensor."""
+    """The model of the architecture that the header names; of one that the table lacks, a row for each tensor.
+
+    Args:
+        tensors: reads such files as tensors alone.
+        model: the path.
+        inputs: as for ``read_model``, and the others too.
+        dims: as there.
+        batch_size: as there.
+        progress: as there.
+        options: as there.
+
+    Raises:
+        ModelError: the file cannot be read, or sizes are asked for of a model that the table lacks.
+    """
     from flopwise.formats.language.read import read_configuration
     from flopwise.formats.torch.language.config import UnknownArchitectureError, unknown_gguf
 
@@ -45,10 +45,10 @@ def _read_gguf(
         error = unknown_gguf(name)
         if requested or not isinstance(error, UnknownArchitectureError):
             raise error
-        listed = weights.GGUF.read(model, None, None, None, progress, options)
+        listed = tensors.read(model, None, None, None, progress, options)
         return replace(listed, warnings=(str(error), *listed.warnings))
     graph = read_configuration(model, inputs, batch_size, options)
-    with weights.GGUF.stored(model, None, None, None, options) as stored:  # type: ignore[misc] # it has one
+    with tensors.tensors(model, None, None, None, progress, options) as stored:
         nbytes = sum(tensor.nbytes for tensor in stored.tensors)
     note = (
         f"weights are counted in the type that they are multiplied in; {os.path.basename(name)} stores them in "
@@ -57,9 +57,10 @@ def _read_gguf(
     return replace(graph, warnings=(*graph.warnings, note, *([_ESTIMATE] if options.program else [])))
 
 
-def _read(
-    model: Model, inputs: object, dims: object, batch_size: int | None, progress: object, options: TorchOptions
+def read_configured(
+    model: Model, inputs: object, dims: Any, batch_size: int | None, progress: Any, options: TorchOptions
 ) -> Graph:
+    """The model of a configuration: by the table of architectures, else by transformers; as ``read_model``."""
     from flopwise.formats.language.read import defaults_of, read_configuration
     from flopwise.formats.torch.language.config import UnknownArchitectureError, require
 
@@ -68,7 +69,9 @@ def _read(
         return replace(graph, warnings=(*graph.warnings, _ESTIMATE)) if options.program else graph
     try:
         require(model, options.trust_code)
-        graph = TORCH.read(model, inputs, dims, batch_size, progress, options)
+        from flopwise.formats.torch.model import read_model
+
+        graph = read_model(model, inputs, dims, batch_size, progress, options)
         return replace(graph, warnings=(*graph.warnings, *defaults_of(model)))
     except UnknownArchitectureError:  # of a type that this release of transformers does not know
         if options.program and by_table(model, inputs, dims, replace(options, program=False)):
@@ -102,23 +105,3 @@ _ESTIMATE = (
 
 #: Inputs that a graph by the table has, and what says that there is no cache.
 _TABLE = {"input_ids", "input_features", "decoder_input_ids", "labels", "use_cache"}
-
-LANGUAGE = TORCH._replace(
-    name="config",
-    read=_read,
-    models="language models (config.json)",
-    endings=("config.json",),
-    matches=lambda model: not ends_in(model, _GGUF) and _matches(model),
-)
-
-#: GGUF files that describe a model; their tensors are those of the file.
-GGUF_MODEL = TORCH._replace(
-    name="gguf",
-    models="language models (.gguf)",
-    read=_read_gguf,
-    endings=_GGUF,
-    matches=lambda model: ends_in(model, _GGUF) and _matches(model),
-    stored=weights.GGUF.stored,
-    in_directories=_GGUF,
-    is_model=_matches,
-)
