@@ -41,7 +41,7 @@ def test_the_section_works(tmp_path: Path) -> None:
     weights = json.loads(_run(package, "weights", "models/net.graph.json", "-f", "json"))
     (layer,) = weights["entries"]
     assert (layer["name"], layer["length"], layer["zeros"], layer["max"]) == ("fc", 6, 3, 3.0)
-    sparsity = json.loads(_run(package, "sparsity", "models", "-f", "json"))
+    sparsity = json.loads(_run(package, "sparsity", "models", "--dim", "N=5", "-f", "json"))
     assert sparsity["totals"]["zeros"] == 3
     (models / "other.graph.json").write_text(_json_graph([1.0] * 6))
     both = json.loads(_run(package, "profile", "models", "--dim", "N=5", "-f", "json"))

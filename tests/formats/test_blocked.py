@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 from fuzz import seeds
-
-from flopwise.formats.table import FORMATS
 from tests.keras_models import CONFIGS
 from tests.test_imports import MODULES, PACKAGE
+
+from flopwise.formats.table import FORMATS
 
 #: The folders of formats; ``kit``, ``sources`` and ``weights`` are those that formats share, and all need ONNX's.
 FOLDERS = sorted(

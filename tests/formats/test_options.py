@@ -48,7 +48,7 @@ def test_an_option_of_another_format_is_refused(call: Any, keywords: dict[str, A
 
 
 def test_a_state_is_of_two_formats() -> None:
-    with pytest.raises(InputError, match="past: only for ONNX, OpenVINO, .* models and PyTorch modules"):
+    with pytest.raises(InputError, match=r"past: only for ONNX, OpenVINO, .* models and PyTorch modules"):
         options_of(CaffeOptions, None, {"past": 8})
 
 

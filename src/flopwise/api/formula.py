@@ -223,9 +223,10 @@ def _configured(request: _Request, options: TorchOptions) -> Subject:
 
 
 def _opened(request: _Request, options: OnnxOptions) -> Opened:
-    opened = format_of(request.model).opened or ONNX.opened
-    assert opened is not None
-    return opened(request.model, options)
+    opener = format_of(request.model).opened or ONNX.opened
+    assert opener is not None
+    opened: Opened = opener(request.model, options)
+    return opened
 
 
 def _file(request: _Request, options: OnnxOptions) -> Subject:

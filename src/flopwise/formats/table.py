@@ -164,7 +164,7 @@ def _is_tensorflow(context: Context) -> bool:
     return os.path.basename(context.name) == _SAVED_MODEL or context.head[:1] in (b"\n", b"")
 
 
-OPENVINO = program_format(
+OPENVINO: Format = program_format(
     "openvino",
     "OpenVINO models (.xml)",
     (".xml",),
@@ -173,7 +173,7 @@ OPENVINO = program_format(
     matches=lambda context: context.ends_in(*OPENVINO.endings) if context.name else _is_net(context),
     is_model=_is_net,
 )
-COREML = program_format(
+COREML: Format = program_format(
     "coreml",
     "Core ML programs (.mlpackage, .mlmodel)",
     (".mlpackage", ".mlmodel"),
@@ -181,7 +181,7 @@ COREML = program_format(
     ("coreml", "openvino", "onnx"),
     matches=_is_coreml,
 )
-TFLITE = program_format(
+TFLITE: Format = program_format(
     "tflite",
     "TensorFlow Lite models (.tflite)",
     (".tflite", ".lite", ".task"),
@@ -190,7 +190,7 @@ TFLITE = program_format(
     matches=lambda context: context.ends_in(*TFLITE.endings) or context.head[4:8] == b"TFL3",
     in_directories=(".tflite",),
 )
-TENSORFLOW = program_format(
+TENSORFLOW: Format = program_format(
     "tensorflow",
     "TensorFlow graphs (.pb, SavedModel)",
     (".pb",),
@@ -200,7 +200,7 @@ TENSORFLOW = program_format(
     in_directories=(_SAVED_MODEL,),
 )
 _read_onnx = late("onnx.read:read_onnx")
-ONNX = program_format(
+ONNX: Format = program_format(
     "onnx",
     "ONNX models",
     (".onnx",),
@@ -218,7 +218,7 @@ ONNX = program_format(
 
 #: Endings of files with a net's weights.
 _CAFFEMODELS = (".caffemodel", ".caffemodel.h5")
-CAFFE = Format(
+CAFFE: Format = Format(
     "caffe",
     "Caffe nets (.prototxt)",
     late("caffe.read:read_caffe"),
@@ -242,7 +242,7 @@ def _is_jax(context: Context) -> bool:
     return context.is_callable and late("jax.kinds:is_name")(context.model)
 
 
-JAX = Format(
+JAX: Format = Format(
     "jax",
     "JAX functions",
     late("jax.read:read_jax"),
@@ -263,7 +263,7 @@ def _is_stablehlo(context: Context) -> bool:
 
 
 _MLIR = (".mlir", ".mlirbc", ".mlir.bc", ".stablehlo")
-STABLEHLO = Format(
+STABLEHLO: Format = Format(
     "stablehlo",
     "StableHLO modules (.mlir, .stablehlo)",
     late("stablehlo.read:read_stablehlo"),
@@ -275,7 +275,7 @@ STABLEHLO = Format(
     no_formulas="whose open sizes MLIR settles as numbers",
     folders=("stablehlo", "jax"),
 )
-EXECUTORCH = Format(
+EXECUTORCH: Format = Format(
     "executorch",
     "ExecuTorch programs (.pte)",
     late("executorch.read:read_executorch"),
@@ -295,11 +295,11 @@ def _is_keras(context: Context) -> bool:
     if not context.name:
         return "keras" in sys.modules and late("keras.kinds:is_object")(context.model)
     if context.is_folder:
-        return late("keras.kinds:is_preset")(context.name)
+        return bool(late("keras.kinds:is_preset")(context.name))
     return context.name.startswith("keras") and late("keras.kinds:is_name")(context.model)
 
 
-KERAS = Format(
+KERAS: Format = Format(
     "keras",
     "Keras models (.keras, .h5)",
     late("keras.read:read_keras"),
@@ -321,7 +321,7 @@ def _is_torch(context: Context) -> bool:
     return "torch" in sys.modules and late("torch.kinds:is_model")(context.model)
 
 
-TORCH = Format(
+TORCH: Format = Format(
     "torch",
     "PyTorch modules",
     late("torch.model:read_model"),
@@ -344,7 +344,7 @@ def _is_language_model(context: Context) -> bool:
 
 
 #: Language models: a configuration, from which the table of architectures or transformers makes the model.
-LANGUAGE = TORCH._replace(
+LANGUAGE: Format = TORCH._replace(
     name="config",
     read=late("torch.language.format:read_configured"),
     models="language models (config.json)",
@@ -352,9 +352,9 @@ LANGUAGE = TORCH._replace(
     matches=lambda context: not context.ends_in(*GGUF.endings) and _is_language_model(context),
     folders=("language", "torch"),
 )
-GGUF = tensor_format("gguf", "GGUF files", (".gguf",), late("weights.gguf:open_gguf"))
+GGUF: Format = tensor_format("gguf", "GGUF files", (".gguf",), late("weights.gguf:open_gguf"))
 #: GGUF files that describe a model; their tensors are those of the file.
-GGUF_MODEL = LANGUAGE._replace(
+GGUF_MODEL: Format = LANGUAGE._replace(
     name="gguf",
     models="language models (.gguf)",
     read=lambda *arguments: late("torch.language.format:read_gguf")(GGUF, *arguments),

@@ -184,7 +184,9 @@ def read_keras(
     if options.grad:
         raise InputError(f"{source}: training on Keras' JAX backend is not followed; set KERAS_BACKEND=torch")
     with few_steps(keras, source):
-        graph = late("keras.traced:traced")(layer, source, specs, stated and stated[1], inputs, dims, batch_size, options)
+        graph = late("keras.traced:traced")(
+            layer, source, specs, stated and stated[1], inputs, dims, batch_size, options
+        )
     return _as_keras(graph, layer, source, model)
 
 
