@@ -3,7 +3,8 @@ that keep tensors in caches, each in a small configuration with random weights.
 
 Each is counted first, in a process that has never run it, then runs on its own device; so does one that is built
 afterwards, and both have to give what a model gives in a process that counts nothing. What is left behind is looked for
-as well: tensors on the meta device. ``python benchmarks/torch_afterwards.py [--only PART] [--most N] [--train]``.
+as well: tensors on the meta device. ``python benchmarks/torch_afterwards.py [--only PART] [--most N] [--train]``; with
+``--range 0:40`` only the models of these places in the list, so that all of it runs in pieces.
 """
 
 from __future__ import annotations
@@ -121,9 +122,7 @@ def _of_torchvision(name: str) -> tuple[Any, dict[str, Any]]:
     from flopwise.formats.torch.libraries import imported
 
     side = 299 if name == "inception_v3" else 224 if name.startswith(("vit", "maxvit")) else SIDE
-    options = (
-        {"weights_backbone": None} if "_resnet" in name or "lraspp" in name or "mobilenet_v3_large_" in name else {}
-    )
+    options = {"weights_backbone": None} if name.startswith(("deeplabv3", "fcn", "lraspp")) else {}
     model = imported("torchvision.models").get_model(name, weights=None, **options)
     return model, {"x": torch.rand(1, 3, side, side)}
 
@@ -256,6 +255,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=sorted(BUILDERS), help="models of one kind")
     parser.add_argument("--most", type=int, default=200, help="how many models that run")
+    parser.add_argument("--range", default=":", help="places in the list, the first and the one after the last: 0:40")
     parser.add_argument("--train", action="store_true", help="count a training step")
     parser.add_argument("--skipped", action="store_true", help="say why models were left out")
     options = parser.parse_args()
@@ -274,11 +274,11 @@ def main() -> int:
         imported(library)
     sys.modules["transformers"].logging.set_verbosity_error()
     good = bad = skipped = 0
-    for name in names():
+    start, _, stop = options.range.partition(":")
+    listed = (name for name in names() if options.only in (None, name[0]))
+    for name in itertools.islice(listed, int(start or 0), int(stop) if stop else None):
         if good + bad >= options.most:
             break
-        if options.only not in (None, name[0]):
-            continue
         (parameters,) = apart(size, name, options.train)
         if parameters.isdigit() and int(parameters) > LARGEST:
             continue
