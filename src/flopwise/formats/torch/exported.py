@@ -66,7 +66,15 @@ class ExportedModule(nn.Module):
                 raise ModelError(f"{path}: takes an input of the kind {kind[:50]!r}, which is not read")
         calls = program["graph_module"].get("module_call_graph") or [{}]
         names = (calls[0].get("signature") or {}).get("forward_arg_names")
-        self.forward = self._forward(names or [name or f"arg_{i}" for i, name in enumerate(self._inputs)])
+        names = names or [name or f"arg_{i}" for i, name in enumerate(self._inputs)]
+        either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        self._signature = inspect.Signature([inspect.Parameter(str(name), either) for name in names])
+
+        def forward(*args: object, **kwargs: object) -> object:
+            return self.run(None, *args, **kwargs)
+
+        forward.__signature__ = self._signature  # type: ignore[attr-defined]
+        self.forward = forward
 
     def _keep(self, name: str, tensor: Any, kind: str) -> None:
         """Register a tensor at its path, in modules made for it."""
@@ -83,40 +91,29 @@ class ExportedModule(nn.Module):
         else:
             setattr(owner, last, tensor)
 
-    def _forward(self, names: list[str]) -> Function:
-        parameters = [inspect.Parameter(str(name), inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
-        signature = inspect.Signature(parameters)
-
-        def forward(*args: object, **kwargs: object) -> object:
-            bound = signature.bind(*args, **kwargs).arguments
-            return self._run(pytree.tree_leaves(tuple(bound.values())), None)
-
-        forward.__signature__ = signature  # type: ignore[attr-defined]
-        return forward
-
     def run(self, position: Any, *args: object, **kwargs: object) -> object:
         """As ``forward``; ``position.scope`` follows the modules in which the operators were before the export."""
-        bound = inspect.signature(self.forward).bind(*args, **kwargs).arguments
-        before = position.scope
-        try:
-            with naming(self.path):
-                return self._run(pytree.tree_leaves(tuple(bound.values())), position)
-        finally:
-            position.scope = before
-
-    def _run(self, leaves: list[object], position: object) -> object:
+        bound = self._signature.bind(*args, **kwargs).arguments
+        leaves: list[object] = pytree.tree_leaves(tuple(bound.values()))
         if len(leaves) != len(self._inputs):
             raise InputError(f"{self.path}: takes {len(self._inputs)} tensors or numbers, and not {len(leaves)}")
         values = {name: leaf for name, leaf in zip(self._inputs, leaves, strict=True) if name}
-        for name, path in self._stored.items():
-            owner, _, last = path.rpartition(".")
-            values[name] = getattr(self.get_submodule(owner), last)
-        self._block.run(values, position)
-        for path, name in self._written.items():
-            owner, _, last = path.rpartition(".")
-            getattr(self.get_submodule(owner), last).copy_(values[name])
-        results = tuple(value(result, values) for result in self._results)
-        return results[0] if len(results) == 1 else results
+        before = position and position.scope
+        try:
+            with naming(self.path):
+                values |= {name: self._stored_at(path) for name, path in self._stored.items()}
+                self._block.run(values, position)
+                for path, name in self._written.items():
+                    self._stored_at(path).copy_(values[name])
+                results = tuple(value(result, values) for result in self._results)
+                return results[0] if len(results) == 1 else results
+        finally:
+            if position is not None:
+                position.scope = before
+
+    def _stored_at(self, path: str) -> Any:
+        owner, _, last = path.rpartition(".")
+        return getattr(self.get_submodule(owner), last)
 
 
 class Block:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from flopwise.formats.torch.lower import operators
 from flopwise.formats.torch.lower.node import tensors
@@ -32,38 +31,23 @@ CACHED = "cached"
 
 
 def nodes_of(events: Sequence[Event]) -> tuple[Node, ...]:
-    """One node for each operation, named after the module that made it."""
+    """One node for each operation, named after the module that made it; attributes that are equal are one object."""
     lowered = [operators.lower(e.plan.name, e.args, e.kwargs, e.outputs) for e in events]
-    equal: dict[str, Mapping[str, object]] = {}
     names = _names(events, [low.op for low, _ in lowered])
-    return tuple(
-        [
-            Node(
-                low.op,
-                name,
-                low.inputs,
-                event.outputs,
-                _attributes(event, low.attrs, equal),
-                event.scope,
-                event.plan.name,
-                0,
-                event.within,
-                Invocation(event.via, call.named),
-            )
-            for event, name, (low, call) in zip(events, names, lowered, strict=True)
-        ]
-    )
-
-
-def _attributes(event: Event, attrs: Mapping[str, object], equal: dict[str, Mapping[str, Any]]) -> Mapping[str, object]:
-    """The attributes of an operation; those that are equal to earlier ones are the same object."""
-    if event.plan.foreign and event.plan.writes:
-        attrs = {**attrs, WRITES: True}
-    if event.cached:
-        attrs = {**attrs, CACHED: event.cached}
-    if event.saved is not None:
-        return {**attrs, SAVED: event.saved}
-    return equal.setdefault(repr(attrs), attrs)  # in which 1 and 1.0 are not equal
+    equal: dict[str, Mapping[str, object]] = {}
+    nodes = []
+    for event, name, (low, call) in zip(events, names, lowered, strict=True):
+        attrs: Mapping[str, object] = low.attrs
+        if event.plan.foreign and event.plan.writes:
+            attrs = {**attrs, WRITES: True}
+        if event.cached:
+            attrs = {**attrs, CACHED: event.cached}
+        if event.saved is None:
+            attrs = equal.setdefault(repr(attrs), attrs)  # in which 1 and 1.0 are not equal
+        saved = attrs if event.saved is None else {**attrs, SAVED: event.saved}
+        path = event.scope, event.plan.name, 0, event.within, Invocation(event.via, call.named)
+        nodes.append(Node(low.op, name, low.inputs, event.outputs, saved, *path))
+    return tuple(nodes)
 
 
 def unused(nodes: Sequence[Node], modules: Sequence[Submodule]) -> list[Node]:

@@ -10,12 +10,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import itertools
 import json
 import math
+import pickle
+import re
 import zipfile
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from flopwise._limits import within_limit
 from flopwise.errors import ModelError
 from flopwise.formats.inputs import dtype_of
 from flopwise.formats.sources.location import explained, in_words
@@ -23,7 +28,7 @@ from flopwise.formats.sources.source import FileSource
 from flopwise.formats.sources.text import JsonObject
 from flopwise.formats.torch.kinds import Kwargs
 from flopwise.formats.weights.modules import stored_tensor
-from flopwise.formats.weights.storage import Runs, SourceStorage, refuse_compressed, within_bounds
+from flopwise.formats.weights.storage import Archive, Runs, SourceStorage, refuse_compressed
 from flopwise.formats.weights.tensor import (
     ArrayElements,
     EncodedElements,
@@ -35,20 +40,12 @@ from flopwise.formats.weights.tensor import (
     role_of,
     strided,
 )
-from flopwise.formats.weights.torch_files import RECORDED, is_record
+from flopwise.formats.weights.torch_files import RECORDED, is_exported, is_record, members
 from flopwise.graph import Kind, StoredTensor
 from flopwise.graph.stored import Elements
 
 if TYPE_CHECKING:
     import torch
-import itertools
-import pickle
-import re
-from collections.abc import Iterator, Sequence
-
-from flopwise._limits import within_limit
-from flopwise.formats.weights.storage import Archive
-from flopwise.formats.weights.torch_files import is_exported, members
 
 #: ScalarType of the schema -> PyTorch's name of the element type.
 _TYPES = """
@@ -93,28 +90,21 @@ class Content:
         Raises:
             ModelError: it is damaged, or written in another way.
         """
-        self.path = path
+        self.path, self.storage = path, SourceStorage.from_source(FileSource(path))
         with damaged(path):
-            self._archive = zipfile.ZipFile(path)
-            names = self._archive.namelist()
-            self._members = _RECORD if is_record(names) else {}
-            self._prefix = (
-                ""
-                if self._members
-                else next(
-                    n.removesuffix(end)
-                    for end in ("models/model.json", "serialized_exported_program.json")
-                    for n in names
-                    if n.endswith(end)
-                )
-            )
+            self._archive = Archive(self.storage)
+            names = self._archive.members
+            self._names = _RECORD if is_record(names) else {}
+            ends = ("models/model.json", "serialized_exported_program.json")
+            stated = (n.removesuffix(end) for end in ends for n in names if n.endswith(end))
+            self._prefix = "" if self._names else next(stated)
             self._new = f"{self._prefix}models/model.json" in names
             if self._text("byteorder", b"little").strip() != b"little":
                 raise ModelError(f"{path}: is big-endian; load and save it again")
 
     def close(self) -> None:
         """Close the file."""
-        self._archive.close()
+        self.storage.close()
 
     def program(self) -> Kwargs:
         """The graph, its signature and its modules, as the schema has them."""
@@ -167,28 +157,18 @@ class Content:
         return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
 
     def _text(self, member: str, default: bytes | None = None) -> bytes:
-        name = self._prefix + self._members.get(member, member)
-        if default is not None and name not in self._archive.NameToInfo:
-            return default
-        info = self._archive.getinfo(name)
-        within_bounds(info, self.path)
-        return self._archive.read(info)
+        name = self._prefix + self._names.get(member, member)
+        return self._archive.content(name) if default is None or name in self._archive.members else default
 
     def _place(self, member: str, meta: JsonObject) -> Place:
-        info = self._archive.getinfo(self._prefix + member)
+        info = self._archive.members[name := self._prefix + member]
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or meta["layout"] != STRIDED:
             raise ModelError(f"{self.path}: {member} is compressed, encrypted or sparse; load and save it again")
-        with open(self.path, "rb") as file:
-            file.seek(info.header_offset)
-            head = file.read(30)
-        start = info.header_offset + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+        start, dtype = self._archive.place(name), DTYPES[meta["dtype"]]
         shape, strides = (tuple(_size(size) for size in meta[key]) for key in ("sizes", "strides"))
-        place = Place(
-            member, start, info.file_size, DTYPES[meta["dtype"]], shape, strides, _size(meta["storage_offset"])
-        )
-        if head[:4] != b"PK\x03\x04" or len(shape) != len(strides) or len(shape) > 64:
+        if len(shape) != len(strides) or len(shape) > 64:
             raise ModelError(f"{self.path}: {member} does not match its archive")
-        return place
+        return Place(member, start, info.file_size, dtype, shape, strides, _size(meta["storage_offset"]))
 
 
 def _size(size: JsonObject) -> int:
@@ -220,23 +200,20 @@ def of_exported(path: str) -> StoredTensors:
     Raises:
         ModelError: it is damaged.
     """
-    storage = SourceStorage.from_source(FileSource(path))
+    content = Content(path)
     tensors: list[StoredTensor] = []
-    notes: tuple[str, ...] = ()
-    with contextlib.closing(Content(path)) as content:
-        places, loaded, kinds = content.tensors()
-        for name, place in places.items():
-            tensors.append(at_place(name, place, _role(name, place.dtype, kinds[name]), storage))
-        strange = []
-        for name, tensor in loaded.items():
-            one = stored_tensor(name, tensor, _role(name, str(tensor.dtype), kinds[name]))
-            if one is None:
-                strange.append(name)
-            else:
-                tensors.append(one)
-        if strange:
-            notes = (f"tensor {strange[0]!r} is sparse, nested or of a type that holds no numbers; left out",)
-    return replace(StoredTensors.from_file(storage, "torch", in_slots(tensors), notes), model=path)
+    strange: list[str] = []
+    places, loaded, kinds = content.tensors()
+    for name, place in places.items():
+        tensors.append(at_place(name, place, _role(name, place.dtype, kinds[name]), content.storage))
+    for name, tensor in loaded.items():
+        one = stored_tensor(name, tensor, _role(name, str(tensor.dtype), kinds[name]))
+        if one is None:
+            strange.append(name)
+        else:
+            tensors.append(one)
+    notes = tuple(f"tensor {name!r} is sparse, nested or of a type that holds no numbers; left out" for name in strange)
+    return replace(StoredTensors.from_file(content.storage, "torch", in_slots(tensors), notes[:1]), model=path)
 
 
 def _role(name: str, dtype: str, kind: str) -> str:
