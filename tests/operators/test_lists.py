@@ -23,8 +23,7 @@ REASONS = {
     "formats/torch/graph.py": "naming rows after modules: a matter of taste, not of what an operator does; products "
     "with a stack of experts, as programs write them",
     "analyses/advice/rules/work.py": "what programs take a step out of a sequence with: a pattern to look for",
-    "formats/jax/nodes.py": "comparisons that a loop's condition may make, with their sides exchanged",
-    "sizes/loops.py": "what runs the bodies of control flow, which no rule of a row can do",
+    "sizes/control.py": "what runs the bodies of control flow, which no rule of a row can do",
     "sizes/turns.py": "how bodies count and compare, which no rule of a row can see",
     "formats/torch/lower/operators.py": "what PyTorch's modules consist of",
 }

@@ -21,7 +21,7 @@ class Node(Protocol):
     def operation(self) -> object:
         """Its operator, attributes and version; nodes that share it do the same.
 
-        It may have a row and what follows its bodies of its own (``own.row``, ``own.flow``), which win over the tables.
+        It may have a row of its own (``own.row``), which wins over the tables.
         """
 
     @property

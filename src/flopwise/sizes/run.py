@@ -173,11 +173,11 @@ class Pass:
 
     def _case(self, node: Node) -> _Case:
         op, domain, own = node.op, node.domain, getattr(node.operation, "own", None)
-        if own is not None:
-            known, flow = own.row, own.flow
-        else:
-            known, flow = row(f"{domain}::{op}" if domain else op), None if domain else self.flows.get(op)
-        return _Case(known, flow, node.attributes.values, node.version or self.opsets.get(domain, 1), set())
+        name = f"{domain}::{op}" if domain else op
+        known = row(name) if own is None else own.row
+        return _Case(
+            known, self.flows.get(name), node.attributes.values, node.version or self.opsets.get(domain, 1), set()
+        )
 
     def applied(self, known: Operator, site: Site, valued: bool) -> Results:
         """The results of an operator by the rules in its row."""

@@ -14,7 +14,7 @@ from tests.onnx_suite import cases
 
 from flopwise.api.read import read
 from flopwise.operators.tables import row
-from flopwise.sizes.loops import FLOWS
+from flopwise.sizes.control import FLOWS
 
 ML = "ai.onnx.ml"
 

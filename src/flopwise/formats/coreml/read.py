@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flopwise.errors import ModelError
 from flopwise.formats.coreml.decode import HEADER, OTHERS, ROOT, Weights, specification
 from flopwise.formats.coreml.decode import opened as opened_source
 from flopwise.formats.coreml.lower import Extents, Operation, Typed, lower
 from flopwise.formats.kit.build import scope_of_path
-from flopwise.formats.kit.flows import loop
 from flopwise.formats.kit.lowering import Lowered
 from flopwise.formats.kit.nodes import Nodes
 from flopwise.formats.kit.program import Graph, Model, Node, TensorType, Value, Values, named
@@ -26,7 +25,6 @@ from flopwise.formats.sources.wire import signed, varints
 from flopwise.graph import Module
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.shape import Element
-from flopwise.sizes.control import branches
 
 #: Codes of element types -> their names.
 DTYPES = {
@@ -183,11 +181,10 @@ class Program:
         self, message: Message, o: Operation, name: str, names: tuple[str, ...], around: _Block, depth: int
     ) -> Node:
         """The node of an operation that is no constant."""
-        flow: Any = None
         graphs: dict[str, object] = {}
         try:
             if blocks := message.get("blocks"):
-                lowered, flow, graphs = self._with_blocks(o, blocks, around, depth)
+                lowered, graphs = self._with_blocks(o, blocks, around, depth)
             else:
                 _unpack(o, around)
                 lowered = lower(o)
@@ -201,12 +198,12 @@ class Program:
         self._used.update(taken)
         stated = [one.dtype for one in o.results]
         lowered = lowered._replace(inputs=None)
-        return self._nodes.node(o.type, name, lowered, taken, names, stated if all(stated) else (), (), flow, graphs)
+        return self._nodes.node(o.type, name, lowered, taken, names, stated if all(stated) else (), (), graphs)
 
     def _with_blocks(
         self, o: Operation, blocks: list[Message], around: _Block, depth: int
-    ) -> tuple[Lowered, Any, dict[str, object]]:
-        """The operator of the house for one with blocks, what follows them, and these."""
+    ) -> tuple[Lowered, dict[str, object]]:
+        """The operator of the house for one with blocks, and these."""
         if o.type not in _CONTROL or len(blocks) != 2:
             raise ValueError(f"it has {len(blocks)} blocks")
         op, parts, parameter = _CONTROL[o.type]
@@ -216,7 +213,7 @@ class Program:
             inputs = {one.get("name", ""): self._typed(one) for one in block.get("inputs", [])}
             inner.types.update(inputs)
             graphs[part] = self._block(block, tuple(inputs), inner, depth + 1)
-        return Lowered(op, (parameter,)), loop if op == "Loop" else branches, graphs
+        return Lowered(op, (parameter,)), graphs
 
     def _typed(self, message: Message) -> Typed:
         """The type of a named value."""

@@ -17,6 +17,8 @@ from flopwise.formats.jax.table import Equation, Lowered, extent_of, lower
 from flopwise.graph import STORED, Body, Kind, Module, Node, Tensor
 from flopwise.graph.dtypes import BITS
 from flopwise.operators.folding import WRITES
+from flopwise.operators.size import UnresolvedError
+from flopwise.sizes.turns import Carried, Counting
 
 #: Steps of a name stack that stand for what JAX does, not for a module. Those of equinox have the class alone.
 _STEPS = frozenset({"checkpoint", "rematted_computation", "remat", "eqx"})
@@ -252,15 +254,6 @@ class _Run(NamedTuple):
     end: int
 
 
-# Trips of a loop whose condition counts steps.
-
-#: Comparison -> the same with its sides exchanged.
-_MIRRORED = {
-    "Less": "Greater", "Greater": "Less", "LessOrEqual": "GreaterOrEqual", "GreaterOrEqual": "LessOrEqual",
-    "aten::ne": "aten::ne",
-}  # fmt: skip
-
-
 def integer(tensor: Tensor | None) -> int | None:
     """The integer that a literal is, which is its name; None for any other tensor."""
     try:
@@ -272,10 +265,7 @@ def integer(tensor: Tensor | None) -> int | None:
 def _trips_of(
     nodes: Sequence[Node], tests: _Run, steps: _Run, outer: int, inner: int, operands: Sequence[Tensor]
 ) -> Trips:
-    """The trips of a while loop.
-
-    A condition that compares what the body steps by a constant with a constant says them. Where other conditions must
-    hold as well, they are a bound.
+    """The trips of a while loop, as its condition and its body count them.
 
     Args:
         nodes: those of the program.
@@ -285,58 +275,18 @@ def _trips_of(
         inner: those that the body does.
         operands: what the loop carries, as it begins.
     """
-    compared, stepped = (
-        {t.name: n for n in nodes[run.start : run.end] for t in n.known_outputs} for run in (tests, steps)
-    )
-    counters = {tensor.name: place for place, tensor in enumerate(tests.taken[outer:])}
-    before = [tensor.name for tensor in steps.taken[inner:]]
-
-    def conjuncts(tensor: Tensor) -> list[Node | None]:
-        """The conditions that must hold together."""
-        node = compared.get(tensor.name)
-        if node is None or node.op not in ("And", "BitwiseAnd", "Cast"):
-            return [node]
-        return [part for side in node.known_inputs for part in conjuncts(side)]
-
-    def constant(tensor: Tensor | None) -> int | None:
-        """An integer that does not change from trip to trip."""
-        place = counters.get(tensor.name) if tensor is not None else None
-        if place is not None and steps.results[place].name == before[place]:
-            return integer(operands[place])
-        return integer(tensor)
-
-    def step(place: int) -> int | None:
-        """The number that a trip adds to an integer that is carried."""
-        node = stepped.get(steps.results[place].name)
-        if node is None or node.op not in ("Add", "Sub"):
-            return None
-        left, right = node.inputs
-        if left is not None and left.name == before[place]:
-            number = integer(right)
-            return number if number is None or node.op == "Add" else -number
-        return integer(left) if right is not None and right.name == before[place] and node.op == "Add" else None
-
-    def allowed(comparison: Node | None) -> int | None:
-        """The trips that a comparison allows; None where it does not say."""
-        if comparison is None or comparison.op not in _MIRRORED:
-            return None
-        left, right = comparison.inputs
-        for counter, limit, relation in ((left, right, comparison.op), (right, left, _MIRRORED[comparison.op])):
-            place, end = counters.get(counter.name) if counter is not None else None, constant(limit)
-            if place is None or end is None:
-                continue
-            start, size = integer(operands[place]), step(place)
-            if start is None or not size:
-                continue
-            distance = end - start
-            if relation == "aten::ne" and distance % size == 0 and distance // size >= 0:
-                return distance // size
-            if relation == "aten::ne" or relation.startswith("Less") != (size > 0):
-                continue
-            reach, size = distance if size > 0 else -distance, abs(size)
-            return max(0, reach // size + 1 if relation.endswith("OrEqual") else -(-reach // size))
-        return None
-
-    parts = conjuncts(tests.results[0])
-    numbers = [number for part in parts if (number := allowed(part)) is not None]
-    return Trips(min(numbers), bound=len(numbers) < len(parts)) if numbers else Trips(None)
+    own = [node for run in (tests, steps) for node in nodes[run.start : run.end]]
+    tensors = {t.name: t for t in (*tests.results, *(t for node in own for t in node.known_inputs))}
+    carried = {}
+    for start, test, before, after in zip(
+        operands, tests.taken[outer:], steps.taken[inner:], steps.results, strict=True
+    ):
+        carried[test.name] = carried[before.name] = Carried(integer(start), before.name, after.name)
+    makers = {
+        t.name: (n.op, ["" if one is None else one.name for one in n.inputs]) for n in own for t in n.known_outputs
+    }
+    try:
+        number, bound = Counting(makers, carried, lambda name: integer(tensors.get(name))).ends(tests.results[0].name)
+    except (UnresolvedError, LookupError):
+        return Trips(None)
+    return Trips(number, number is not None and bound)

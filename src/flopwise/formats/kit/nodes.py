@@ -17,7 +17,7 @@ from flopwise.operators.operator import Operator as Row
 from flopwise.operators.shape import FromInput, ShapeRule
 from flopwise.operators.tables import row
 from flopwise.sizes.facts import Fact
-from flopwise.sizes.run import Flow, dtypes_of
+from flopwise.sizes.run import dtypes_of
 from flopwise.sizes.scope import Scope
 from flopwise.sizes.site import Site
 
@@ -37,7 +37,6 @@ class Nodes:
         outputs: Sequence[str],
         dtypes: Sequence[str | None] = (),
         parts: Sequence[Part] = (),
-        flow: Flow | None = None,
         bodies: Mapping[str, object] | None = None,
     ) -> Node:
         """The node of an operator of the file.
@@ -52,8 +51,7 @@ class Nodes:
             outputs: names of its results.
             dtypes: their element types as the file states them; None, or missing, where that of the row holds.
             parts: what runs behind it and is fused to it.
-            flow: follows its bodies.
-            bodies: these by their names in the house.
+            bodies: its bodies by their names in the house, and how it is connected to them.
         """
         wanted = range(len(inputs)) if lowered.inputs is None else lowered.inputs
         places = [at if isinstance(at, int) and 0 <= at < len(inputs) and inputs[at] else -1 for at in wanted]
@@ -65,16 +63,16 @@ class Nodes:
         places += [place for place in others if place not in places]
         taken = tuple([inputs[place] if place >= 0 else "" for place in places])
         if bodies:
-            operation = _operation(origin, lowered, places, shows, {}, dtypes, parts, flow, bodies, len(inputs))
+            operation = _operation(origin, lowered, places, shows, {}, dtypes, parts, bodies, len(inputs))
             return Node(operation, name, taken, tuple(outputs))
         key = (
-            *(origin, lowered.op, tuple(places), shows, len(inputs), tuple(dtypes), flow, lowered.as_in_file),
+            *(origin, lowered.op, tuple(places), shows, len(inputs), tuple(dtypes), lowered.as_in_file),
             *(lowered.shape, lowered.value, lowered.finish, lowered.layout, tuple(lowered.views.items())),
             *(repr(lowered.attrs), tuple(settings.items()), repr(parts)),
         )
         shared = self._operations.get(key)
         if shared is None:
-            shared = _operation(origin, lowered, places, shows, settings, dtypes, parts, flow, {}, len(inputs))
+            shared = _operation(origin, lowered, places, shows, settings, dtypes, parts, {}, len(inputs))
             self._operations[key] = shared
         return Node(shared, name, taken, tuple(outputs))
 
@@ -87,7 +85,6 @@ def _operation(
     settings: Mapping[str, FromInput],
     dtypes: Sequence[str | None],
     parts: Sequence[Part],
-    flow: Flow | None,
     bodies: Mapping[str, object],
     count: int,
 ) -> Operation:
@@ -118,7 +115,7 @@ def _operation(
     drawing = _Drawing(origin, lowered, shows, tuple(parts), seats, late)
     domain, _, op = lowered.op.rpartition("::")
     values = {name: tuple(one) if isinstance(one, list) else one for name, one in lowered.attrs.items()}
-    own = Own(known, flow, functools.partial(_shown, drawing))
+    own = Own(known, functools.partial(_shown, drawing))
     return Operation(op, domain, Attributes.of({**values, **bodies}), "", 0, own)
 
 

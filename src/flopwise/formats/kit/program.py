@@ -139,8 +139,6 @@ class Own(NamedTuple):
 
     #: Its row, whose rules for sizes take what the file has.
     row: Row
-    #: Follows its bodies (``flopwise.sizes.run.Flow``); None for other operators.
-    flow: Any
     #: Makes the node of the graph as the file has it, and those of its parts, from that of the house's operator, the
     #: node of the program and the ``flopwise.sizes.scope.Scope`` of its graph.
     shown: Callable[..., list[GraphNode]]
@@ -165,6 +163,11 @@ class Operation:
     def may_have_bodies(self) -> bool:
         """True if its attributes may hold graphs: looking at these takes time."""
         return bool(self.domain) or self.op in CONTROL_FLOW
+
+    @property
+    def has_bodies(self) -> bool:
+        """True if its attributes hold graphs."""
+        return self.may_have_bodies and next(self.attributes.graphs(), None) is not None
 
 
 class Node(NamedTuple):

@@ -80,9 +80,9 @@ def resolve(
 
 def _flows(graph: Graph) -> Mapping[str, Flow]:
     """The functions that follow the bodies of control flow, by operator; none for a graph without control flow."""
-    if not any(operation.op in CONTROL_FLOW for operation in graph.operations):
+    if not any(operation.op in CONTROL_FLOW or operation.has_bodies for operation in graph.operations):
         return {}
-    from flopwise.sizes.loops import FLOWS
+    from flopwise.sizes.control import FLOWS
 
     return FLOWS
 
@@ -120,7 +120,7 @@ class _Declared(dict[str, Fact]):
 
 def _says_all(graph: Graph, declared: _Declared) -> bool:
     """True where a file states the shapes of all results, and none of them come from bodies."""
-    if any(operation.own is not None and operation.own.flow is not None for operation in graph.operations):
+    if any(operation.has_bodies for operation in graph.operations):
         return False
     return all(name in declared and declared[name].sized for node in graph.nodes for name in node.outputs if name)
 

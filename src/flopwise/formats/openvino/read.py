@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from flopwise.errors import ModelError, damaged
 from flopwise.formats.kit.build import scope_of_path
@@ -18,9 +17,9 @@ from flopwise.formats.kit.program import Graph as Layers
 from flopwise.formats.kit.read import Dialect, Opened, in_one_line, opened_as, refuse_large
 from flopwise.formats.kit.tensors import CODES, Stored, elements, kept
 from flopwise.formats.onnx.normalize import in_execution_order
-from flopwise.formats.openvino.decode import ACROSS, Layer, Mapped, Net, Port, dtype_of, extent, read_net
+from flopwise.formats.openvino.decode import ACROSS, Layer, Mapped, Net, dtype_of, extent, read_net
 from flopwise.formats.openvino.decode import CODES as AS_CODES
-from flopwise.formats.openvino.flows import BodyInput, BodyResult, Ports, Slice, branches, loop
+from flopwise.formats.openvino.decode import Port as LayerPort
 from flopwise.formats.openvino.layers import Application
 from flopwise.formats.openvino.table import CONTROL_FLOW, lower
 from flopwise.formats.options import OnnxOptions
@@ -30,6 +29,7 @@ from flopwise.graph import Module
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.names import FreshNames, primed
 from flopwise.operators.shape import Element
+from flopwise.sizes.control import Port, Ports, Slice
 
 #: The operator sets of ONNX whose definitions the lowered operators follow.
 _OPSETS = {"": 21, "com.microsoft": 1, "openvino": 1}
@@ -176,7 +176,7 @@ class _Builder:
         where = {"location": self._beside.name, "offset": str(start), "length": str(length)}
         self._stored[name] = Stored(name, dims, dtype, (), where, payload=payload)
 
-    def _source_of(self, layer: Layer, port: Port) -> str:
+    def _source_of(self, layer: Layer, port: LayerPort) -> str:
         """The tensor that feeds an input."""
         source = self._net.edges.get((layer.id, port.id))
         if source is None:
@@ -195,23 +195,21 @@ class _Builder:
     def _node(self, layer: Layer) -> Node:
         names = [self._source_of(layer, port) for port in layer.inputs]
         outputs = tuple([self._tensors[layer.id, port.id] for port in layer.outputs])
-        flow, bodies = None, dict[str, object]()
+        bodies: dict[str, object] = {}
         try:
             application = Application(layer, lambda place: self._elements(names[place]))
             if layer.bodies:
-                lowered, flow, bodies = self._with_bodies(layer)
+                lowered, bodies = self._with_bodies(layer)
             else:
                 lowered = lower(application)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise self._damaged(f"attributes of {layer} make no sense: {' '.join(str(error).split())[:100]}") from None
         stated = [port.dtype for port in layer.outputs]
         nodes = self._program.nodes
-        return nodes.node(
-            layer.type, layer.name, lowered, names, outputs, stated if all(stated) else (), (), flow, bodies
-        )
+        return nodes.node(layer.type, layer.name, lowered, names, outputs, stated if all(stated) else (), (), bodies)
 
-    def _with_bodies(self, layer: Layer) -> tuple[Lowered, Any, dict[str, object]]:
-        """The operator of the house for a layer with bodies, what follows them, and these with their connections."""
+    def _with_bodies(self, layer: Layer) -> tuple[Lowered, dict[str, object]]:
+        """The operator of the house for a layer with bodies, and these with their connections."""
         op = CONTROL_FLOW.get(layer.type.lower())
         if op is None:
             raise ValueError("it has a body")
@@ -222,11 +220,12 @@ class _Builder:
                 graph, parameters, results = self._program.body(layer.bodies[part])
                 branches_[name] = graph
                 ports[name] = _ports(layer, layer.maps.get(map_, []), parameters, results)
-            return Lowered(op), branches, {**branches_, "ports": ports}
+            return Lowered(op), {**branches_, "ports": ports}
         graph, parameters, results = self._program.body(layer.bodies["body"])
         connected = _ports(layer, layer.maps.get("port_map", []), parameters, results)
-        counted = layer.type.lower() == "loop"
-        return Lowered(op), loop, {"body": graph, "ports": connected, "counted": counted}
+        if layer.type.lower() == "loop":
+            connected = connected._replace(most=0, first=1, endless=True)
+        return Lowered(op), {"body": graph, "ports": connected}
 
     def _stated(self, layer: Layer) -> Iterator[Value]:
         """The shapes that the file states of a layer's results; a port without extents may be of any rank."""
@@ -252,12 +251,12 @@ def _ports(layer: Layer, maps: list[Mapped], parameters: Mapping[str, int], resu
             if one.purpose == "current_iteration":
                 iteration = parameters[one.layer]
             else:
-                taken.append(BodyInput(inputs[one.port], parameters[one.layer], slice_))
+                taken.append(Port(inputs[one.port], parameters[one.layer], slice_))
         else:
             if one.purpose == "execution_condition":
                 condition = results[one.layer]
             if one.port in outputs:
-                given.append(BodyResult(outputs[one.port], results[one.layer], slice_))
+                given.append(Port(outputs[one.port], results[one.layer], slice_))
     back = {parameters[to]: results[result] for result, to in layer.back.items()}
     return Ports(tuple(taken), tuple(given), back, iteration, condition)
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flopwise.errors import ModelError, damaged
-from flopwise.formats.kit.flows import branches, loop
 from flopwise.formats.kit.lowering import Application, Lowered
 from flopwise.formats.kit.nodes import Nodes, modules_of
 from flopwise.formats.kit.program import Graph, Model, TensorType, Value, named
@@ -213,8 +212,8 @@ class Maker:
         keys = [f"{node.name}:{place}" for place in range(results)]
         outputs = [scope.add(key, f"{name}:{place}" if place else name) for place, key in enumerate(keys)]
         if bodies:
-            op, flow = ("If", branches) if "then_branch" in bodies else ("Loop", loop)
-            return self._nodes.node(node.op, node_name, Lowered(op), taken, outputs, dtypes, (), flow, bodies)
+            lowered = Lowered("If" if "then_branch" in bodies else "Loop")
+            return self._nodes.node(node.op, node_name, lowered, taken, outputs, dtypes, (), bodies)
         inputs = tuple([self._typed(one) for one in taken])
         given = Application(
             node.op, _Options(node.attrs), inputs, (_Typed(dtypes[0]),), lambda at: self._held(taken[at])

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from flopwise._limits import spend
 from flopwise.errors import ModelError, damaged
-from flopwise.formats.kit.flows import branches, call, loop
 from flopwise.formats.kit.lowering import Application, Lowered
 from flopwise.formats.kit.nodes import Nodes, modules_of
 from flopwise.formats.kit.program import Graph, Model, Node, TensorType, Value, Values, named
@@ -28,12 +27,11 @@ from flopwise.formats.sources.open import open_source, refuse_other_formats
 from flopwise.formats.sources.source import Source
 from flopwise.formats.tflite.decode import CUSTOM, IDENTIFIER, WHAT, Operator, Tensor, dense, read_model
 from flopwise.formats.tflite.decode import Model as File
-from flopwise.formats.tflite.table import BODIES, CALLS, CONTROL_FLOW, lower, parts
+from flopwise.formats.tflite.table import BODIES, CONTROL_FLOW, lower, parts
 from flopwise.formats.weights.storage import SourceStorage
 from flopwise.graph.dtypes import BITS
 from flopwise.graph.names import FreshNames, primed
 from flopwise.operators.shape import Element
-from flopwise.sizes.run import Flow
 
 if TYPE_CHECKING:
     import zipfile
@@ -45,8 +43,6 @@ _DEPTH = 32
 
 #: Element types of what is no tensor of numbers.
 _NO_NUMBERS = frozenset({"resource", "variant"})
-
-_FLOWS: Mapping[str, Flow] = {"If": branches, "Loop": loop, "tflite::CALL": call}
 
 
 class Maker:
@@ -225,9 +221,8 @@ class Maker:
         dtypes = [None if tensor is None or tensor.dtype in _NO_NUMBERS else tensor.dtype for tensor in results]
         bodies = _bodies(one)
         if bodies:
-            op = "tflite::CALL" if one.op in CALLS else CONTROL_FLOW[one.op]
             graphs = {part: self._body(body, part, one, taken, bodies) for part, body in bodies.items()}
-            return self._nodes.node(one.op, name, Lowered(op), inputs, outputs, dtypes, (), _FLOWS[op], graphs)
+            return self._nodes.node(one.op, name, Lowered(CONTROL_FLOW[one.op]), inputs, outputs, dtypes, (), graphs)
         lowered = lower(application, one.custom)
         return self._nodes.node(
             one.custom or one.op, name, lowered, inputs, outputs, dtypes, parts(application, lowered)

@@ -350,16 +350,17 @@ CUSTOM_TABLE: dict[str, Rule] = {
 }
 
 #: Builtin operators that run subgraphs -> the operator of the house.
-CONTROL_FLOW: dict[str, str] = {"IF": "If", "WHILE": "Loop", "STABLEHLO_WHILE": "Loop"}
-
-#: Builtin operators that stand for the subgraph that they call.
-CALLS = ("CALL", "STABLEHLO_COMPOSITE")
+CONTROL_FLOW: dict[str, str] = {
+    "IF": "If",
+    **dict.fromkeys(("WHILE", "STABLEHLO_WHILE"), "Loop"),
+    **dict.fromkeys(("CALL", "STABLEHLO_COMPOSITE"), "tflite::CALL"),
+}
 
 #: Builtin operator -> what the subgraphs that it runs are called in the house, and the options that name them.
 BODIES: dict[str, dict[str, str]] = {
     "IF": {"then_branch": "cond", "else_branch": "body"},
     **{loop: {"cond": "cond", "body": "body"} for loop in ("WHILE", "STABLEHLO_WHILE")},
-    **{call: {"body": "body"} for call in CALLS},
+    **{call: {"body": "body"} for call in ("CALL", "STABLEHLO_COMPOSITE")},
 }
 
 

@@ -31,9 +31,8 @@ from flopwise.formats.onnx.decode import decoded
 from flopwise.formats.onnx.normalize import needs
 from flopwise.formats.sources.wire import BYTES, VARINT, fields, message, number_field
 from flopwise.operators.size import OPEN, Most
-from flopwise.sizes.control import run
+from flopwise.sizes.control import FLOWS, run
 from flopwise.sizes.facts import NOTHING, Fact
-from flopwise.sizes.loops import FLOWS
 from flopwise.sizes.program import captured
 from flopwise.sizes.run import Pass
 from flopwise.sizes.scope import Inner, Scope
