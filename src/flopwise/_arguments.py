@@ -86,7 +86,7 @@ def _kind_of_parameter(function: types.FunctionType, name: str) -> Kind:
 
 
 def documented(function: Callable[..., object]) -> tuple[str, dict[str, str]]:
-    """What a docstring says of its function, and of each of its arguments."""
+    """The text of a function's docstring, and the description of each argument in its ``Args``."""
     text, _, rest = inspect.cleandoc(function.__doc__ or "").partition("\nArgs:\n")
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", rest.partition("\n\n")[0], re.MULTILINE)
     return text.strip(), {name: " ".join(about.split()) for name, about in entries}

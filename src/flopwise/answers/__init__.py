@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 
 class Answer(NamedTuple):
-    """What a folder adds to flopwise. Places are "module" or "module.name", from ``flopwise`` on."""
+    """Commands, names and reports that a folder adds. Places are "module" or "module.name", from ``flopwise`` on."""
 
     #: Command -> the module that has it as ``command``, and one line about it.
     commands: Mapping[str, tuple[str, str]] = {}
@@ -245,7 +245,7 @@ ANSWERS: dict[str, Answer] = {
 
 
 def public(name: str) -> Any:
-    """What ``flopwise`` has under a name that an answer adds.
+    """The object that an answer adds to ``flopwise`` under this name.
 
     Raises:
         InputError: no answer has such a name, as its folder is left out.
@@ -260,7 +260,7 @@ def public(name: str) -> Any:
 
 
 def part(folder: str, place: str) -> Any:
-    """What a folder has at a place, "module.name", for a caller that can do without.
+    """The object at a place in a folder, "module.name", for a caller that works without the folder too.
 
     Raises:
         InputError: the folder is left out.

@@ -33,7 +33,7 @@ Decorator = Callable[[Any], Any]
 
 
 class Ask(NamedTuple):
-    """What the annotation, the default and the docstring of an argument do not say of its option."""
+    """The spelling of an option, and all else that the signature and docstring of its argument leave open."""
 
     #: The option; "" for the argument's own name.
     name: str = ""

@@ -197,8 +197,7 @@ class Format(NamedTuple):
             raise UnknownDimensionError(message, next(iter(value))) if name == "dims" else InputError(message)
 
     def match(self, model: object) -> bool:
-        """True where a model, or its context, has this format; a file is looked into only where its name leaves that
-        open."""
+        """True for a model, or a context, of this format; a file is opened only where its name does not tell."""
         context = model if isinstance(model, Context) else Context(model)
         if self.matches is None:
             return bool(self.endings) and context.ends_in(*self.endings)

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from flopwise.errors import InputError
 from flopwise.storage.liveness import Buffer, Liveness
-
-if TYPE_CHECKING:
-    pass
-
 
 #: Offsets are multiples of so many bytes unless the caller says otherwise: a cache line.
 ALIGNMENT = 64

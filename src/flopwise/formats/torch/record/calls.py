@@ -327,7 +327,7 @@ class Scripts:
         return tuple(way)
 
     def _method(self, module: Any, name: str) -> tuple[list[_Site], set[_Line]]:
-        """What is called in a method, in the order of the program, and the lines of all that it does."""
+        """The calls in a method, in the order of the program, and the lines of all its operations."""
         known = self._methods.get((id(module), name))
         if known is None:
             known = self._methods[id(module), name] = [], set()
